@@ -20,11 +20,32 @@ ENDPOINTS = (
 )  # fmt: skip
 
 
-def test_each_test_that_it_names_is_there() -> None:
-    named = re.findall(r"\[(test_\w+)\]\(([^)]+)\)", TEXT)
-    assert len(named) > 60
-    there = {path: (PAGE.parent / path).read_text(encoding="utf-8") for _, path in named}
-    assert [name for name, path in named if f"\ndef {name}(" not in there[path]] == []
+#: A table's rows: what there is, what is here, and what shows it.
+ROWS = [
+    [cell.strip() for cell in line.strip("|").split(" | ")]
+    for line in TEXT.splitlines()
+    if line.startswith("| ") and not line.startswith("| Cruise Control |")
+]
+
+#: A test's name, and the file that it is in.
+NAMED = re.compile(r"\[(\w+)\]\((\.\./[^)]+)\)")
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
+def test_each_row_says_what_is_here_and_names_tests_that_there_are(row: list[str]) -> None:
+    """Python's functions and Java's methods."""
+    _, here, shown = row
+    assert len(here) > 2
+    named = NAMED.findall(shown)
+    assert named
+    assert NAMED.sub("", shown).strip(" ,|") == "", "nothing else is named"
+    for name, path in named:
+        text = (PAGE.parent / path).read_text(encoding="utf-8")
+        assert f"\ndef {name}(" in text or f"@Test\n    void {name}()" in text
+
+
+def test_there_are_rows() -> None:
+    assert len(ROWS) > 60
 
 
 @pytest.mark.parametrize("name", ENDPOINTS)

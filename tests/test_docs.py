@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
+import click
 import pytest
+
+from stormwright.cli import cli
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
@@ -37,3 +41,33 @@ def test_each_failure_names_tests_that_there_are():
     assert len(named) > 30
     there = {path: (page.parent / path).read_text(encoding="utf-8") for _, path in named}
     assert [name for name, path in named if f"\ndef {name}(" not in there[path]] == []
+
+
+#: A block of code, and commands in one and within a line.
+BLOCK = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+IN_BLOCK = re.compile(r"^\s*(?:\$ )?(stormwright .+)$", re.MULTILINE)
+IN_LINE = re.compile(r"`(stormwright\s[^`]+)`")
+
+
+def commands_of(page: Path) -> set[str]:
+    """Each without what stands for more of it, and what is not of it."""
+    text = page.read_text(encoding="utf-8").replace("\\\n", " ")
+    found = [command for block in BLOCK.findall(text) for command in IN_BLOCK.findall(block)]
+    found += [" ".join(command.split()) for command in IN_LINE.findall(BLOCK.sub("", text))]
+    return {re.split(r"…|\s[|>&]|\s{2,}#", each)[0].strip() for each in found}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands_have_the_verbs_and_options_that_they_are_shown_with(page):
+    for shown in sorted(commands_of(page)):
+        verb, args = cli, shlex.split(shown, comments=True)[1:]
+        while isinstance(verb, click.Group) and args and not args[0].startswith("-"):
+            found = verb.get_command(click.Context(verb), args[0])
+            assert found is not None, shown
+            verb, args = found, args[1:]
+        try:
+            verb.make_parser(click.Context(verb)).parse_args(args=list(args))
+        except click.BadOptionUsage:
+            pass  # an option that is only named has no value
+        except click.UsageError as error:
+            pytest.fail(f"{shown}: {error.format_message()}")

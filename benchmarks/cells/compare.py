@@ -188,7 +188,7 @@ def cell_of(source: Measured, target: Measured, problem: Problem, limit: Limit, 
     measured = full.sent_tps()
     own = {host: node for node, host in target.host_of.items()}
     links = [[sent[node] * full.acked_tps, measured.get(own[host], 0.0)] for node, host in _zip(order, hosts)]
-    names = {problem.supervisors[node].id: f"node {number}" for number, node in enumerate(order)}
+    names = {problem.cluster.node_names[node]: f"node {number}" for number, node in enumerate(order)}
     return Cell(
         topology=target.start.topology,
         placement=target.start.placement,

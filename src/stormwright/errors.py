@@ -29,6 +29,11 @@ from stormwright.printable import printable
 class StormwrightError(Exception):
     """Base of every error that stormwright raises on purpose."""
 
+    @property
+    def line(self) -> str:
+        """What it says in one line, for a table, a page or a log."""
+        return str(self)
+
 
 @dataclass(frozen=True, slots=True)
 class Fault:
@@ -72,6 +77,11 @@ class InputError(StormwrightError):
         count = "1 fault" if number == 1 else f"{number} faults"
         rest = [f"  and {more:,} more"] if more else []
         super().__init__("\n".join([f"{printable(source)}: {count}", *(f"  {fault}" for fault in self.faults), *rest]))
+
+    @property
+    def line(self) -> str:
+        """Its faults."""
+        return "; ".join([*map(str, self.faults), *([f"and {self.more:,} more"] if self.more else [])])
 
 
 class MissingDependencyError(StormwrightError):
@@ -152,3 +162,12 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     from difflib import get_close_matches  # only mistakes need it
 
     return next(iter(get_close_matches(name, list(known), n=1)), None)
+
+
+def who_is_there(name: str, known: Iterable[str], most: int = 3) -> str:
+    """The end of a sentence that says that there is no `name`: who may be meant, or the first of those there are."""
+    there = sorted(known)
+    meant = nearest(name, there)
+    told = [meant] if meant else there[:most]
+    more = ", …" if not meant and len(there) > most else ""
+    return f"; there is {', '.join(told) or 'none at all'}{more}"

@@ -86,7 +86,7 @@ def test_table_is_sorted_by_cost(run):
     assert lines[2].split()[1][0].isdigit()
     assert lines[3].split()[1].startswith("*")
     assert "\n* not to be compared: " in out
-    assert "even: sup-00002: CPU 14.46 of 12.8 GHz" in out
+    assert "even: node-00002: CPU 14.46 of 12.8 GHz" in out
     assert "1 of 2: even …\n" in err
 
 

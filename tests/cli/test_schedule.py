@@ -176,7 +176,7 @@ def test_summary_of_what_runs_shows_before_and_after(run):
 
 def test_limits_that_a_scheduler_does_not_look_at_are_told(run):
     _, out, _ = run("schedule", PLACEABLE, "--scheduler", "even")
-    assert "limits broken: 5\n  sup-00002: CPU 14.46 of 12.8 GHz" in out
+    assert "limits broken: 5\n  node-00002: CPU 14.46 of 12.8 GHz" in out
 
 
 def test_every_worker_is_a_line(run, monkeypatch):
@@ -206,7 +206,7 @@ def test_hosts_with_several_supervisors_are_told_apart(run, tmp_path):
     (tmp_path / "small.json").write_bytes(orjson.dumps(document))
     _, out, _ = run("schedule", tmp_path / "small.json")
     first = document["supervisors"][0]
-    assert f"{first['id']}:{first['ports'][0]} (h)" in out
+    assert f"{first['id']}@h:{first['ports'][0]}" in out
 
 
 @pytest.mark.parametrize("name", ["out.json", "out.json.gz"])

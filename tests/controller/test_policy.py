@@ -207,7 +207,7 @@ def test_d_storm_looks_once_a_node_is_overloaded(crossing: Problem) -> None:
     loaded = crossing.with_load(replace(crossing.load, overload_s={"n1": 11.0}))
     decision = decided_by("d_storm", loaded, since_look=0)
     assert len(decision.plan.moves) == 1
-    assert decision.reason.startswith("n1: over CPU capacity for more than 10 s")
+    assert decision.reason.startswith("host1: over CPU capacity for more than 10 s")
 
 
 def test_toss_moves_for_workers_that_are_equally_busy_whatever_traffic_says(crossing: Problem) -> None:

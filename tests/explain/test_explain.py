@@ -112,9 +112,9 @@ def test_online_leaves_the_part_of_the_cpu_alone_that_it_was_told_to():
 def test_a_move_joins_the_worker_of_its_topology():
     of = problem(nodes(4, 4, 4), (topology("t", 3, 2), load(3, [(0, 1, 10), (1, 2, 4)])))
     found = explain(of, placed([0, 0, 4]), executor=1)[0]
-    assert str(found.slot) == "s0:6700"
-    assert [(n.supervisor, n.cost_change, n.joins and str(n.joins)) for n in found.nodes] == [
-        ("s1", 6.0, "s1:6700"),
+    assert found.slot == "h0:6700"
+    assert [(n.supervisor, n.cost_change, n.worker) for n in found.nodes] == [
+        ("s1", 6.0, "h1:6700"),
         ("s2", 10.0, None),
     ]
     assert [n.supervisor for n in found.open_nodes] == ["s1", "s2"]
@@ -143,13 +143,15 @@ def test_cost_of_a_move_is_what_the_oracle_counts(of, data):
             assert len(explanation.nodes) == len(of.supervisors) - 1
             for number, node in product(explanation.executors, explanation.nodes):
                 e = int(of.executor_offset[index]) + number
-                assert of.slots[slots[e]] == explanation.slot
+                assert of.cluster.slot_name(of.slots[slots[e]]) == explanation.slot
                 own = {slots[x] for x, (name, _) in enumerate(oracles.executors(of)) if name == t.id} - {UNPLACED}
                 free = [s for s, slot in enumerate(of.slots) if slot.supervisor == node.supervisor and s not in own]
-                target = of.slots.index(node.joins) if node.joins else next(iter(free), None)
+                target = next(iter(free), None)
+                if node.joins is not None:
+                    target = of.slots.index((node.supervisor, node.joins))
                 if target is None:
                     continue
-                assert not node.joins or target in own
+                assert node.joins is None or target in own
                 moved = [*slots[:e], target, *slots[e + 1 :]]
                 assert node.cost_change == pytest.approx(oracles.cost(of, moved) - before, abs=1e-6)
     assert position == sum(slot != UNPLACED for slot in slots)
@@ -209,7 +211,7 @@ def test_limits_on_components():
         "2 of 3 nodes: 1 executor of a already, the limit; 1 of 3: incompatible components in 1 worker of its topology"
     )
     on_its_node = explain(of, placed([0, 1, 0, 2]), "t", 2)[0].nodes
-    assert [node.joins for node in on_its_node] == [of.slots[1], None]
+    assert [node.joins for node in on_its_node] == [of.slots[1].port, None]
 
 
 # Asking ------------------------------------------------------------------------------------------
@@ -245,7 +247,7 @@ def test_a_topology_can_be_named_by_name():
 @pytest.mark.parametrize(
     ("topology_id", "executor", "message"),
     [
-        ("zzz", None, "zzz: no such topology; there are a-1, b-1"),
+        ("zzz", None, "zzz: no such topology; there is a-1, b-1"),
         (None, 0, "executors are numbered within a topology; there are a-1, b-1"),
         ("b-1", 1, "1: b-1 has no such executor: its executors are 0 to 0"),
         ("b-1", -1, "b-1 has no such executor"),

@@ -10,7 +10,7 @@ import pytest
 from stormwright import cli
 from stormwright.explain.explain import explain
 from stormwright.explain.obstacles import status_texts
-from stormwright.formats import write_assignment, write_problem
+from stormwright.formats import problem_from_dict, problem_to_dict, write_assignment, write_problem
 from stormwright.model import Assignment, Component, Problem, Topology, default_executor_runs
 from stormwright.schedulers import make_scheduler
 from stormwright.service.settings import ServiceSettings
@@ -65,3 +65,18 @@ def test_the_text_is_about_the_executor_that_most_nodes_are_ruled_out_for():
     [text] = status_texts(of, answer, ["t"]).values()
     assert text == "mine: too large; c: 2 of 2 nodes: CPU short by 1.0 to 3.0 GHz"
     assert text in [explanation.status_text for explanation in explain(of, answer)]
+
+
+def test_a_drained_node_is_said_to_be_drained_by_whom_and_since_when():
+    of = problem(nodes(4, 4, 4), (topology("t", 1, 1), load(1, cpu_ghz=9)))
+    drained = {"h0": "drained by anna since 2026-11-21 10:30 UTC"}
+    of = replace(of, blacklisted_hosts=frozenset({"h0", "h1"}), drained=drained)
+    why = "1 of 3 nodes: drained by anna since 2026-11-21 10:30 UTC; 1 of 3: blacklisted; 1 of 3: CPU short by 5.0 GHz"
+    assert explain(of, Assignment(np.array([-1])))[0].histogram == why
+    for name in ("online", "optimizer"):
+        (left,) = make_scheduler(name).schedule(of).reasons_together()
+        assert "1 of 3 nodes: drained by anna since 2026-11-21 10:30 UTC" in left[2], name
+    (left,) = make_scheduler("even").schedule(replace(of, blacklisted_hosts=frozenset({"h0", "h1", "h2"}))).unplaced
+    assert left.reasons == ("no free worker slot: 0 of 12 in use, 4 on drained hosts, 8 on blacklisted hosts",)
+    again = problem_from_dict(problem_to_dict(of), "again")
+    assert (again.drained, again.blacklisted_hosts) == (drained, {"h0", "h1"})

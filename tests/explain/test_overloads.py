@@ -51,5 +51,5 @@ def test_overloads_are_those_that_loops_find(of, data):
             assert found[node.id].used == pytest.approx(sum(used.values()))
     over = [each for each in violations(of, np.array(slots, np.int32)) if isinstance(each, Overused)]
     assert [(each.node, each.resource, each.amount) for each in over] == [
-        (each.supervisor, each.resource, each.used) for each in overloads(of, np.array(slots, np.int32))
+        (each.node, each.resource, each.used) for each in overloads(of, np.array(slots, np.int32))
     ]

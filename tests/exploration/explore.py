@@ -52,8 +52,9 @@ class Found:
 def unpredicted() -> Iterator[None]:
     """Plans without figures, which nobody looks at here; and it is the process that dies, not the machine."""
 
-    def counted(draft: Any, _: object, stages: list[int], *, judged: bool) -> dict[str, Any]:
-        return {"steps": len(draft.plan.steps), "stages": max(stages, default=-1) + 1}
+    def counted(draft: Any, _: object, stages: list[int] | None) -> dict[str, Any]:
+        steps = len(draft.plan.steps)
+        return {"steps": steps, "stages": min(steps, 1) if stages is None else max(stages, default=-1) + 1}
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda _: None)

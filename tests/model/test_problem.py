@@ -81,3 +81,13 @@ def test_empty_problem_has_empty_arrays():
     for name in ("executor_topology", "slot_node", "node_cpu_hz", "node_rack", "current_slot", "executor_cpu_hz"):
         assert len(getattr(problem, name)) == 0
     assert replace(problem, name="x").num_executors == 0
+
+
+def test_a_node_has_one_name_and_is_found_by_each_that_people_use():
+    """Of several supervisors on a host the id says which."""
+    nodes = [Supervisor(name, host, (6700,), 1e9) for name, host in (("a1", "red"), ("b2", "blue"), ("c3", "blue"))]
+    cluster = Problem(tuple(nodes), ()).cluster
+    assert cluster.node_names == ("red", "b2@blue", "c3@blue")
+    assert [cluster.slot_name(slot) for slot in cluster.slots] == ["red:6700", "b2@blue:6700", "c3@blue:6700"]
+    assert cluster.slot_name(WorkerSlot("gone", 1)) == "gone:1"
+    assert [cluster.find_node(name) for name in ("red", "a1", "c3@blue", "c3", "blue")] == [0, 0, 2, 2, None]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.choice.judging import Judge
 from stormwright.schedulers.choice.members import Asking
 from stormwright.schedulers.cost_aware import PRICE_PER_HOUR
+from stormwright.schedulers.kit import registry
 from stormwright.schedulers.n_version import NVersionScheduler
 from tests.schedulers.builders import load, nodes, problem, running, topology
 
@@ -92,6 +94,53 @@ def test_whoever_fails_is_left_out_and_named():
     found = answered(replace(of, supervisors=dear), schedulers="cost_aware,binpack")
     assert found.unplaced == ()
     assert found.parameters["left_out"]["cost_aware"].startswith("failed: supervisor.scheduler.meta of nodes")
+
+
+PACKAGE = """
+import os, time
+from stormwright.model import Assignment
+from stormwright.schedulers.kit.params import NoParams
+
+class Hanging:
+    params_type = NoParams
+    def __init__(self, params): self.cannot_be_sent = lambda: None
+    def schedule(self, problem): time.sleep(1e6)
+
+class Ending(Hanging):
+    def schedule(self, problem): os._exit(3)
+
+class Wrong(Hanging):
+    def schedule(self, problem): raise RuntimeError("no idea")
+
+class Right(Hanging):
+    def schedule(self, problem): return Assignment(problem.current_slot * 0)
+"""
+
+
+@pytest.fixture
+def packaged(tmp_path, monkeypatch):
+    """A package with schedulers that is installed as any other."""
+    (tmp_path / "of_others.py").write_text(PACKAGE)
+    info = tmp_path / "of_others-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: of-others\nVersion: 1.0\n")
+    points = "".join(f"{name.lower()} = of_others:{name}\n" for name in ("Hanging", "Ending", "Wrong", "Right"))
+    (info / "entry_points.txt").write_text(f"[{registry.ENTRY_POINT_GROUP}]\n{points}")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(registry, "entry_points", lambda group: entry_points(group=group))
+
+
+def test_whoever_hangs_or_ends_its_process_is_left_out_and_the_others_have_answers(packaged):
+    of = problem(nodes(9.0), (topology("t", 2, 1), load(2)))
+    found = answered(of, schedulers="even,hanging", member_limit_s=0.2)
+    assert found.parameters["chosen"] == "even"
+    assert found.parameters["left_out"] == {"hanging": "failed: no answer within 0.2 s"}
+    found = answered(of, schedulers="ending,wrong,right")
+    assert found.parameters["chosen"] == "right"
+    assert found.parameters["left_out"] == {
+        "ending": "failed: its process has ended with exit code 3",
+        "wrong": "failed: scheduler 'wrong' failed: RuntimeError: no idea",
+    }
 
 
 class Fixed:

@@ -83,7 +83,7 @@ def test_one_that_looks_where_a_node_is_overloaded_does_not_before(
     service.run(300)
     assert service.memory.counts.looks == 0
     seconds["n1"] = 31.0
-    assert service.moved(60).reason.startswith("n1: over CPU capacity for more than 30 s")
+    assert service.moved(60).reason.startswith("host1: over CPU capacity for more than 30 s")
 
 
 def test_an_overload_that_is_to_be_ignored_moves_nothing(

@@ -78,7 +78,7 @@ def _overloaded(overloads: Sequence[Overload]) -> Iterator[str]:
     """A line a node: what it lacks, and who asks for most of it."""
     for one in overloads:
         who = "; ".join(cut_short(one.by_whom, _MAX_SHARES))
-        yield f"overloaded: {_named(one)}: {one}: {who}"
+        yield f"overloaded: {one.node}: {one}: {who}"
 
 
 def _lines(explanation: Explanation) -> Iterator[str]:
@@ -99,7 +99,7 @@ def _moves(explanation: Explanation) -> Iterator[str]:
 
     alike: dict[tuple[str, str], list[str]] = {}
     for node in explanation.open_nodes:
-        alike.setdefault((f"{node.cost_change:+,.1f}", _place(node, explanation)), []).append(_named(node))
+        alike.setdefault((f"{node.cost_change:+,.1f}", _place(node, explanation)), []).append(node.node)
     best = list(islice(alike.items(), BEST))
     nodes = f"{len(explanation.open_nodes)} of {counted(len(explanation.nodes), 'other node')}"
     open_nodes = f"{nodes} could take {'it' if len(explanation.executors) == 1 else 'each one alone'}"
@@ -117,7 +117,7 @@ def _ruled_out(explanation: Explanation) -> Iterator[str]:
         yield f"  ruled out: {explanation.histogram}"
     alike: dict[str, list[str]] = {}
     for node in ruled_out:
-        alike.setdefault(f"{', '.join(map(str, node.obstacles))}{_change(node)}", []).append(_named(node))
+        alike.setdefault(f"{', '.join(map(str, node.obstacles))}{_change(node)}", []).append(node.node)
     lines = [f"{_names(nodes)}: {why}" for why, nodes in alike.items()]
     yield from (f"    {line}" for line in cut_short(lines, _MAX_NODES, " kinds of nodes; --json has all"))
 
@@ -127,14 +127,10 @@ def _change(node: NodeVerdict) -> str:
 
 
 def _place(node: NodeVerdict, explanation: Explanation) -> str:
-    where = f"in the worker at port {node.joins.port}" if node.joins else "in a new worker"
+    where = f"in the worker at port {node.joins}" if node.joins is not None else "in a new worker"
     wanted = explanation.workers_wanted
     misfit = "" if node.workers in (None, wanted) else f"; {counted(node.workers, 'worker')}, wanted {wanted}"
     return f"{where}{misfit}"
-
-
-def _named(node: NodeVerdict | Overload) -> str:
-    return node.supervisor if node.host == node.supervisor else f"{node.supervisor} ({node.host})"
 
 
 def _names(nodes: Sequence[str]) -> str:

@@ -208,7 +208,7 @@ def _of_file(file: Path, wished: dict[str, object]) -> Plan:
     steps, stages = draft.plan.steps, staged(draft.plan.steps)
     document = plan_document(draft, lambda _: expected_pause((), ()), stages)
     made = tuple(
-        planned_step(step_to_dict(step), n, at) for n, (step, at) in enumerate(zip(steps, stages, strict=True))
+        planned_step(step_to_dict(step, problem), n, at) for n, (step, at) in enumerate(zip(steps, stages, strict=True))
     )
     unkept = {"id": "", "state": "planned", "why": draft.why, "kind": "plan", "by": "", "reason": ""}
     return Plan(**document | unkept | {"goal": ",".join(goals), "created_ms": 0, "age_s": 0.0, "made": made})

@@ -94,7 +94,7 @@ def _print_nodes(prediction: Prediction, when: str) -> None:
     table = numbers_table(f"node: {when}", "CPU", "link out", "link in", "idle threads", "workers")
     busy = sorted((node for node in prediction.nodes if node.workers), key=lambda node: -node.cpu.value)
     for node in busy[:_MAX_NODES]:
-        table.add_row(node.name, *_of_node(node))
+        table.add_row(node.node, *_of_node(node))
     print_table(table)
     if len(busy) > _MAX_NODES:
         say(f"and {counted(len(busy) - _MAX_NODES, 'node')} more that are less full; --json has all")

@@ -196,10 +196,9 @@ def _workers(problem: Problem, slots: IntArray) -> Iterator[tuple[str, str, str]
     for index, topology in enumerate(problem.topologies):
         own = slots[problem.executors_of(index)]
         for slot in _distinct(own):
-            host, port = problem.supervisors[problem.slot_node[slot]].host, problem.slots[slot].port
             counts = np.bincount(topology.executor_component[own == slot])
             parts = [f"{counts[c]} {topology.components[c].id}" for c in np.flatnonzero(counts).tolist()]
-            place = f"{host}:{port}" if host in problem.cluster.lone_hosts else f"{problem.slots[slot]} ({host})"
+            place = problem.cluster.slot_name(problem.slots[slot])
             yield topology.id, place, ", ".join(cut_short(parts, _MAX_COMPONENTS, " components"))
 
 

@@ -54,8 +54,8 @@ class Anomaly(Shape):
 
     Parameters
     ----------
-    kind, node, text
-        What it is, where (id of a supervisor), and a sentence.
+    kind, node, supervisor, text
+        What it is, the node's name and the id of its supervisor, and a sentence.
     since_ms
         Since when it is known.
     response
@@ -66,6 +66,7 @@ class Anomaly(Shape):
 
     kind: AnomalyKind
     node: str
+    supervisor: str = ""
     text: str
     since_ms: int
     response: Response

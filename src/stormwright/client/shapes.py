@@ -133,7 +133,7 @@ class PlannedTopology(Shape):
 
 
 class PlannedMove(Shape):
-    """One topology in one step: workers (``supervisor:port``) that stop and start; `arrives` is False on a detour."""
+    """One topology in one step: workers (``node:port``) that stop and start; `arrives` is False on a detour."""
 
     topology: str
     executors: int
@@ -363,6 +363,8 @@ class OtherNode(Shape):
 
     Parameters
     ----------
+    node, supervisor, host
+        Its name, the id of its supervisor, and its host.
     cost_change
         Weighted tuples/s that the cost would rise by.
     joins
@@ -370,6 +372,7 @@ class OtherNode(Shape):
     """
 
     node: str
+    supervisor: str
     host: str
     cost_change: float
     joins: str | None

@@ -22,6 +22,7 @@ from stormwright.schedulers.kit.triggers import (
     Adaptation,
     Observation,
     TriggerParams,
+    by_name,
     own_overload_s,
     should_reschedule,
 )
@@ -130,11 +131,11 @@ def decide(
     at_best = Observation(
         since_change_s=clock.now_s - clock.last_change_s,
         since_look_s=clock.now_s - clock.last_look_s,
-        overload_s=problem.load.overload_s if problem.load else {},
+        overload_s=by_name(problem, problem.load.overload_s if problem.load else {}),
         gain_percent=inf if outlooks.can_gain else 0.0,
         drifted=drifted,
         overload_gain_percent=-inf if aim.objective == TRAFFIC else OVERLOAD_GAIN_PERCENT,
-        own_overload_s=own_overload_s(problem),
+        own_overload_s=by_name(problem, own_overload_s(problem)),
     )
     tried = clock.now_s - clock.last_idle_look_s < triggers.period_s and clock.last_alarm_s < clock.last_idle_look_s
     if (tried and not drifted) or should_reschedule(triggers, at_best, aim.adapts) is None:

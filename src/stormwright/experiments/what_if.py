@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from stormwright.defaults import KEEPING
-from stormwright.errors import Fault, InputError, nearest
+from stormwright.errors import Fault, InputError, who_is_there
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import IntArray
 from stormwright.predict.answer import Assumptions, predict
@@ -24,7 +24,6 @@ from stormwright.schedulers.kit.resolve import keeping_what_runs, resolve_schedu
 from stormwright.schedulers.kit.warm_up import warm_up
 
 #: Names that are shown of those that there are.
-_SHOWN = 3
 
 #: Factors of rates, and nodes or executors to add, beyond which numbers are slips: larger clusters are not promised.
 _MOST_FACTOR, _MOST_ADDED = 1e6, 100_000
@@ -218,12 +217,17 @@ def _checked(problem: Problem, changes: Changes) -> tuple[list[float], dict[int,
         having = [i for i in of if component in problem.topologies[i].component_index]
         if of and not having:
             there = {each for i in of for each in problem.topologies[i].component_index}
-            faults.append(Fault(f"no such component{_like(component, there)}", component))
+            faults.append(Fault(f"no such component{who_is_there(component, there)}", component))
         for index in having:
             wanted.setdefault(index, {})[problem.topologies[index].component_index[component]] = executors
-    known = {name for one in problem.supervisors for name in (one.id, one.host)}
-    faults += [Fault(f"no such node{_like(node, known)}", node) for node in changes.kill_nodes if node not in known]
-    if not changes.add_nodes and all({one.id, one.host} & set(changes.kill_nodes) for one in problem.supervisors):
+    called = [
+        {name, one.id, one.host} for name, one in zip(problem.cluster.node_names, problem.supervisors, strict=True)
+    ]
+    known = set().union(*called)
+    faults += [
+        Fault(f"no such node{who_is_there(node, known)}", node) for node in changes.kill_nodes if node not in known
+    ]
+    if not changes.add_nodes and all(names & set(changes.kill_nodes) for names in called):
         faults.append(Fault("no node would be left", "$"))
     if faults:
         raise InputError("what if", faults)
@@ -247,14 +251,5 @@ def _topologies(problem: Problem, name: str, faults: list[Fault]) -> list[int]:
     found = [i for i, topology in enumerate(problem.topologies) if name in ("", topology.id, topology.name)]
     if not found:
         there = {each for topology in problem.topologies for each in (topology.id, topology.name)}
-        faults.append(Fault(f"no such topology{_like(name, there)}", name))
+        faults.append(Fault(f"no such topology{who_is_there(name, there)}", name))
     return found
-
-
-def _like(name: str, there: Collection[str]) -> str:
-    """Who may be meant, as the end of a sentence."""
-    known = sorted(there)
-    meant = nearest(name, known)
-    near = [meant] if meant else known[:_SHOWN]
-    more = ", …" if len(near) == _SHOWN < len(there) else ""
-    return f"; there is {', '.join(near)}{more}"

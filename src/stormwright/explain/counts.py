@@ -18,8 +18,8 @@ class Obstacle:
     Parameters
     ----------
     kind
-        ``blacklisted``, ``greylisted``, ``tag``, ``crowded``, ``executors per worker``, ``incompatible``, ``slots``,
-        ``workers``, ``memory``, ``CPU``, or the name of a generic resource.
+        ``drained``, ``blacklisted``, ``greylisted``, ``tag``, ``crowded``, ``executors per worker``, ``incompatible``,
+        ``slots``, ``workers``, ``memory``, ``CPU``, or the name of a generic resource.
     text
         What is missing; for resources without the amount, which is `short_by` in `unit`.
     """

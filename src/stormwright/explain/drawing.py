@@ -140,7 +140,7 @@ def _boxes(problem: Problem, slots: IntArray, share: FloatArray, colours: list[l
         own = [first + position for position in range(len(supervisor.ports)) if first + position in in_slot]
         first += len(supervisor.ports)
         yield NodeBox(
-            host=supervisor.host,
+            host=problem.cluster.node_names[node],
             use=f"{f'{supervisor.rack}, ' if several_racks else ''}{share[node]:.0%} CPU",
             over=bool(share[node] > 1 + 1e-9),
             workers=[_worker(problem, slot, in_slot[slot], colours) for slot in own],

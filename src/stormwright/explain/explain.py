@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from stormwright.errors import Fault, InputError
+from stormwright.errors import Fault, InputError, who_is_there
 from stormwright.explain.counts import RuledOut, count_first
 from stormwright.explain.explanation import Explanation, NodeVerdict
 from stormwright.explain.move_costs import MoveCosts
@@ -87,9 +87,12 @@ def _find_topology(problem: Problem, name: str | None) -> int:
     named = [index for index, t in enumerate(problem.topologies) if t.name == name]
     if len(named) == 1:
         return named[0]
-    ids = ", ".join(problem.topologies[index].id for index in (named or range(len(problem.topologies))))
-    why = "several topologies have this name; by id" if named else "no such topology; there are"
-    raise InputError("--topology", [Fault(f"{why} {ids or 'none'}", name)])
+    if named:
+        why = f"several topologies have this name; by id {', '.join(problem.topologies[index].id for index in named)}"
+    else:
+        called = {each for t in problem.topologies for each in (t.id, t.name)}
+        why = f"no such topology{who_is_there(name, called)}"
+    raise InputError("--topology", [Fault(why, name)])
 
 
 # Explaining --------------------------------------------------------------------------------------
@@ -148,7 +151,7 @@ class _State:
             topology=of.id,
             component=self.obstacles.component(topology, executor),
             executors=tuple(executors),
-            slot=None if slot == UNPLACED else problem.slots[slot],
+            slot=None if slot == UNPLACED else problem.cluster.slot_name(problem.slots[slot]),
             nodes=tuple(verdicts.values()),
             counts=count_first(ruled_out, elsewhere),
             said=self.obstacles.said(topology, executor),
@@ -159,8 +162,9 @@ class _State:
         )
 
     def _verdict(self, node: int, ruled_out: Sequence[RuledOut]) -> NodeVerdict:
-        supervisor = self.problem.supervisors[node]
-        return NodeVerdict(supervisor.id, supervisor.host, tuple(one.at(node) for one in ruled_out if one.nodes[node]))
+        supervisor, name = self.problem.supervisors[node], self.problem.cluster.node_names[node]
+        obstacles = tuple(one.at(node) for one in ruled_out if one.nodes[node])
+        return NodeVerdict(name, supervisor.id, supervisor.host, obstacles)
 
     def _with_costs(
         self, verdicts: dict[int, NodeVerdict], moves: MoveCosts, topology: int, executor: int
@@ -174,6 +178,6 @@ class _State:
         found = {}
         for node, verdict in verdicts.items():
             change, joins = changes[node]
-            slot = None if joins is None else self.problem.slots[joins]
-            found[node] = replace(verdict, cost_change=change, joins=slot, workers=others + (slot is None))
+            port = None if joins is None else self.problem.slots[joins].port
+            found[node] = replace(verdict, cost_change=change, joins=port, workers=others + (port is None))
         return found

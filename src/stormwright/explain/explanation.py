@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from stormwright.explain.counts import FREE, FREE_FOR_ONE, Count, Obstacle, histogram, status_text
-from stormwright.model import WorkerSlot
 
 #: Nodes that are named as the cheapest.
 BEST = 5
@@ -18,33 +17,42 @@ class NodeVerdict:
 
     Parameters
     ----------
+    node, supervisor, host
+        Its name, the id of its supervisor, and its host.
     obstacles
         Why it cannot take the executor; empty where it can. The first is the one that counts in a histogram.
     cost_change
         Weighted tuples/s that the cost would rise by; None for an executor without a slot, and for the node it is on.
     joins
-        The worker of its topology that the executor would join there; None for a new worker.
+        Port of the worker of its topology that the executor would join there; None for a new worker.
     workers
         Workers that its topology would have after the move.
     """
 
+    node: str
     supervisor: str
     host: str
     obstacles: tuple[Obstacle, ...]
     cost_change: float | None = None
-    joins: WorkerSlot | None = None
+    joins: int | None = None
     workers: int | None = None
+
+    @property
+    def worker(self) -> str | None:
+        """Name of the worker that it would join."""
+        return None if self.joins is None else f"{self.node}:{self.joins}"
 
     def as_dict(self) -> dict[str, Any]:
         """The same for programs."""
         return {
+            "node": self.node,
             "supervisor": self.supervisor,
             "host": self.host,
             "ruled_out_by": [
                 {"kind": o.kind, "text": str(o), "short_by": o.short_by, "unit": o.unit or None} for o in self.obstacles
             ],
             "cost_change": self.cost_change,
-            "joins": str(self.joins) if self.joins else None,
+            "joins": self.worker,
             "workers": self.workers,
         }
 
@@ -58,7 +66,7 @@ class Explanation:
     executors
         Numbered within the topology.
     slot
-        Where it runs; None if unplaced.
+        Name of the worker slot where it runs; None if unplaced.
     nodes
         In the problem's order; without the node that it is on.
     counts
@@ -77,7 +85,7 @@ class Explanation:
     topology: str
     component: str
     executors: tuple[int, ...]
-    slot: WorkerSlot | None
+    slot: str | None
     nodes: tuple[NodeVerdict, ...]
     counts: tuple[Count, ...]
     said: tuple[str, ...]
@@ -114,7 +122,7 @@ class Explanation:
             "topology": self.topology,
             "component": self.component,
             "executors": list(self.executors),
-            "slot": str(self.slot) if self.slot else None,
+            "slot": self.slot,
             "reasons": list(self.reasons),
             "status": self.status,
             "workers_wanted": self.workers_wanted,

@@ -9,6 +9,7 @@ import numpy as np
 from stormwright.explain.counts import RuledOut, count_first, status_text
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import FloatArray, IndexArray, IntArray
+from stormwright.model.limits.blacklist import closed_nodes
 from stormwright.model.limits.limit import RELATIVE_TOLERANCE, node_sum
 from stormwright.model.texts import amount, counted
 from stormwright.schedulers.kit.heeded import extra_limits
@@ -64,6 +65,7 @@ class Obstacles:
         self._ports: IndexArray = np.array([len(node.ports) for node in nodes], dtype=np.int64)
         used = np.unique(self.slots[self.slots != UNPLACED])
         self.free_slots: IndexArray = self._ports - np.bincount(problem.slot_node[used], minlength=len(nodes))
+        self._closed = closed_nodes(problem)
         self._reasons = {(u.topology, u.executor): u.reasons for u in assignment.unplaced}
 
     def component(self, topology: int, executor: int) -> str:
@@ -124,10 +126,9 @@ class Obstacles:
         """What keeps an executor from nodes; of a node's obstacles the first is the one that counts."""
         problem, named = self._problem, self._problem.topologies[topology]
         e = int(problem.executor_offset[topology]) + executor
-        component, blacklisted = int(named.executor_component[executor]), problem.cluster.node_blacklisted
+        component = int(named.executor_component[executor])
         found = [
-            RuledOut("blacklisted", "blacklisted", blacklisted),
-            RuledOut("greylisted", "greylisted", ~blacklisted & ~problem.node_usable),
+            *(RuledOut(*closed) for closed in self._closed),
             *(RuledOut(*no) for limit in self._extra for no in limit.forbids(problem, topology, component)),
             *self._crowded(topology, executor),
             *self._full(topology, executor),

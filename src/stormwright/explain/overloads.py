@@ -30,6 +30,8 @@ class Overload:
 
     Parameters
     ----------
+    node, supervisor, host
+        Its name, the id of its supervisor, and its host.
     resource, unit
         ``CPU`` in ``Hz``, ``memory`` in ``MB``, generic ones in none.
     used, capacity
@@ -38,6 +40,7 @@ class Overload:
         Whose executors ask for it, most first, ties in the problem's order.
     """
 
+    node: str
     supervisor: str
     host: str
     resource: str
@@ -66,7 +69,7 @@ class Overload:
 
 def overloads(problem: Problem, slots: IntArray) -> list[Overload]:
     """Every overloaded node under a placement, by resource, then in the problem's order."""
-    found = []
+    found, names = [], problem.cluster.node_names
     for resource, demand, capacity in zip(
         problem.resources, problem.executor_demand, problem.node_capacity, strict=True
     ):
@@ -76,7 +79,7 @@ def overloads(problem: Problem, slots: IntArray) -> list[Overload]:
             shares = sorted(_shares(problem, slots, demand, node), key=lambda share: -share.used)
             amounts = float(used[node]), float(capacity[node])
             what = resource.name, resource.unit
-            found.append(Overload(supervisor.id, supervisor.host, *what, *amounts, tuple(shares)))
+            found.append(Overload(names[node], supervisor.id, supervisor.host, *what, *amounts, tuple(shares)))
     return found
 
 

@@ -109,9 +109,28 @@ class Cluster:
 
     @cached_property
     def lone_hosts(self) -> frozenset[str]:
-        """Hosts with one node: enough to name it by."""
+        """Hosts with one node."""
         counts = Counter(node.host for node in self.supervisors)
         return frozenset(host for host, count in counts.items() if count == 1)
+
+    @cached_property
+    def node_names(self) -> tuple[str, ...]:
+        """What every node is called, length N: its host; of several on a host, with the id: ``id@host``."""
+        lone = self.lone_hosts
+        return tuple(node.host if node.host in lone else f"{node.id}@{node.host}" for node in self.supervisors)
+
+    def slot_name(self, slot: WorkerSlot) -> str:
+        """What a worker slot is called: ``host:port``; that of a node that is gone by the supervisor's id."""
+        index = self.node_index.get(slot.supervisor)
+        return str(slot) if index is None else f"{self.node_names[index]}:{slot.port}"
+
+    def find_node(self, name: str) -> int | None:
+        """Index of the node that somebody calls by its name, its host where that has no other, or the id."""
+        return self._by_name.get(name)
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, int]:
+        return {name: index for index, name in enumerate(self.node_names)} | dict(self.node_index)
 
     @cached_property
     def node_cpu_hz(self) -> FloatArray:

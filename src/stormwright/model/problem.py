@@ -58,6 +58,8 @@ class Problem(ByContent):
         Cluster configuration over Storm's defaults.
     blacklisted_hosts, greylisted_supervisors
         Hosts, and ids of supervisors, that take nothing new.
+    drained
+        Of these hosts, those that a person has drained → by whom and since when, in words.
     current
         Topology id → what runs now. What it says of topologies and slots that are not there counts for nothing.
     load
@@ -81,6 +83,7 @@ class Problem(ByContent):
     conf: Mapping[str, Any] = field(default_factory=dict)
     blacklisted_hosts: frozenset[str] = frozenset()
     greylisted_supervisors: tuple[str, ...] = ()
+    drained: Mapping[str, str] = field(default_factory=dict)
     current: Mapping[str, TopologyAssignment] = field(default_factory=dict)
     load: LoadProfile | None = None
     core_hz: float = DEFAULT_CORE_HZ

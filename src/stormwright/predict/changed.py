@@ -32,8 +32,11 @@ def with_nodes(problem: Problem, count: int) -> Problem:
 
 
 def without_node(problem: Problem, node: str) -> Problem:
-    """Without a node, named by supervisor id or host."""
-    left = tuple(one for one in problem.supervisors if node not in (one.id, one.host))
+    """Without a node, by its name, the id of its supervisor, or its host with all that are there."""
+    names = problem.cluster.node_names
+    left = tuple(
+        one for name, one in zip(names, problem.supervisors, strict=True) if node not in (name, one.id, one.host)
+    )
     return replace(problem, supervisors=left)
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem, Unplaced
 from stormwright.model.arrays import IntArray, frozen
+from stormwright.model.limits.blacklist import DRAINED, closed_nodes
 from stormwright.schedulers.frame.java_order import topologies_order
 from stormwright.schedulers.kit.params import NoParams
 
@@ -82,9 +83,10 @@ class _FreeSlots:
         taken[problem.current_slot[problem.current_slot != UNPLACED]] = True
         hosts = problem.blacklisted_hosts
         listed = np.array([node.host in hosts for node in problem.supervisors], dtype=bool)[problem.slot_node]
-        blacklisted = int(np.count_nonzero(listed & ~taken))
+        shut = problem.slot_node[listed & ~taken]
+        in_use = len(taken) - len(shut)
         #: What `why_none` tells once no slot is free.
-        self._counts = f"{len(taken) - blacklisted} of {len(taken)} in use, {blacklisted} on blacklisted hosts"
+        self._counts = ", ".join([f"{in_use} of {len(taken)} in use", *_shut(problem, shut)])
         self._problem, self._free = problem, ~taken & ~listed
         self._first = np.searchsorted(problem.slot_node, np.arange(len(problem.supervisors) + 1))
         left = np.bincount(problem.slot_node[self._free], minlength=len(problem.supervisors)).tolist()
@@ -124,6 +126,15 @@ class _FreeSlots:
         if self._heap:
             return f"its {live_workers} workers all live, and EvenScheduler adds no executor to a live worker"
         return f"no free worker slot: {self._counts}"
+
+
+def _shut(problem: Problem, node_of_slot: IntArray) -> Iterator[str]:
+    """How many slots, by their nodes, are on hosts that take nothing new, by why."""
+    drained = sum(int(closed.nodes[node_of_slot].sum()) for closed in closed_nodes(problem) if closed.kind == DRAINED)
+    if drained:
+        yield f"{drained} on drained hosts"
+    if len(node_of_slot) > drained or not drained:
+        yield f"{len(node_of_slot) - drained} on blacklisted hosts"
 
 
 def _in_order_of_java(ids: Sequence[str]) -> list[int]:

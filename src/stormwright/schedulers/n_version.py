@@ -12,11 +12,13 @@ import numpy as np
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import frozen_ints
 from stormwright.model.texts import counted
+from stormwright.schedulers.choice.apart import Apart, InApart, Member
 from stormwright.schedulers.choice.judging import OBJECTIVES, TRAFFIC, Judge
 from stormwright.schedulers.choice.members import QUICK, WHAT_RUNS, Answered, Asking, Members, best_of, told_left_out
 from stormwright.schedulers.frame.quietest import quietest
 from stormwright.schedulers.kit.params import MOST_SECONDS, MOST_SEED, Params, param
-from stormwright.schedulers.kit.registry import traits_of
+from stormwright.schedulers.kit.registry import SCHEDULERS, traits_of
+from stormwright.schedulers.kit.resolve import is_java
 from stormwright.schedulers.kit.traits import ANY_NUMBER
 from stormwright.schedulers.kit.triggers import ONLINE
 
@@ -53,6 +55,9 @@ class NVersionParams(Params):
     headroom_percent: float = param(
         20.0, "what is to stay free of all nodes and links, for objective nodes", low=0, high=99
     )
+    member_limit_s: float = param(
+        60.0, "seconds that one of another package has for its answer", low=0.01, high=MOST_SECONDS
+    )
     time_budget_s: float = param(0.0, "seconds for all of them together; 0: no clock", low=0, high=MOST_SECONDS)
     seed: int = param(0, "for those that draw random numbers", low=0, high=MOST_SEED)
     keep_running: bool = param(False, "true: only place what has no slot, around what runs")
@@ -78,7 +83,9 @@ class NVersionScheduler:
     1. Each scheduler is asked as it is, for what waits; and where something runs, unless it moves of that what pays by
        itself, as if nothing ran, in such slots that as little as can be moves. With `keep_running` it is not.
     2. An answer counts that breaks no more limits than what runs does, places no topology in part and stops nothing.
-       One that fails, or does not count, is left out, and named with the reason.
+       One that fails, or does not count, is left out, and named with the reason. One of another package answers in a
+       process of its own: where it takes longer than `member_limit_s` it is ended, and left out. Java classes have a
+       limit of their own.
     3. Of these, the best by fewest limits broken, fewest executors without a slot, then the objective as `optimizer`
        knows it: predicted throughput of the topology that comes off worst, mean latency, nodes used
        (`stormwright.predict`), or cost of traffic. Where no load was measured there is nothing to predict from: then it
@@ -90,12 +97,12 @@ class NVersionScheduler:
 
     The answer says who was chosen and why (`told`), what it promises, and the runner-up; `answers` has all of them.
 
-    There is no clock unless a time budget is given: the same problem and seed give the same answer. With `quick`, who
-    is asked hangs on the number of executors alone: of 100,000, those that answer within some seconds each, which takes
-    less than a minute of one core. With a time budget, no scheduler begins once half of it is over (none is ended that
-    has begun), and those that search for as long as they are told share the rest. Ties go to what runs, then among
-    placements of equal throughput to least traffic between nodes, then to the scheduler that was asked first, in the
-    order of their list.
+    Where all are ours there is no clock unless a time budget is given: the same problem and seed give the same answer.
+    With `quick`, who is asked hangs on the number of executors alone: of 100,000, those that answer within some seconds
+    each, which takes less than a minute of one core. With a time budget, no scheduler begins once half of it is over
+    (none of ours is ended that has begun), and those that search for as long as they are told share the rest. Ties go
+    to what runs, then among placements of equal throughput to least traffic between nodes, then to the scheduler that
+    was asked first, in the order of their list.
 
     When to use
     -----------
@@ -148,14 +155,18 @@ class NVersionScheduler:
         judge = Judge(problem, self.params.objective, self.params.headroom_percent / 100)
         asking = Asking(problem, judge)
         asking.note_what_runs()
-        for name, budget_s in self._turns(problem, end_s):
-            if budget_s < 0:
-                asking.left_out[name] = "the time was over before it could begin"
-                continue
-            scheduler = self._members.made(name, budget_s)
-            if isinstance(scheduler, Exception):
-                asking.left_out[name] = f"failed: {' '.join(str(scheduler).split())}"
-            else:
+        with Apart() as apart:
+            for name, budget_s in self._turns(problem, end_s):
+                if budget_s < 0:
+                    asking.left_out[name] = "the time was over before it could begin"
+                    continue
+                scheduler = self._members.made(name, budget_s)
+                if isinstance(scheduler, Exception):
+                    asking.left_out[name] = f"failed: {' '.join(str(scheduler).split())}"
+                    continue
+                if not is_java(name) and name not in SCHEDULERS:
+                    limit_s = min(self.params.member_limit_s, end_s - time.perf_counter())
+                    scheduler = InApart(apart, Member(self._members, name, budget_s), scheduler, limit_s)
                 asking.ask(name, scheduler, self.params.keep_running)
         return self._answer(problem, judge, asking)
 

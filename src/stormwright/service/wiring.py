@@ -24,6 +24,7 @@ from stormwright.explain.obstacles import status_texts
 from stormwright.history.tables.panes import ClosedPanes
 from stormwright.model import Problem
 from stormwright.perflog.landing import Landing
+from stormwright.pipeline.run.progress import with_names
 from stormwright.pipeline.run.stream import LoadStream
 from stormwright.pipeline.watch.alarm_log import Alarm
 from stormwright.schedulers import Scheduler
@@ -249,7 +250,7 @@ class Service:
             moves=memory.moves,
             counts=memory.counts,
             drift=memory.drifts,
-            pipeline=self.stream.progress(),
+            pipeline=with_names(self.stream.progress(), self.guard.holds.names.of),
             history=history | {"closed_panes": self.stream.closed_panes_error()},
             evaluation=self._history.judged(),
             costs=self._calibrating.status(),
@@ -281,8 +282,7 @@ class Service:
         return Dealing(self.guard, self.desk, applying, self._view, tidying, looks)
 
     def _move(self, step: Step, reason: str, stop: threading.Event | None) -> list[MoveReport]:
-        mover = Mover(self.nimbus, self.bridge, self.tally, self._pauses, self.settings.limits)
-        return mover.move(step, reason, stop)
+        return Mover(self.nimbus, self.bridge, self.tally, self._pauses, self.settings.limits).move(step, reason, stop)
 
     def _hold(self) -> Hold | None:
         return self.guard.holds.last or self.memory.hold
@@ -295,6 +295,6 @@ class Service:
 
     def _hear_alarm(self, alarm: Alarm) -> None:
         self.memory.last_alarm_s = self.settings.clock.monotonic()
-        text = f"at or over its {alarm.capacity_cores:g} cores, up to {alarm.peak_cores:.2f} in use"
-        log.warning("%s: %s, for more than %g s", alarm.supervisor, text, self.settings.stream.alarm_after_s)
-        self._notifier.tell(Event("overload", alarm.supervisor, text))
+        node = self.guard.holds.names.of(alarm.supervisor)
+        log.warning("%s: %s, for more than %g s", node, alarm, self.settings.stream.alarm_after_s)
+        self._notifier.tell(Event("overload", node, str(alarm)))

@@ -16,8 +16,10 @@ from stormwright.cli.serving.pair import Pair, pair_of, paired
 from stormwright.errors import Fault
 from stormwright.service.leading import zookeeper
 from stormwright.service.leading.lead import ALONE
+from stormwright.service.leading.tls import ZooKeeperTls
 from stormwright.service.operating.state import FILE, State
 from stormwright.service.settings import ServiceSettings
+from tests.service.access.authorities import Authority
 from tests.service.leading.places import Place, Session
 
 Told = Callable[..., tuple[Pair | None, list[Fault]]]
@@ -60,6 +62,29 @@ def test_storms_own_zookeeper_is_that_of_storm_yaml(told: Told, word: Path, tmp_
     (conf / "storm.yaml").write_text("nimbus.seeds: [a]\n")
     _, (fault,) = told("--pair", "storm", "--pair-secret", word)
     assert "says no storm.zookeeper.servers" in fault.message
+
+
+def test_zookeeper_over_tls(told: Told, word: Path, tmp_path: Path) -> None:
+    (tmp_path / "conf").mkdir()
+    yaml = tmp_path / "conf" / "storm.yaml"
+    yaml.write_text("storm.zookeeper.servers: [zk1]\nstorm.zookeeper.ssl.enable: true\n")
+    _, (fault,) = told("--pair", "storm", "--pair-secret", word)
+    assert (fault.path, "storm.zookeeper.ssl.enable" in fault.message) == ("--pair-tls-ca", True)
+    authority = Authority(tmp_path / "authority")
+    shown = authority.certify("zk1")
+    options = ("--pair", "storm", "--pair-secret", word, "--pair-tls-ca", authority.file)
+    pair, faults = told(*options, "--pair-tls-cert", shown.certificate, "--pair-tls-key", shown.key)
+    assert faults == []
+    assert pair is not None
+    assert pair.tls == ZooKeeperTls(authority.file, shown.certificate, shown.key)
+    _, (fault,) = told(*options, "--pair-tls-cert", shown.certificate)
+    assert (fault.path, fault.message) == ("--pair-tls-key", "is missing: --pair-tls-cert is of no use without it")
+    _, (fault,) = told(*options, "--pair-tls-cert", word, "--pair-tls-key", shown.key)
+    assert "is no certificate with its key" in fault.message
+    _, faults = told("--pair", "zk:2181", "--pair-secret", word, "--pair-tls-ca", tmp_path / "none")
+    assert [each.message for each in faults] == [f"{tmp_path / 'none'}: cannot be read: No such file or directory"]
+    _, (fault,) = told("--pair", "zk:2181", "--pair-secret", word, "--pair-tls-key", shown.key)
+    assert fault.message == "has no effect without --pair-tls-ca"
 
 
 def test_another_zookeeper_and_another_address(told: Told, word: Path) -> None:

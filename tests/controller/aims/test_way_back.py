@@ -41,7 +41,7 @@ def test_without_room_it_stays_and_it_is_said_what_is_missing() -> None:
     decision = way_back(now, worse(on("n0", "n1"), on("n2")))
     assert decision.plan.moves == ()
     assert decision.takes_back == frozenset()
-    assert decision.reason.endswith("but it stays, no room where it should move to: n0: slots short by 1")
+    assert decision.reason.endswith("but it stays, no room where it should move to: host0: slots short by 1")
 
 
 def test_a_node_that_is_gone_is_no_way_back() -> None:

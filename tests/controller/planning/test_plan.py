@@ -98,8 +98,8 @@ def test_what_cannot_be_reached_says_what_is_missing() -> None:
     a, b = topology("a", workers=1), topology("b", workers=1)
     now = problem([a, b], nodes=2, slots=1, current={a.id: on("n0"), b.id: on("n1")})
     plan = plan_moves(now, wanted(now, *["n1:6700"] * 4, *["n1:6700"] * 4), MoveBudget())
-    assert plan.left == {a.id: NoRoom((Missing("n1", "slots", 1.0, ""),))}
-    assert plan.told() == ["a-1-0 stays: no room where it should move to: n1: slots short by 1"]
+    assert plan.left == {a.id: NoRoom((Missing("host1", "slots", 1.0, ""),))}
+    assert plan.told() == ["a-1-0 stays: no room where it should move to: host1: slots short by 1"]
 
 
 def test_what_is_beyond_the_budget_stays() -> None:

@@ -69,7 +69,7 @@ def test_steps_are_the_same_after_they_were_kept() -> None:
     draft = drafted(now, Forced([4] * 4 + [0] * 4), Wish(repairs=True))
     assert draft.plan.steps
     for step in draft.plan.steps:
-        kept = step_of_dict(step_to_dict(step), now)
+        kept = step_of_dict(step_to_dict(step, now), now)
         assert [(m.topology.id, m.before, m.after, m.legs, m.num_workers) for m in kept.moves] == [
             (m.topology.id, m.before, m.after, m.legs, m.num_workers) for m in step.moves
         ]
@@ -166,9 +166,8 @@ def test_what_goes_back_is_not_judged_and_takes_no_longer_than_its_pauses() -> N
     now = two()
     draft = drafted(now, Forced([4] * 4 + [2] * 4), Wish(repairs=True))
     pause_s = ASSUMED.seconds.value or 0.0
-    stages, one = staged(draft.plan.steps), [0] * len(draft.plan.steps)
-    there = plan_document(draft, lambda _: ASSUMED, stages)
-    back = plan_document(draft, lambda _: ASSUMED, one, judged=False)
+    there = plan_document(draft, lambda _: ASSUMED, staged(draft.plan.steps))
+    back = plan_document(draft, lambda _: ASSUMED, None)
     assert back["stages"] == 1
     assert back["lasts_s"] == pause_s * len(draft.plan.moves)
     assert there["lasts_s"] == back["lasts_s"] + there["stages"] * (SETTLE_S + AFTER_S)
@@ -206,9 +205,9 @@ def test_what_has_changed_is_said() -> None:
     assert changes(relied, there, {}) == [f"{A.id} runs somewhere else"]
     assert changes(relied, there, {A.id: after}) == []
     other = now.with_current({**now.current, B.id: on("n2")})
-    assert changes(relied, other, {}) == ["n2:6700 is held by b-1-0, and was free"]
+    assert changes(relied, other, {}) == ["host2:6700 is held by b-1-0, and was free"]
     fewer = two(nodes=2)
-    assert changes(relied, fewer, {}) == ["node n2 is gone"]
+    assert changes(relied, fewer, {}) == ["node host2 is gone"]
     assert any("ports is [6700]" in each for each in changes(relied, two(slots=1), {}))
 
 

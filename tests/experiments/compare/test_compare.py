@@ -78,7 +78,7 @@ def test_worker_counts_are_told_apart_from_limits():
     assert measure(of, np.array([0, 1, 2], np.int32)).limits_text == "kept, 3 workers for 2"
     figures = measure(of, np.array([4, 5, 6], np.int32))
     assert figures.limits_text == "1 broken, 3 workers for 2"
-    assert figures.remarks == ("s1: CPU 3.0 of 1.0 GHz", "t: 3 workers, wanted 2")
+    assert figures.remarks == ("h1: CPU 3.0 of 1.0 GHz", "t: 3 workers, wanted 2")
     assert figures.as_dict()["other_worker_counts"] == [{"topology": "t", "workers": 3, "wanted": 2}]
     two = problem(nodes(4), (topology("t", 2, 2), load(2)), (topology("u", 2, 2), load(2)))
     assert measure(two, np.array([0, 0, 1, 1], np.int32)).limits_text == "kept, other worker counts of 2 topologies"

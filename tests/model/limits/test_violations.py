@@ -41,9 +41,9 @@ def test_one_slot_for_all_breaks_limits(path):
     ("slots", "message"),
     [
         ([0, 0, 1, -1], "t: 1 of 4 executors have no slot"),
-        ([0, 0, 0, 1], "t: 3 executors in s0:6700, limit 2"),
-        ([0, 0, 1, 1], "s0: CPU 1.2 of 1.0 GHz"),
-        ([4, 4, 5, 5], "s1: memory 400 of 300 MB"),
+        ([0, 0, 0, 1], "t: 3 executors in h0:6700, limit 2"),
+        ([0, 0, 1, 1], "h0: CPU 1.2 of 1.0 GHz"),
+        ([4, 4, 5, 5], "h1: memory 400 of 300 MB"),
         ([0, 1, 4, 5], "t: 4 workers, wanted 2"),
     ],
 )
@@ -55,7 +55,7 @@ def test_messages(slots, message):
 
 def test_shared_slot():
     of = problem(nodes(9.0), *((topology(name, 1, 1), load(1)) for name in "ab"))
-    assert texts(of, np.zeros(2, np.int32)) == ["s0:6700: shared by a, b"]
+    assert texts(of, np.zeros(2, np.int32)) == ["h0:6700: shared by a, b"]
 
 
 @given(problems(), st.data())
@@ -84,13 +84,13 @@ def test_messages_of_limits_on_components():
     conf = {"topology.ras.constraints": rules}
     of = Problem(nodes(9.0), (Topology("t", "t", 3, components, default_executor_runs(components), conf=conf),))
     assert texts(of, np.array([0, 0, 1, 1, 2], np.int32)) == [
-        "t: 3 executors of a on s0, limit 2",
-        "t: 1 executor of a and 1 of b in s0:6701, incompatible",
+        "t: 3 executors of a on h0, limit 2",
+        "t: 1 executor of a and 1 of b in h0:6701, incompatible",
     ]
     assert texts(of, np.array([0, 0, -1, 1, 1], np.int32)) == [
         "t: 1 of 5 executors have no slot",
         "t: 2 workers, wanted 3",
-        "t: 2 executors of b in s0:6701, incompatible",
+        "t: 2 executors of b in h0:6701, incompatible",
     ]
 
 
@@ -99,10 +99,10 @@ def test_new_on_a_blacklisted_host_breaks_a_limit_and_what_stays_there_does_not(
     of = running(replace(of, blacklisted_hosts=frozenset({"h1"})), [4, 4, 0])
     assert violations(of, np.array([4, 4, 0], np.int32)) == []
     (moved,) = violations(of, np.array([5, 5, 0], np.int32))
-    assert moved == OnBlacklisted(topology="t", node="s1", amount=2, allowed=0)
-    assert str(moved) == "t: 2 executors new on s1, whose host is blacklisted"
+    assert moved == OnBlacklisted(topology="t", node="h1", supervisor="s1", amount=2, allowed=0)
+    assert str(moved) == "t: 2 executors new on h1, whose host is blacklisted"
     (came,) = broken_limits(of, np.array([4, 4, 6], np.int32))
-    assert (came.topology, came.node, came.amount) == ("u", "s1", 1)
+    assert (came.topology, came.node, came.amount) == ("u", "h1", 1)
     half = broken_limits(of, np.array([-1, 5, 0], np.int32))
     assert [(each.topology, each.amount) for each in half] == [("t", 1)], "of a topology placed in part, too"
 
@@ -123,18 +123,20 @@ def test_violations_are_typed_for_programs_with_the_text_last():
         {
             "limit": "resources",
             "topology": None,
-            "node": "s0",
+            "node": "h0",
+            "supervisor": "s0",
             "slot": None,
             "amount": 1.2e9,
             "allowed": 1e9,
             "unit": "Hz",
             "resource": "CPU",
-            "text": "s0: CPU 1.2 of 1.0 GHz",
+            "text": "h0: CPU 1.2 of 1.0 GHz",
         },
         {
             "limit": "number of workers",
             "topology": "t",
             "node": None,
+            "supervisor": None,
             "slot": None,
             "amount": 1,
             "allowed": 2,
@@ -144,12 +146,13 @@ def test_violations_are_typed_for_programs_with_the_text_last():
         {
             "limit": "executors per worker",
             "topology": "t",
-            "node": "s0",
-            "slot": "s0:6700",
+            "node": "h0",
+            "supervisor": "s0",
+            "slot": "h0:6700",
             "amount": 4,
             "allowed": 2,
             "unit": "executors",
-            "text": "t: 4 executors in s0:6700, limit 2",
+            "text": "t: 4 executors in h0:6700, limit 2",
         },
     ]
     assert all(list(each)[-1] == "text" for each in found)
@@ -157,11 +160,11 @@ def test_violations_are_typed_for_programs_with_the_text_last():
 
 def test_a_topology_named_like_a_node_is_not_taken_for_it():
     """Once the beginning of a text decided which topology it was about."""
-    of = problem(nodes(1.0), (topology("s0", 2, 1), load(2, cpu_ghz=0.9)), (topology("t", 1, 1), load(1)))
+    of = problem(nodes(1.0), (topology("h0", 2, 1), load(2, cpu_ghz=0.9)), (topology("t", 1, 1), load(1)))
     assert [str(each) for each in broken_limits(of, np.array([0, -1, 1], np.int32))] == []
     assert [str(each) for each in broken_limits(running(of, [0, 0, 1]), np.array([0, 0, -1], np.int32))] == [
-        "s0: CPU 1.8 of 1.0 GHz"
+        "h0: CPU 1.8 of 1.0 GHz"
     ]
     slots = np.array([0, -1, 1], np.int32)
     over = replace(of, supervisors=nodes(0.5))
-    assert [str(each) for each in broken_limits(over, slots)] == ["s0: CPU 1.0 of 0.5 GHz"]
+    assert [str(each) for each in broken_limits(over, slots)] == ["h0: CPU 1.0 of 0.5 GHz"]

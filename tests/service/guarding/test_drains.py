@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -131,8 +132,10 @@ def test_nothing_new_is_placed_there_by_our_answers(nimbus: Nimbus) -> None:
 
 
 def test_what_cannot_be_is_said(nimbus: Nimbus) -> None:
-    with pytest.raises(NotThereError, match="there is no node host9; there is host0, host1, host2, host3"):
-        nimbus.desk.nodes.drain("host9", DRAIN)
+    with pytest.raises(NotThereError, match="there is no node hosd3; there is host3"):
+        nimbus.desk.nodes.drain("hosd3", DRAIN)
+    with pytest.raises(NotThereError, match="there is no node x; there is host0, host1, host2, …"):
+        nimbus.desk.nodes.drain("x", DRAIN)
     with pytest.raises(NotThereError, match="host1 is not drained; no node is"):
         nimbus.desk.nodes.uncordon("host1", ANNA)
     for host in ("host0", "host1", "host2"):
@@ -166,6 +169,8 @@ def test_what_is_kept_of_a_problem_is_made_once(nimbus: Nimbus) -> None:
     first = drains.on(one)
     assert drains.on(one) is first
     assert first.blacklisted_hosts == {"host0"}
+    assert re.fullmatch(r"drained by anna since \d{4}-\d\d-\d\d \d\d:\d\d UTC", first.drained["host0"])
+    assert drains.on(first) is first
     second = drains.on(one.with_current({}))
     assert second.cluster is first.cluster
     assert np.array_equal(second.node_usable, [False, True, True, True])

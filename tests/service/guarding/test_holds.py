@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from stormwright.errors import ConflictError
+from stormwright.model import WorkerSlot
 from stormwright.service.guarding.holds import Holds
 from stormwright.service.operating.dealing import Watched
 from tests.service.operating.nimbus import ANNA, Nimbus
@@ -64,6 +65,9 @@ def test_how_many_nodes_there_were_is_known_after_a_restart(nimbus: Nimbus) -> N
     hold = again.look(half)
     assert hold is not None
     assert hold.word == "missing"
+    gone = whole.supervisors[-1]
+    assert f"{gone.host})" in hold.why, "by the name that it had"
+    assert again.names.of_slot(WorkerSlot(gone.id, 6700)) == f"{gone.host}:6700"
     assert again.look(whole) is None
 
 

@@ -71,14 +71,14 @@ def test_a_slow_node_is_told_and_by_default_nothing_more(watched: Watched) -> No
     watched.slow.nodes = SLOW
     watched.look()
     watched.look()
-    assert told(watched) == [("slow-node", "n0", "", "")]
+    assert told(watched) == [("slow-node", "host0", "", "")]
     (event,) = watched.events
     assert event.text == "host0: CPU per tuple is up by 60% for 30 s, beyond its past and its peers"
     assert watched.nimbus.guard.drains.hosts == set()
     watched.slow.nodes = {}
     watched.look()
     assert told(watched) == []
-    assert [(each.kind, each.subject, each.over) for each in watched.events[1:]] == [("slow-node", "n0", True)]
+    assert [(each.kind, each.subject, each.over) for each in watched.events[1:]] == [("slow-node", "host0", True)]
 
 
 def test_where_it_may_it_is_drained_and_what_came_while_that_was_off_is_fixed_later(watched: Watched) -> None:
@@ -86,20 +86,20 @@ def test_where_it_may_it_is_drained_and_what_came_while_that_was_off_is_fixed_la
     watched.slow.nodes = SLOW
     watched.modes(default="observe", responses={"slow-node": "fix"})
     watched.look()
-    assert told(watched) == [("slow-node", "n0", "", "mode observe")]
+    assert told(watched) == [("slow-node", "host0", "", "mode observe")]
     watched.modes(default="auto", responses={"slow-node": "fix"}, frozen="month end")
     watched.look()
-    assert told(watched) == [("slow-node", "n0", "", "frozen: month end")]
+    assert told(watched) == [("slow-node", "host0", "", "frozen: month end")]
     watched.modes(default="auto", responses={"slow-node": "fix"}, topologies={"b": "suggest"})
     watched.look()
-    assert told(watched) == [("slow-node", "n0", "", "mode suggest")]
+    assert told(watched) == [("slow-node", "host0", "", "mode suggest")]
     nimbus.rebalanced = ["b"]
     watched.modes(default="auto", responses={"slow-node": "fix"})
     watched.look()
     assert told(watched)[0][3].startswith("somebody else rebalances b")
     nimbus.rebalanced = []
     watched.look()
-    assert told(watched) == [("slow-node", "n0", "host0 was drained", "")]
+    assert told(watched) == [("slow-node", "host0", "host0 was drained", "")]
     (plan,) = nimbus.plans.rows()
     begun(nimbus, plan.id)
     nimbus.run()
@@ -114,7 +114,7 @@ def test_one_node_in_ten_is_drained_like_this_and_no_more(watched: Watched) -> N
     begun(watched.nimbus, watched.nimbus.plans.rows()[0].id)
     watched.nimbus.run()
     watched.look()
-    assert told(watched)[1] == ("slow-node", "n1", "", "1 are drained like this already: a person has to look")
+    assert told(watched)[1] == ("slow-node", "host1", "", "1 are drained like this already: a person has to look")
 
 
 def test_what_is_ignored_is_neither_told_nor_fixed(watched: Watched) -> None:
@@ -122,7 +122,7 @@ def test_what_is_ignored_is_neither_told_nor_fixed(watched: Watched) -> None:
     watched.slow.nodes = SLOW
     watched.look()
     assert watched.events == []
-    assert told(watched) == [("slow-node", "n0", "", "")]
+    assert told(watched) == [("slow-node", "host0", "", "")]
 
 
 def test_a_node_that_is_away_is_told_and_its_return_too(watched: Watched) -> None:
@@ -133,7 +133,7 @@ def test_a_node_that_is_away_is_told_and_its_return_too(watched: Watched) -> Non
     assert told(watched) == []
     watched.look(20)
     assert [(each.kind, each.subject, each.text) for each in watched.events] == [
-        ("node-lost", "n3", "n3 has been away for 40 s")
+        ("node-lost", "host3", "host3 has been away for 40 s")
     ]
     nimbus._start = start  # noqa: SLF001
     watched.look()
@@ -146,9 +146,9 @@ def test_what_was_found_is_known_after_a_restart_for_an_hour(watched: Watched) -
     watched.slow.nodes = {}
     watched.begin()
     watched.look()
-    assert told(watched) == [("slow-node", "n0", "", "")]
+    assert told(watched) == [("slow-node", "host0", "", "")]
     watched.modes(default="auto", responses={"slow-node": "fix"})
     watched.look()
-    assert told(watched) == [("slow-node", "n0", "host0 was drained", "")]
+    assert told(watched) == [("slow-node", "host0", "host0 was drained", "")]
     watched.look(KEPT_S)
     assert told(watched) == []

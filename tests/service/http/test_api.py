@@ -24,6 +24,7 @@ from stormwright.schedulers import make_scheduler
 from stormwright.service.http.api import EVERY_ENDPOINT, api_routes
 from stormwright.service.http.app import make_app
 from stormwright.service.http.server import HttpServer
+from stormwright.service.operating.plans import Plans
 from stormwright.storm.bridge import Bridge
 from tests.service.http.test_metrics import STATUS
 from tests.service.operating.nimbus import Nimbus, random_cluster, settled
@@ -101,6 +102,9 @@ def test_a_plan_is_made_applied_and_reverted(nimbus: Nimbus, client: Client, run
     assert plan.score_after == plan.after.score
     assert {step.state for step in plan.made} == {"planned"}
     assert all(each.pause_from.startswith("assumed") for each in plan.moved)
+    assert {name.partition(":")[0] for step in plan.made for move in step.moves for name in move.stops} <= {
+        node.host for node in nimbus.now().supervisors
+    }
     client.apply(plan.id, "as agreed")
     assert ended(client, plan.id) == "done"
     done = client.show(plan.id)
@@ -127,7 +131,7 @@ def test_it_tells_why_an_executor_is_where_it_is(nimbus: Nimbus, client: Client)
     assert client.explain().explanations == (), "all have slots"
     name = sorted(nimbus.runs)[0]
     (found,) = client.explain(name, 1).explanations
-    assert found.slot in {str(slot) for slot in nimbus.runs[name].slots}
+    assert found.slot in {nimbus.now().cluster.slot_name(slot) for slot in nimbus.runs[name].slots}
     assert 1 in found.executors
     assert [each.cost_change for each in found.best] == sorted(each.cost_change for each in found.best)
     with pytest.raises(InputError, match="no such executor"):
@@ -136,6 +140,28 @@ def test_it_tells_why_an_executor_is_where_it_is(nimbus: Nimbus, client: Client)
     (lost,) = client.explain(name).explanations[:1]
     assert lost.slot is None
     assert "nodes: " in lost.text
+
+
+def test_what_was_planned_is_read_once_however_often_it_is_asked_for(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That of thousands of topologies is a megabyte, and each open page asks for the list of plans."""
+    plan = client.made(client.plan("a look", least_gain_percent=0).id)
+    assert client.show(plan.id).made == plan.made
+    monkeypatch.setattr(Plans, "row", lambda *_: pytest.fail("it is read again"))
+    assert client.show(plan.id).made == plan.made
+    assert [each.id for each in client.plans().plans] == [plan.id]
+
+
+def test_a_name_that_is_none_is_told_in_a_line_with_the_one_that_may_be_meant(client: Client) -> None:
+    for wished, why in (
+        ({"topologies": ["tt-*"]}, "tt-*: fits no topology"),
+        ({"nodes": ["hots0"]}, "hots0: fits no node"),
+    ):
+        with pytest.raises(ConflictError, match="could not be made") as caught:
+            client.made(client.plan("a look", **wished).id)
+        assert f"could not be made: {why}; there is " in str(caught.value)
+    assert str(caught.value).endswith("there is host0")
 
 
 def test_what_cannot_be_is_told(nimbus: Nimbus, client: Client) -> None:

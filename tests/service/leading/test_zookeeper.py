@@ -17,10 +17,12 @@ from stormwright.service.leading.entries import ENTRIES
 from stormwright.service.leading.lead import Leading
 from stormwright.service.leading.lease import Lease
 from stormwright.service.leading.standing_by import renewing, standing_by
+from stormwright.service.leading.tls import ZooKeeperTls
 from stormwright.service.leading.zookeeper import LEASE_S, ZooKeeper
 from stormwright.service.operating.ledger import Ledger
 from stormwright.service.operating.state import FILE, State
-from tests.service.leading.zookeepers import zookeeper
+from tests.service.access.authorities import Authority
+from tests.service.leading.zookeepers import secured_zookeeper, zookeeper
 
 pytestmark = pytest.mark.zookeeper
 
@@ -212,3 +214,26 @@ def test_where_nobody_answers_it_says_so() -> None:
         port = silent.getsockname()[1]
     with pytest.raises(ClusterError, match="ZooKeeper does not do it"), ZooKeeper(f"127.0.0.1:{port}/x"):
         pass
+
+
+# Its client leaves open what was refused, until Python finds it.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_over_tls_who_leads_is_agreed_with_its_zookeeper_and_with_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, others = Authority(tmp_path / "ours"), Authority(tmp_path / "others")
+    shown = ours.certify("127.0.0.1")
+    with secured_zookeeper(tmp_path / "zookeeper", shown, ours.file) as hosts:
+        with ZooKeeper(f"{hosts}/us", "word", ZooKeeperTls(ours.file, shown.certificate, shown.key)) as agreed:
+            assert agreed.claim("http://a", 1) is not None
+            agreed.append(1, b"decided")
+            assert list(agreed.entries(0)) == [(1, b"decided")]
+        monkeypatch.setattr("stormwright.service.leading.zookeeper.LEASE_S", 1.0)
+        stranger = others.certify("127.0.0.1")
+        for refused in (
+            None,
+            ZooKeeperTls(others.file, shown.certificate, shown.key),
+            ZooKeeperTls(ours.file, stranger.certificate, stranger.key),
+        ):
+            with pytest.raises(ClusterError, match="ZooKeeper does not do it: no answer within"):
+                ZooKeeper(f"{hosts}/us", "word", refused).__enter__()

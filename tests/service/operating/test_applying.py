@@ -31,8 +31,9 @@ Begin = Callable[..., Nimbus]
 def unpredicted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Thousands of plans whose figures nobody looks at (`test_api.py` does)."""
 
-    def counted(draft: Draft, _: object, stages: list[int], *, judged: bool) -> dict[str, Any]:
-        return {"steps": len(draft.plan.steps), "stages": max(stages, default=-1) + 1}
+    def counted(draft: Draft, _: object, stages: list[int] | None) -> dict[str, Any]:
+        steps = len(draft.plan.steps)
+        return {"steps": steps, "stages": min(steps, 1) if stages is None else max(stages, default=-1) + 1}
 
     # It is the process that is killed, and not the machine.
     monkeypatch.setattr(os, "fsync", lambda _: None)

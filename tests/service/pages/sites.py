@@ -28,6 +28,12 @@ from stormwright.service.status import ServiceStatus
 from tests.service.http.test_metrics import STATUS
 from tests.service.operating.nimbus import Forced, Nimbus
 
+
+def _alarm(node: int, peak_cores: float) -> dict[str, object]:
+    named = {"node": f"node-{node:04d}.example", "supervisor": f"sup-{node:04d}"}
+    return named | {"start_s": 1, "capacity_cores": 2.0, "peak_cores": peak_cores}
+
+
 #: Of a service where all goes as it should, but that a node is over its CPU.
 SERVED = replace(
     STATUS,
@@ -37,8 +43,24 @@ SERVED = replace(
     | {
         "nodes": {"sup-0001": STATUS.pipeline["nodes"]["a"], "sup-0002": STATUS.pipeline["nodes"]["b"]},
         "alarms": {
-            "up": [{"supervisor": "sup-0001", "start_s": 1, "capacity_cores": 2.0, "peak_cores": 2.4}],
-            "ended": [{"supervisor": "sup-0002", "start_s": 1, "capacity_cores": 2.0, "peak_cores": 2.1}],
+            "up": [
+                {
+                    "node": "node-0001.example",
+                    "supervisor": "sup-0001",
+                    "start_s": 1,
+                    "capacity_cores": 2.0,
+                    "peak_cores": 2.4,
+                }
+            ],
+            "ended": [
+                {
+                    "node": "node-0002.example",
+                    "supervisor": "sup-0002",
+                    "start_s": 1,
+                    "capacity_cores": 2.0,
+                    "peak_cores": 2.1,
+                }
+            ],
             "raised": 2,
         },
     },

@@ -251,7 +251,15 @@ def test_a_node_is_drained_and_used_again_by_its_page(tmp_path: Path) -> None:
 
 def test_anomalies_and_what_holds_are_told_on_the_first_page(tmp_path: Path) -> None:
     nimbus = Nimbus(tmp_path, problem([topology("t")], current={topology("t").id: on("n0", "n1")}))
-    slow = Anomaly(kind="slow-node", node="n0", text="host0: slow", since_ms=1, response="fix", waits="mode observe")
+    slow = Anomaly(
+        kind="slow-node",
+        node="host0",
+        supervisor="n0",
+        text="host0: slow",
+        since_ms=1,
+        response="fix",
+        waits="mode observe",
+    )
     served = replace(SERVED, hold="missing", hold_why="3 nodes of 5 are missing", anomalies=[slow.model_dump()])
     try:
         with over_nimbus(nimbus, served) as browser:

@@ -69,13 +69,21 @@ def opened(where: Place, to_read: bool = True) -> Iterator[tuple[SparkSession, S
         raise InputError("--state", [Fault("no such directory", str(state_dir))])
     from stormwright.history.tables.definitions import TABLES
     from stormwright.history.tables.session import history_session
-    from stormwright.history.tables.store import open_store, tables_below
+    from stormwright.history.tables.store import check_format, open_store, tables_below
     from stormwright.pipeline.spark.target import SparkTarget
 
-    with history_session(kind, SparkTarget.parsed(where.master, where.spark_conf)) as spark:
-        place = uri or tables_below(state_dir or Path())
+    place = uri or tables_below(state_dir or Path())
+    target = SparkTarget.parsed(where.master, where.spark_conf)
+    check_format(kind)
+    if to_read and uri is None and not Path(place.removeprefix("file://")).is_dir():
+        raise _nothing_at(place)  # nobody waits for Spark to hear it
+    with history_session(kind, target) as spark:
         store = open_store(spark, place, kind)
         if to_read and not any(store.days(table) for table in TABLES.values()):
-            wanted = "nothing is recorded there; `history ingest --state DIR` takes in what a service has staged"
-            raise InputError("history", [Fault(wanted, place)])
+            raise _nothing_at(place)
         yield spark, store
+
+
+def _nothing_at(place: str) -> InputError:
+    wanted = "nothing is recorded there; `history ingest --state DIR` takes in what a service has staged"
+    return InputError("history", [Fault(wanted, place)])

@@ -15,6 +15,7 @@ from stormwright.cli.serving.configured import said_by
 from stormwright.errors import Fault
 
 if TYPE_CHECKING:
+    from stormwright.service.leading.tls import ZooKeeperTls
     from stormwright.service.settings import ServiceSettings
 
 log = logging.getLogger(__name__)
@@ -22,6 +23,8 @@ log = logging.getLogger(__name__)
 #: What stands for the ZooKeeper of the Storm cluster; and where services agree there, below which each cluster has its
 #: own path.
 STORM, ROOT = "storm", "stormwright"
+
+_TLS = ("pair_tls_ca", "pair_tls_cert", "pair_tls_key")
 
 #: Of Storm's defaults.yaml.
 _PORT, _STORM_ROOT = 2181, "/storm"
@@ -39,11 +42,14 @@ class Pair:
         What they alone know; empty for nothing.
     address
         Where this one is reached.
+    tls
+        How ZooKeeper is spoken to over TLS; None: as it is.
     """
 
     hosts: str
     secret: str
     address: str
+    tls: ZooKeeperTls | None = None
 
 
 def pair_of(told: Mapping[str, Any], faults: list[Fault]) -> Pair | None:
@@ -57,12 +63,13 @@ def pair_of(told: Mapping[str, Any], faults: list[Fault]) -> Pair | None:
         Takes what of it cannot be.
     """
     if told["pair"] is None:
-        for name in ("pair_secret", "known_as"):
+        for name in ("pair_secret", "known_as", *_TLS):
             if told[name] is not None:
                 option = f"--{name.replace('_', '-')}"
                 faults.append(Fault("has no effect without --pair", said_by(option)))
         return None
-    hosts = _of_storm(told["storm_home"], faults) if told["pair"] == STORM else told["pair"]
+    over_tls = told["pair_tls_ca"] is not None
+    hosts = _of_storm(told["storm_home"], over_tls, faults) if told["pair"] == STORM else told["pair"]
     if "/" not in hosts:
         hosts = f"{hosts}/{ROOT}"
     if not all(_is_address(each) for each in hosts.partition("/")[0].split(",")):
@@ -74,7 +81,7 @@ def pair_of(told: Mapping[str, Any], faults: list[Fault]) -> Pair | None:
             "same for each of the services"
         )
         faults.append(Fault(what, "--pair-secret"))
-    return Pair(hosts, secret, _address(told))
+    return Pair(hosts, secret, _address(told), _tls(told, faults))
 
 
 @contextmanager
@@ -98,7 +105,7 @@ def paired(pair: Pair | None, settings: ServiceSettings, stop: threading.Event) 
     from stormwright.service.leading.standing_by import renewing
     from stormwright.service.leading.zookeeper import ZooKeeper
 
-    with ZooKeeper(pair.hosts, pair.secret) as agreed:
+    with ZooKeeper(pair.hosts, pair.secret, pair.tls) as agreed:
         lease = Lease(agreed, pair.address)
         leading = Leading(lease, agreed)
         with renewing(lease, leading):
@@ -117,7 +124,7 @@ def found(pair: Pair) -> str:
     """Who leads, where they agree; it raises what `ZooKeeper` does."""
     from stormwright.service.leading.zookeeper import ZooKeeper
 
-    with ZooKeeper(pair.hosts, pair.secret) as agreed:
+    with ZooKeeper(pair.hosts, pair.secret, pair.tls) as agreed:
         leader = agreed.leader()
     return f"{pair.hosts} answers, and {leader.address if leader else 'nobody'} leads"
 
@@ -138,7 +145,7 @@ def _stood_by(settings: ServiceSettings, agreed: Any, lease: Any, stop: threadin
         return standing.position if leads else None
 
 
-def _of_storm(storm_home: Path, faults: list[Fault]) -> str:
+def _of_storm(storm_home: Path, over_tls: bool, faults: list[Fault]) -> str:
     from stormwright.cli.doctoring.storm_yaml import path_of, storm_yaml
 
     conf = storm_yaml(storm_home)
@@ -147,9 +154,29 @@ def _of_storm(storm_home: Path, faults: list[Fault]) -> str:
         what = f"{path_of(storm_home)} says no storm.zookeeper.servers: name ZooKeeper as zk1:2181,zk2:2181"
         faults.append(Fault(what, said_by("--pair")))
         return f"localhost:{_PORT}"
+    if conf and conf.get("storm.zookeeper.ssl.enable") is True and not over_tls:
+        what = (
+            f"is missing: {path_of(storm_home)} says storm.zookeeper.ssl.enable; name the authority of its certificate"
+        )
+        faults.append(Fault(what, said_by("--pair-tls-ca")))
     port = (conf or {}).get("storm.zookeeper.port", _PORT)
     root = str((conf or {}).get("storm.zookeeper.root", _STORM_ROOT)).strip("/")
     return f"{','.join(f'{each}:{port}' for each in servers)}/{ROOT}/{root}".rstrip("/")
+
+
+def _tls(told: Mapping[str, Any], faults: list[Fault]) -> ZooKeeperTls | None:
+    authority, certificate, key = (told[name] for name in _TLS)
+    if authority is None:
+        for name in _TLS[1:]:
+            if told[name] is not None:
+                option = f"--{name.replace('_', '-')}"
+                faults.append(Fault("has no effect without --pair-tls-ca", said_by(option)))
+        return None
+    from stormwright.service.leading.tls import ZooKeeperTls
+
+    tls = ZooKeeperTls(authority, certificate, key)
+    faults += [Fault(fault.message, said_by(fault.path)) for fault in tls.faults()]
+    return tls
 
 
 def _is_address(text: str) -> bool:

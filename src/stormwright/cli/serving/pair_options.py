@@ -34,6 +34,14 @@ _OPTIONS = (
         "agree on.",
     ),
     click.option(
+        "--pair-tls-ca",
+        type=options.PATH,
+        metavar="FILE",
+        help="ZooKeeper is spoken to over TLS, and has a certificate of this authority (PEM).",
+    ),
+    click.option("--pair-tls-cert", type=options.PATH, metavar="FILE", help="Certificate that it is shown (PEM)."),
+    click.option("--pair-tls-key", type=options.PATH, metavar="FILE", help="The key of it (PEM, without a password)."),
+    click.option(
         "--known-as",
         metavar="URL",
         help="Where one that stands by says that this one is.  [default: by --host, or this machine's name, and "

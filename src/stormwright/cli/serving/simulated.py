@@ -29,7 +29,7 @@ _REAL: Mapping[str, str] = {
     "keep_history_days": _NO_SPARK,
     "pair": _ONE,
     "pair_secret": _ONE,
-    "known_as": _ONE,
+    **dict.fromkeys(("pair_tls_ca", "pair_tls_cert", "pair_tls_key", "known_as"), _ONE),
 }
 _VIRTUAL: Mapping[str, str] = dict.fromkeys(
     ("trace", "speed"), "only a virtual cluster has one: name it with --simulated"

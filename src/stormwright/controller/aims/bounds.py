@@ -83,15 +83,15 @@ def _without_tags(problem: Problem, wanted: IntArray, arrives: BoolArray) -> Ite
             there = wanted[own][(topology.executor_component == number) & arrives[own]]
             for node in np.unique(problem.slot_node[there]).tolist():
                 if missing := tags - of_node[node]:
-                    node_id = problem.supervisors[node].id
-                    yield topology.id, f"{node_id} lacks tag {', '.join(sorted(missing))} of {component.id}"
+                    name = problem.cluster.node_names[node]
+                    yield topology.id, f"{name} lacks tag {', '.join(sorted(missing))} of {component.id}"
 
 
 def _beyond_requests(problem: Problem, wanted: IntArray, arrives: BoolArray) -> Iterator[tuple[str, str]]:
     """Topologies that come to a node, or change at all, where too much would be asked of it or of their heaps."""
     for broken in Requests().violations(Placed(problem, wanted)):
         if broken.topology is None:
-            there = arrives & (problem.slot_node[wanted] == problem.node_index[broken.node or ""])
+            there = arrives & (problem.slot_node[wanted] == problem.node_index[broken.supervisor or ""])
             for index in _moved(problem, there):
                 yield problem.topologies[index].id, str(broken)
         elif problem.topology_index[broken.topology] in _moved(problem, arrives):
@@ -102,6 +102,6 @@ def _on_other_nodes(problem: Problem, wanted: IntArray, arrives: BoolArray, name
     for index in _moved(problem, arrives):
         own = problem.executors_of(index)
         now, then = (problem.slot_node[slots[own][slots[own] != UNPLACED]] for slots in (problem.current_slot, wanted))
-        other = sorted({problem.supervisors[node].id for node in set(then.tolist()) - set(now.tolist())})
+        other = sorted({problem.cluster.node_names[node] for node in set(then.tolist()) - set(now.tolist())})
         if other:
             yield problem.topologies[index].id, f"{name} did not choose {', '.join(other)} for it"

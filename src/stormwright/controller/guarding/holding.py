@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -56,7 +56,9 @@ class Attendance:
         """What was known before a restart."""
         self.seen_s = {**seen_s, **self.seen_s}
 
-    def hold(self, nodes: Collection[str], excused: Collection[str] = ()) -> Hold | None:
+    def hold(
+        self, nodes: Collection[str], excused: Collection[str] = (), name: Callable[[str], str] = str
+    ) -> Hold | None:
         """Whether too many are missing.
 
         Parameters
@@ -65,12 +67,14 @@ class Attendance:
             That are there.
         excused
             Nodes that somebody has taken out of use: they may be away.
+        name
+            What people call a node.
         """
         missing = sorted(self.seen_s.keys() - set(nodes) - set(excused))
         total = len(missing) + len(nodes)
         if not missing or len(missing) <= self.most_missing * total:
             return None
-        named = ", ".join(missing[:_SHOWN]) + (", …" if len(missing) > _SHOWN else "")
+        named = ", ".join(sorted(map(name, missing))[:_SHOWN]) + (", …" if len(missing) > _SHOWN else "")
         some = counted(len(missing), "node")
         return Hold(
             "missing",

@@ -136,7 +136,7 @@ class Room:
         lacking = (place.change - self.left(place.nodes))[rows, columns]
         return tuple(
             Missing(
-                self.problem.supervisors[place.nodes[column]].id,
+                self.problem.cluster.node_names[place.nodes[column]],
                 self.measure.names[row],
                 float(round(amount) if row == SLOTS else amount),
                 self.measure.units[row],

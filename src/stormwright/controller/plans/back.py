@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from scipy.sparse import coo_array
@@ -17,7 +17,7 @@ from stormwright.controller.planning.workers import workers_of
 from stormwright.controller.plans.saved import where
 from stormwright.controller.policy import planned_slots
 from stormwright.errors import Fault, InputError
-from stormwright.model import UNPLACED, Assignment, Problem, TopologyAssignment
+from stormwright.model import UNPLACED, Assignment, Problem, TopologyAssignment, WorkerSlot
 from stormwright.model.arrays import IntArray
 from stormwright.model.assignment import name_slots
 from stormwright.model.texts import counted
@@ -26,18 +26,27 @@ from stormwright.model.texts import counted
 WHOLE = MoveBudget(max_topologies=2**31, max_executors=2**31)
 
 
-def moves_back(problem: Problem, placements: Mapping[str, TopologyAssignment]) -> MovePlan:
+def moves_back(
+    problem: Problem, placements: Mapping[str, TopologyAssignment], name: Callable[[WorkerSlot], str] = str
+) -> MovePlan:
     """The moves from what runs to `placements` (by topology id), all of them.
 
     Ports count, of which `plan_moves` is free to choose those of a node: what would arrive on another one goes on to
     its own in a further step.
+
+    Parameters
+    ----------
+    problem, placements
+        What runs now, and where topologies shall run.
+    name
+        What people call a slot that is gone.
 
     Raises
     ------
     InputError
         Some cannot get there; with the reason for each.
     """
-    wanted, workers = _wanted(problem, placements)
+    wanted, workers = _wanted(problem, placements, name)
     plan = plan_moves(problem, Assignment(wanted, num_workers=workers), WHOLE, cpu_limits=False)
     if plan.left:
         raise InputError(_SOURCE, [Fault(str(why), topology) for topology, why in plan.left.items()])
@@ -49,7 +58,9 @@ def moves_back(problem: Problem, placements: Mapping[str, TopologyAssignment]) -
 _SOURCE = "the placement of then"
 
 
-def _wanted(problem: Problem, placements: Mapping[str, TopologyAssignment]) -> tuple[IntArray, dict[str, int]]:
+def _wanted(
+    problem: Problem, placements: Mapping[str, TopologyAssignment], name: Callable[[WorkerSlot], str]
+) -> tuple[IntArray, dict[str, int]]:
     """Slot of every executor, and how many workers topologies have there, where that is not what they ask for."""
     faults, wanted, workers = list[Fault](), problem.current_slot.copy(), dict[str, int]()
     known = problem.slot_index
@@ -59,7 +70,7 @@ def _wanted(problem: Problem, placements: Mapping[str, TopologyAssignment]) -> t
             faults.append(Fault("is gone", topology))
             continue
         own = problem.executors_of(index)
-        if gone := sorted(str(slot) for slot in placement.slots if slot not in known):
+        if gone := sorted(name(slot) for slot in placement.slots if slot not in known):
             faults.append(Fault(f"was on {', '.join(gone)}, which {'are' if len(gone) > 1 else 'is'} gone", topology))
         elif len(placement.slot_of_executor) != problem.topologies[index].num_executors:
             faults.append(Fault(f"had {counted(len(placement.slot_of_executor), 'executor')} then", topology))

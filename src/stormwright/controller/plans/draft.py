@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from math import isfinite
@@ -17,13 +17,10 @@ from stormwright.controller.planning.plan import MovePlan
 from stormwright.controller.planning.planner import plan_moves
 from stormwright.controller.plans.back import WHOLE, moves_back
 from stormwright.controller.policy import MOVE, planned_slots, without_assumed_traffic
-from stormwright.errors import Fault, InputError
+from stormwright.errors import Fault, InputError, who_is_there
 from stormwright.history.judged.promise import Promise
-from stormwright.model import UNPLACED, Problem, Scheduler, TopologyAssignment
+from stormwright.model import UNPLACED, Problem, Scheduler, TopologyAssignment, WorkerSlot
 from stormwright.model.arrays import IntArray
-
-#: Names that are shown of those that there are.
-_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -127,22 +124,38 @@ def drafted(problem: Problem, scheduler: Scheduler, wish: Wish, stay: Mapping[st
 
 
 def _check(problem: Problem, wish: Wish) -> None:
-    topologies = [(each.name, each.id) for each in problem.topologies]
-    nodes = [(each.host, each.id) for each in problem.supervisors]
+    topologies: list[tuple[str, ...]] = [(each.name, each.id) for each in problem.topologies]
+    names = problem.cluster.node_names
+    nodes: list[tuple[str, ...]] = [
+        (name, each.host, each.id) for name, each in zip(names, problem.supervisors, strict=True)
+    ]
     faults = []
     for kind, patterns, known in (("topology", wish.topologies, topologies), ("node", wish.nodes, nodes)):
         for pattern in patterns:
-            if not any(_meant(*each, (pattern,)) for each in known):
-                some = ", ".join(sorted({name for name, _ in known})[:_SHOWN]) + (", …" if len(known) > _SHOWN else "")
-                faults.append(Fault(f"fits no {kind}; there is {some}" if known else f"fits no {kind}", pattern))
+            if not any(_meant(each, (pattern,)) for each in known):
+                there = who_is_there(pattern, {each[0] for each in known})
+                faults.append(Fault(f"fits no {kind}{there}", pattern))
     if faults:
         raise InputError("plan", faults)
 
 
-def restored(problem: Problem, placements: Mapping[str, TopologyAssignment], goal: str) -> Draft:
-    """The moves that bring topologies (ids) back to where they were; it raises what `moves_back` raises."""
+def restored(
+    problem: Problem,
+    placements: Mapping[str, TopologyAssignment],
+    goal: str,
+    name: Callable[[WorkerSlot], str] = str,
+) -> Draft:
+    """The moves that bring topologies (ids) back to where they were.
+
+    Parameters
+    ----------
+    problem, placements, name
+        As `moves_back` has them; it raises what that does.
+    goal
+        What promises are made of.
+    """
     problem = seen_by_plans(problem)
-    plan = moves_back(problem, placements)
+    plan = moves_back(problem, placements, name)
     slots = planned_slots(problem, plan.moves)
     if not plan.steps:
         return Draft(problem, plan, slots, why="everything is where it was then")
@@ -228,13 +241,13 @@ def _staying(problem: Problem, wish: Wish) -> dict[str, str]:
     nodes = {
         number
         for number, node in enumerate(problem.supervisors)
-        if any(fnmatchcase(node.id, pattern) or fnmatchcase(node.host, pattern) for pattern in wish.nodes)
+        if _meant((problem.cluster.node_names[number], node.host, node.id), wish.nodes)
     }
     stay = {}
     for index, topology in enumerate(problem.topologies):
         if topology.conf.get(MOVE) is False:
             stay[topology.id] = f"{MOVE} is false in its configuration"
-        elif wish.topologies and not _meant(topology.id, topology.name, wish.topologies):
+        elif wish.topologies and not _meant((topology.id, topology.name), wish.topologies):
             stay[topology.id] = "it is not among the topologies of this plan"
         elif wish.nodes:
             own = problem.current_slot[problem.executors_of(index)]
@@ -243,5 +256,6 @@ def _staying(problem: Problem, wish: Wish) -> dict[str, str]:
     return stay
 
 
-def _meant(topology: str, name: str, patterns: tuple[str, ...]) -> bool:
-    return any(fnmatchcase(topology, pattern) or fnmatchcase(name, pattern) for pattern in patterns)
+def _meant(names: tuple[str, ...], patterns: tuple[str, ...]) -> bool:
+    """Whether something that has several names fits one of some patterns."""
+    return any(fnmatchcase(name, pattern) for name in names for pattern in patterns)

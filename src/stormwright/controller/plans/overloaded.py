@@ -79,7 +79,7 @@ class FewestMoves:
 
 def concerned(problem: Problem, broken: Sequence[Violation]) -> tuple[set[int], set[int]]:
     """Nodes and topologies (indices) that broken limits tell of."""
-    nodes = {problem.node_index[each.node] for each in broken if each.node is not None}
+    nodes = {problem.node_index[each.supervisor] for each in broken if each.supervisor is not None}
     return nodes, {problem.topology_index[each.topology] for each in broken if each.topology is not None}
 
 

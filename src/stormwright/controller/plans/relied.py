@@ -8,7 +8,7 @@ from typing import Any
 from stormwright.controller.planning.plan import Step
 from stormwright.controller.plans.saved import placement_of, where
 from stormwright.formats import placement_to_dict
-from stormwright.model import Problem, Topology, TopologyAssignment
+from stormwright.model import Problem, Topology, TopologyAssignment, WorkerSlot
 
 #: A rate that differs by more than this part is another load than the one that the plan was made for; of a topology
 #: that did next to nothing, by more than so many trees/s.
@@ -78,19 +78,28 @@ def changes(
     for slot in sorted(relied["others"].keys() | now.keys()):
         one, other = relied["others"].get(slot), now.get(slot)
         if one != other:
-            found.append(f"{slot} is {'free' if other is None else f'held by {other}'}, and was {one or 'free'}")
+            held = "free" if other is None else f"held by {other}"
+            found.append(f"{_slot_name(slot, relied, problem)} is {held}, and was {one or 'free'}")
     return found
+
+
+def _slot_name(slot: str, relied: Mapping[str, Any], problem: Problem) -> str:
+    """What a slot is called; that of a node that is gone by the host of then."""
+    node, _, port = slot.rpartition(":")
+    if node in problem.node_index:
+        return problem.cluster.slot_name(WorkerSlot(node, int(port)))
+    return f"{relied['nodes'][node]['host']}:{port}"
 
 
 def _changed_nodes(nodes: Mapping[str, Any], problem: Problem) -> Iterator[str]:
     for node, was in nodes.items():
         if node not in problem.node_index:
-            yield f"node {node} is gone"
+            yield f"node {was['host']} is gone"
             continue
-        now = _node(problem, node)
+        now, name = _node(problem, node), problem.cluster.node_names[problem.node_index[node]]
         for what, value in was.items():
             if now[what] != value:
-                yield f"node {node}: {what} is {now[what]}, and was {value}"
+                yield f"node {name}: {what} is {now[what]}, and was {value}"
 
 
 def _changed_topology(

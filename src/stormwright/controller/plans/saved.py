@@ -10,9 +10,13 @@ from stormwright.formats import placement_to_dict
 from stormwright.model import Problem, TopologyAssignment, WorkerSlot
 
 
-def step_to_dict(step: Step) -> dict[str, Any]:
-    """A step as JSON has it."""
-    return {"moves": [_move_to_dict(move) for move in step.moves], "after": sorted(step.after)}
+def step_to_dict(step: Step, problem: Problem) -> dict[str, Any]:
+    """A step of a plan for a problem as JSON has it, with the names of nodes: those may be gone when it is read."""
+    moves = [
+        _move_to_dict(move) | {"names": {str(slot): problem.cluster.slot_name(slot) for slot in _changing(move)}}
+        for move in step.moves
+    ]
+    return {"moves": moves, "after": sorted(step.after)}
 
 
 def step_of_dict(raw: Mapping[str, Any], problem: Problem) -> Step:
@@ -73,6 +77,10 @@ def _move(raw: Mapping[str, Any], problem: Problem) -> TopologyMove:
 _KINDS = ("stopped", "started", "kept")
 
 _Slots = tuple[WorkerSlot, ...]
+
+
+def _changing(move: TopologyMove) -> tuple[WorkerSlot, ...]:
+    return (*move.stopped_workers, *move.started_workers)
 
 
 def _workers(raw: Mapping[str, Any]) -> tuple[_Slots, _Slots, _Slots]:

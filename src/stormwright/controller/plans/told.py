@@ -14,6 +14,7 @@ from stormwright.controller.plans.draft import Draft
 from stormwright.controller.plans.proven import proven
 from stormwright.controller.plans.sides import side_of, topology_side
 from stormwright.history.judged.evaluation import AFTER_S, SETTLE_S
+from stormwright.model import WorkerSlot
 from stormwright.predict.told.prediction import Prediction
 
 #: How long spouts are silent where no move was measured yet, in seconds: of two small topologies on a machine of 2
@@ -51,7 +52,7 @@ def expected_pause(own: Sequence[float], all_of_them: Sequence[float]) -> Pause:
     return Pause(ASSUMED_PAUSE_S, "assumed, as no move was measured yet")
 
 
-def plan_document(draft: Draft, pause_of: PauseOf, stages: Sequence[int], *, judged: bool = True) -> dict[str, Any]:
+def plan_document(draft: Draft, pause_of: PauseOf, stages: Sequence[int] | None) -> dict[str, Any]:
     """What `stormwright.client.shapes.Plan` has of a plan besides where it stands.
 
     Parameters
@@ -59,19 +60,18 @@ def plan_document(draft: Draft, pause_of: PauseOf, stages: Sequence[int], *, jud
     draft, pause_of
         The plan, and how long topologies pause.
     stages
-        The stage of every step.
-    judged
-        Whether it is measured after each stage what came of it.
+        The stage of every step, each of which is judged; None where all of it is made at one go, and not judged.
     """
     problem, plan = draft.problem, draft.plan
     names = {topology.id: topology.name for topology in problem.topologies}
+    judged = max(stages or [], default=-1) + 1
     stays = [(names.get(topology, topology), str(why)) for topology, why in plan.left.items() if not _meant(why)]
     document: dict[str, Any] = {
         "gain": draft.gain,
         "left": dict(stays[:_TOLD]),
         "topologies": len({move.topology.id for move in plan.moves}),
         "steps": len(plan.steps),
-        "stages": max(stages, default=-1) + 1,
+        "stages": min(len(plan.steps), 1) if stages is None else judged,
     }
     if not (problem.current_slot >= 0).any():
         return document
@@ -90,7 +90,7 @@ def plan_document(draft: Draft, pause_of: PauseOf, stages: Sequence[int], *, jud
         "score_before": before.score,
         "score_after": after.score,
         "moved": [each.model_dump() for each in moved],
-        "lasts_s": sum(pauses) + judged * document["stages"] * (SETTLE_S + AFTER_S),
+        "lasts_s": sum(pauses) + judged * (SETTLE_S + AFTER_S),
     }
 
 
@@ -104,17 +104,27 @@ def planned_step(told: Mapping[str, Any], number: int, stage: int, state: StepSt
     number, stage, state
         As `PlannedStep` has them.
     """
-    moves = tuple(
+    return PlannedStep(number=number, stage=stage, state=state, moves=planned_moves(told))
+
+
+def planned_moves(told: Mapping[str, Any]) -> tuple[PlannedMove, ...]:
+    """The moves of a step, as `planned_step` is told it."""
+    return tuple(
         PlannedMove(
             topology=move["name"],
             executors=move["moved"],
-            stops=tuple(f"{node}:{port}" for node, port in move["stopped"]),
-            starts=tuple(f"{node}:{port}" for node, port in move["started"]),
+            stops=_named(move, "stopped"),
+            starts=_named(move, "started"),
             arrives=move["arrives"],
         )
         for move in told["moves"]
     )
-    return PlannedStep(number=number, stage=stage, state=state, moves=moves)
+
+
+def _named(move: Mapping[str, Any], kind: str) -> tuple[str, ...]:
+    """Worker slots by their names; of a plan that an older version has made, by the ids of supervisors."""
+    names = move.get("names", {})
+    return tuple(names.get(slot, slot) for slot in (str(WorkerSlot(*each)) for each in move[kind]))
 
 
 def _meant(why: object) -> bool:

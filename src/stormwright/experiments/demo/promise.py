@@ -87,7 +87,7 @@ def promise(
             most.topology: _of_topology(most, given, begin_tps.get(most.topology))
             for most, given in zip(highest.topologies, then.topologies, strict=True)
         },
-        {node.name: node for node in then.nodes},
+        {node.node: node for node in then.nodes},
     )
 
 

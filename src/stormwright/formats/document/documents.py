@@ -219,7 +219,8 @@ class CostsDocument(Document):
 class ProblemDocument(Document):
     """Topologies, cluster, load and what runs now, at one moment.
 
-    `costs` are those of the cluster, where they were fitted to the load.
+    `costs` are those of the cluster, where they were fitted to the load. `drained` says of hosts that are blacklisted,
+    as people have drained them, by whom and since when.
     """
 
     schema_name: Literal["stormwright-problem/1"] = Field(alias="schema")
@@ -230,6 +231,7 @@ class ProblemDocument(Document):
     core_hz: PositiveAmount = DEFAULT_CORE_HZ
     blacklisted_hosts: list[str] = EMPTY_LIST
     greylisted_supervisors: list[str] = EMPTY_LIST
+    drained: dict[str, str] = EMPTY_OBJECT
     assignments: Annotated[Any, Each(PlacementDocument, keyed=True)] = EMPTY_OBJECT
     load: Annotated[Any, Each(LoadDocument, keyed=True)] = EMPTY_OBJECT
     costs: CostsDocument | None = None

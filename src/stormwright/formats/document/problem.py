@@ -70,6 +70,7 @@ def problem_from_dict(document: object, source: str = "problem") -> Problem:
         conf=header.conf,
         blacklisted_hosts=frozenset(header.blacklisted_hosts),
         greylisted_supervisors=tuple(header.greylisted_supervisors),
+        drained=header.drained,
         current=current,
         load=_profile(load, header),
         core_hz=header.core_hz,
@@ -167,6 +168,8 @@ def problem_to_dict(problem: Problem) -> dict[str, Any]:
         "topologies": [topology_to_dict(topology) for topology in problem.topologies],
         "assignments": {name: placement_to_dict(placement) for name, placement in problem.current.items()},
     }
+    if problem.drained:
+        document["drained"] = dict(problem.drained)
     if problem.load is not None:
         document["load"] = {
             topology.id: load_to_dict(problem.load.topologies[topology.id], topology)

@@ -56,7 +56,7 @@ class Incompatible(Violation):
     def __str__(self) -> str:
         too = "" if self.component == self.other else f" and {self.others} of {self.other}"
         these = f"{counted(int(self.amount), 'executor')} of {self.component}{too}"
-        return f"{self.topology}: {these} in {self.slot}, incompatible"
+        return f"{self.topology}: {these} in {self.place}, incompatible"
 
 
 class ComponentsApart:
@@ -76,7 +76,8 @@ class ComponentsApart:
         for node, c in np.argwhere(limits.crowded(there)).tolist():
             yield CrowdedNode(
                 topology=topology.id,
-                node=problem.supervisors[nodes[node]].id,
+                node=problem.cluster.node_names[nodes[node]],
+                supervisor=problem.supervisors[nodes[node]].id,
                 amount=int(there[node, c]),
                 allowed=int(limits.most_on_node[c]),
                 component=topology.components[c].id,
@@ -93,7 +94,8 @@ class ComponentsApart:
                 if held[a] and held[b] > (a == b):
                     yield Incompatible(
                         topology=topology.id,
-                        node=slot.supervisor,
+                        node=problem.cluster.node_names[problem.slot_node[used[worker]]],
+                        supervisor=slot.supervisor,
                         slot=slot,
                         amount=held[a],
                         allowed=int(a == b),

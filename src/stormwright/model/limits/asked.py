@@ -131,7 +131,7 @@ class AskedOfHeap(Violation):
     limit: ClassVar[str] = "heap of a worker"
 
     def __str__(self) -> str:
-        return f"heap of {self.slot} asked for {amount_of(self.amount, self.allowed, self.unit)}"
+        return f"heap of {self.place} asked for {amount_of(self.amount, self.allowed, self.unit)}"
 
 
 class Requests:
@@ -159,7 +159,8 @@ class Requests:
         for (resource, unit), used, has in zip(units, of_node, asked.capacity, strict=True):
             for full in np.flatnonzero(used > has * (1 + RELATIVE_TOLERANCE)).tolist():
                 yield AskedOfNode(
-                    node=problem.supervisors[full].id,
+                    node=problem.cluster.node_names[full],
+                    supervisor=problem.supervisors[full].id,
                     amount=float(used[full]),
                     allowed=float(has[full]),
                     unit=unit,
@@ -181,9 +182,11 @@ def _full(problem: Problem, workers: IndexArray, heap: FloatArray, most: FloatAr
     allowed = most[workers // count]
     for worker in np.flatnonzero(heap > allowed * (1 + RELATIVE_TOLERANCE)).tolist():
         slot = problem.slots[workers[worker] % count]
+        node = problem.slot_node[workers[worker] % count]
         yield AskedOfHeap(
             topology=problem.topologies[workers[worker] // count].id,
-            node=slot.supervisor,
+            node=problem.cluster.node_names[node],
+            supervisor=slot.supervisor,
             slot=slot,
             amount=float(heap[worker]),
             allowed=float(allowed[worker]),

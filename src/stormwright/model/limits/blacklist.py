@@ -2,14 +2,49 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
+from stormwright.model.arrays import BoolArray
 from stormwright.model.limits.limit import Placed, Violation
 from stormwright.model.texts import counted
+
+if TYPE_CHECKING:
+    from stormwright.model.problem import Problem
+
+#: Kinds of nodes that take nothing new.
+DRAINED, BLACKLISTED, GREYLISTED = "drained", "blacklisted", "greylisted"
+
+#: Drains that are told each by itself: by whom and since when.
+_MOST_DRAINS = 5
+
+
+class Closed(NamedTuple):
+    """Nodes, shape (N,), that take nothing new, all for one reason: its kind, and in words."""
+
+    kind: str
+    text: str
+    nodes: BoolArray
+
+
+def closed_nodes(problem: Problem) -> list[Closed]:
+    """All nodes that take nothing new, by why: drained ones by who did it and when, those with most nodes first."""
+    if problem.node_usable.all():
+        return []
+    listed = problem.cluster.node_blacklisted
+    texts = np.array([problem.drained.get(node.host, "") for node in problem.supervisors], dtype=object)
+    texts[~listed] = ""
+    counts = Counter(text for text in texts.tolist() if text)
+    told = [text for text, _ in counts.most_common(_MOST_DRAINS)]
+    found = [Closed(DRAINED, text, texts == text) for text in told]
+    found.append(Closed(DRAINED, DRAINED, (texts != "") & ~np.isin(texts, told)))
+    found.append(Closed(BLACKLISTED, BLACKLISTED, listed & (texts == "")))
+    found.append(Closed(GREYLISTED, GREYLISTED, ~listed & ~problem.node_usable))
+    return [each for each in found if each.nodes.any()]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,13 +52,20 @@ class OnBlacklisted(Violation):
     """A node on a blacklisted host to which executors of a topology come; `amount` of them.
 
     None are allowed. Those that ran in the same slot before do not count.
+
+    Parameters
+    ----------
+    why
+        Why nothing may come: ``blacklisted``, or who has drained the host and when.
     """
 
     limit: ClassVar[str] = "blacklisted hosts"
     of: ClassVar[str] = "executors"
 
+    why: str = BLACKLISTED
+
     def __str__(self) -> str:
-        return f"{self.topology}: {counted(int(self.amount), 'executor')} new on {self.node}, whose host is blacklisted"
+        return f"{self.topology}: {counted(int(self.amount), 'executor')} new on {self.node}, whose host is {self.why}"
 
 
 class BlacklistedHosts:
@@ -48,7 +90,9 @@ class BlacklistedHosts:
         for (topology, where), count in zip(pairs.T.tolist(), counts.tolist(), strict=True):
             yield OnBlacklisted(
                 topology=problem.topologies[topology].id,
-                node=problem.supervisors[where].id,
+                node=problem.cluster.node_names[where],
+                supervisor=problem.supervisors[where].id,
                 amount=count,
                 allowed=0,
+                why=problem.drained.get(problem.supervisors[where].host, BLACKLISTED),
             )

@@ -28,8 +28,8 @@ class Violation:
     ----------
     topology
         Id of the topology that breaks it; None where no single one does.
-    node
-        Id of the supervisor on which it is broken; None where it is on no single one.
+    node, supervisor
+        Name of the node on which it is broken, and the id of its supervisor; None where it is on no single one.
     slot
         The worker slot, where it is broken in one.
     amount, allowed
@@ -45,6 +45,7 @@ class Violation:
 
     topology: str | None = None
     node: str | None = None
+    supervisor: str | None = None
     slot: WorkerSlot | None = None
     amount: float
     allowed: float
@@ -53,10 +54,15 @@ class Violation:
     def __str__(self) -> str:
         raise NotImplementedError
 
+    @property
+    def place(self) -> str | None:
+        """Name of the worker slot."""
+        return None if self.slot is None else f"{self.node}:{self.slot.port}"
+
     def as_dict(self) -> dict[str, Any]:
         """The same for programs, the text last."""
         told = {field.name: getattr(self, field.name) for field in fields(self)}
-        told |= {"slot": None if self.slot is None else str(self.slot), "unit": self.unit or self.of or None}
+        told |= {"slot": self.place, "unit": self.unit or self.of or None}
         return {"limit": self.limit, **told, "text": str(self)}
 
 

@@ -50,7 +50,8 @@ class NodeResources:
             used = placed.sum_by_node(demand)
             for node in np.flatnonzero(used > room).tolist():
                 yield Overused(
-                    node=problem.supervisors[node].id,
+                    node=problem.cluster.node_names[node],
+                    supervisor=problem.supervisors[node].id,
                     amount=float(used[node]),
                     allowed=float(capacity[node]),
                     unit=resource.unit,

@@ -99,7 +99,7 @@ class SharedSlot(Violation):
     topologies: tuple[str, ...]
 
     def __str__(self) -> str:
-        return f"{self.slot}: shared by {', '.join(self.topologies)}"
+        return f"{self.place}: shared by {', '.join(self.topologies)}"
 
 
 class OneTopologyPerSlot:
@@ -115,4 +115,11 @@ class OneTopologyPerSlot:
         for slot in slots[counts > 1].tolist():
             sharing = tuple(problem.topologies[t].id for t in workers.topology[workers.slot == slot].tolist())
             there = problem.slots[slot]
-            yield SharedSlot(node=there.supervisor, slot=there, amount=len(sharing), allowed=1, topologies=sharing)
+            yield SharedSlot(
+                node=problem.cluster.node_names[problem.slot_node[slot]],
+                supervisor=there.supervisor,
+                slot=there,
+                amount=len(sharing),
+                allowed=1,
+                topologies=sharing,
+            )

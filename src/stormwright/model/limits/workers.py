@@ -69,7 +69,7 @@ class CrowdedWorker(Violation):
     of: ClassVar[str] = "executors"
 
     def __str__(self) -> str:
-        return f"{self.topology}: {self.amount} executors in {self.slot}, limit {self.allowed}"
+        return f"{self.topology}: {self.amount} executors in {self.place}, limit {self.allowed}"
 
 
 class ExecutorsPerWorker:
@@ -85,9 +85,11 @@ class ExecutorsPerWorker:
         most = np.array([self.allowed(topology) or np.inf for topology in problem.topologies])
         for worker in np.flatnonzero(workers.executors > most[workers.topology]).tolist():
             topology, slot = problem.topologies[workers.topology[worker]], problem.slots[workers.slot[worker]]
+            node = problem.slot_node[workers.slot[worker]]
             yield CrowdedWorker(
                 topology=topology.id,
-                node=slot.supervisor,
+                node=problem.cluster.node_names[node],
+                supervisor=slot.supervisor,
                 slot=slot,
                 amount=int(workers.executors[worker]),
                 allowed=topology.conf[MAX_EXECUTORS_PER_WORKER],

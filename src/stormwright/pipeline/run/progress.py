@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NotRequired, TypedDict
 
 
@@ -26,13 +26,13 @@ class Progress(TypedDict):
     unknown_tuples
         By topology that was noted: tuples that the last profile leaves out, from or to tasks of no known executor.
     nodes
-        CPU and headroom in cores, heap of the workers, by node.
+        Name (``node``), CPU and headroom in cores, heap of the workers, by supervisor.
     complete_latency_ms
         Quantiles, by topology.
     queries
         Spark's figures of the last batches, and restarts, by query.
     alarms
-        Those that are up and that ended last; None where none are wanted.
+        Those that are up and that ended last, each with the name of its ``node``; None where none are wanted.
     """
 
     running: bool
@@ -49,3 +49,22 @@ class Progress(TypedDict):
     complete_latency_ms: NotRequired[Mapping[str, Mapping[str, float | None]]]
     queries: NotRequired[Mapping[str, Any]]
     alarms: NotRequired[Mapping[str, Any] | None]
+
+
+def with_names(progress: Progress, name: Callable[[str], str]) -> Progress:
+    """The same with what people call each node.
+
+    Parameters
+    ----------
+    progress
+        Where the stream stands, which knows of nodes what records tell: ids of supervisors.
+    name
+        Of a node, by that id.
+    """
+    named = progress.copy()
+    if "nodes" in progress:
+        named["nodes"] = {node: {"node": name(node), **load} for node, load in progress["nodes"].items()}
+    if alarms := progress.get("alarms"):
+        told = {kind: [{"node": name(each["supervisor"]), **each} for each in alarms[kind]] for kind in ("up", "ended")}
+        named["alarms"] = {**alarms, **told}
+    return named

@@ -40,6 +40,9 @@ class Alarm:
     peak_cores: float
     capacity_cores: float
 
+    def __str__(self) -> str:
+        return f"at or over its {self.capacity_cores:g} cores, up to {self.peak_cores:.2f} in use"
+
 
 class AlarmLog:
     """Takes the batches of events in order; on disk, so that a restart neither forgets an alarm nor raises it again.

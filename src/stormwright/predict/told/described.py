@@ -128,9 +128,9 @@ def _nodes(problem: Problem, states: Sequence[Steady], costs: Costs) -> Iterator
     for node, supervisor in enumerate(problem.supervisors):
         own = _interval([float(use[node]) for use in cpu])
         yield NodePrediction(
-            node=supervisor.id,
+            node=node_name(problem, node),
+            supervisor=supervisor.id,
             host=supervisor.host,
-            name=node_name(problem, node),
             cpu=own,
             link_out=_interval([float(use[node]) for use in links]) if supervisor.link_bps else None,
             link_in=_interval([float(use[count + node]) for use in links]) if supervisor.link_bps else None,

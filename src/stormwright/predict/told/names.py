@@ -32,17 +32,17 @@ class Bottleneck:
     kind
         ``cpu``, ``link out``, ``link in``, ``thread``, ``pending`` or ``nothing``.
     node
-        Supervisor id, where it is on one.
-    name
-        What people call that node, or whose thread it is, in words.
+        Name of the node that it is on; empty where it is on none.
+    thread
+        Whose thread it is, in words.
     """
 
     kind: str
     node: str = ""
-    name: str = ""
+    thread: str = ""
 
     def __str__(self) -> str:
-        return self.name if self.kind == THREAD else _SENTENCES[self.kind].format(self.name)
+        return self.thread or _SENTENCES[self.kind].format(self.node)
 
     def as_dict(self) -> dict[str, Any]:
         """Itself for JSON, with the words that people read."""
@@ -66,16 +66,15 @@ def bottleneck(problem: Problem, demand: Demand, row: int) -> Bottleneck:
         return Bottleneck(NOTHING)
     if row < 3 * nodes:
         kind, node = divmod(row, nodes)
-        return Bottleneck((CPU, LINK_OUT, LINK_IN)[kind], problem.supervisors[node].id, node_name(problem, node))
+        return Bottleneck((CPU, LINK_OUT, LINK_IN)[kind], node_name(problem, node))
     thread = int(demand.busiest[row - 3 * nodes])
     node = int(demand.thread_node[thread])
-    return Bottleneck(THREAD, problem.supervisors[node].id, thread_name(problem, demand, thread))
+    return Bottleneck(THREAD, node_name(problem, node), thread_name(problem, demand, thread))
 
 
 def node_name(problem: Problem, node: int) -> str:
-    """The host of a node, or its supervisor's id where several nodes have that host."""
-    one = problem.supervisors[node]
-    return one.host if one.host in problem.cluster.lone_hosts else one.id
+    """What people call a node (by index)."""
+    return problem.cluster.node_names[node]
 
 
 def thread_name(problem: Problem, demand: Demand, thread: int) -> str:

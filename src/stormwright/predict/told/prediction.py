@@ -115,8 +115,8 @@ class NodePrediction:
 
     Parameters
     ----------
-    node, host, name
-        Supervisor id, its host, and the one of both that people call it by.
+    node, supervisor, host
+        Its name, the id of its supervisor, and its host.
     cpu, link_out, link_in
         In use; None of a link whose speed is not known.
     spinning
@@ -126,8 +126,8 @@ class NodePrediction:
     """
 
     node: str
+    supervisor: str
     host: str
-    name: str
     cpu: Interval
     link_out: Interval | None
     link_in: Interval | None
@@ -138,7 +138,8 @@ class NodePrediction:
         """Itself for JSON."""
         parts = {"cpu": self.cpu, "link_out": self.link_out, "link_in": self.link_in}
         intervals = {name: None if part is None else part.as_dict() for name, part in parts.items()}
-        return {"node": self.node, "host": self.host, **intervals, "spinning": self.spinning, "workers": self.workers}
+        named = {"node": self.node, "supervisor": self.supervisor, "host": self.host}
+        return {**named, **intervals, "spinning": self.spinning, "workers": self.workers}
 
 
 @dataclass(frozen=True, slots=True)

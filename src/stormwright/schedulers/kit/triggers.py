@@ -86,7 +86,7 @@ class Observation:
     since_change_s, since_look_s
         Seconds since the last change of the placement, and since a better one was last looked for.
     overload_s
-        Supervisor id → seconds for which its CPU has been at or over its capacity without a break.
+        Node → seconds for which its CPU has been at or over its capacity without a break.
     gain_percent, gained
         By how much the placement that the scheduler proposes is better than the one at hand, and what that means: in
         the paper by how much inter-node traffic falls.
@@ -95,7 +95,7 @@ class Observation:
     overload_gain_percent
         What a placement has to gain where a node is overloaded; in the paper it may even lose.
     own_overload_s
-        Supervisor id → X of that node, where it tells one of its own.
+        Node → X of that node, where it tells one of its own.
     """
 
     since_change_s: float
@@ -108,7 +108,7 @@ class Observation:
     own_overload_s: Mapping[str, float] = field(default_factory=dict)
 
     def overloaded(self, overload_s: float) -> dict[str, float]:
-        """Supervisor id → X, of the nodes that have been over their capacity for longer, in order of their ids."""
+        """Node → X, of those that have been over their capacity for longer, in order of their names."""
         longest = {node: self.own_overload_s.get(node, overload_s) for node in sorted(self.overload_s)}
         return {node: most for node, most in longest.items() if self.overload_s[node] > most}
 
@@ -124,6 +124,12 @@ def own_overload_s(problem: Problem) -> dict[str, float]:
     told = nodes_tell(problem, (OVERLOAD_S,))
     nodes = zip(problem.supervisors, told, strict=True)
     return {node.id: of_node[OVERLOAD_S] for node, of_node in nodes if OVERLOAD_S in of_node}
+
+
+def by_name(problem: Problem, seconds: Mapping[str, float]) -> dict[str, float]:
+    """Seconds of nodes, by what people call them, of those that are there."""
+    names, index = problem.cluster.node_names, problem.node_index
+    return {names[index[node]]: amount for node, amount in seconds.items() if node in index}
 
 
 def should_reschedule(params: TriggerParams, seen: Observation, adapts: Adaptation = ONLINE) -> str | None:

@@ -18,12 +18,13 @@ def leave_out_what_asks_too_much(draft: Draft) -> None:
     if Asked.of(problem) is None:
         return
     while True:
-        node = {each.id: number for number, each in enumerate(problem.supervisors)}
         for broken in Requests().violations(Placed(problem, choose_slots(draft))):
             on = [
                 topology
                 for topology, place, fixed in zip(draft.topology, draft.node, draft.fixed, strict=True)
-                if not fixed and place == node.get(broken.node or "", UNPLACED) and place != UNPLACED
+                if not fixed
+                and place == problem.node_index.get(broken.supervisor or "", UNPLACED)
+                and place != UNPLACED
             ]
             if broken.topology is not None:
                 on = [topology for topology in on if problem.topologies[topology].id == broken.topology]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import FloatArray, IndexArray
+from stormwright.model.limits.blacklist import closed_nodes
 from stormwright.model.texts import amount, counted
 from stormwright.schedulers.draft.apart import apart_shortages
 from stormwright.schedulers.draft.draft import Draft
@@ -168,15 +168,9 @@ def _too_large(draft: Draft, wanted: Wanted, soft_cpu: bool) -> Iterator[str]:
 def _unusable(draft: Draft) -> Iterator[str]:
     """Nodes ruled out, counted by why."""
     total = len(draft.usable)
-    for why, count in sorted(
-        Counter(_why_unusable(draft, node) for node in np.flatnonzero(~draft.usable).tolist()).items()
-    ):
-        yield f"{count} of {total} nodes: {why}"
-
-
-def _why_unusable(draft: Draft, node: int) -> str:
-    host = draft.problem.supervisors[node].host
-    return "blacklisted" if host in draft.problem.blacklisted_hosts else "greylisted"
+    for closed in closed_nodes(draft.problem):
+        if nodes := int(np.count_nonzero(closed.nodes & ~draft.usable)):
+            yield f"{nodes} of {total} nodes: {closed.text}"
 
 
 def movable_workers(draft: Draft, topology: int) -> list[int]:

@@ -11,6 +11,7 @@ import orjson
 
 from stormwright.client.guarding import Drained
 from stormwright.model import Problem
+from stormwright.model.texts import in_utc
 from stormwright.service.operating.state import State
 
 
@@ -18,7 +19,7 @@ class Drains:
     """Keeps the nodes that are drained; safe to use from several threads.
 
     A drain is of a host, as in Storm's blacklist: supervisors that share it share its machine. Where it holds, our
-    schedulers see the host as Storm shows them one that it has blacklisted itself.
+    schedulers see the host as Storm shows them one that it has blacklisted itself, and say by whom it was drained.
 
     Parameters
     ----------
@@ -29,7 +30,7 @@ class Drains:
     def __init__(self, state: State) -> None:
         self._state, self._changing = state, threading.Lock()
         self._drained = {row["host"]: _drained(row) for row in state.read("SELECT * FROM drains ORDER BY since_ms")}
-        self._seen: tuple[Problem, frozenset[str], Problem] | None = None
+        self._seen: tuple[Problem, dict[str, str], Problem] | None = None
 
     def all(self) -> tuple[Drained, ...]:
         """Every drained host, in the order in which they were drained."""
@@ -84,20 +85,26 @@ class Drains:
 
         It is asked each second: the last answer is kept, and of another snapshot all that is made of its nodes.
         """
-        hosts = self.hosts & {node.host for node in problem.supervisors}
-        if not hosts - problem.blacklisted_hosts:
+        drained = self._drained
+        there = drained.keys() & {node.host for node in problem.supervisors} if drained else ()
+        told = {host: _by_whom(drained[host]) for host in sorted(there)}
+        if told == problem.drained:
             return problem
         seen = self._seen
-        if seen and seen[0] is problem and seen[1] == hosts:
+        if seen and seen[0] is problem and seen[1] == told:
             return seen[2]
-        both = problem.blacklisted_hosts | hosts
+        both = problem.blacklisted_hosts | told.keys()
         parts = problem.parts
         if seen and parts and seen[2].blacklisted_hosts == both:
             # The very object by which it is known that nothing of the nodes has changed.
             both, parts = seen[2].blacklisted_hosts, parts._replace(cluster=seen[2].cluster)
-        found = replace(problem, blacklisted_hosts=both, parts=parts)
-        self._seen = (problem, hosts, found)
+        found = replace(problem, blacklisted_hosts=both, drained=told, parts=parts)
+        self._seen = (problem, told, found)
         return found
+
+
+def _by_whom(drained: Drained) -> str:
+    return f"drained by {drained.by} since {in_utc(drained.since_ms)[: len('2026-11-21 10:30')]} UTC"
 
 
 def _drained(row: sqlite3.Row) -> Drained:

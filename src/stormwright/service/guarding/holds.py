@@ -9,6 +9,7 @@ import orjson
 from stormwright.controller.guarding.holding import MOST_MISSING, Attendance, Hold
 from stormwright.model import Problem
 from stormwright.service.guarding.drains import Drains
+from stormwright.service.guarding.names import NodeNames
 from stormwright.service.operating.state import State
 
 #: Seconds from one time that it is kept which nodes were there to the next.
@@ -41,6 +42,8 @@ class Holds:
     ) -> None:
         self._state, self._drains, self._rebalancing = state, drains, rebalancing
         self._attendance = Attendance(most_missing)
+        #: Of all nodes that were there.
+        self.names = NodeNames(state)
         self._kept_s = 0.0
         self._missing: Hold | None = None
         #: The last one that was told; None where things may move.
@@ -56,10 +59,11 @@ class Holds:
         """Whether too much of the cluster is missing; cheap enough for each second."""
         nodes, now_s = problem.node_index.keys(), self._state.clock.time()
         self._attendance.see(nodes, now_s)
+        self.names.see(problem)
         if now_s - self._kept_s >= KEEP_S:
             self._kept_s = now_s
             self._state.keep(_NAME, orjson.dumps(self._attendance.seen_s).decode())
-        self.last = self._missing = self._attendance.hold(nodes, self._excused())
+        self.last = self._missing = self._attendance.hold(nodes, self._excused(), self.names.of)
         return self.last
 
     def lost(self, problem: Problem, now_s: float, for_s: float) -> dict[str, float]:

@@ -10,15 +10,12 @@ import numpy as np
 from stormwright.client.guarding import DrainAsked, DrainBegun, Drained
 from stormwright.client.guarding import Drains as DrainsTold
 from stormwright.client.shapes import Plan, Told
-from stormwright.errors import ConflictError, NotThereError
+from stormwright.errors import ConflictError, NotThereError, who_is_there
 from stormwright.model import UNPLACED, Problem
 from stormwright.service.guarding.drains import Drains
 from stormwright.service.operating.ledger import Ledger
 
 log = logging.getLogger(__name__)
-
-#: Hosts that are told of those that there are.
-_SHOWN = 5
 
 
 class NodeDesk:
@@ -120,9 +117,7 @@ def _host(problem: Problem, node: str) -> str:
     hosts = {each.host for each in problem.supervisors}
     if node in hosts:
         return node
-    index = problem.node_index.get(node)
+    index = problem.cluster.find_node(node)
     if index is None:
-        some = sorted(hosts)
-        told = ", ".join(some[:_SHOWN]) + (", …" if len(some) > _SHOWN else "")
-        raise NotThereError(f"there is no node {node}; there is {told or 'none at all'}")
+        raise NotThereError(f"there is no node {node}{who_is_there(node, hosts)}")
     return problem.supervisors[index].host

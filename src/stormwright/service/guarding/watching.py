@@ -90,7 +90,7 @@ class Watching:
         self._state, self._looked_s = state, float("-inf")
         document = state.kept(_NAME)
         kept = Anomalies.model_validate_json(document).anomalies if document else ()
-        self._open = {(each.kind, each.node): each for each in kept}
+        self._open = {(each.kind, each.supervisor or each.node): each for each in kept}
         self._before = {key: each.text for key, each in self._open.items() if each.kind == "slow-node"}
         self._begun_s = self._state.clock.time()
 
@@ -106,9 +106,7 @@ class Watching:
         self._looked_s = now_s
         found, before = self._found(problem, now_s), self._open
         opened = {
-            key: before[key].model_copy(update={"text": text})
-            if key in before
-            else Anomaly(kind=key[0], node=key[1], text=text, since_ms=round(now_s * 1000), response=FIX)
+            key: before[key].model_copy(update={"text": text}) if key in before else self._begun(*key, text, now_s)
             for key, text in found.items()
         }
         self._open = {key: self._dealt_with(problem, each) for key, each in opened.items()}
@@ -121,24 +119,29 @@ class Watching:
 
     def _found(self, problem: Problem, now_s: float) -> dict[tuple[AnomalyKind, str], str]:
         """Kind and node → what is wrong with it."""
-        hosts = {node.id: node.host for node in problem.supervisors}
+        nodes, name = problem.node_index, self._guard.holds.names.of
         slow, lost = self._slow.slow(), self._guard.holds.lost(problem, now_s, LOST_S)
-        if gone := slow.keys() - hosts.keys():
+        if gone := slow.keys() - nodes.keys():
             self._slow.forget(gone)
         if now_s - self._begun_s > KEPT_S:
             self._before = {}
-        found: dict[tuple[AnomalyKind, str], str] = {key: text for key, text in self._before.items() if key[1] in hosts}
-        found |= {("slow-node", node): f"{hosts[node]}: {why}" for node, why in slow.items() if node in hosts}
-        found |= {("node-lost", node): f"{node} has been away for {away_s:.0f} s" for node, away_s in lost.items()}
+        found: dict[tuple[AnomalyKind, str], str] = {key: text for key, text in self._before.items() if key[1] in nodes}
+        found |= {("slow-node", node): f"{name(node)}: {why}" for node, why in slow.items() if node in nodes}
+        found |= {
+            ("node-lost", node): f"{name(node)} has been away for {away_s:.0f} s" for node, away_s in lost.items()
+        }
         return found
+
+    def _begun(self, kind: AnomalyKind, node: str, text: str, now_s: float) -> Anomaly:
+        name, since_ms = self._guard.holds.names.of(node), round(now_s * 1000)
+        return Anomaly(kind=kind, node=name, supervisor=node, text=text, since_ms=since_ms, response=FIX)
 
     def _dealt_with(self, problem: Problem, anomaly: Anomaly) -> Anomaly:
         """The anomaly, once it was seen what can be done about it."""
         response = response_to(self._guard.modes, anomaly.kind)
         update: dict[str, str] = {"response": response, "waits": ""}
         if anomaly.kind == "slow-node":
-            index = problem.node_index[anomaly.node]
-            host = problem.supervisors[index].host
+            host = problem.supervisors[problem.node_index[anomaly.supervisor or anomaly.node]].host
             if host in self._guard.drains.hosts:
                 update["done"] = anomaly.done or f"{host} is drained"
             elif response == FIX and not anomaly.done:
@@ -151,7 +154,7 @@ class Watching:
                 return {"waits": why_not}
             self._nodes.drain(host, DrainAsked(by=ITSELF, reason=f"it is slow: {why}"))
         except StormwrightError as error:
-            return {"waits": str(error)}
+            return {"waits": error.line}
         return {"done": f"{host} was drained"}
 
     def _why_not(self, problem: Problem, host: str) -> str:

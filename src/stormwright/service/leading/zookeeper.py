@@ -27,6 +27,7 @@ import orjson
 
 from stormwright.errors import ClusterError, MissingDependencyError, NotLeadingError
 from stormwright.service.leading.agreed import Base, Leader
+from stormwright.service.leading.tls import ZooKeeperTls
 
 #: Seconds after which who is not heard of leads no more. ZooKeeper counts in ticks (2 s by default): up to one later.
 LEASE_S = 8.0
@@ -51,6 +52,8 @@ class ZooKeeper:
     secret
         What all of these services know, and nobody else; who does not can neither read nor change what they keep.
         Empty: everybody who reaches ZooKeeper can.
+    tls
+        How it is spoken to over TLS; None: as it is.
 
     Raises
     ------
@@ -60,7 +63,7 @@ class ZooKeeper:
         On entering, and from every call: it does not answer.
     """
 
-    def __init__(self, hosts: str, secret: str = "") -> None:
+    def __init__(self, hosts: str, secret: str = "", tls: ZooKeeperTls | None = None) -> None:
         try:
             from kazoo.client import KazooClient
             from kazoo.security import make_digest_acl
@@ -72,7 +75,8 @@ class ZooKeeper:
         quiet.setLevel(logging.CRITICAL)  # what it says is raised, and told by who hears of it
         allowed = {"default_acl": [make_digest_acl("stormwright", secret, all=True)]} if secret else {}
         known = {"auth_data": [("digest", f"stormwright:{secret}")]} if secret else {}
-        self._client: Any = KazooClient(hosts, timeout=LEASE_S, logger=quiet, **allowed, **known)
+        over = tls.options() if tls else {}
+        self._client: Any = KazooClient(hosts, timeout=LEASE_S, logger=quiet, **allowed, **known, **over)
         self._note_lease()
         self._version, self._data = -1, b""
         self._writing = threading.Lock()
@@ -269,7 +273,12 @@ def _asked() -> Iterator[None]:
         raise ClusterError(
             "ZooKeeper does not let it: --pair-secret is another than that of the other service"
         ) from error
-    except (KazooException, KazooTimeoutError, OSError) as error:
+    except KazooTimeoutError as error:
+        raise ClusterError(
+            f"ZooKeeper does not do it: no answer within {LEASE_S:g} s. Is it there, and does it speak TLS where, and "
+            "only where, --pair-tls-ca is said?"
+        ) from error
+    except (KazooException, OSError) as error:
         raise ClusterError(f"ZooKeeper does not do it: {type(error).__name__} {error}".rstrip()) from error
 
 

@@ -118,12 +118,12 @@ class Desk(Reading):
         NotThereError, ConflictError
             There is no such entry, it has moved nothing, a plan is under way, everything is frozen, or too many wait.
         """
-        before = self._ledger.before(n)
+        before, name = self._ledger.before(n), self._guard.holds.names.of_slot
         self._require_free()
         self._making.require_room()
         reason = f"entry {n} of the history: {told.reason}"
         plan = self._plans.add("revert", self._makers.goal, told.by, reason, {"n": n, BEGINS: True})
-        self._submit(plan, lambda problem: restored(problem, before, self._makers.goal), "failed")
+        self._submit(plan, lambda problem: restored(problem, before, self._makers.goal, name), "failed")
         return self.plan(plan)
 
     def propose(self, problem: Problem, decision: Decision) -> str | None:

@@ -9,6 +9,7 @@ from queue import SimpleQueue
 
 from stormwright.controller.plans.draft import Draft, measured_rates
 from stormwright.controller.plans.relied import relied_on
+from stormwright.controller.plans.saved import step_to_dict
 from stormwright.controller.plans.stages import staged
 from stormwright.controller.plans.told import Pause, expected_pause, plan_document
 from stormwright.errors import ConflictError, StormwrightError
@@ -61,7 +62,7 @@ class Making:
                 return  # discarded while others were made
             self.keep(plan, make(self.now()), "planned")
         except StormwrightError as error:
-            self._plans.change(plan, ["planning"], "failed", str(error))
+            self._plans.change(plan, ["planning"], "failed", error.line)
         except Exception as error:  # a bug of a scheduler: who waits for the plan is told
             if self._closed:
                 return
@@ -79,12 +80,11 @@ class Making:
         """Keep what a plan is made of; it is in another state from then on."""
         steps = draft.plan.steps
         relied = relied_on(draft.problem, steps, measured_rates(draft.problem, draft.placements))
-        judged = self._plans.row(plan).kind != "revert"
-        stages = staged(steps) if judged else [0] * len(steps)
-        document = plan_document(draft, self._pause, stages, judged=judged)
-        self._plans.made(
-            plan, state, draft.why, document, relied, draft.promises, list(zip(stages, steps, strict=True))
-        )
+        stages = None if self._plans.row(plan).kind == "revert" else staged(steps)
+        document = plan_document(draft, self._pause, stages)
+        told = [step_to_dict(step, draft.problem) for step in steps]
+        by_stage = list(zip(stages or [0] * len(steps), told, strict=True))
+        self._plans.made(plan, state, draft.why, document, relied, draft.promises, by_stage)
 
     def _pause(self, name: str) -> Pause:
         return expected_pause(self._ledger.pauses(name), self._ledger.pauses())

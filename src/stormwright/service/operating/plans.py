@@ -5,13 +5,13 @@ from __future__ import annotations
 import secrets
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import orjson
 
 from stormwright.controller.planning.plan import Step
-from stormwright.controller.plans.saved import step_of_dict, step_to_dict
+from stormwright.controller.plans.saved import step_of_dict
 from stormwright.errors import NotThereError
 from stormwright.history.judged.promise import Promise
 from stormwright.model import Problem
@@ -77,6 +77,11 @@ class StepRow:
         return step_of_dict(self.told, problem)
 
 
+#: Columns of a plan in a list.
+_LONG = ("document", "relied", "promises")
+_SHORT = ", ".join(f"'' AS {each.name}" if each.name in _LONG else each.name for each in fields(PlanRow))
+
+
 class Plans:
     """Keeps plans.
 
@@ -117,7 +122,7 @@ class Plans:
         document: Mapping[str, Any],
         relied: Mapping[str, Any],
         promises: Mapping[str, Promise],
-        steps: Sequence[tuple[int, Step]],
+        steps: Sequence[tuple[int, Mapping[str, Any]]],
     ) -> bool:
         """Keep what was planned; False where the plan was discarded meanwhile.
 
@@ -132,7 +137,7 @@ class Plans:
         promises
             Topology → what is predicted of it.
         steps
-            Each with its stage.
+            Each with its stage, as `stormwright.controller.plans.saved.step_to_dict` gives it.
         """
         told = [orjson.dumps(each).decode() for each in (document, relied, {t: asdict(p) for t, p in promises.items()})]
         with self._state.change() as to:
@@ -144,7 +149,7 @@ class Plans:
             if not done.rowcount:
                 return False
             for number, (stage, step) in enumerate(steps):
-                row = (plan, number, stage, "planned", orjson.dumps(step_to_dict(step)).decode())
+                row = (plan, number, stage, "planned", orjson.dumps(step).decode())
                 to.execute("INSERT INTO steps VALUES (?, ?, ?, ?, ?)", row)
         return True
 
@@ -208,15 +213,29 @@ class Plans:
         NotThereError
             There is none of this id.
         """
-        rows = self._state.read("SELECT * FROM plans WHERE id = ?", plan)
+        return self._one("*", plan)
+
+    def line(self, plan: str) -> PlanRow:
+        """The same without what is long."""
+        return self._one(_SHORT, plan)
+
+    def _one(self, columns: str, plan: str) -> PlanRow:
+        rows = self._state.read(f"SELECT {columns} FROM plans WHERE id = ?", plan)  # noqa: S608 (columns are ours)
         if not rows:
             raise NotThereError(f"there is no plan {plan}; `stormwright plan --list` and `GET /v1/plans` list them")
         return PlanRow(**rows[0])
 
     def rows(self, states: Collection[str] = (), most: int = 100) -> list[PlanRow]:
         """Plans, the newest first; those in some states, or all."""
+        return self._some("*", states, most)
+
+    def lines(self, states: Collection[str] = (), most: int = 100) -> list[PlanRow]:
+        """The same without what is long: documents, what is relied on, and promises."""
+        return self._some(_SHORT, states, most)
+
+    def _some(self, columns: str, states: Collection[str], most: int) -> list[PlanRow]:
         where = f"WHERE state IN ({', '.join('?' * len(states))})" if states else ""
-        statement = f"SELECT * FROM plans {where} ORDER BY created_ms DESC, rowid DESC LIMIT ?"  # noqa: S608 (marks only)
+        statement = f"SELECT {columns} FROM plans {where} ORDER BY created_ms DESC, rowid DESC LIMIT ?"  # noqa: S608 (columns and marks)
         return [PlanRow(**row) for row in self._state.read(statement, *states, most)]
 
     def standing(self, states: Collection[str], most: int = 50) -> list[tuple[str, str, str]]:
@@ -254,6 +273,13 @@ class Plans:
         """Its steps in their order, the first of them or all."""
         rows = self._state.read("SELECT * FROM steps WHERE plan = ? ORDER BY number LIMIT ?", plan, most)
         return [StepRow(**row) for row in rows]
+
+    def step_states(self, plan: str, most: int = -1) -> list[tuple[int, int, str]]:
+        """Number, stage and state of its steps."""
+        rows = self._state.read(
+            "SELECT number, stage, state FROM steps WHERE plan = ? ORDER BY number LIMIT ?", plan, most
+        )
+        return [(row["number"], row["stage"], row["state"]) for row in rows]
 
     def promises(self, row: PlanRow) -> dict[str, Promise]:
         """Topology → what the plan promises it."""

@@ -40,16 +40,17 @@ def _shaped(of: Explanation) -> shapes.Explanation:
         topology=of.topology,
         component=of.component,
         executors=of.executors,
-        slot=str(of.slot) if of.slot else None,
+        slot=of.slot,
         text=of.histogram if of.slot else of.status_text,
         shortages=of.shortages,
         ruled_out=tuple(shapes.RuledOut(nodes=each.nodes, kind=each.kind, text=str(each)) for each in of.counts),
         best=tuple(
             shapes.OtherNode(
-                node=each.supervisor,
+                node=each.node,
+                supervisor=each.supervisor,
                 host=each.host,
                 cost_change=each.cost_change or 0.0,
-                joins=str(each.joins) if each.joins else None,
+                joins=each.worker,
             )
             for each in best
         ),

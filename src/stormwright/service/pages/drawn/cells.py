@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from urllib.parse import quote
 
 from markupsafe import Markup
 
-from stormwright.model import Supervisor
 from stormwright.model.arrays import FloatArray, IndexArray
+from stormwright.model.cluster import Cluster
 from stormwright.service.pages.drawn.svg import add, drawing, link, markup, titled, use_class
 
 #: On a page with up to so many nodes each cell is a link of its own; of more, those of a colour are one shape.
@@ -26,7 +25,7 @@ _BLOCK, _BLOCK_ROW, _SMALL, _SMALL_GAP = 100, 17, 10, 2
 _WIDE, _HIGH, _FEW_IN_ROW = 48, 32, 5
 
 
-def cells(nodes: IndexArray, part: FloatArray, supervisors: Sequence[Supervisor], what: str, on_page: int) -> Markup:
+def cells(nodes: IndexArray, part: FloatArray, cluster: Cluster, what: str, on_page: int) -> Markup:
     """The cells of some nodes.
 
     Parameters
@@ -35,15 +34,15 @@ def cells(nodes: IndexArray, part: FloatArray, supervisors: Sequence[Supervisor]
         Which, by index.
     part
         In use of every node, shape (N,).
-    supervisors
-        All nodes.
+    cluster
+        Of all nodes.
     what
         What the part is of, in words.
     on_page
         How many nodes the page has in all.
     """
     if on_page <= MOST_LINKS:
-        return _linked(nodes, part, supervisors, what)
+        return _linked(nodes, part, cluster, what)
     block = len(nodes) <= _BLOCK
     size, gap, in_row = (_SMALL, _SMALL_GAP, _BLOCK_ROW) if block else (_CELL, _GAP, _IN_ROW)
     step, rows = size + gap, -(-len(nodes) // in_row)
@@ -58,7 +57,7 @@ def cells(nodes: IndexArray, part: FloatArray, supervisors: Sequence[Supervisor]
     return markup(svg)
 
 
-def _linked(nodes: IndexArray, part: FloatArray, supervisors: Sequence[Supervisor], what: str) -> Markup:
+def _linked(nodes: IndexArray, part: FloatArray, cluster: Cluster, what: str) -> Markup:
     figures = len(nodes) <= MOST_FIGURES
     wide, high, in_row = (_WIDE, _HIGH, _FEW_IN_ROW) if figures else (_CELL, _CELL, _IN_ROW)
     columns, rows = min(max(len(nodes), 1), in_row), -(-max(len(nodes), 1) // in_row)
@@ -69,8 +68,8 @@ def _linked(nodes: IndexArray, part: FloatArray, supervisors: Sequence[Superviso
         row, column = divmod(number, in_row)
         x, y, kind = column * (wide + _GAP), row * (high + _GAP), use_class(part[node])
         told = "–" if kind == "unknown" else f"{part[node]:.0%}"
-        label = f"{supervisors[node].host}: {what} {told}"
-        to = link(svg, f"/cluster/nodes/{quote(supervisors[node].id, safe='')}", label)
+        label = f"{cluster.node_names[node]}: {what} {told}"
+        to = link(svg, f"/cluster/nodes/{quote(cluster.supervisors[node].id, safe='')}", label)
         titled(add(to, "rect", kind, x=x, y=y, width=wide, height=high, rx=2 + 2 * figures), label)
         if figures:
             add(to, "text", f"on-{kind}", told, x=x + wide / 2, y=y + high / 2 + 4)

@@ -56,9 +56,9 @@ class Heat:
         source, target = (problem.slot_node[slots[each[there]]] for each in (traffic.source, traffic.target))
         tps, count = traffic.tps[there], len(problem.supervisors)
         total = float(tps[source != target].sum())
-        hosts = tuple(supervisor.host for supervisor in problem.supervisors)
+        nodes = problem.cluster.node_names
         if count <= MOST_PLACES:
-            return cls("node", hosts, 0, _matrix(source, target, tps, count), total)
+            return cls("node", nodes, 0, _matrix(source, target, tps, count), total)
         racks = tuple(dict.fromkeys(supervisor.rack for supervisor in problem.supervisors))
         if 1 < len(racks) <= MOST_PLACES:
             both = problem.node_rack[source], problem.node_rack[target]
@@ -69,7 +69,7 @@ class Heat:
         place = np.full(count, MOST_PLACES - 1)
         place[shown] = np.arange(MOST_PLACES - 1)
         others = count - (MOST_PLACES - 1)
-        names = (*(hosts[node] for node in shown), f"{others:,} others")
+        names = (*(nodes[node] for node in shown), f"{others:,} others")
         return cls("node", names, others, _matrix(place[source], place[target], tps, MOST_PLACES), total)
 
 

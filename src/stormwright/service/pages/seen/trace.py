@@ -58,7 +58,7 @@ class Trace:
                 rate_tps={t: each.measured_tps for t, each in scene.by_topology.items() if not each.assumed},
                 latency_ms={t: ms for t, each in latencies.items() if (ms := each.get(QUANTILE)) is not None},
                 inter_node_tps=scene.heat.total_tps,
-                alarms=tuple(alarm["supervisor"] for alarm in alarms),
+                alarms=tuple(alarm["node"] for alarm in alarms),
             )
         )
 

@@ -93,24 +93,25 @@ def node(known: Known, name: str) -> Page:
     scene = known.scene()
     if scene is None:
         return waiting(_HERE, "Cluster", known.error, known.sources.status is not None)
-    index = scene.problem.node_index.get(name)
+    index = scene.problem.cluster.find_node(name)
     if index is None:
         raise NotThereError(f"the cluster has no node {name}: it may be gone")
-    host, status = scene.problem.supervisors[index].host, known.status()
-    measured = status.pipeline.get("nodes", {}).get(name) if status else None
+    supervisor, status = scene.problem.supervisors[index], known.status()
+    measured = status.pipeline.get("nodes", {}).get(supervisor.id) if status else None
     shows = {
         "scene": scene,
         "row": _node_row(scene, index),
         "uses": USES,
-        "supervisor": scene.problem.supervisors[index],
+        "supervisor": supervisor,
+        "name": scene.problem.cluster.node_names[index],
         "rack_number": int(scene.nodes.rack[index]),
         "predicted": scene.predicted.nodes[index] if scene.predicted else None,
         "measured": measured,
-        "drained": known.drained().get(host),
+        "drained": known.drained().get(supervisor.host),
         "has_desk": known.sources.desk is not None and status is not None,
         "workers": [_worker(scene, slot) for slot in slots_of(scene.problem, index)],
     }
-    return Page("node", host, f"stormwright drain {host}", shows, _HERE)
+    return Page("node", scene.problem.cluster.node_names[index], f"stormwright drain {supervisor.host}", shows, _HERE)
 
 
 def _by(query: Query) -> str:
@@ -118,7 +119,7 @@ def _by(query: Query) -> str:
 
 
 def _cells(scene: Scene, own: Any, by: str, on_page: int) -> Any:
-    return cells(own, scene.nodes.use[by], scene.problem.supervisors, USES[by], on_page)
+    return cells(own, scene.nodes.use[by], scene.problem.cluster, USES[by], on_page)
 
 
 def _fullest(scene: Scene, by: str) -> list[Row]:
@@ -127,8 +128,8 @@ def _fullest(scene: Scene, by: str) -> list[Row]:
 
 
 def _node_row(scene: Scene, node: int) -> Row:
-    supervisor = scene.problem.supervisors[node]
-    return _row(scene, np.array([node]), supervisor.host, supervisor.id)
+    name = scene.problem.cluster.node_names[node]
+    return _row(scene, np.array([node]), name, scene.problem.supervisors[node].id)
 
 
 def _row(scene: Scene, own: Any, name: str, key: str) -> Row:

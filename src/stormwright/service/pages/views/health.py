@@ -64,7 +64,7 @@ def _of_service(known: Known) -> Iterator[Finding]:
         done = each["done"] or (f"not drained: {each['waits']}" if each["waits"] else "")
         told = f"{each['text']}; {done}" if done else each["text"]
         level: Level = "note" if each["response"] == "ignore" else "warn"
-        yield Finding(level, f"{told} ({each['kind']})", f"/cluster/nodes/{quote(each['node'], safe='')}")
+        yield Finding(level, f"{told} ({each['kind']})", f"/cluster/nodes/{quote(each['supervisor'], safe='')}")
     if status.hold:
         yield Finding("warn", f"Nothing moves ({status.hold}): {status.hold_why}", "/timeline")
     yield from _of_pipeline(status)
@@ -85,7 +85,7 @@ def _of_pipeline(status: ServiceStatus) -> Iterator[Finding]:
     elif age_s > OLD_LOAD_S:
         yield Finding("warn", f"The newest load is {_seconds(age_s)} old: do the probes reach this?", "/timeline")
     for alarm in ((told.get("alarms") or {}).get("up") or [])[:_EACH]:
-        yield Finding("warn", f"Node {alarm['supervisor']} is overloaded, says its alarm", "/timeline")
+        yield Finding("warn", f"Node {alarm['node']} is overloaded, says its alarm", "/timeline")
 
 
 def _of_scene(scene: Scene) -> Iterator[Finding]:
@@ -97,7 +97,8 @@ def _of_scene(scene: Scene) -> Iterator[Finding]:
     yield from _together("bad", told, f"{have} no slot", [_topology(t) for t in lost], "/topologies")
     over = scene.nodes.over()
     over = over[np.argsort(-scene.nodes.use["cpu"][over], kind="stable")]
-    told = [f"{problem.supervisors[node].host} ({scene.nodes.use['cpu'][node]:.0%})" for node in over]
+    nodes = problem.cluster.node_names
+    told = [f"{nodes[node]} ({scene.nodes.use['cpu'][node]:.0%})" for node in over]
     pages = [f"/cluster/nodes/{quote(problem.supervisors[node].id, safe='')}" for node in over]
     text = "uses more CPU than it has" if len(told) == 1 else "use more CPU than they have"
     yield from _together("warn", told, text, pages, "/cluster")

@@ -68,7 +68,7 @@ def timeline(known: Known) -> Page:
     status = known.status()
     alarms = (status.pipeline.get("alarms") or {}) if status else {}
     shows = {"charts": charts, "done": events.done, "alarms": alarms, "served": status is not None}
-    shows["there"] = scene.problem.node_index if scene else {}
+    shows["there"] = scene.problem.node_index if scene else ()
     return Page("timeline", "Timeline", "stormwright history", shows, "/timeline")
 
 

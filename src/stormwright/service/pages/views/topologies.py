@@ -138,17 +138,18 @@ def _workers(scene: Scene, index: int, predicted: TopologyPrediction | None) -> 
     for slot in np.unique(slots[slots != UNPLACED]).tolist():
         mine = slots == slot
         names, counts = np.unique(of.executor_component[mine], return_counts=True)
-        supervisor = problem.supervisors[int(problem.slot_node[slot])]
+        node = int(problem.slot_node[slot])
+        name = problem.cluster.node_names[node]
         found.append(
             {
-                "host": supervisor.host,
-                "node": supervisor.id,
-                "rack": supervisor.rack,
+                "node": name,
+                "key": problem.supervisors[node].id,
+                "rack": problem.supervisors[node].rack,
                 "port": problem.slots[slot].port,
                 "executors": int(mine.sum()),
                 "cpu_hz": float(problem.executor_cpu_hz[own][mine].sum()),
                 "components": [(of.components[int(c)].id, int(n)) for c, n in zip(names, counts, strict=True)],
-                "limits": supervisor.id == limit,
+                "limits": name == limit,
             }
         )
     return found
