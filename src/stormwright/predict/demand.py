@@ -60,6 +60,9 @@ class Claims(NamedTuple):
 #: Part of a resource that is not there which a tree/s takes: in effect all of it, and still a number to count with.
 ALL_AT_ONCE = 1e15
 
+#: What differs by less, in parts of itself, is the same but for rounding.
+_ROUNDING = 1e-12
+
 
 @dataclass(frozen=True, eq=False)
 class Demand:
@@ -186,7 +189,8 @@ class Demand:
     @cached_property
     def busiest(self) -> IndexArray:
         """The thread of each topology that has most to do, the first of several; shape (T,)."""
-        order = np.lexsort((-self.thread_s, self.thread_topology))
+        most = np.flatnonzero(self.thread_s >= self.busiest_s[self.thread_topology] * (1 - _ROUNDING))
+        order = most[np.argsort(self.thread_topology[most], kind="stable")]
         first = np.searchsorted(self.thread_topology[order], np.arange(len(self.running)))
         return np.append(order, UNPLACED)[first]
 
