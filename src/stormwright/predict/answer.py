@@ -109,7 +109,7 @@ def _named(problem: Problem, given: Mapping[str, float], otherwise: FloatArray) 
 
 
 def _varied(problem: Problem, assumptions: Assumptions) -> list[tuple[Costs, Mapping[str, Correction]]]:
-    """Costs and corrections as they are, all low by their errors, and all high; as they are where there are no errors."""
+    """Costs and corrections as they are, all low by their errors, and all high; only the first if there are none."""
     costs, found = assumptions.costs, [(assumptions.costs, assumptions.corrections)]
     if not (
         costs.work_error

@@ -16,8 +16,8 @@ from stormwright.predict.flow.layout import Layout
 from stormwright.predict.sums import sums
 
 #: Of what goes over a link, the part that is not headers where much goes at once, as on one that is full: a frame of
-#: Ethernet has 14 bytes before a packet of 1,500 (RFC 894), 52 of which are IP and TCP with time stamps (RFC 791, 7323).
-#: Counters of network interfaces do not see them: the kernel hands packets down many at a time, with one header.
+#: Ethernet has 14 bytes before a packet of 1,500 (RFC 894), of which 52 are IP's and TCP's with time stamps (RFC 791,
+#: RFC 7323). Counters of interfaces do not see them: the kernel hands many packets down at once, with one header.
 PAYLOAD = 1448 / 1514
 
 
