@@ -25,7 +25,7 @@ from typing import Any
 from cells.choices import service_fit
 from cells.chosen import LIMITS, PLACEMENTS, TOPOLOGIES, starts
 from cells.compare import Cell, cells
-from cells.figures import noise, of_cells, spread
+from cells.figures import chance, noise, of_cells, spread
 from cells.fitted import fitting
 from cells.learned import errors
 from cells.measured import Measured
@@ -74,10 +74,10 @@ def main() -> None:
 def compare(found: Sequence[Measured], of: int, options: argparse.Namespace) -> None:
     """Predict, and write the errors."""
     fit = fitting(found)
-    told = list(cells(found, [options.source], fit, by_speed=True))
+    every = list(cells(found, list(PLACEMENTS), fit, by_speed=True))
+    told = [cell for cell in every if cell.source == options.source]
     untold = list(cells(found, [options.source], fit))
     by_service = list(cells(found, [options.source], service_fit(), by_speed=True))
-    every = list(cells(found, list(PLACEMENTS), fit, by_speed=True))
     rows = [(f"{name}, from `{options.source}`", asked, of_cells(told)[name]) for name, asked in ASKED.items()]
     rows += [
         (f"the same, by {word}: {name}", "", of_cells(those)[name])
@@ -88,7 +88,7 @@ def compare(found: Sequence[Measured], of: int, options: argparse.Namespace) -> 
         )
         for name in ("throughput error", "throughput q-error", "regret", "Kendall tau")
     ]
-    rows += [(name, "", value) for name, value in noise(found).items()]
+    rows += [(name, "", value) for name, value in {**noise(found), **chance(told, found)}.items()]
     rows.append(("starts that were measured, of those chosen", str(of), str(len(found))))
     rows.append(("cells that were measured, of those chosen", str(_chosen()), str(_measured(found))))
     rows.append((f"the same, by {_PEER}: throughput error", "above ours", spread(errors(found, options.source))))

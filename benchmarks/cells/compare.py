@@ -166,7 +166,8 @@ def assumed_at(source: Measured, limit: Limit, target: Stretch, known: Fitted, b
     slower = target.loop_ms / source.at(limit).loop_ms if by_speed else 1.0
     fixed = source.fixed_share(limit)
     return Assumptions(
-        costs=at_speed(known, slower).costs,
+        # Intervals are not compared, and without errors not worked out.
+        costs=replace(at_speed(known, slower).costs, work_error=0.0, message_error=0.0, delay_error=0.0),
         corrections={source.topology: Correction(work=fixed + (1 - fixed) * slower)},
         rate_tps={source.topology: target.acked_tps},
     )
@@ -182,8 +183,8 @@ def cell_of(source: Measured, target: Measured, problem: Problem, limit: Limit, 
     latency = (at_less.latency_ms, at_less.p99_ms)
     order = sorted(range(len(problem.supervisors)), key=lambda node: problem.supervisors[node].host)
     hosts = sorted(full.nodes)
-    taken, sent = _at_most(problem, slots, assumed)
-    used = taken @ [full.acked_tps, 1.0]
+    slower = full.loop_ms / source.at(limit).loop_ms if by_speed else 1.0
+    used, sent = _at_most(problem, slots, assumed, at_speed(known, slower), full.acked_tps)
     cores = [[used[node], full.nodes[host]["cores"]] for node, host in _zip(order, hosts)]
     measured = full.sent_tps()
     own = {host: node for node, host in target.host_of.items()}
@@ -209,22 +210,33 @@ def _zip(order: Sequence[int], hosts: Sequence[str]) -> Iterator[tuple[int, str]
     return zip(order, hosts, strict=True)
 
 
-def _at_most(problem: Problem, slots: IntArray, assumed: Assumptions) -> tuple[FloatArray, FloatArray]:
-    """Cores of nodes that 1 tree/s takes at highest rates and that none takes; and tuples that leave nodes for others.
+def _at_most(
+    problem: Problem, slots: IntArray, assumed: Assumptions, known: Fitted, rate_tps: float
+) -> tuple[FloatArray, FloatArray]:
+    """Cores of nodes in use at a rate in trees/s, tuples going as at highest rates; tuples of a tree that leave them.
+
+    Threads with nothing to do take what is left: those of executors and, where there are other workers, the two that
+    carry messages sleep for 1 ms at a time and look (``WorkerTransfer.makeTransferThread`` of Storm 2.8.3). What of
+    that full nodes have is in the costs.
 
     Returns
     -------
     cores, tuples
-        Shapes (N, 2) and (N,).
+        Shapes (N,) and (N,).
     """
     profile = Profile.of(problem)
     placed = Placed.under(profile, problem, slots)
     placed = with_shares(placed, assumed.costs, assumed.corrections)
     demand = Demand.of(profile, placed.full_routes or placed.routes, problem, assumed.costs, assumed.corrections)
-    nodes = len(problem.supervisors)
-    by_rate = demand.shared.toarray()[:nodes].sum(axis=1) * demand.nodes.cores
+    nodes, on = len(problem.supervisors), demand.thread_node
+    busy, count = rate_tps * demand.thread_s, len(demand.worker_node)
+    used = sums(on, busy, nodes) + demand.base_cores
+    waits = np.maximum(1 - busy, 0.0)
+    waits[len(demand.executor_node) :] *= count > 1
+    idle = known.spin * sums(on, waits, nodes) - known.polled * np.bincount(demand.worker_node, minlength=nodes)
+    used += np.clip(idle, 0.0, np.maximum(demand.nodes.cores - used, 0.0))
     tuples = sums(demand.worker_node, demand.link_messages[0], nodes)
-    return np.stack([by_rate, demand.base_cores], axis=1), tuples
+    return used, tuples
 
 
 def _full(stretch: Stretch, hosts: Sequence[str]) -> Iterator[str]:

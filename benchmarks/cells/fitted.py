@@ -43,10 +43,11 @@ _ACKER, _SYSTEM = "__acker", "__"
 
 @dataclass(frozen=True)
 class Fitted:
-    """Costs, and the CPU of idle threads in parts of the time for which they want none."""
+    """Costs; CPU of idle threads in parts of the time for which they want none, and cores of it in `worker_cores`."""
 
     costs: Costs
     spin: float
+    polled: float = 0.0
 
 
 def fitting(starts: Sequence[Measured]) -> Callable[[Measured, Stretch], Fitted]:
@@ -57,9 +58,10 @@ def fitting(starts: Sequence[Measured]) -> Callable[[Measured, Stretch], Fitted]
         own = fitted(source, at)
         if is_full(at) or not calibration:
             return own
-        costs = [fitted(start, start.at(at.limit)).costs for start in calibration]
-        means = {name: float(np.mean([getattr(each, name) for each in costs])) for name in _ELASTIC}
-        return replace(own, costs=replace(own.costs, **means))
+        of = [fitted(start, start.at(at.limit)) for start in calibration]
+        means = {name: float(np.mean([getattr(each.costs, name) for each in of])) for name in _ELASTIC}
+        polled = float(np.mean([each.polled for each in of]))
+        return replace(own, costs=replace(own.costs, **means), polled=polled)
 
     return fit
 
@@ -68,19 +70,19 @@ def fitted(source: Measured, at: Stretch) -> Fitted:
     """Costs of messages and workers as under the limit of one stretch; of serialising and idling, under all limits."""
     at_most = [stretch for stretch in source.stretches if not stretch.asked_tps]
     serialise_us, spin = _of_executors(at_most)
-    factor = _messaging(at)
+    factor, polled = _messaging(at), polled_cores(at, spin)
     costs = replace(
         BEFORE,
         serialise_us=serialise_us,
         serialise_us_per_kb=0.0,
-        worker_cores=_of_workers(at) + polled_cores(at, spin),
+        worker_cores=_of_workers(at) + polled,
         overhead_bytes=_on_wire(at),
         quota_period_ms=at.quota_period_ms,
         machine_cores=at.machine_cores,
         polling_share=spin,
         **{name: getattr(BEFORE, name) * factor for name in _ELASTIC[:4]},
     )
-    return Fitted(costs, spin)
+    return Fitted(costs, spin, polled)
 
 
 def at_speed(known: Fitted, slower: float) -> Fitted:
@@ -93,7 +95,8 @@ def at_speed(known: Fitted, slower: float) -> Fitted:
         "receive_us_per_kb",
         "worker_cores",
     )
-    return replace(known, costs=replace(known.costs, **{n: getattr(known.costs, n) * slower for n in names}))
+    costs = replace(known.costs, **{n: getattr(known.costs, n) * slower for n in names})
+    return Fitted(costs, known.spin * slower, known.polled * slower)
 
 
 def is_full(stretch: Stretch) -> bool:

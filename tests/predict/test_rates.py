@@ -101,6 +101,14 @@ def test_what_leaves_its_worker_costs_both_ends_and_the_link():
     assert apart.link_messages.sum(axis=1) == pytest.approx([messages] * 2)
 
 
+def test_a_full_link_carries_what_tcp_gets_of_ethernet():
+    """Of 100 Mbit/s that are counted with the headers of frames of 1,514 bytes, as ``tc`` does, TCP gets 95.6."""
+    slots = np.where(np.arange(12) < 2, 2, 0).astype(np.int32)
+    steady = steady_of(WordCount(cores=64.0, link_bps=1e6, pending=None), slots)
+    (rate_tps,) = steady.highest_tps
+    assert 8 * rate_tps * steady.demand.link_bytes.max() == pytest.approx(0.956e6, rel=1e-3)
+
+
 def test_workers_of_one_node_need_no_link():
     slots = np.where(np.arange(12) < 2, 1, 0).astype(np.int32)
     demand = steady_of(WordCount(), slots).demand

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -23,7 +25,9 @@ from stormwright.model import (
 )
 from stormwright.model.cluster import DEFAULT_CORE_HZ
 from stormwright.predict.answer import Assumptions, predict
+from stormwright.predict.changed import with_parallelism
 from stormwright.predict.costs import Costs
+from stormwright.predict.demand import Demand
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.shares import fair_rates, with_shares
 from stormwright.predict.steady import Placed
@@ -126,6 +130,24 @@ def test_of_a_large_cluster_spouts_of_topologies_with_many_share_evenly(monkeypa
     assert shares_of(WordCount(cores=0.4, link_bps=None), slots) is not None
     monkeypatch.setattr("stormwright.predict.shares.MOST_WORKED_OUT", 2 * 12 - 1)
     assert shares_of(WordCount(cores=0.4, link_bps=None), slots) is None
+
+
+def test_one_topology_with_many_spouts_makes_no_other_dear(monkeypatch):
+    """What the trees of a topology's spouts take is worked out for each of its own, however many another one has."""
+    counts = [WordCount(name=f"words-{number}") for number in range(4)]
+    loads = LoadProfile({one.topology().id: one.load() for one in counts})
+    topologies = tuple(one.topology() for one in counts)
+    problem = replace(counts[0].problem(), topologies=topologies, current={}, load=loads)
+    problem = with_parallelism(problem, Profile.of(problem), NO_COSTS, {0: {3: 16}})
+    profile, worked_out = Profile.of(problem), []
+
+    def demand(part, *rest):
+        worked_out.append(len(part.begins))
+        return Demand.of(part, *rest)
+
+    monkeypatch.setattr("stormwright.predict.shares.Demand", SimpleNamespace(of=demand))
+    with_shares(Placed.under(profile, problem, np.zeros(problem.num_executors, np.int32)), NO_COSTS)
+    assert sorted(worked_out) == [26] * 16 + [3 * 12] * 2
 
 
 def large_and_small() -> tuple[Problem, np.ndarray]:

@@ -109,8 +109,15 @@ def _named(problem: Problem, given: Mapping[str, float], otherwise: FloatArray) 
 
 
 def _varied(problem: Problem, assumptions: Assumptions) -> list[tuple[Costs, Mapping[str, Correction]]]:
-    """Costs and corrections as they are, all low by their errors, and all high."""
+    """Costs and corrections as they are, all low by their errors, and all high; only the first if there are none."""
     costs, found = assumptions.costs, [(assumptions.costs, assumptions.corrections)]
+    if not (
+        costs.work_error
+        or costs.message_error
+        or costs.delay_error
+        or any(c.error for c in assumptions.corrections.values())
+    ):
+        return found
     for sign in (-1.0, 1.0):
         corrections = {}
         for topology in problem.topologies:

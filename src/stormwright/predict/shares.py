@@ -98,8 +98,24 @@ def _alone(
     corrections: Mapping[str, Correction],
 ) -> dict[int, FloatArray]:
     """Fair rates of the executors of some topologies' spouts, by topology, where there are any."""
-    if not spouts:
-        return {}
+    by_size: dict[int, list[IndexArray]] = {}
+    for own in spouts:
+        # What the trees of each take is worked out as often as any of a group has spouts.
+        by_size.setdefault((len(own) - 1).bit_length(), []).append(own)
+    limited: dict[int, Limits] = {}
+    for group in by_size.values():
+        limited |= _limited(placed, group, base_cores, costs, corrections)
+    return dict(zip(limited, _fair(list(limited.values())), strict=True))
+
+
+def _limited(
+    placed: Placed,
+    spouts: Sequence[IndexArray],
+    base_cores: FloatArray,
+    costs: Costs,
+    corrections: Mapping[str, Correction],
+) -> dict[int, Limits]:
+    """What limits the rates of the executors of some topologies' spouts, by topology, where there are any."""
     profile, topology = placed.profile, [int(placed.profile.layout.executor_topology[own[0]]) for own in spouts]
     several = np.zeros(len(profile.rate_tps), dtype=bool)
     several[topology] = True
@@ -119,7 +135,7 @@ def _alone(
         limits = _limits(use[: len(own), rows].T, waits[: len(own), rows].T)
         if demand.running[of] and np.isfinite(limits[0]).all():
             limited[of] = limits
-    return dict(zip(limited, _fair(list(limited.values())), strict=True))
+    return limited
 
 
 def fair_rates(use: FloatArray, waits: FloatArray) -> FloatArray:

@@ -15,9 +15,17 @@ from stormwright.model.traffic.scopes import Scopes, scopes_of
 from stormwright.predict.flow.layout import Layout
 from stormwright.predict.sums import sums
 
+#: Of what goes over a link, the part that is not headers where much goes at once, as on one that is full: a frame of
+#: Ethernet has 14 bytes before a packet of 1,500 (RFC 894), of which 52 are IP's and TCP's with time stamps (RFC 791,
+#: RFC 7323). Counters of interfaces do not see them: the kernel hands many packets down at once, with one header.
+PAYLOAD = 1448 / 1514
+
 
 class Nodes(NamedTuple):
-    """Cores of every node, their speed in Hz, and bytes/s of its link in either direction (inf where unknown), (N,)."""
+    """Cores of every node, their speed in Hz, and payload in bytes/s of its link in either direction, (N,).
+
+    Where the speed of a link is not known that is infinite.
+    """
 
     cores: FloatArray
     core_hz: FloatArray
@@ -34,7 +42,7 @@ def nodes_of(problem: Problem) -> Nodes:
     told = np.array([node.resources.get(CPU, 0.0) / 100 for node in problem.supervisors], dtype=np.float64)
     cores = np.where(told > 0, told, cpu_hz / problem.core_hz)
     core_hz = np.divide(cpu_hz, cores, out=np.full(len(cores), problem.core_hz), where=cores > 0)
-    links = [node.link_bps / 8 if node.link_bps else np.inf for node in problem.supervisors]
+    links = [PAYLOAD * node.link_bps / 8 if node.link_bps else np.inf for node in problem.supervisors]
     return Nodes(cores, np.where(core_hz > 0, core_hz, problem.core_hz), np.array(links, dtype=np.float64))
 
 
