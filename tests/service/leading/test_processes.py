@@ -106,6 +106,8 @@ def both(start: Start) -> tuple[Process, Process]:
     until(lambda: one.places, one)
     other = start()
     until(lambda: other.ask("/v1/health")[0] == 200, other)
+    # It answers before ZooKeeper has told it who leads.
+    until(lambda: json.loads(other.ask("/v1/schedule", QUESTION)[1]).get("leader") == one.url, other)
     return one, other
 
 
