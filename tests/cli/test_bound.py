@@ -60,20 +60,20 @@ def word_count(tmp_path):
 
 
 def test_rates_are_proven(run, word_count):
-    code, out, _ = run("bound", word_count, "--objective", "throughput", "--search", 0.2, "--seconds", 20)
+    code, out, _ = run("bound", word_count, "--objective", "throughput", "--search", 0.5, "--seconds", 20)
     assert code == 0
     assert "all rates can grow to ×13.37 of those that were measured, proven to be the most" in out
-    code, out, _ = run("bound", word_count, "--objective", "throughput", "--search", 0.2, "--seconds", 20, "--json")
+    code, out, _ = run("bound", word_count, "--objective", "throughput", "--search", 0.5, "--seconds", 20, "--json")
     found = orjson.loads(out)
     assert (code, found["objective"], found["optimal"]) == (0, "throughput", True)
     assert found["factor"] <= found["bound"] == pytest.approx(found["factor"] * (1 + found["gap"]))
 
 
 def test_nodes_are_proven(run, word_count):
-    code, out, _ = run("bound", word_count, "--objective", "nodes", "--search", 0.2)
+    code, out, _ = run("bound", word_count, "--objective", "nodes", "--search", 0.5)
     assert code == 0
     assert "the measured rates with 20% of everything free take 1 node, proven to be the fewest" in out
-    _, out, _ = run("bound", word_count, "--objective", "nodes", "--search", 0.2, "--headroom", 99)
+    _, out, _ = run("bound", word_count, "--objective", "nodes", "--search", 0.5, "--headroom", 99)
     assert "no placement on these nodes sustains the measured rates with 99% of everything free" in out
 
 
