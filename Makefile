@@ -34,7 +34,11 @@ BROWSER := build/.browser
 ARCHIVE := build/storm/worker.jsa
 MACHINE_CODE := build/.machine-code
 
-.PHONY: help demo test test-all properties java-test storm-versions lint docs fresh-docs wheel setup clean missing
+# What the Java tests said, and what is there unless they ended well.
+JAVA_SAYS := build/java-test.log
+JAVA_FAILED := build/.java-test-failed
+
+.PHONY: help demo test test-all properties java-test python-test storm-versions lint docs fresh-docs wheel setup clean missing
 
 help: ## show this
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -42,20 +46,28 @@ help: ## show this
 demo: setup ## real Storm cluster: run, observe, decide, move, and show what was gained (options: ARGS="--nodes 3")
 	@$(BIN)/stormwright demo $(ARGS)
 
-test: java-test ## Java and Python tests, some on a real Storm cluster (options for pytest: ARGS="-k cluster")
-	@$(PYTEST) -m "not slow" $(ARGS)
+test: java-test python-test ## Java and Python tests, some on a real Storm cluster (options for pytest: ARGS="-k cluster")
+	@grep -h '^Tests run' java/target/surefire-reports/*.txt
 
 test-all: java-test storm-versions $(BROWSER) ## the same, and what takes long and rarely breaks
+	@grep -h '^Tests run' java/target/surefire-reports/*.txt
+	@echo "test: Python, in $(JOBS) processes"
 	@$(PYTEST) $(ARGS)
 
 properties: setup ## what holds for any problem, once with 20,000 drawn ones each: hours (one room: ARGS="tests/model")
 	@EXAMPLES=$${EXAMPLES:-20000} $(PYTEST) -m "hypothesis and not storm and not spark" --timeout 0 $(ARGS)
 
+# Those of Java mostly wait: they run beside those of Python, and what they say is shown as a whole.
 java-test: setup
 	@echo "test: Java"
-	@mvn -q -B -f java/pom.xml test
-	@grep -h '^Tests run' java/target/surefire-reports/*.txt
+	@touch $(JAVA_FAILED)
+	@mvn -q -B -f java/pom.xml test >$(JAVA_SAYS) 2>&1 || { cat $(JAVA_SAYS); exit 1; }
+	@rm $(JAVA_FAILED)
+
+python-test: setup
 	@echo "test: Python, in $(JOBS) processes"
+	@$(PYTEST) -m "not slow" $(ARGS)
+	@if [ -e $(JAVA_FAILED) ]; then echo "test: Java failed or has not ended, see above and $(JAVA_SAYS)"; fi
 
 storm-versions: setup ## the Java sources compiled and tested with other versions of Storm than the one that is laid out
 	@for version in $(STORM_VERSIONS); do \

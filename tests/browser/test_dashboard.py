@@ -32,8 +32,6 @@ from tests.service.pages.living import living
 from tests.service.pages.sites import SERVED, Parrot
 
 uvicorn = pytest.importorskip("uvicorn")
-sync_api = pytest.importorskip("playwright.sync_api", reason="needs the dev extra")
-axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs the dev extra")
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
@@ -118,9 +116,19 @@ def shops(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, list[
     nimbus.end()
 
 
+def axe() -> Any:
+    """What looks for faults of access; what only these tests need is not imported where they do not run."""
+    return pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs the dev extra").Axe()
+
+
+def playing() -> Any:
+    """Playwright, as a context."""
+    return pytest.importorskip("playwright.sync_api", reason="needs the dev extra").sync_playwright()
+
+
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
-    with sync_api.sync_playwright() as playwright:
+    with playing() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield browser
         browser.close()
@@ -146,7 +154,7 @@ def test_axe_finds_nothing_serious_on_any_page(
         page.on("request", lambda asked: wrong.append(asked.url) if not asked.url.startswith(address) else None)
         for path in paths:
             page.goto(address + path)
-            result = axe.Axe().run(page)
+            result = axe().run(page)
             found += [(path, each["impact"], each["id"]) for each in result.response["violations"]]
             across = page.evaluate("document.documentElement.scrollWidth")
             assert across <= width, f"{path} is {across} px wide"

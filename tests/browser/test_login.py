@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.browser.test_dashboard import CHROMIUM as PROGRAM
-from tests.browser.test_dashboard import LOOKS, axe, pytestmark, sync_api, tab
+from tests.browser.test_dashboard import LOOKS, axe, playing, pytestmark, tab
 from tests.service.access.authorities import Authority
 from tests.service.access.guarded import Guarded, guarded
 
@@ -18,7 +18,7 @@ __all__ = ["pytestmark"]
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
-    with sync_api.sync_playwright() as playwright:
+    with playing() as playwright:
         browser = playwright.chromium.launch(executable_path=PROGRAM, args=["--no-sandbox"])
         yield browser
         browser.close()
@@ -45,10 +45,10 @@ def test_axe_finds_nothing_serious(chromium: Any, service: Guarded, colours: str
         page.fill("input[name=token]", "none")
         page.click("button")
         assert "This token is none" in page.content()
-        found += axe.Axe().run(page).response["violations"]
+        found += axe().run(page).response["violations"]
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         log_in(page, address, service.secrets["operator"])
-        found += axe.Axe().run(page).response["violations"]
+        found += axe().run(page).response["violations"]
         assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert [each["id"] for each in found if each["impact"] in ("serious", "critical")] == []
 

@@ -21,7 +21,7 @@ SMALL, LARGER = CASES["s01_excl18_n5"], CASES["m03_5topo100_n12_r2"]
 
 
 def test_a_small_problem_is_proven(run):
-    code, out, _ = run("bound", SMALL, "--search", 3, "--seconds", 60)
+    code, out, _ = run("bound", SMALL, "--search", 0.5, "--seconds", 60)
     assert code == 0
     assert "cost 4,441.3, proven to be the least" in out
 
@@ -60,20 +60,20 @@ def word_count(tmp_path):
 
 
 def test_rates_are_proven(run, word_count):
-    code, out, _ = run("bound", word_count, "--objective", "throughput", "--search", 1, "--seconds", 20)
+    code, out, _ = run("bound", word_count, "--objective", "throughput", "--search", 0.5, "--seconds", 20)
     assert code == 0
     assert "all rates can grow to ×13.37 of those that were measured, proven to be the most" in out
-    code, out, _ = run("bound", word_count, "--objective", "throughput", "--seconds", 20, "--json")
+    code, out, _ = run("bound", word_count, "--objective", "throughput", "--search", 0.5, "--seconds", 20, "--json")
     found = orjson.loads(out)
     assert (code, found["objective"], found["optimal"]) == (0, "throughput", True)
     assert found["factor"] <= found["bound"] == pytest.approx(found["factor"] * (1 + found["gap"]))
 
 
 def test_nodes_are_proven(run, word_count):
-    code, out, _ = run("bound", word_count, "--objective", "nodes", "--search", 1)
+    code, out, _ = run("bound", word_count, "--objective", "nodes", "--search", 0.5)
     assert code == 0
     assert "the measured rates with 20% of everything free take 1 node, proven to be the fewest" in out
-    _, out, _ = run("bound", word_count, "--objective", "nodes", "--search", 1, "--headroom", 99)
+    _, out, _ = run("bound", word_count, "--objective", "nodes", "--search", 0.5, "--headroom", 99)
     assert "no placement on these nodes sustains the measured rates with 99% of everything free" in out
 
 

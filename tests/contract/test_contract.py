@@ -109,6 +109,8 @@ def contract_of(name: str, way: Way) -> type[SchedulerContract]:
     members = {
         "__module__": __name__,
         "make": lambda _: make_scheduler(name, way.settings),
+        # What it answers to a problem that several tests share is asked once a process.
+        "pytestmark": pytest.mark.xdist_group(f"{name} {way.title}".strip()),
         **OF_MOST,
         **declared,
         **way.promises,
@@ -116,21 +118,28 @@ def contract_of(name: str, way: Way) -> type[SchedulerContract]:
     return type(f"Test{title}{way.title}", (SchedulerContract,), members)
 
 
+def in_short(contract: type[SchedulerContract]) -> type[SchedulerContract]:
+    """The first examples, and no large cases."""
+    return _part_of(contract, "", examples=FEW, test_takes_large_cases_without_load=None)
+
+
 def at_length(contract: type[SchedulerContract]) -> type[SchedulerContract]:
-    """The same with all examples; cases are the same each time."""
-    more = {"examples": None, "test_takes_every_case_without_load": None, "pytestmark": pytest.mark.slow}
-    return type(f"{contract.__name__}AtLength", (contract,), {"__module__": __name__, **more})
+    """All examples, and the large cases."""
+    marks = [pytest.mark.slow, pytest.mark.xdist_group(f"{contract.__name__} at length")]
+    return _part_of(contract, "AtLength", test_takes_every_case_without_load=None, pytestmark=marks)
+
+
+def _part_of(contract: type[SchedulerContract], title: str, **other: Any) -> type[SchedulerContract]:
+    return type(f"{contract.__name__}{title}", (contract,), {"__module__": __name__, **other})
 
 
 for _name in scheduler_names():
     for _number, _way in enumerate(WAYS.get(_name, [Way()])):
         _contract = contract_of(_name, _way)
-        globals()[_contract.__name__] = _contract
-        if (_number or traits_of(_name).asks_others) and examples() > FEW:
-            _contract.examples = FEW
-            _contract = at_length(_contract)
-            globals()[_contract.__name__] = _contract
-del _contract  # pytest would run the last one twice
+        _long = (_number or traits_of(_name).asks_others) and examples() > FEW
+        for _part in (in_short(_contract), at_length(_contract)) if _long else (_contract,):
+            globals()[_part.__name__] = _part
+del _contract, _part  # pytest would run the last one twice
 
 
 def test_the_table_has_no_scheduler_that_there_is_not():

@@ -51,6 +51,27 @@ def test_all_are_tested_with_the_same_examples_and_the_next_process_with_others(
     assert found[0] != found[1]
 
 
+def test_tests_of_one_call_are_tested_with_the_same_examples():
+    each = for_any(number=NUMBERS)
+
+    @each
+    def holds(seen, number):
+        seen.append(number)
+
+    @each
+    def holds_too(seen, number):
+        only_if(number % 2)
+        seen.append(number)
+
+    first: list[int] = []
+    second: list[int] = []
+    holds(first)
+    holds_too(second)
+    assert len(second) == 30
+    odd = [number for number in first if number % 2]
+    assert second[: len(odd)] == odd
+
+
 def test_where_examples_are_to_be_the_same_each_time_they_are():
     found = []
     for _ in range(2):

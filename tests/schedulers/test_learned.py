@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.ensemble import GradientBoostingRegressor
 
 from stormwright.errors import InputError
 from stormwright.experiments.learning.examples import Group, read_examples, write_examples
@@ -73,6 +72,8 @@ def costs_without_workers():
 
 
 def test_the_trees_as_data_say_what_the_library_says():
+    from sklearn.ensemble import GradientBoostingRegressor  # other processes are not to wait for it
+
     groups = list(some_groups())
     model = trained(groups, "made", 3)
     features = np.concatenate([group.features for group in groups])

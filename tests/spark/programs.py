@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pyarrow.dataset as ds
-
 from stormwright.pipeline.lines.quarantine import QUARANTINE
 from tests.spark.clusters import environment, settings
 
@@ -29,7 +27,7 @@ def backfilled(master: str, conf: Mapping[str, str], landing: Path, into: Path) 
     """Run the batch pipeline wherever Spark is; locations travel as URIs."""
     arguments = [master, landing.as_uri(), into.as_uri(), *(f"{key}={value}" for key, value in conf.items())]
     told = _run([sys.executable, str(_HERE / "backfill_there.py"), *arguments], environment())
-    panes = ds.dataset(into / "panes", format="parquet").to_table().to_pylist()
+    panes = _rows(into / "panes")
     lines = [line for file in (into / "quarantine").glob("*.json") for line in file.read_text().splitlines()]
     quarantine = [[json.loads(line).get(name) for name in QUARANTINE.names] for line in lines]
     return Backfilled(json.loads(told), sorted(map(str, panes)), sorted(map(str, quarantine)))
@@ -64,5 +62,11 @@ def write_spec(path: Path, schedulers: Mapping[str, object], **others: object) -
 def cells_in(table: Path) -> list[dict[str, Any]]:
     """All rows, however often a cell is there."""
     files = [str(path) for path in table.glob("[!._]*.parquet")]
+    return _rows(files)
+
+
+def _rows(files: Path | list[str]) -> list[dict[str, Any]]:
+    import pyarrow.dataset as ds  # it takes pandas along: other processes are not to wait for it
+
     rows: list[dict[str, Any]] = ds.dataset(files, format="parquet").to_table().to_pylist()
     return rows

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -72,7 +73,13 @@ class Place:
     def start(self, *argv: str) -> subprocess.Popen[str]:
         """Start a process that is killed at the end of the test, if it still runs then."""
         process = subprocess.Popen(
-            argv, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            argv,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            # A shell has its background jobs ignore it, and that is inherited.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         self.started.append(process)
         return process

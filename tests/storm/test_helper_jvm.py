@@ -192,7 +192,12 @@ def test_closing_ends_a_jvm_that_another_thread_waits_for(tmp_path: Path) -> Non
 def test_ctrl_c_ends_it(tmp_path: Path) -> None:
     """A terminal interrupts the processes of its foreground group, which the JVM is not in."""
     pids = tmp_path / "pids"
-    caller = subprocess.Popen([sys.executable, "-c", CALLER, PARENT, str(pids)], stderr=subprocess.DEVNULL)
+    caller = subprocess.Popen(
+        [sys.executable, "-c", CALLER, PARENT, str(pids)],
+        stderr=subprocess.DEVNULL,
+        # A shell has its background jobs ignore it, and that is inherited.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     assert eventually(pids.exists)
     caller.send_signal(signal.SIGINT)
     caller.wait(SOON_S)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from stormwright.formats import assignment_from_dict, assignment_to_dict
 from stormwright.model import UNPLACED, Assignment, Problem, cost_of, violations
-from stormwright.testing import oracles
+from stormwright.testing import alike, oracles
 
 
 def each_executor_is_placed_once_or_explained(problem: Problem, answer: Assignment) -> None:
@@ -61,7 +59,7 @@ def what_runs_is_not_stopped(problem: Problem, answer: Assignment) -> None:
 
 def a_placement_is_worth_the_same_in_any_order(problem: Problem, answer: Assignment) -> None:
     """Of topologies: what a placement costs, and whether it is valid, is read from either problem alike."""
-    turned = replace(problem, topologies=problem.topologies[::-1])
+    turned = alike.with_topologies_turned(problem)
     back = turned.with_current(answer.by_topology(problem)).current_slot
     assert cost_of(turned, back).total == pytest.approx(cost_of(problem, answer.slot_of_executor).total)
     assert len(violations(turned, back)) == len(violations(problem, answer.slot_of_executor))

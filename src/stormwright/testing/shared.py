@@ -46,9 +46,10 @@ def only_if(condition: object) -> None:
 def for_any(most: int | None = None, /, **drawn: st.SearchStrategy[Any]) -> Callable[[Test], Test]:
     """Run a test for many examples.
 
-    Whoever inherits the test, or runs it with other parameters, is tested in this process with the same examples; the
-    next process draws others, unless the profile says `derandomize`. What failed before is tried first. An example that
-    fails is looked for again by Hypothesis, from the seed it was drawn with, to be shrunk and kept.
+    Whoever inherits the test, or runs it with other parameters, is tested in this process with the same examples; so
+    are all tests that are decorated with what one call gave. The next process draws others, unless the profile says
+    `derandomize`. What failed before is tried first. An example that fails is looked for again by Hypothesis, from the
+    seed it was drawn with, to be shrunk and kept.
 
     There is no deadline, since a busy machine makes any a coin toss. A test that is a method takes fewer examples where
     its object has an attribute `examples` that says so.
@@ -60,32 +61,70 @@ def for_any(most: int | None = None, /, **drawn: st.SearchStrategy[Any]) -> Call
     **drawn
         Names of parameters of the test, and what they are drawn from.
     """
+    examples = _Examples(most or settings().max_examples, drawn)
 
     def decorate(test: Test) -> Test:
-        return _Shared(test, most or settings().max_examples, drawn).as_test()
+        return _Shared(test, examples).as_test()
 
     return decorate
 
 
+class _Examples:
+    """Sets of examples, each drawn when it is first asked for.
+
+    Parameters
+    ----------
+    most, drawn
+        As in `for_any`.
+    """
+
+    def __init__(self, most: int, drawn: dict[str, st.SearchStrategy[Any]]) -> None:
+        self.drawn = drawn
+        self.relaxed = settings(
+            max_examples=most,
+            deadline=None,
+            suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.differing_executors],
+        )
+        #: Of the first test that is tried with them: by it they are the same each time where they are to be.
+        self.name = ""
+        self._sets: list[tuple[int, list[Example]]] = []
+
+    def __iter__(self) -> Iterator[tuple[int, Example]]:
+        """Examples, each with the seed it comes from."""
+        for turn in range(_SETS):
+            if turn == len(self._sets):
+                number = zlib.crc32(f"{self.name} {turn}".encode())
+                number = number if self.relaxed.derandomize else getrandbits(64)
+                self._sets.append((number, self._draw(number)))
+            number, examples = self._sets[turn]
+            for example in examples:
+                yield number, example
+
+    def _draw(self, number: int) -> list[Example]:
+        found: list[Example] = []
+
+        def keep(**example: Any) -> None:
+            found.append(example)
+
+        self.relaxed(seed(number)(given(**self.drawn)(keep)))()
+        return found
+
+
 class _Shared:
-    """A property and the examples that were drawn for it.
+    """A property and the examples that it is tried with.
 
     Parameters
     ----------
     test
         What is to hold; examples come by name.
-    most, drawn
-        As in `for_any`.
+    examples
+        Of this and perhaps of other tests.
     """
 
-    def __init__(self, test: Test, most: int, drawn: dict[str, st.SearchStrategy[Any]]) -> None:
-        self._test, self._drawn = test, drawn
-        self._relaxed = settings(
-            max_examples=most,
-            deadline=None,
-            suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.differing_executors],
-        )
-        self._sets: list[tuple[int, list[Example]]] = []
+    def __init__(self, test: Test, examples: _Examples) -> None:
+        self._test, self._examples = test, examples
+        self._drawn, self._relaxed = examples.drawn, examples.relaxed
+        examples.name = examples.name or test.__qualname__
 
     def as_test(self) -> Test:
         """The test, as pytest is to find it."""
@@ -102,7 +141,7 @@ class _Shared:
                 again(*args, **kwargs)
             most = self._of(args)
             left = most
-            for number, example in self._examples():
+            for number, example in self._examples:
                 left -= self._try(number, example, *args, **kwargs)
                 if not left:
                     return
@@ -132,23 +171,3 @@ class _Shared:
             error.add_note(f"Not with an example of its own; with one that others were tested with before: {example}")
             raise
         return True
-
-    def _examples(self) -> Iterator[tuple[int, Example]]:
-        """Examples, each with the seed it comes from."""
-        for turn in range(_SETS):
-            if turn == len(self._sets):
-                number = zlib.crc32(f"{self._test.__qualname__} {turn}".encode())
-                number = number if self._relaxed.derandomize else getrandbits(64)
-                self._sets.append((number, self._draw(number)))
-            number, examples = self._sets[turn]
-            for example in examples:
-                yield number, example
-
-    def _draw(self, number: int) -> list[Example]:
-        found: list[Example] = []
-
-        def keep(**example: Any) -> None:
-            found.append(example)
-
-        self._relaxed(seed(number)(given(**self._drawn)(keep)))()
-        return found

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.stats import ttest_ind
 
 from stormwright.history.judged.judging import (
     AS_PREDICTED,
@@ -82,6 +81,8 @@ def test_no_traffic_at_all_and_no_noise_at_all() -> None:
 
 def test_no_change_is_judged_as_scipy_does() -> None:
     """With a predicted ratio of 1 it is Welch's test."""
+    from scipy.stats import ttest_ind  # other processes are not to wait for it
+
     rng = np.random.default_rng(5)
     for shift in np.linspace(-12, 12, 60):
         before, after = rng.normal(100, 3, 9), rng.normal(100 + shift, 11, 14)

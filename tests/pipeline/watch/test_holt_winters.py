@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
-from statsmodels.tsa.holtwinters import ExponentialSmoothing
 
 from stormwright.pipeline.watch.holt_winters import forecast
 
@@ -25,6 +25,13 @@ def seasonal(count: int, length: int, seed: int, season: int = SEASON) -> np.nda
     return clean + rng.normal(0, 6, clean.shape)
 
 
+def smoothed(values: np.ndarray, **given: Any) -> Any:
+    """Their model of it; other processes are not to wait for the import."""
+    from statsmodels.tsa.holtwinters import ExponentialSmoothing
+
+    return ExponentialSmoothing(values, trend="add", damped_trend=True, **given)
+
+
 def theirs(values: np.ndarray, weights: tuple[float, ...], season: int) -> tuple[float, float]:
     """Root mean squared error of statsmodels' forecasts over the second half, and its forecast for after the end."""
     level, trend, damping, of_season = weights
@@ -39,10 +46,8 @@ def theirs(values: np.ndarray, weights: tuple[float, ...], season: int) -> tuple
         smoothing["smoothing_seasonal"] = (1 - level) * of_season
 
     def ahead(known: int) -> float:
-        model = ExponentialSmoothing(
+        model = smoothed(
             values[:known],
-            trend="add",
-            damped_trend=True,
             seasonal="add" if season else None,
             seasonal_periods=season or None,
             initialization_method="known",
@@ -72,12 +77,7 @@ def test_weights_from_a_grid_do_as_well_as_fitted_ones() -> None:
     season, horizon, length = 12, 6, 72
     series = seasonal(24, length + horizon, seed=8, season=season)
     known, wanted = series[:, :length], series[:, length - 1 + horizon]
-    fitted = [
-        ExponentialSmoothing(values, trend="add", damped_trend=True, seasonal="add", seasonal_periods=season)
-        .fit()
-        .forecast(horizon)[-1]
-        for values in known
-    ]
+    fitted = [smoothed(values, seasonal="add", seasonal_periods=season).fit().forecast(horizon)[-1] for values in known]
     found = forecast(known, horizon, [season]).value
 
     def off(values: np.ndarray) -> float:

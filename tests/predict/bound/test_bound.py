@@ -249,9 +249,9 @@ def test_of_a_large_problem_what_the_busiest_threads_bear_is_proven_at_once():
     """Each stage is as busy as the threads of its executors bear: 0.8 of them, as the pipelines are made."""
     case = case_of(shuffled_pipelines(400, seed=1), Costs())
     assert prove.unknowns(case) > 10**7
-    begin = time.perf_counter()
+    begin = time.process_time()  # not what other work on the machine takes
     assert 1 / prove.least_full(case, np.inf, 10.0) == pytest.approx(1.25, rel=1e-6)
-    assert time.perf_counter() - begin < 2.0
+    assert time.process_time() - begin < 2.0
 
 
 def test_more_than_all_nodes_have_is_sustained_by_none():

@@ -6,7 +6,7 @@ from math import factorial
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy.special import stdtrit
 
 from stormwright.simulator.bare.network import Simulated, Source, Station
 from tests.simulator.twins import plainly
@@ -15,7 +15,7 @@ from tests.simulator.twins import plainly
 pytestmark = pytest.mark.xdist_group("theory")
 
 #: Batches whose means say how far off the mean of all may be: 1 of 10,000 such means is further off than the tolerance.
-BATCHES, OFF = 20, stats.t.ppf(1 - 0.5e-4, 19)
+BATCHES, OFF = 20, stdtrit(19, 1 - 0.5e-4)
 
 #: Services in all, of the compiled functions and of plain Python.
 HOPS, FEW_HOPS = 1_000_000, 4_000

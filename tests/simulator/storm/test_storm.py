@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy.special import stdtrit
 
 from stormwright.predict.costs import Costs
 from stormwright.testing.word_counts import COUNTS, WordCount
 from tests.simulator.storm.cases import NO_COSTS, chain, engine, eventful
 from tests.simulator.twins import plainly
 
-BATCHES, OFF = 20, stats.t.ppf(1 - 0.5e-4, 19)
+BATCHES, OFF = 20, stdtrit(19, 1 - 0.5e-4)
 
 
 def exact_rate(each_us, pending):

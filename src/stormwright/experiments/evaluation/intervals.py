@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import sqrt
 from statistics import fmean, variance
 
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 #: Of all intervals.
 LEVEL = 0.95
@@ -47,7 +47,7 @@ def mean_of(samples: Sequence[float]) -> Interval:
     value = fmean(samples)
     if len(samples) < 2:
         return Interval(value, value, value)
-    half = float(student.ppf((1 + LEVEL) / 2, len(samples) - 1)) * sqrt(variance(samples) / len(samples))
+    half = float(stdtrit(len(samples) - 1, (1 + LEVEL) / 2)) * sqrt(variance(samples) / len(samples))
     return Interval(value, value - half, value + half)
 
 
@@ -61,7 +61,7 @@ def difference_of(first: Sequence[float], second: Sequence[float]) -> Interval |
     if not spread:
         return Interval(value, value, value)
     degrees = spread**2 / sum(p**2 / (len(s) - 1) for p, s in zip(parts, (first, second), strict=True))
-    half = float(student.ppf((1 + LEVEL) / 2, degrees)) * sqrt(spread)
+    half = float(stdtrit(degrees, (1 + LEVEL) / 2)) * sqrt(spread)
     return Interval(value, value - half, value + half)
 
 

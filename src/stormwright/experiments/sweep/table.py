@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from stormwright.errors import Fault, InputError
@@ -69,6 +68,8 @@ class LocalTable:
         InputError
             A file is no part of such a table.
         """
+        import pyarrow.dataset as ds  # it takes pandas along
+
         files = sorted(map(str, self._directory.glob("[!._]*.parquet")))
         if not files:
             return ROW.empty_table()
