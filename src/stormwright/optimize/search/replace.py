@@ -27,8 +27,9 @@ _PLACING, _POLISH = 4, 5
 #: Executors that an executor may change places with are looked at as fast as so many in a step.
 _LOOKED_AT = 32
 
-#: What costs more than this part of what it did before, unpolished, is not polished: it would lose nearly always.
-_HOPELESS = 1.4
+#: What costs more than this part of what it did before, unpolished, is not polished where there are so many topologies:
+#: it would mostly lose, and others are tried instead. With 5 topologies placements got worse by 0.1 %.
+_HOPELESS, _MANY = 1.4, 16
 
 #: So many topologies are drawn, and that one taken out which costs most beyond a single node.
 _DRAWN = 3
@@ -64,7 +65,8 @@ def replace_topologies(layout: Layout, temperature: float) -> None:
         for number in range(count):
             tabulate(layout, layout.ruined[number])
             raw += cost_as_noted(layout, layout.ruined[number])
-    if placed and raw + layout.totals[0].use_cost - use_cost <= _HOPELESS * before:
+    raw += layout.totals[0].use_cost - use_cost
+    if placed and (raw <= _HOPELESS * before or len(layout.free_topologies) < _MANY):
         rise = -before
         for number in range(count):
             _polish(layout, layout.ruined[number])
