@@ -167,10 +167,10 @@ def _topologies(
 
 
 def _most_reach(topologies: Records) -> int:
-    """Executors × workers of the topology that is placed anew for which that is most."""
+    """Executors and workers × workers of the topology that is placed anew for which that is most."""
     sizes = topologies["last"] - topologies["first"]
     workers = topologies["last_worker"] - topologies["first_worker"]
-    return int(np.max(sizes * workers, where=topologies["whole"] & topologies["tabled"], initial=0))
+    return int(np.max((sizes + workers) * workers, where=topologies["whole"] & topologies["tabled"], initial=0))
 
 
 def _executors(problem: Problem, links: Links, tables: _Tables, home: IndexArray) -> Records:

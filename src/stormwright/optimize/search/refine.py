@@ -22,7 +22,7 @@ _WORKERS = 0.3
 
 #: Part of all steps that goes into placing topologies anew where there are many; none where there are at most so many,
 #: since nearly everything would be taken out.
-_RUIN, _FEW_TOPOLOGIES = 0.65, 4
+_RUIN, _FEW_TOPOLOGIES = 0.85, 4
 
 #: Steps are made of so many executors that follow each other, as many times as there are: these are of one topology or
 #: two, and so stay in the nearest cache. Fewer where there would be less than so many windows.

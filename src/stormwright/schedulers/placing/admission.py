@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from stormwright.model import UNPLACED, Problem
-from stormwright.model.arrays import FloatArray, IndexArray
+from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
 from stormwright.model.limits.blacklist import closed_nodes
+from stormwright.model.limits.limit import RELATIVE_TOLERANCE
 from stormwright.model.texts import amount, counted
 from stormwright.schedulers.draft.apart import apart_shortages
 from stormwright.schedulers.draft.draft import Draft
@@ -36,13 +37,14 @@ def find_wanted(draft: Draft, keep_running: bool, may_join: MayJoin = anybody) -
     """
     problem = draft.problem
     running = running_workers(problem)
+    runs = np.bincount(problem.executor_topology[problem.current_slot != UNPLACED], minlength=len(problem.topologies))
     first: list[Wanted] = []
     then: list[Wanted] = []
     for index, topology in enumerate(problem.topologies):
         own = problem.executors_of(index)
         executors = np.arange(own.start, own.stop)
         slots = problem.current_slot[executors]
-        live = np.unique(slots[slots != UNPLACED]).tolist()
+        live = np.unique(slots[slots != UNPLACED]).tolist() if runs[index] else []
         kept = live if keep_running else []
         for slot in kept:
             draft.add_worker(index, running[slot], int(problem.slot_node[slot]), fixed=True)
@@ -100,8 +102,12 @@ def admit(draft: Draft, wanted: Iterable[Wanted], *, soft_cpu: bool = False) -> 
     left = np.maximum(draft.capacity - draft.node_use(), least)[:, draft.usable].sum(axis=1)
     admitted: list[Wanted] = []
     groups = list(wanted)
-    for group, demand, most in zip(groups, *_demands(draft.problem, groups), strict=True):
-        reasons = tuple(_shortages(draft, group, left, demand, most)) or tuple(_too_large(draft, group, soft_cpu))
+    demands, most_asked = _demands(draft.problem, groups)
+    large = _may_be_too_large(draft, groups, demands)
+    for group, demand, most, is_large in zip(groups, demands, most_asked, large.tolist(), strict=True):
+        reasons = tuple(_shortages(draft, group, left, demand, most))
+        if is_large and not reasons:
+            reasons = tuple(_too_large(draft, group, soft_cpu))
         if reasons:
             draft.reasons[group.topology] = (*reasons, *_unusable(draft))
         else:
@@ -153,10 +159,28 @@ def _lacking(draft: Draft, workers: int, left: FloatArray, demand: FloatArray, m
             yield f"{wants}, the largest usable node has {amount(most, resource.unit)}"
 
 
+def _may_be_too_large(draft: Draft, groups: Sequence[Wanted], demands: FloatArray) -> BoolArray:
+    """Whether `_too_large` need be asked, shape (G,).
+
+    Not if as many average executors fit: those that ask for least ask for no more. All groups at once: there may be
+    thousands.
+    """
+    sizes = np.array([len(group.executors) for group in groups])
+    fewest = np.array([_fewest(group) for group in groups])
+    average = demands[:, :-1] * (fewest / np.maximum(sizes, 1)).reshape(-1, 1)
+    large: BoolArray = np.any(average * (1 + RELATIVE_TOLERANCE) > draft.largest[:-1], axis=1)
+    return large
+
+
+def _fewest(wanted: Wanted) -> int:
+    """Executors that the worker with most of them has at least."""
+    return -(-len(wanted.executors) // max(wanted.workers, 1))
+
+
 def _too_large(draft: Draft, wanted: Wanted, soft_cpu: bool) -> Iterator[str]:
     """Why no node has room for the worker with most executors, even if it has those that ask for least."""
     problem = draft.problem
-    fewest = -(-len(wanted.executors) // max(wanted.workers, 1))
+    fewest = _fewest(wanted)
     least = np.sort(problem.executor_demand[:, wanted.executors], axis=1)[:, :fewest].sum(axis=1)
     for number, (resource, asked, most) in enumerate(zip(problem.resources, least, draft.largest[:-1], strict=True)):
         if asked > most and not (soft_cpu and number == 0):

@@ -153,7 +153,7 @@ def choose_slots(draft: Draft) -> IntArray:
     slot_of = {executors.tobytes(): slot for slot, executors in running.items()}
     members = _members(draft)
     slots = [UNPLACED] * len(members)
-    for worker, executors in enumerate(members):  # 1
+    for worker, executors in enumerate(members if running else ()):  # 1
         slot = slot_of.get(executors[problem.current_slot[executors] != UNPLACED].tobytes(), UNPLACED)
         if slot != UNPLACED and problem.slot_node[slot] == draft.node[worker]:
             slots[worker] = slot
