@@ -30,6 +30,11 @@ class Events:
     profile
         Of the load, where that was measured under another placement or on other nodes than `problem` has.
 
+    Attributes
+    ----------
+    at_once
+        How many tuples are one event: as many as the settings say, or fewer where so many do not fit.
+
     Raises
     ------
     InputError
@@ -46,13 +51,13 @@ class Events:
         self.problem, self.settings = problem, settings or Settings.of(problem)
         self._profile = profile or Profile.of(problem)
         self.cluster = start(problem, self.settings, self._profile)
-        self._at_once = fitting(self.cluster, self.settings.tuples_at_once)
-        put_together(self.cluster, self._at_once)
+        self.at_once = fitting(self.cluster, self.settings.tuples_at_once)
+        put_together(self.cluster, self.at_once)
         self._rates = np.ones(len(problem.topologies))
         self._apart_s = self.cluster.spouts["apart_s"].copy()
         self._down = np.zeros(len(problem.supervisors), dtype=bool)
         self._slots = np.full(problem.num_executors, NOWHERE, np.int32)
-        self._workers = Workers(problem, self._profile, self.settings, self._at_once)
+        self._workers = Workers(problem, self._profile, self.settings, self.at_once)
         self._taken = self.seen
         self._place(slots, startup_s=0.0)
 
@@ -64,7 +69,7 @@ class Events:
     @property
     def hops(self) -> int:
         """Tuples that executors have handled so far."""
-        return self._at_once * int(self.cluster.run[0]["hops"])
+        return self.at_once * int(self.cluster.run[0]["hops"])
 
     def until(self, time_s: float) -> None:
         """Go on to an instant."""
@@ -78,24 +83,24 @@ class Events:
     @property
     def seen(self) -> Taken:
         """What was counted so far, with what `take` does not tell."""
-        return Taken.of(self.cluster, self._at_once)
+        return Taken.of(self.cluster, self.at_once)
 
     @property
     def pending(self) -> NDArray[np.int64]:
         """Trees of every topology that are under way, shape (T,)."""
         spouts, count = self.cluster.spouts, len(self.problem.topologies)
         topology = np.array(self.cluster.threads["topology"][spouts["thread"]])
-        return self._at_once * np.bincount(topology, spouts["pending"], count).astype(np.int64)
+        return self.at_once * np.bincount(topology, spouts["pending"], count).astype(np.int64)
 
     @property
     def queue_peaks(self) -> NDArray[np.int64]:
         """Most tuples that were in the receive queue of every executor so far, shape (E,)."""
-        return self._at_once * np.array(self.cluster.seen["most"][: self.problem.num_executors])
+        return self.at_once * np.array(self.cluster.seen["most"][: self.problem.num_executors])
 
     @property
     def queue_limits(self) -> NDArray[np.int64]:
         """How many there may be, shape (E,)."""
-        return self._at_once * np.array(self.cluster.threads["limit"][: self.problem.num_executors])
+        return self.at_once * np.array(self.cluster.threads["limit"][: self.problem.num_executors])
 
     def place(self, slots: NDArray[np.int32]) -> None:
         """Executors' slots from now on; workers that are new or whose executors change start up."""
