@@ -11,8 +11,7 @@
     working    a thread works, on a core of its own or on cores that it shares
     threads    what a thread does next
     events     the loop, and what the cluster is told to do
-    start      all of this for a problem under a placement
-    sets       sets of like tuples as one event, for long runs
+    layout     all of this for a problem under a placement; sets of like tuples as one event
     engine     `stormwright.simulator.engine.Engine` by it
 
 Executors and the two messaging threads of each worker share the cores of their node. Where it has one for each of them
