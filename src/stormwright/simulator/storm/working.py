@@ -44,7 +44,7 @@ def work(of: Cluster, who: int, begins: float) -> None:
 
 @inner
 def run_for(of: Cluster, who: int, amount: float, begins: float) -> None:
-    """A thread wants so much CPU."""
+    """In `of` the thread `who` wants the `amount` of CPU from when it `begins`."""
     thread = of.threads[who]
     thread.state = WORKS
     thread.cpu_s += amount
@@ -99,7 +99,7 @@ def stop_alone(of: Cluster, who: int, now: float) -> float:
 
 @inner
 def set_speed(of: Cluster, number: int, speed: float, now: float) -> None:
-    """A core has another speed."""
+    """In `of` the core `number` has another `speed` from `now` on."""
     core = of.shares.cores[number]
     pass_time(of, core, now)
     for who in range(of.run[0].threads if core.alone else 0):
