@@ -145,9 +145,9 @@ def test_a_wrong_trace_is_told_line_by_line(run, file, tmp_path):
 
 
 def test_sets_of_tuples_are_as_large_as_fits(run, file):
-    """A hundred trees may be pending at each of two spouts: eight sets of twelve."""
+    """Two hundred trees may be pending at each spout: eight sets of 25."""
     found = simulated(run, file, "--seconds", 4, "--tuples-at-once", 50)
-    assert found["tuples_at_once"] == 12
+    assert found["tuples_at_once"] == 25
     assert found["topologies"][0]["trees_per_s"] == pytest.approx(1_000, rel=0.05)
     _, out, _ = run("simulate", file, "--seconds", 1, "--tuples-at-once", 50)
-    assert "12 like tuples at once: latencies are longer" in out
+    assert "25 like tuples at once: latencies are longer" in out
