@@ -192,6 +192,14 @@ def test_trees_come_at_the_rate_they_are_offered():
     assert of.seen.since(before).topologies["completed"][0] / 8.0 == pytest.approx(rate / 4, rel=0.1)
 
 
+def test_plain_python_reads_the_fields_of_records():
+    """Not something else that NumPy's records have, as `size`."""
+    cluster = word_count().cluster
+    kinds = [each.dtype for each in (*cluster, *cluster.shares) if isinstance(each, np.ndarray) and each.dtype.names]
+    assert len(kinds) > 10
+    assert [name for kind in kinds for name in kind.names if hasattr(np.void, name)] == []
+
+
 @pytest.mark.parametrize("quota", [False, True])
 def test_both_twins_do_the_same(quota):
     assert eventful(0.01, quota) == plainly("tests.simulator.storm.cases", "eventful", 0.01, quota)

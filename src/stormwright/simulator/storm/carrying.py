@@ -22,12 +22,12 @@ def carry_on(of: Cluster, who: int, now: float) -> bool:
     if target.worker == NONE or target.node == thread.node:
         _arrive(of, number, now)
         return True
-    size = of.tuples[number].size + run.overhead_bytes
+    size = of.tuples[number].bytes + run.overhead_bytes
     link = of.links[thread.node]
     if link.bytes_per_s > 0.0 and link.bytes + size > link.limit and link.count > 0:
         wait_for(of, who, link)
         return False
-    of.tuples[number].size = size
+    of.tuples[number].bytes = size
     left = _passes(of, thread.node, number, now, SHORT_S)
     if left < NEVER:
         _come(of, number, left)
@@ -39,7 +39,7 @@ def link_done(of: Cluster, which: int, now: float) -> None:
     """A link has sent its first message."""
     link, run = of.links[which], of.run[0]
     number = take(of, link)
-    link.bytes -= of.tuples[number].size
+    link.bytes -= of.tuples[number].bytes
     link.free = now
     set_time(of.clock, run.first_link + which, _sends(link, of.tuples[link.first], now) if link.count > 0 else NEVER)
     call_waiting(of, link, now)
@@ -75,15 +75,15 @@ def _come(of: Cluster, number: int, at: float) -> None:
 def _passes(of: Cluster, which: int, number: int, at: float, most_s: float) -> float:
     """When a message will have passed a link, if that is idle and takes so long at most; NEVER while it waits there."""
     link, message = of.links[which], of.tuples[number]
-    link.sent_bytes += message.size
+    link.sent_bytes += message.bytes
     if link.bytes_per_s == 0.0:
         return at
     message.ready = at
-    if link.count == 0 and link.waiting == NONE and link.free <= at and message.size <= most_s * link.bytes_per_s:
+    if link.count == 0 and link.waiting == NONE and link.free <= at and message.bytes <= most_s * link.bytes_per_s:
         link.free = _sends(link, message, at)
         return float(link.free)
     join(of, link, number)
-    link.bytes += message.size
+    link.bytes += message.bytes
     if link.count > link.most:
         link.most = link.count
     if link.count == 1:
@@ -96,9 +96,9 @@ def _sends(link: Record, message: Record, free: float) -> float:
     """Until when a link that is free from an instant on sends a message: what it may send at once takes no time."""
     begins = max(free, message.ready)
     tokens = min(link.tokens + (begins - link.since) * link.bytes_per_s, link.burst)
-    ends = begins + max(message.size - tokens, 0.0) / link.bytes_per_s
-    link.tokens, link.since = max(tokens - message.size, 0.0), ends
-    link.busy_s += message.size / link.bytes_per_s
+    ends = begins + max(message.bytes - tokens, 0.0) / link.bytes_per_s
+    link.tokens, link.since = max(tokens - message.bytes, 0.0), ends
+    link.busy_s += message.bytes / link.bytes_per_s
     return float(ends)
 
 
@@ -125,7 +125,7 @@ def _swap(of: Cluster, last: int, number: int) -> None:
     """A message that is yet on a link lets one that comes from its node itself go before it."""
     one, other = of.tuples[last], of.tuples[number]
     one.ready, other.ready = other.ready, one.ready
-    one.size, other.size = other.size, one.size
+    one.bytes, other.bytes = other.bytes, one.bytes
     one.tree, other.tree = other.tree, one.tree
     one.use, other.use = other.use, one.use
     one.pair, other.pair = other.pair, one.pair

@@ -81,7 +81,7 @@ def _to_come(cluster: Cluster, now: float) -> NDArray[np.float64]:
     threads = cluster.threads
     alone = np.flatnonzero(threads["alone"] & (threads["state"] == WORKS))
     left = cluster.clock.when[alone] - np.maximum(threads["begins"][alone], now)
-    return np.bincount(threads["core"][alone], left, len(cluster.shares.cores))
+    return np.bincount(threads["core"][alone], left, len(cluster.shares.cores)).astype(np.float64)
 
 
 def counted(cluster: Cluster, before: Taken, now: Taken) -> tuple[Taken, Counted]:

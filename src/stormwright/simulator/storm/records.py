@@ -73,11 +73,11 @@ SPOUT_STATE = np.dtype(
 )
 
 #: What an executor sends to a component: `whole` tuples for each that it handles, and one more as often as `part` says,
-#: of `size` bytes; its `count` pairs from `first` on. Of a shuffle: where its choices are in `choices`, which is next,
+#: with `bytes` in each; its `count` pairs from `first` on. Of a shuffle: where its choices are in `choices`, which is next,
 #: whether it knows only the worker and all, whether it looks at loads, and its scope.
 ROUTE = np.dtype(
     [
-        *((name, np.float64) for name in ("part", "size")),
+        *((name, np.float64) for name in ("part", "bytes")),
         *((name, np.int64) for name in ("kind", "source", "whole", "first", "count", "choices", "at", "scope")),
         *((name, np.bool_) for name in ("local", "aware")),
     ],
@@ -90,7 +90,7 @@ PAIR = np.dtype([("below", np.float64), *((name, np.int64) for name in ("target"
 #: A tuple: from when on it can be seen in its queue; its tree, and which use of that record is meant.
 TUPLE = np.dtype(
     [
-        *((name, np.float64) for name in ("ready", "size")),
+        *((name, np.float64) for name in ("ready", "bytes")),
         *((name, np.int32) for name in ("next", "tree", "use", "pair", "what")),
     ],
     align=True,

@@ -93,7 +93,7 @@ def _send(of: Cluster, who: int, route: Record, now: float) -> bool:
         return True
     number = make_tuple(of, pair, what, tree, use)
     if not near:
-        of.tuples[number].size = route.size
-        thread.debt_s += (run.serialise_s + route.size * run.serialise_byte_s) * thread.message_factor
+        of.tuples[number].bytes = route.bytes
+        thread.debt_s += (run.serialise_s + route.bytes * run.serialise_byte_s) * thread.message_factor
     hand(of, target if near else sender, number, now + run.local_hop_s if near else now)
     return True

@@ -34,9 +34,9 @@ def work(of: Cluster, who: int, begins: float) -> None:
     amount = thread.debt_s
     thread.debt_s = 0.0
     if thread.kind == SENDER:
-        amount += (run.send_s + of.tuples[thread.tuple].size * run.send_byte_s) * thread.message_factor
+        amount += (run.send_s + of.tuples[thread.tuple].bytes * run.send_byte_s) * thread.message_factor
     elif thread.kind == RECEIVER:
-        amount += (run.receive_s + of.tuples[thread.tuple].size * run.receive_byte_s) * thread.message_factor
+        amount += (run.receive_s + of.tuples[thread.tuple].bytes * run.receive_byte_s) * thread.message_factor
     else:
         amount += draw_time(of.random, 0, thread.work_s, thread.varies)
     run_for(of, who, amount, begins)

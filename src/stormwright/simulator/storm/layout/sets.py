@@ -37,7 +37,7 @@ def put_together(of: Cluster, count: int) -> None:
     spouts["varies"] /= count
     spouts["most"] //= count
     of.threads["limit"][: executors + int(of.run[0]["workers"])] //= count
-    of.routes["size"] *= count
+    of.routes["bytes"] *= count
     for name in ("overhead_bytes", "serialise_s", "send_s", "receive_s"):
         of.run[name] *= count
     np.maximum(spouts["most"], 1, out=spouts["most"])
