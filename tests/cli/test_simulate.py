@@ -142,3 +142,12 @@ def test_a_wrong_trace_is_told_line_by_line(run, file, tmp_path):
         assert line in err
     assert "line 1" not in err
     assert "there is words" in err
+
+
+def test_sets_of_tuples_are_as_large_as_fits(run, file):
+    """Two hundred trees may be pending at each spout: eight sets of 25."""
+    found = simulated(run, file, "--seconds", 4, "--tuples-at-once", 50)
+    assert found["tuples_at_once"] == 25
+    assert found["topologies"][0]["trees_per_s"] == pytest.approx(1_000, rel=0.05)
+    _, out, _ = run("simulate", file, "--seconds", 1, "--tuples-at-once", 50)
+    assert "25 like tuples at once: latencies are longer" in out

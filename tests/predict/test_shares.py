@@ -31,8 +31,8 @@ from stormwright.predict.demand import Demand
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.shares import fair_rates, with_shares
 from stormwright.predict.steady import Placed
+from stormwright.simulator.settings import Settings
 from stormwright.simulator.storm.engine import Events
-from stormwright.simulator.storm.start import Settings
 from stormwright.testing.word_counts import SPLITS, SPOUTS, WordCount
 
 NO_COSTS = Costs(serialise_us=0, serialise_us_per_kb=0, send_us=0, send_us_per_kb=0, receive_us=0, receive_us_per_kb=0)

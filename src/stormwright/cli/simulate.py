@@ -50,6 +50,14 @@ _BARS = " ▁▂▃▄▅▆▇█"
 )
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True, help="Of all that is random.")
 @click.option("--trace", type=options.PATH, help="How rates change: lines SECONDS,FACTOR or SECONDS,FACTOR,TOPOLOGY.")
+@click.option(
+    "--tuples-at-once",
+    "at_once",
+    type=click.IntRange(1, 1_000_000),
+    default=1,
+    show_default=True,
+    help="So many like tuples are one event at most: as much faster, with longer latencies.",
+)
 @click.option("--saturated", is_flag=True, help="Spouts begin as many trees as may be pending, at no given rate.")
 @options.costs
 @options.as_json("Print it as JSON.")
@@ -64,6 +72,7 @@ def command(
     seconds: float,
     seed: int,
     trace: Path | None,
+    at_once: int,
     saturated: bool,
     costs_file: Path | None,
     as_json: bool,
@@ -86,8 +95,8 @@ def command(
     assumed = assumptions_of(problem, costs_file)
     ready_simulator()
     if not saturated:
-        _warn(problem, slots, seconds)
-    settings = Settings(assumed.costs, assumed.corrections, saturated=saturated, seed=seed)
+        _warn(problem, slots, seconds / at_once)
+    settings = Settings(assumed.costs, assumed.corrections, saturated=saturated, tuples_at_once=at_once, seed=seed)
     found = simulate(problem, slots, seconds, settings, changes)
     if as_json:
         print_json({"problem": problem.name, "placed_by": by, "seed": seed, **found.as_dict()})
@@ -155,6 +164,8 @@ def _print(problem: Problem, found: Simulation, by: str) -> None:
         f"{found.seconds:,.6g} s of virtual time in {found.took_s:.2f} s: {counted(found.hops, 'tuple')} handled, "
         f"{found.hops / max(found.took_s, 1e-9) / 1e6:.2f} million a second"
     )
+    if found.at_once > 1:
+        say(f"{found.at_once} like tuples at once: latencies are longer by what so many take at each executor, at most")
     _print_topologies(problem, found)
     _print_nodes(problem, found)
     for line in _queues(problem, found):

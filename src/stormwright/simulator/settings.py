@@ -36,6 +36,9 @@ class Settings:
     core_wait_s
         Until a thread that wakes has a core of a node with a quota, at most, any time up to that being as likely:
         others are on it where the machine is not such nodes' alone.
+    tuples_at_once
+        How many like tuples are one event at most; fewer where few trees may be pending. 1 follows each of them, more
+        is as much faster and tells less of latencies (`stormwright.simulator.storm.layout.sets`).
     seed
         Of the random numbers.
     """
@@ -50,6 +53,7 @@ class Settings:
     link_buffer_bytes: float = 262_144.0
     link_burst_bytes: float = 0.0
     core_wait_s: float = 0.0
+    tuples_at_once: int = 1
     seed: int = 0
 
     @classmethod

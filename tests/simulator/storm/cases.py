@@ -61,12 +61,16 @@ def engine(problem, slots=None, costs=NO_COSTS, profile=None, **settings):
     return Events(problem, slots, Settings(costs, **settings), profile)
 
 
-def eventful(seconds):
-    """A word count on which next to everything happens: a digest of all that there is in the end."""
-    problem = WordCount(cores=1.0).problem()
+def eventful(seconds, quota):
+    """A word count on which next to everything happens: a digest of all that there is in the end.
+
+    Its nodes have a core with a quota each; or 11 cores, which are too few for all of its threads, and after a move
+    more than there are threads.
+    """
+    problem = WordCount(cores=1.0 if quota else 11.0).problem()
     of = engine(
         problem,
-        costs=Costs(quota_period_ms=2.0, quota_piece_ms=0.1, machine_cores=2.0),
+        costs=Costs(quota_period_ms=2.0, quota_piece_ms=0.1, machine_cores=2.0) if quota else Costs(remote_hop_us=50.0),
         saturated=True,
         startup_s=seconds / 20,
         link_burst_bytes=300.0,
@@ -75,7 +79,7 @@ def eventful(seconds):
     )
     whole, slots = hashlib.sha256(), problem.current_slot.copy()
     moved = slots.copy()
-    moved[::3] = slots[0]
+    moved[::3] = slots[0] if quota else slots[0] + 2
     steps = [
         lambda: of.slow(0, 0.5),
         lambda: of.place(moved),

@@ -7,6 +7,7 @@ import pytest
 from scipy.special import stdtrit
 
 from stormwright.predict.costs import Costs
+from stormwright.simulator.storm.events import PLACED, go_on_until
 from stormwright.testing.word_counts import COUNTS, WordCount
 from tests.simulator.storm.cases import NO_COSTS, chain, engine, eventful
 from tests.simulator.twins import plainly
@@ -191,8 +192,85 @@ def test_trees_come_at_the_rate_they_are_offered():
     assert of.seen.since(before).topologies["completed"][0] / 8.0 == pytest.approx(rate / 4, rel=0.1)
 
 
-def test_both_twins_do_the_same():
-    assert eventful(0.01) == plainly("tests.simulator.storm.cases", "eventful", 0.01)
+def test_plain_python_reads_the_fields_of_records():
+    """Not something else that NumPy's records have, as `size`."""
+    cluster = word_count().cluster
+    kinds = [each.dtype for each in (*cluster, *cluster.shares) if isinstance(each, np.ndarray) and each.dtype.names]
+    assert len(kinds) > 10
+    assert [name for kind in kinds for name in kind.names if hasattr(np.void, name)] == []
+
+
+@pytest.mark.parametrize("quota", [False, True])
+def test_both_twins_do_the_same(quota):
+    assert eventful(0.01, quota) == plainly("tests.simulator.storm.cases", "eventful", 0.01, quota)
+
+
+def test_a_core_for_each_thread_is_the_same_as_more_cores_than_threads_that_share_them():
+    """Where times are constant: as much in as many events, and again after speeds and numbers of threads change."""
+    ends = []
+    for alone in (True, False):
+        of = engine(chain([50.0, 80.0, 30.0], 8_000.0), costs=Costs(local_hop_us=20.0), varies=0.0, arrivals_vary=0.0)
+        found = []
+        for step in range(4):
+            of.until(0.25 * (step + 1))
+            share(of, shared=step % 2 == 1 or not alone)
+            assert of.cluster.threads["alone"].any() == (alone and step % 2 == 0)
+            of.slow(0, 1.0 - 0.1 * step)
+            found.append((of.hops, of.pending.tolist(), of.seen.busy_s.tolist(), latency_s(of.seen)))
+        ends.append(found)
+    for one, other in zip(*ends, strict=True):
+        assert one[0] == pytest.approx(other[0], abs=2), "by rounding a tuple is done before or after the instant"
+        assert one[1] == pytest.approx(other[1], abs=1)
+        assert one[2] == pytest.approx(other[2], rel=1e-4)
+        assert one[3] == pytest.approx(other[3], rel=1e-4)
+
+
+def share(of, *, shared):
+    """As if there were many more threads, or as it is."""
+    cores = of.cluster.shares.cores
+    cores["cores"] = cores["room"] - 0.5 if shared else 64.0  # two threads of the worker have nothing to do
+    go_on_until(of.cluster, PLACED, 0, 0.0, of.now_s)
+
+
+def test_messages_of_two_nodes_go_one_after_the_other_into_a_third_one():
+    """Whose link takes as much as one of theirs: it is busy all the time, and no link is more than that."""
+    problem = WordCount(cores=16.0, link_bps=2e6).problem()
+    slots = counts_on(problem, 2)
+    slots[1:12:2] = np.where(slots[1:12:2] == slots[0], slots[0] + 2, slots[1:12:2])
+    of = engine(problem, slots, saturated=True)
+    of.until(1.0)
+    before = of.cluster.links["busy_s"].copy()
+    of.until(3.0)
+    busy = (of.cluster.links["busy_s"] - before).reshape(2, -1) / 2.0
+    assert busy[1, 2] == pytest.approx(1.0, abs=1e-3)
+    assert np.all(busy <= 1.001)
+    balance(of)
+
+
+@pytest.mark.parametrize(("most", "how"), [(0.01, {"varies": 0.0, "arrivals_vary": 0.0}), (0.05, {"saturated": True})])
+def test_sets_of_tuples_tell_the_same_of_rates_and_cpu_in_as_many_times_fewer_events(most, how):
+    found, events = {}, {}
+    for at_once in (1, 10):
+        of = word_count(tuples_at_once=at_once, **how)
+        of.until(2.0)
+        before = of.seen
+        of.until(6.0)
+        seen = of.seen.since(before)
+        balance(of)
+        events[at_once] = int(of.cluster.run[0]["hops"])
+        found[at_once] = [*seen.topologies["completed"], seen.threads["cpu_s"].sum(), *seen.busy_s, *seen.link_bytes[0]]
+    assert found[10] == pytest.approx(found[1], rel=most)
+    assert 9 <= events[1] / events[10] <= 11
+
+
+@pytest.mark.parametrize("load", [0.5, 0.9])
+def test_sets_take_longer_by_what_their_tuples_take_together_at_most(load):
+    """As long as in M/M/1, and up to ten services more."""
+    service_s = 1e-4
+    of = engine(chain([0.0, 1e6 * service_s], load / service_s), tuples_at_once=10)
+    of.until(20.0)
+    alone_s = service_s / (1 - load)
+    assert alone_s < latency_s(of.seen) < alone_s + 10 * service_s
 
 
 def test_the_same_seed_is_the_same_and_another_one_is_not():

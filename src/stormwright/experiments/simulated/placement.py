@@ -63,6 +63,8 @@ class Simulation:
         Tuples that executors handled.
     took_s
         Seconds of real time.
+    at_once
+        How many tuples were one event.
     """
 
     problem: Problem
@@ -74,6 +76,7 @@ class Simulation:
     queue_limit: NDArray[np.int64]
     hops: int
     took_s: float
+    at_once: int = 1
 
     @property
     def seconds(self) -> float:
@@ -110,6 +113,7 @@ class Simulation:
             "seconds": self.seconds,
             "tuples_handled": self.hops,
             "took_s": round(self.took_s, 3),
+            "tuples_at_once": self.at_once,
             "topologies": [self._topology(number) for number in range(len(self.problem.topologies))],
             "nodes": [
                 {
@@ -189,6 +193,7 @@ def simulate(
         queue_limit=of.queue_limits,
         hops=of.hops,
         took_s=time.perf_counter() - begun_s,
+        at_once=of.at_once,
     )
 
 

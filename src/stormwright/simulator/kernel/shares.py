@@ -21,13 +21,14 @@ from stormwright.simulator.kernel.arrays import NEVER
 #: 1 as a rule; `busy` are core seconds that were worked; `taken` cores that are so whatever happens. Its jobs are
 #: `count` of the heap from `first` on, which has room for `room`. Of a core with the quota `quota`, which others have
 #: not (-1): core seconds that are `left` of it; if it is `held`; the ring's `head`; who has the `turn`,
-#: and has `ran` for so long; from when on it is `had`, others being on it before.
+#: and has `ran` for so long; from when on it is `had`, others being on it before. With a core for each job
+#: (`alone`) there is nothing to share, and no heap.
 SHARE = np.dtype(
     [
         *((name, np.float64) for name in ("done", "since", "rate", "cores", "speed", "taken", "busy")),
         *((name, np.float64) for name in ("left", "ran", "had")),
         *((name, np.int64) for name in ("first", "count", "room", "quota", "head", "turn")),
-        ("held", np.bool_),
+        *((name, np.bool_) for name in ("held", "alone")),
     ],
     align=True,
 )

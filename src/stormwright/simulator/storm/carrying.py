@@ -6,7 +6,11 @@ from stormwright.compiling.compiled import Record, inner
 from stormwright.simulator.kernel.arrays import NEVER
 from stormwright.simulator.kernel.clock import set_time
 from stormwright.simulator.storm.queues import call_waiting, hand, join, lose, take, wait_for
-from stormwright.simulator.storm.records import NONE, Cluster
+from stormwright.simulator.storm.records import ASLEEP, NONE, Cluster
+
+#: A message that takes no longer than that for an idle link out of its node, in seconds, has its turn on the one into
+#: the other node at once: so another one that comes there before it may have to wait for so long.
+SHORT_S = 1e-5
 
 
 @inner
@@ -18,14 +22,15 @@ def carry_on(of: Cluster, who: int, now: float) -> bool:
     if target.worker == NONE or target.node == thread.node:
         _arrive(of, number, now)
         return True
-    size = of.tuples[number].size + run.overhead_bytes
+    size = of.tuples[number].bytes + run.overhead_bytes
     link = of.links[thread.node]
     if link.bytes_per_s > 0.0 and link.bytes + size > link.limit and link.count > 0:
         wait_for(of, who, link)
         return False
-    of.tuples[number].size = size
-    if _passes(of, thread.node, number, now):
-        _come(of, number, now)
+    of.tuples[number].bytes = size
+    left = _passes(of, thread.node, number, now, SHORT_S)
+    if left < NEVER:
+        _come(of, number, left)
     return True
 
 
@@ -34,14 +39,9 @@ def link_done(of: Cluster, which: int, now: float) -> None:
     """A link has sent its first message."""
     link, run = of.links[which], of.run[0]
     number = take(of, link)
-    size = of.tuples[number].size
-    link.bytes -= size
-    link.busy_s += size / link.bytes_per_s
-    link.tokens, link.since = 0.0, now
-    if link.count > 0:
-        set_time(of.clock, run.first_link + which, now + _lasts(of, link))
-    else:
-        set_time(of.clock, run.first_link + which, NEVER)
+    link.bytes -= of.tuples[number].bytes
+    link.free = now
+    set_time(of.clock, run.first_link + which, _sends(link, of.tuples[link.first], now) if link.count > 0 else NEVER)
     call_waiting(of, link, now)
     if which < run.nodes:
         _come(of, number, now)
@@ -60,49 +60,73 @@ def deliver(of: Cluster, who: int, number: int, now: float) -> None:
 
 
 @inner
-def _come(of: Cluster, number: int, now: float) -> None:
-    """A message has left its node for another one."""
+def _come(of: Cluster, number: int, at: float) -> None:
+    """A message has left its node for another one, or will have at an instant that is near."""
     target = of.threads[of.pairs[of.tuples[number].pair].target]
     if target.worker == NONE:
         lose(of, number)
-    elif _passes(of, of.run[0].nodes + target.node, number, now):
-        _arrive(of, number, now)
+        return
+    left = _passes(of, of.run[0].nodes + target.node, number, at, NEVER)
+    if left < NEVER:
+        _arrive(of, number, left)
 
 
 @inner
-def _passes(of: Cluster, which: int, number: int, now: float) -> bool:
-    """Whether a message passes a link at once: that has no limit, or lets a burst pass; otherwise it waits there."""
-    link, size = of.links[which], of.tuples[number].size
-    link.sent_bytes += size
+def _passes(of: Cluster, which: int, number: int, at: float, most_s: float) -> float:
+    """When a message will have passed a link, if that is idle and takes so long at most; NEVER while it waits there."""
+    link, message = of.links[which], of.tuples[number]
+    link.sent_bytes += message.bytes
     if link.bytes_per_s == 0.0:
-        return True
-    if link.count == 0:
-        link.tokens = min(link.tokens + (now - link.since) * link.bytes_per_s, link.burst)
-        link.since = now
-        if link.tokens >= size:
-            link.tokens -= size
-            link.busy_s += size / link.bytes_per_s
-            return True
+        return at
+    message.ready = at
+    if link.count == 0 and link.waiting == NONE and link.free <= at and message.bytes <= most_s * link.bytes_per_s:
+        link.free = _sends(link, message, at)
+        return float(link.free)
     join(of, link, number)
-    link.bytes += size
+    link.bytes += message.bytes
     if link.count > link.most:
         link.most = link.count
     if link.count == 1:
-        set_time(of.clock, of.run[0].first_link + which, now + _lasts(of, link))
-    return False
+        set_time(of.clock, of.run[0].first_link + which, _sends(link, message, link.free))
+    return NEVER
 
 
 @inner
-def _lasts(of: Cluster, link: Record) -> float:
-    return float((of.tuples[link.first].size - link.tokens) / link.bytes_per_s)
+def _sends(link: Record, message: Record, free: float) -> float:
+    """Until when a link that is free from an instant on sends a message: what it may send at once takes no time."""
+    begins = max(free, message.ready)
+    tokens = min(link.tokens + (begins - link.since) * link.bytes_per_s, link.burst)
+    ends = begins + max(message.bytes - tokens, 0.0) / link.bytes_per_s
+    link.tokens, link.since = max(tokens - message.bytes, 0.0), ends
+    link.busy_s += message.bytes / link.bytes_per_s
+    return float(ends)
 
 
 @inner
-def _arrive(of: Cluster, number: int, now: float) -> None:
-    """A message is at its node: the worker's receiving thread gets it, if the worker is still there."""
+def _arrive(of: Cluster, number: int, at: float) -> None:
+    """A message comes to its node at an instant: the worker's receiving thread gets it, if the worker is there."""
     run = of.run[0]
     worker = of.threads[of.pairs[of.tuples[number].pair].target].worker
     if worker == NONE or not of.workers[worker].up:
         lose(of, number)
-    else:
-        hand(of, run.executors + run.workers + worker, number, now + run.remote_hop_s)
+        return
+    who, ready = run.executors + run.workers + worker, at + run.remote_hop_s
+    receiver = of.threads[who]
+    last = receiver.last if receiver.count > 0 else NONE
+    hand(of, who, number, ready)
+    if last != NONE and of.tuples[last].ready > ready:
+        _swap(of, last, number)
+        if receiver.state == ASLEEP and receiver.count == 2 and ready < of.clock.when[who]:
+            set_time(of.clock, who, ready)
+
+
+@inner
+def _swap(of: Cluster, last: int, number: int) -> None:
+    """A message that is yet on a link lets one that comes from its node itself go before it."""
+    one, other = of.tuples[last], of.tuples[number]
+    one.ready, other.ready = other.ready, one.ready
+    one.bytes, other.bytes = other.bytes, one.bytes
+    one.tree, other.tree = other.tree, one.tree
+    one.use, other.use = other.use, one.use
+    one.pair, other.pair = other.pair, one.pair
+    one.what, other.what = other.what, one.what

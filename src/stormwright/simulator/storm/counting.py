@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stormwright.simulator.engine import Counted
-from stormwright.simulator.storm.records import BUCKETS, BY_OCTAVE, Cluster
+from stormwright.simulator.storm.records import BUCKETS, BY_OCTAVE, WORKS, Cluster
 
 #: Buckets of ours that make one of the performance log, which has 4 for each doubling.
 _TOGETHER = BY_OCTAVE // 4
 
-_OF_THREADS = ("received", "emitted", "acked", "failed", "cpu_s")
+_OF_THREADS = ("received", "emitted", "acked", "failed")
 _OF_TOPOLOGIES = ("begun", "completed", "timed_out", "replayed", "lost", "latency_s")
 
 
@@ -43,21 +43,22 @@ class Taken:
     link_bytes: NDArray[np.float64]
 
     @classmethod
-    def of(cls, cluster: Cluster) -> Taken:
-        """As it is now."""
+    def of(cls, cluster: Cluster, at_once: int = 1) -> Taken:
+        """As it is now, so many tuples being one."""
         run, cores = cluster.run[0], cluster.shares.cores
         executors, now = int(run["executors"]), float(run["now"])
         own = cluster.threads[:executors]
         # A core's own count is as of when something happened there last.
         since = (now - cores["since"]) * cores["rate"] / cores["speed"] * cores["count"]
+        busy = cores["busy"] + since + cores["taken"] * now - _to_come(cluster, now)
         node = np.arange(len(cores)) * int(run["nodes"]) // max(len(cores), 1)
-        worked = np.bincount(node, cores["busy"] + since + cores["taken"] * now, int(run["nodes"]))
+        worked = np.bincount(node, busy, int(run["nodes"]))
         return cls(
             now_s=now,
-            threads={name: np.array(own[name]) for name in _OF_THREADS},
-            topologies={name: np.array(cluster.topologies[name]) for name in _OF_TOPOLOGIES},
-            pairs=np.array(cluster.pairs["tuples"]),
-            latency=cluster.latency.copy(),
+            threads={**{name: at_once * np.array(own[name]) for name in _OF_THREADS}, "cpu_s": np.array(own["cpu_s"])},
+            topologies={name: at_once * np.array(cluster.topologies[name]) for name in _OF_TOPOLOGIES},
+            pairs=at_once * np.array(cluster.pairs["tuples"]),
+            latency=at_once * cluster.latency,
             busy_s=np.asarray(worked + (cluster.quotas["taken"] * now if len(cluster.quotas) else 0.0)),
             link_bytes=np.array(cluster.links["sent_bytes"]).reshape(2, -1),
         )
@@ -75,9 +76,16 @@ class Taken:
         )
 
 
-def counted(cluster: Cluster, before: Taken) -> tuple[Taken, Counted]:
+def _to_come(cluster: Cluster, now: float) -> NDArray[np.float64]:
+    """What cores that threads have for themselves have counted already and is yet to come, in core seconds."""
+    threads = cluster.threads
+    alone = np.flatnonzero(threads["alone"] & (threads["state"] == WORKS))
+    left = cluster.clock.when[alone] - np.maximum(threads["begins"][alone], now)
+    return np.bincount(threads["core"][alone], left, len(cluster.shares.cores)).astype(np.float64)
+
+
+def counted(cluster: Cluster, before: Taken, now: Taken) -> tuple[Taken, Counted]:
     """What was counted until now, and since then."""
-    now = Taken.of(cluster)
     new = now.since(before)
     executors = len(now.threads["received"])
     own = cluster.threads[:executors]

@@ -11,8 +11,9 @@ from stormwright.simulator.engine import NOWHERE, Counted
 from stormwright.simulator.settings import Settings
 from stormwright.simulator.storm.counting import Taken, counted
 from stormwright.simulator.storm.events import LOOK, NOTHING, PLACED, SPEED, START, STOP, go_on_until
-from stormwright.simulator.storm.placing import Workers, freed, seated
-from stormwright.simulator.storm.start import start, with_room
+from stormwright.simulator.storm.layout.placing import Workers, freed, seated
+from stormwright.simulator.storm.layout.sets import fitting, put_together
+from stormwright.simulator.storm.layout.start import start, with_room
 
 
 class Events:
@@ -28,6 +29,11 @@ class Events:
         What else is taken for given; by default with the costs that come with the problem.
     profile
         Of the load, where that was measured under another placement or on other nodes than `problem` has.
+
+    Attributes
+    ----------
+    at_once
+        How many tuples are one event: as many as the settings say, or fewer where so many do not fit.
 
     Raises
     ------
@@ -45,12 +51,14 @@ class Events:
         self.problem, self.settings = problem, settings or Settings.of(problem)
         self._profile = profile or Profile.of(problem)
         self.cluster = start(problem, self.settings, self._profile)
+        self.at_once = fitting(self.cluster, self.settings.tuples_at_once)
+        put_together(self.cluster, self.at_once)
         self._rates = np.ones(len(problem.topologies))
         self._apart_s = self.cluster.spouts["apart_s"].copy()
         self._down = np.zeros(len(problem.supervisors), dtype=bool)
         self._slots = np.full(problem.num_executors, NOWHERE, np.int32)
-        self._workers = Workers(problem, self._profile, self.settings)
-        self._taken = Taken.of(self.cluster)
+        self._workers = Workers(problem, self._profile, self.settings, self.at_once)
+        self._taken = self.seen
         self._place(slots, startup_s=0.0)
 
     @property
@@ -61,7 +69,7 @@ class Events:
     @property
     def hops(self) -> int:
         """Tuples that executors have handled so far."""
-        return int(self.cluster.run[0]["hops"])
+        return self.at_once * int(self.cluster.run[0]["hops"])
 
     def until(self, time_s: float) -> None:
         """Go on to an instant."""
@@ -69,30 +77,30 @@ class Events:
 
     def take(self) -> Counted:
         """What was counted since this was last asked for."""
-        self._taken, found = counted(self.cluster, self._taken)
+        self._taken, found = counted(self.cluster, self._taken, self.seen)
         return found
 
     @property
     def seen(self) -> Taken:
         """What was counted so far, with what `take` does not tell."""
-        return Taken.of(self.cluster)
+        return Taken.of(self.cluster, self.at_once)
 
     @property
     def pending(self) -> NDArray[np.int64]:
         """Trees of every topology that are under way, shape (T,)."""
         spouts, count = self.cluster.spouts, len(self.problem.topologies)
         topology = np.array(self.cluster.threads["topology"][spouts["thread"]])
-        return np.bincount(topology, spouts["pending"], count).astype(np.int64)
+        return self.at_once * np.bincount(topology, spouts["pending"], count).astype(np.int64)
 
     @property
     def queue_peaks(self) -> NDArray[np.int64]:
         """Most tuples that were in the receive queue of every executor so far, shape (E,)."""
-        return np.array(self.cluster.seen["most"][: self.problem.num_executors])
+        return self.at_once * np.array(self.cluster.seen["most"][: self.problem.num_executors])
 
     @property
     def queue_limits(self) -> NDArray[np.int64]:
         """How many there may be, shape (E,)."""
-        return np.array(self.cluster.threads["limit"][: self.problem.num_executors])
+        return self.at_once * np.array(self.cluster.threads["limit"][: self.problem.num_executors])
 
     def place(self, slots: NDArray[np.int32]) -> None:
         """Executors' slots from now on; workers that are new or whose executors change start up."""

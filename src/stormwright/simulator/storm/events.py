@@ -7,7 +7,7 @@ from stormwright.compiling.draw import draw, draw_below
 from stormwright.simulator.kernel.arrays import NEVER
 from stormwright.simulator.kernel.clock import set_time
 from stormwright.simulator.kernel.quotas import account, begin, count_held, give_back, serve
-from stormwright.simulator.kernel.shares import drop_of, go_on, has_done, next_end, take_first
+from stormwright.simulator.kernel.shares import drop_of, has_done, take_first
 from stormwright.simulator.kernel.turns import (
     end_turn,
     finish,
@@ -15,7 +15,6 @@ from stormwright.simulator.kernel.turns import (
     has_finished,
     is_over,
     run_on,
-    turn_ends,
     withdraw,
 )
 from stormwright.simulator.storm.carrying import link_done
@@ -31,8 +30,9 @@ from stormwright.simulator.storm.records import (
     Cluster,
 )
 from stormwright.simulator.storm.routes import look_at_loads, place_shuffles
-from stormwright.simulator.storm.threads import done, look, pass_time, rouse, send_on
+from stormwright.simulator.storm.threads import rouse, step
 from stormwright.simulator.storm.trees import end_tree, time_out
+from stormwright.simulator.storm.working import divide_cores, pass_time, set_core, set_speed, stop_alone
 
 #: What a cluster is told: nothing; executors are elsewhere; a worker is up or starts at an instant, or stops; spouts
 #: are to look whether they may begin trees; cores have a speed.
@@ -61,7 +61,7 @@ def go_on_until(of: Cluster, told: int, which: int, amount: float, until: float)
     run.full = False
     while True:
         who = of.clock.first[1]
-        now = of.clock.when[who]
+        now = of.clock.least[1]
         if now > until:
             run.now = until
             return
@@ -69,10 +69,8 @@ def go_on_until(of: Cluster, told: int, which: int, amount: float, until: float)
             run.full = True
             return
         run.now = now
-        if who < run.threads:
-            _wake(of, who, now)
-        elif who < run.first_link:
-            _core(of, who, now)
+        if who < run.first_link:
+            _thread_or_core(of, who, now)
         elif who < run.first_topology:
             link_done(of, who - run.first_link, now)
         elif who < run.first_quota:
@@ -87,31 +85,57 @@ def go_on_until(of: Cluster, told: int, which: int, amount: float, until: float)
 
 
 @inner
-def _core(of: Cluster, who: int, now: float) -> None:
-    """Something happens at the cores of a node, or one of them: most often the first job is done."""
-    core, jobs = of.shares.cores[who - of.run[0].threads], of.shares.jobs
+def _thread_or_core(of: Cluster, who: int, now: float) -> None:
+    """A thread's time has come, or something happens at cores: most often a job is done."""
+    run, jobs = of.run[0], of.shares.jobs
+    if who < run.threads:
+        number, goes_on = NONE, who if _wakes(of, who, now) else NONE
+    else:
+        number = who - run.threads
+        goes_on = _finished(of, of.shares.cores[number], now)
+    if goes_on != NONE:
+        step(of, goes_on, now)
+    if number == NONE:
+        if of.threads[who].state != WORKS or of.threads[who].alone:
+            return
+        number, goes_on = of.threads[who].core, NONE
+    core = of.shares.cores[number]
     if core.quota >= 0:
-        _core_with_quota(of, core, now)
-        set_time(of.clock, who, turn_ends(core, jobs))
-        return
-    go_on(core, now)
-    if has_done(core, jobs):
-        done(of, take_first(core, jobs), now)
-    set_time(of.clock, who, next_end(core, jobs))
+        if goes_on != NONE:
+            end_turn(core, jobs)
+            if core.count == 0:
+                give_back(of.quotas[core.quota], core, now)
+        _account(of, core, now)
+    set_core(of, number)
 
 
 @inner
-def _core_with_quota(of: Cluster, core: Record, now: float) -> None:
+def _finished(of: Cluster, core: Record, now: float) -> int:
+    """The thread that has done its work by now on cores, if there is one; or another one's turn comes."""
     jobs = of.shares.jobs
-    run_on(core, jobs, now)
+    pass_time(of, core, now)
+    if core.quota < 0:
+        return take_first(core, jobs) if has_done(core, jobs) else NONE
     if has_finished(core, jobs):
-        done(of, finish(core, jobs), now)
-        end_turn(core, jobs)
-        if core.count == 0:
-            give_back(of.quotas[core.quota], core, now)
-    elif is_over(core):
+        return finish(core, jobs)
+    if is_over(core):
         give_way(core, jobs)
-    _account(of, core, now)
+    return NONE
+
+
+@inner
+def _wakes(of: Cluster, who: int, now: float) -> bool:
+    """Whether a thread goes on as its time has come: not while it wakes, and not if it has only begun to be."""
+    thread = of.threads[who]
+    if thread.state == ASLEEP and thread.wakes_s > 0.0:
+        rouse(of, who, now)
+        return False
+    if thread.state == ASLEEP or (thread.state == WORKS and thread.alone):
+        return True
+    set_time(of.clock, who, NEVER)
+    if thread.state == GONE and thread.kind == SENDER:
+        _up(of, thread.worker, now)
+    return bool(thread.state == BLOCKED)
 
 
 @inner
@@ -134,43 +158,14 @@ def _serve(of: Cluster, who: int, now: float) -> None:
             set_time(of.clock, who, quota.ends if held > 0 else NEVER)
             return
         run_on(of.shares.cores[number], of.shares.jobs, now)
-        _set_core(of, number)
-
-
-@inner
-def _wake(of: Cluster, who: int, now: float) -> None:
-    """A thread has a tuple to look for, or room for what it sends, or its worker is up."""
-    thread = of.threads[who]
-    if thread.state == ASLEEP and thread.wakes_s > 0.0:
-        rouse(of, who, now)
-    elif thread.state == ASLEEP:
-        look(of, who, now)
-    elif thread.state == BLOCKED:
-        set_time(of.clock, who, NEVER)
-        send_on(of, who, now)
-    else:
-        set_time(of.clock, who, NEVER)
-        if thread.state == GONE and thread.kind == SENDER:
-            _up(of, thread.worker, now)
-        return
-    if thread.state == WORKS:
-        core = of.shares.cores[thread.core]
-        if core.quota >= 0:
-            _account(of, core, now)
-        _set_core(of, thread.core)
-
-
-@inner
-def _set_core(of: Cluster, number: int) -> None:
-    """When something is next to happen to a core, jobs or speed of which have changed."""
-    core, jobs = of.shares.cores[number], of.shares.jobs
-    set_time(of.clock, of.run[0].threads + number, turn_ends(core, jobs) if core.quota >= 0 else next_end(core, jobs))
+        set_core(of, number)
 
 
 @inner
 def _tell(of: Cluster, told: int, which: int, amount: float, now: float) -> None:
     if told == PLACED:
         place_shuffles(of)
+        divide_cores(of, now)
     elif told == START:
         of.topologies[of.workers[which].topology].starting += 1
         set_time(of.clock, of.run[0].executors + which, amount)
@@ -179,10 +174,7 @@ def _tell(of: Cluster, told: int, which: int, amount: float, now: float) -> None
     elif told == LOOK:
         _look_of_spouts(of, which, now)
     elif told == SPEED:
-        core = of.shares.cores[which]
-        pass_time(of, core, now)
-        core.speed = amount
-        _set_core(of, which)
+        set_speed(of, which, amount, now)
 
 
 @inner
@@ -237,14 +229,16 @@ def _stop(of: Cluster, worker: int, now: float) -> None:
 @inner
 def _end_thread(of: Cluster, who: int, now: float) -> None:
     thread, jobs = of.threads[who], of.shares.jobs
-    if thread.state == WORKS:
+    if thread.state == WORKS and thread.alone:
+        stop_alone(of, who, now)
+    elif thread.state == WORKS:
         core = of.shares.cores[thread.core]
         pass_time(of, core, now)
         if core.quota >= 0:
             withdraw(core, jobs, who)
         else:
             drop_of(core, jobs, who)
-        _set_core(of, thread.core)
+        set_core(of, thread.core)
     elif thread.state == BLOCKED:
         _wait_no_more(of, who)
     if thread.tuple != NONE:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from math import ceil
-
 from stormwright.compiling.compiled import Record, inner
+from stormwright.simulator.kernel.arrays import NEVER
 from stormwright.simulator.kernel.clock import set_time
-from stormwright.simulator.storm.records import ASLEEP, BLOCKED, NONE, Cluster
+from stormwright.simulator.storm.records import ASLEEP, BLOCKED, NONE, RECEIVER, SPOUT, Cluster
+from stormwright.simulator.storm.working import looks_at, work
 
 
 @inner
@@ -70,22 +70,30 @@ def take(of: Cluster, queue: Record) -> int:
 def hand(of: Cluster, who: int, number: int, ready: float) -> None:
     """In `of` the tuple `number` joins the queue of the thread `who`, which sees it once it is `ready`."""
     thread = of.threads[who]
+    if thread.count >= of.seen[who].most:
+        of.seen[who].most = thread.count + 1
+    if thread.state == ASLEEP and thread.count == 0 and begins_by_itself(of, thread, ready):
+        thread.tuple = number
+        work(of, who, looks_at(thread, ready))
+        call_waiting(of, thread, of.run[0].now)
+        return
     of.tuples[number].ready = ready
     join(of, thread, number)
-    if thread.count > of.seen[who].most:
-        of.seen[who].most = thread.count
     sees = thread.state == ASLEEP and not thread.polls
     if sees and (thread.count == 1 or thread.spout != NONE) and ready < of.clock.when[who]:
         set_time(of.clock, who, looks_at(thread, ready))
 
 
 @inner
-def looks_at(thread: Record, ready: float) -> float:
-    """When a thread that has nothing to do sees what is ready at an instant: it may sleep then."""
-    asleep_s = ready - thread.idle_since - thread.parks_s
-    if thread.sleeps_s == 0.0 or asleep_s <= 0.0:
-        return ready
-    return float(thread.idle_since + thread.parks_s + ceil(asleep_s / thread.sleeps_s) * thread.sleeps_s)
+def begins_by_itself(of: Cluster, thread: Record, ready: float) -> bool:
+    """Whether it is known already that a thread begins with a tuple once that is ready, which so needs no event.
+
+    Nothing comes in between where it has a core of its own, and no tuple comes before one that was handed to it. That
+    may be so with a message that is yet on a link, as one from another worker of the node passes none.
+    """
+    if not thread.alone or thread.kind == SPOUT:
+        return False
+    return bool(thread.kind != RECEIVER or ready <= of.run[0].now + of.run[0].remote_hop_s)
 
 
 @inner
@@ -93,6 +101,8 @@ def wait_for(of: Cluster, who: int, queue: Record) -> None:
     """A thread waits until there is room in a queue."""
     thread = of.threads[who]
     thread.state, thread.next = BLOCKED, NONE
+    if of.clock.when[who] != NEVER:
+        set_time(of.clock, who, NEVER)
     if queue.waiting == NONE:
         queue.waiting = who
     else:

@@ -44,17 +44,18 @@ BY_OCTAVE, BUCKETS = 16, 16 * 16 + 2
 #: for messages; `debt_s` is what it has serialised and not yet taken the time for; `cpu_s` what it took. With nothing
 #: to do since `idle_since` it looks all the time for `parks_s`, then every `sleeps_s`; if waking takes CPU, `wakes_s`,
 #: what `polls` wakes whether there is something or not, every `park_s` at first. It runs on `core`, all of those of its
-#: node or one of them. Its queue is `first` to `last`, `count` tuples of `limit`; in `waiting` and `last_waiting` are
-#: threads that wait for room in it. `tuple` is at work, as yet to be sent along `route`, `left` times, to `pair` next.
+#: node or one of them; where each thread has one it works `alone`, and `begins` to at an instant. Its queue is `first`
+#: to `last`, `count` tuples of `limit`; in `waiting` and `last_waiting` are threads that wait for room in it. `tuple`
+#: is at work, as yet to be sent along `route`, `left` times, to `pair` next.
 THREAD = np.dtype(
     [
         *((name, np.float64) for name in ("work_s", "varies", "message_factor", "debt_s", "cpu_s")),
-        *((name, np.float64) for name in ("parks_s", "park_s", "sleeps_s", "wakes_s", "idle_since")),
+        *((name, np.float64) for name in ("parks_s", "park_s", "sleeps_s", "wakes_s", "idle_since", "begins")),
         *((name, np.int64) for name in ("kind", "state", "topology", "worker", "node", "core", "spout")),
         *((name, np.int64) for name in ("first", "last", "count", "limit", "waiting", "last_waiting", "next")),
         *((name, np.int64) for name in ("first_route", "last_route", "route", "left", "pair", "tuple")),
         *((name, np.int64) for name in ("received", "emitted", "acked", "failed")),
-        ("polls", np.bool_),
+        *((name, np.bool_) for name in ("polls", "alone")),
     ],
     align=True,
 )
@@ -72,11 +73,11 @@ SPOUT_STATE = np.dtype(
 )
 
 #: What an executor sends to a component: `whole` tuples for each that it handles, and one more as often as `part` says,
-#: of `size` bytes; its `count` pairs from `first` on. Of a shuffle: where its choices are in `choices`, which is next,
+#: with `bytes` in each; its `count` pairs from `first` on. Of a shuffle: where its choices are in `choices`, which is next,
 #: whether it knows only the worker and all, whether it looks at loads, and its scope.
 ROUTE = np.dtype(
     [
-        *((name, np.float64) for name in ("part", "size")),
+        *((name, np.float64) for name in ("part", "bytes")),
         *((name, np.int64) for name in ("kind", "source", "whole", "first", "count", "choices", "at", "scope")),
         *((name, np.bool_) for name in ("local", "aware")),
     ],
@@ -89,7 +90,7 @@ PAIR = np.dtype([("below", np.float64), *((name, np.int64) for name in ("target"
 #: A tuple: from when on it can be seen in its queue; its tree, and which use of that record is meant.
 TUPLE = np.dtype(
     [
-        *((name, np.float64) for name in ("ready", "size")),
+        *((name, np.float64) for name in ("ready", "bytes")),
         *((name, np.int32) for name in ("next", "tree", "use", "pair", "what")),
     ],
     align=True,
@@ -127,11 +128,11 @@ TOPOLOGY = np.dtype(
 )
 
 #: A link in one direction: 0 bytes/s for no limit; bytes in its buffer, of `limit`; `tokens` as of `since`, bytes that
-#: may go at once, `burst` at most; otherwise as a thread's queue.
+#: may go at once, `burst` at most; it is `free` from an instant on, but for what waits; otherwise as a thread's queue.
 LINK = np.dtype(
     [
         *((name, np.float64) for name in ("bytes_per_s", "bytes", "limit", "sent_bytes", "busy_s")),
-        *((name, np.float64) for name in ("burst", "tokens", "since")),
+        *((name, np.float64) for name in ("burst", "tokens", "since", "free")),
         *((name, np.int64) for name in ("first", "last", "count", "most", "waiting", "last_waiting")),
     ],
     align=True,

@@ -71,16 +71,14 @@ def _send(of: Cluster, who: int, route: Record, now: float) -> bool:
     target = of.pairs[pair].target
     receiver, current = of.threads[target], of.tuples[thread.tuple]
     there = receiver.worker != NONE and of.workers[receiver.worker].up
-    near = receiver.worker == thread.worker
+    near, sender = receiver.worker == thread.worker, run.executors + thread.worker
     if there:
         if receiver.count >= receiver.limit and receiver.kind != SPOUT:
             wait_for(of, who, receiver)
             return False
-        if not near:
-            sender = run.executors + thread.worker
-            if of.threads[sender].count >= of.threads[sender].limit:
-                wait_for(of, who, of.threads[sender])
-                return False
+        if not near and of.threads[sender].count >= of.threads[sender].limit:
+            wait_for(of, who, of.threads[sender])
+            return False
     what, tree, use = DATA, current.tree, current.use
     if route.kind == TO_ACKER:
         what = BEGUN if thread.kind == SPOUT else ACK
@@ -94,10 +92,8 @@ def _send(of: Cluster, who: int, route: Record, now: float) -> bool:
         note_lost(of, tree, use)
         return True
     number = make_tuple(of, pair, what, tree, use)
-    if near:
-        hand(of, target, number, now + run.local_hop_s)
-    else:
-        of.tuples[number].size = route.size
-        thread.debt_s += (run.serialise_s + route.size * run.serialise_byte_s) * thread.message_factor
-        hand(of, sender, number, now)
+    if not near:
+        of.tuples[number].bytes = route.bytes
+        thread.debt_s += (run.serialise_s + route.bytes * run.serialise_byte_s) * thread.message_factor
+    hand(of, target if near else sender, number, now + run.local_hop_s if near else now)
     return True

@@ -30,15 +30,17 @@ class Workers:
         With the nodes, and the load.
     settings
         With the costs.
+    at_once
+        How many tuples are one.
     """
 
-    def __init__(self, problem: Problem, profile: Profile, settings: Settings) -> None:
+    def __init__(self, problem: Problem, profile: Profile, settings: Settings, at_once: int = 1) -> None:
         self.problem, self.costs = problem, settings.costs
-        self.cycles = profile.work_cycles(settings.costs, settings.corrections)
+        self.cycles = at_once * profile.work_cycles(settings.costs, settings.corrections)
         self.idle_hz = profile.idle_hz()
         self.nodes = nodes_of(problem)
         self.message_factors = correction_factors(problem, settings.corrections)[1]
-        self.varies = settings.varies
+        self.varies = settings.varies / at_once
         self._numbers: dict[Seat, int] = {}
 
     def seats(self, slots: NDArray[np.int32]) -> dict[Seat, tuple[int, ...]]:

@@ -20,7 +20,7 @@ from stormwright.simulator.kernel.clock import Clock
 from stormwright.simulator.kernel.quotas import QUOTA, with_quotas
 from stormwright.simulator.kernel.shares import JOB, SHARE, Shares
 from stormwright.simulator.settings import Settings
-from stormwright.simulator.storm.edges import Edges
+from stormwright.simulator.storm.layout.edges import Edges
 from stormwright.simulator.storm.records import (
     ACKER,
     BOLT,
