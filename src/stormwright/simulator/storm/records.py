@@ -73,8 +73,8 @@ SPOUT_STATE = np.dtype(
 )
 
 #: What an executor sends to a component: `whole` tuples for each that it handles, and one more as often as `part` says,
-#: with `bytes` in each; its `count` pairs from `first` on. Of a shuffle: where its choices are in `choices`, which is next,
-#: whether it knows only the worker and all, whether it looks at loads, and its scope.
+#: with `bytes` in each; its `count` pairs from `first` on. Of a shuffle: where its choices are in `choices`, which is
+#: next, whether it knows only the worker and all, whether it looks at loads, and its scope.
 ROUTE = np.dtype(
     [
         *((name, np.float64) for name in ("part", "bytes")),
