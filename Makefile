@@ -66,8 +66,11 @@ java-test: setup
 
 python-test: setup
 	@echo "test: Python, in $(JOBS) processes"
-	@$(PYTEST) -m "not slow" $(ARGS)
-	@if [ -e $(JAVA_FAILED) ]; then echo "test: Java failed or has not ended, see above and $(JAVA_SAYS)"; fi
+	@code=0; $(PYTEST) -m "not slow" $(ARGS) || code=$$?; \
+	if [ -n "$(filter test,$(MAKECMDGOALS))" -a -e $(JAVA_FAILED) ]; then \
+	  echo "test: Java failed or has not ended, see above and $(JAVA_SAYS)"; \
+	fi; \
+	exit $$code
 
 storm-versions: setup ## the Java sources compiled and tested with other versions of Storm than the one that is laid out
 	@for version in $(STORM_VERSIONS); do \

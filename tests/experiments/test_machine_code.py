@@ -111,8 +111,9 @@ def run_simulations():
         for events in (False, True):
             with no_compiling(name):
                 batches(name, 1_000, events)
-    with no_compiling("a cluster"):
-        eventful(0.5)
+    for quota in (True, False):
+        with no_compiling("a cluster"):
+            eventful(0.5, quota)
 
 
 def use_all():

@@ -43,7 +43,7 @@ def test_storms_answers_break_them_where_its_scheduler_does_not_know_them():
         ]
 
     assert lacking("RAS-GenericResourceAwareStrategy") == []
-    assert lacking("EvenScheduler") == ["sup-00000: gpu.count 1 of 0", "sup-00002: gpu.count 1 of 0"]
+    assert lacking("EvenScheduler") == ["node-00000: gpu.count 1 of 0", "node-00002: gpu.count 1 of 0"]
 
 
 @pytest.mark.parametrize("name", sorted(SCHEDULERS.keys() - {"even"}))

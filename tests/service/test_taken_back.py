@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from stormwright.controller.aims.refused import FIRST_S
+from stormwright.controller.plans.saved import step_to_dict
 from stormwright.controller.policy import Decision
 from stormwright.model import TopologyAssignment
 from stormwright.schedulers.kit.triggers import TriggerParams
@@ -180,7 +181,7 @@ def test_a_way_back_that_waits_for_a_person_is_not_proposed_again(
     back, *_ = found(60)
     plans = Plans(service.state)
     plan = plans.add("plan", "traffic", "stormwright", back.reason, {})
-    plans.made(plan, "proposed", "", {}, {}, {}, [(0, step) for step in back.plan.steps])
+    plans.made(plan, "proposed", "", {}, {}, {}, [(0, step_to_dict(step, storm.problem())) for step in back.plan.steps])
     assert found(3 * round(TRY_BACK_S)) == []
     plans.change(plan, ["proposed"], "discarded")
     assert len(found(round(TRY_BACK_S))) == 1

@@ -68,7 +68,7 @@ def breaking(problem: Problem, slots: IntArray) -> set[str]:
             found.add(problem.topology_index[each.topology])
         elif isinstance(each, Overused):
             row = [resource.name for resource in problem.resources].index(each.resource)
-            there = (node == problem.node_index[each.node]) & (problem.executor_demand[row] > 0)
+            there = (node == problem.cluster.find_node(each.node)) & (problem.executor_demand[row] > 0)
             found |= set(problem.executor_topology[there].tolist()) if row > 1 else set()
     return {problem.topologies[index].id for index in found & changed}
 

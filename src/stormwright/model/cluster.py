@@ -130,7 +130,7 @@ class Cluster:
 
     @cached_property
     def _by_name(self) -> Mapping[str, int]:
-        return {name: index for index, name in enumerate(self.node_names)} | dict(self.node_index)
+        return {**self.node_index, **{name: index for index, name in enumerate(self.node_names)}}
 
     @cached_property
     def node_cpu_hz(self) -> FloatArray:

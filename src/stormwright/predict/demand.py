@@ -19,14 +19,11 @@ from stormwright.predict.costs import NO_CORRECTIONS, Correction, Costs
 from stormwright.predict.flow.graph import Graph
 from stormwright.predict.flow.profile import Profile, correction_factors
 from stormwright.predict.flow.routes import Routes
-from stormwright.predict.sums import sums
+from stormwright.predict.sums import first_of_most, sums
 from stormwright.predict.workers import Nodes, Workers
 
 if TYPE_CHECKING:
     from scipy.sparse import coo_array
-
-#: Sums of the same numbers in another order differ by less, in parts of themselves.
-_ROUNDING = 1e-12
 
 
 class Places(NamedTuple):
@@ -189,10 +186,7 @@ class Demand:
     @cached_property
     def busiest(self) -> IndexArray:
         """The thread of each topology that has most to do, the first of several; shape (T,)."""
-        near = np.flatnonzero(self.thread_s >= self.busiest_s[self.thread_topology] * (1 - _ROUNDING))[::-1]
-        first = np.full(len(self.running), UNPLACED)
-        first[self.thread_topology[near]] = near
-        return first
+        return first_of_most(self.thread_s, self.thread_topology, self.busiest_s)
 
     @classmethod
     def of(

@@ -85,7 +85,7 @@ class _Examples:
             deadline=None,
             suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.differing_executors],
         )
-        #: Of the first test that is tried with them: by it they are the same each time where they are to be.
+        #: Of the first test that is defined with them: by it they are the same each time where they are to be.
         self.name = ""
         self._sets: list[tuple[int, list[Example]]] = []
 

@@ -68,6 +68,9 @@ def test_every_option_may_stand_in_the_file(told, tmp_path):
     tokens = "/etc/stormwright/tokens.json"
     pair = "zk1:2181,zk2:2181/us"
     pair-secret = "/etc/stormwright/pair"
+    pair-tls-ca = "/etc/stormwright/zookeeper-ca.crt"
+    pair-tls-cert = "/etc/stormwright/zookeeper.crt"
+    pair-tls-key = "/etc/stormwright/zookeeper.key"
     known-as = "https://one.example:7070"
     without-authentication = false
     tls-cert = "/etc/stormwright/tls.crt"

@@ -19,7 +19,7 @@ class Agreed:
 
     why_not = ""
 
-    def __init__(self, hosts, secret):
+    def __init__(self, hosts, secret, tls):
         pass
 
     def __enter__(self):

@@ -45,7 +45,7 @@ _BLINK, _NODE_FIRST = 0.3, 4.0
 def replace_topologies(layout: Layout, temperature: float) -> None:
     """Take one to three topologies out and place them anew; undone if that raises the cost.
 
-    While it is hot a rise is taken as that of other steps is. All that it takes counts as steps: so many for each
+    While it is hot a rise is taken as that of other steps is. What takes most counts as steps: so many for each
     executor placed, and those of polishing, so that a budget in steps takes about as long whatever they are.
     """
     count, before = _choose_ruined(layout), 0.0

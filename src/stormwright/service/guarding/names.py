@@ -37,13 +37,19 @@ class NodeNames:
         names = dict(zip(cluster.node_index, cluster.node_names, strict=True))
         gone = [(node, name) for node, name in self._names.items() if node not in names]
         known = dict(gone[-_MOST_GONE:]) | names
-        if known != self._names:
+        if list(known.items()) != list(self._names.items()):  # in their order, too: of those gone some are forgotten
             self._names = known
             self._state.keep(_NAME, orjson.dumps(known).decode())
 
     def of(self, node: str) -> str:
-        """What a node (id of its supervisor) is called, or was; the id where it was never seen."""
-        return self._names.get(node, node)
+        """What a node (id of its supervisor) is called, or was; the id where it was never seen.
+
+        One that is gone has its id beside its name where another has that now: its host has come back as a new node.
+        """
+        name = self._names.get(node, node)
+        there = self._seen
+        other = there is not None and node not in there.node_index and there.find_node(name) is not None
+        return f"{node}@{name}" if other else name
 
     def of_slot(self, slot: WorkerSlot) -> str:
         """What a worker slot is called."""

@@ -219,6 +219,11 @@ class Plans:
         """The same without what is long."""
         return self._one(_SHORT, plan)
 
+    def document(self, plan: str) -> str:
+        """What people see of one plan, as JSON; an empty object where it has been forgotten meanwhile."""
+        rows = self._state.read("SELECT document FROM plans WHERE id = ?", plan)
+        return str(rows[0]["document"]) if rows else "{}"
+
     def _one(self, columns: str, plan: str) -> PlanRow:
         rows = self._state.read(f"SELECT {columns} FROM plans WHERE id = ?", plan)  # noqa: S608 (columns are ours)
         if not rows:

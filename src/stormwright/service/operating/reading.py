@@ -90,7 +90,7 @@ class Reading:
         )
 
     def _read_in_short(self, plan: str) -> dict[str, Any]:
-        document = orjson.loads(self._plans.row(plan).document)
+        document = orjson.loads(self._plans.document(plan))
         return {name: document[name] for name in _KNOWN if name in document}
 
     def _read_whole(self, plan: str) -> tuple[shapes.Plan, _Moves]:

@@ -10,6 +10,7 @@ of the Cambridge Philosophical Society 57(4), 1961, https://doi.org/10.1017/S030
   executor on the way.
 - A set goes to one executor where single tuples would go to several, whose queues grow and shrink by m.
 - What may be pending, and what queues hold, is rounded down to whole sets.
+- What it takes to wake a thread, where nodes have a quota, is paid once for a set: there CPU comes out too low.
 """
 
 from __future__ import annotations
