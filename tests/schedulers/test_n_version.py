@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+import os
+import select
+import subprocess
+import sys
 import time
 from dataclasses import replace
 from importlib.metadata import entry_points
@@ -10,13 +15,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stormwright.errors import InputError
+from stormwright.errors import InputError, SchedulerError
 from stormwright.formats import read_problem
 from stormwright.model import UNPLACED, Assignment, LoadProfile, cost_of
 from stormwright.predict.answer import predict
 from stormwright.schedulers import make_scheduler
+from stormwright.schedulers.choice import apart as asked_apart
+from stormwright.schedulers.choice.apart import Apart, Member
 from stormwright.schedulers.choice.judging import Judge
-from stormwright.schedulers.choice.members import Asking
+from stormwright.schedulers.choice.members import Asking, Members
 from stormwright.schedulers.cost_aware import PRICE_PER_HOUR
 from stormwright.schedulers.kit import registry
 from stormwright.schedulers.n_version import NVersionScheduler
@@ -97,50 +104,137 @@ def test_whoever_fails_is_left_out_and_named():
 
 
 PACKAGE = """
-import os, time
+import os, subprocess, sys, time
+from pathlib import Path
 from stormwright.model import Assignment
 from stormwright.schedulers.kit.params import NoParams
 
 class Hanging:
     params_type = NoParams
     def __init__(self, params): self.cannot_be_sent = lambda: None
-    def schedule(self, problem): time.sleep(1e6)
+    def schedule(self, problem):
+        held = open(os.environ["HELD"], "w")
+        time.sleep(1e6)
+
+class Starting(Hanging):
+    def schedule(self, problem):
+        subprocess.Popen(["sleep", "1000"], stdout=open(os.environ["HELD"], "w"))
+        time.sleep(1e6)
 
 class Ending(Hanging):
-    def schedule(self, problem): os._exit(3)
+    def schedule(self, problem):
+        os.closerange(3, 100)  # as the kernel does, before anybody can wait for the process
+        time.sleep(0.1)
+        os._exit(3)
 
 class Wrong(Hanging):
-    def schedule(self, problem): raise RuntimeError("no idea")
+    def schedule(self, problem):
+        with Path(__file__).with_name("asked").open("a") as asked: asked.write("x")
+        raise RuntimeError("no idea")
+
+class Odd(Hanging):
+    def schedule(self, problem):
+        class Own(Assignment): pass
+        return Own(problem.current_slot * 0)
+
+class Interrupted(Hanging):
+    def schedule(self, problem): raise KeyboardInterrupt
 
 class Right(Hanging):
-    def schedule(self, problem): return Assignment(problem.current_slot * 0)
+    def schedule(self, problem):
+        assert sys.stdin.read() == "", "nobody types anything"
+        return Assignment(problem.current_slot * 0)
 """
+
+NAMES = ("Hanging", "Starting", "Ending", "Wrong", "Odd", "Interrupted", "Right")
+
+SMALL = problem(nodes(9.0), (topology("t", 2, 1), load(2)))
 
 
 @pytest.fixture
 def packaged(tmp_path, monkeypatch):
-    """A package with schedulers that is installed as any other."""
+    """The folder of a package with schedulers that is installed as any other."""
     (tmp_path / "of_others.py").write_text(PACKAGE)
     info = tmp_path / "of_others-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: of-others\nVersion: 1.0\n")
-    points = "".join(f"{name.lower()} = of_others:{name}\n" for name in ("Hanging", "Ending", "Wrong", "Right"))
+    points = "".join(f"{name.lower()} = of_others:{name}\n" for name in NAMES)
     (info / "entry_points.txt").write_text(f"[{registry.ENTRY_POINT_GROUP}]\n{points}")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(registry, "entry_points", lambda group: entry_points(group=group))
+    return tmp_path
 
 
-def test_whoever_hangs_or_ends_its_process_is_left_out_and_the_others_have_answers(packaged):
-    of = problem(nodes(9.0), (topology("t", 2, 1), load(2)))
-    found = answered(of, schedulers="even,hanging", member_limit_s=0.2)
-    assert found.parameters["chosen"] == "even"
-    assert found.parameters["left_out"] == {"hanging": "failed: no answer within 0.2 s"}
-    found = answered(of, schedulers="ending,wrong,right")
+@pytest.fixture
+def held(tmp_path, monkeypatch):
+    """Waits until no process has open any more what members open."""
+    path = tmp_path / "held"  # the folder of the package, too
+    os.mkfifo(path)
+    monkeypatch.setenv("HELD", str(path))
+    reading = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    ended = select.poll()
+    ended.register(reading, 0)  # only that who wrote is gone, which nobody is who never came
+    yield lambda: ended.poll(20_000)
+    os.close(reading)
+
+
+def member(name):
+    return Member(Members(name, "", 0, "auto", "n_version"), name, 0.0)
+
+
+def test_whoever_fails_in_its_process_is_left_out_and_the_others_have_answers(packaged, capfd):
+    found = answered(SMALL, schedulers="interrupted,odd,wrong,right,ending,even")
     assert found.parameters["chosen"] == "right"
-    assert found.parameters["left_out"] == {
-        "ending": "failed: its process has ended with exit code 3",
+    out = found.parameters["left_out"]
+    assert "Own" in out.pop("odd")
+    assert out == {
+        "interrupted": "failed: KeyboardInterrupt",
         "wrong": "failed: scheduler 'wrong' failed: RuntimeError: no idea",
+        "ending": "failed: its process has ended with exit code 3",
     }
+    assert (packaged / "asked").read_text() == "x", "it was asked again in the second round"
+    assert capfd.readouterr().err == ""
+
+
+def test_whoever_hangs_is_ended_with_what_it_has_started(packaged, held):
+    with Apart() as apart:
+        apart.schedule(member("right"), SMALL, 60)
+        for limit_s in (0.2, 60):  # it is not asked again
+            with pytest.raises(SchedulerError, match=r"^no answer within 0\.2 s$"):
+                apart.schedule(member("starting"), SMALL, limit_s)
+        assert held()
+
+
+def test_the_limit_is_of_all_answers_of_a_member(packaged, monkeypatch):
+    clock = itertools.count(step=10)
+    with Apart() as apart:
+        apart.schedule(member("right"), SMALL, 60)
+        monkeypatch.setattr(asked_apart.time, "perf_counter", lambda: float(next(clock)))
+        with pytest.raises(SchedulerError, match=r"^no answer within 200 s$"):
+            [apart.schedule(member("right"), SMALL, 200) for _ in range(20)]
+
+
+def test_whoever_hangs_ends_with_who_asks(packaged, held):
+    lines = (
+        "from tests.schedulers.test_n_version import SMALL, Apart, member",
+        "with Apart() as apart: apart.schedule(member('hanging'), SMALL, 60)",
+    )
+    paths = os.pathsep.join(sys.path)
+    asks = subprocess.Popen([sys.executable, "-c", "\n".join(lines)], env=os.environ | {"PYTHONPATH": paths})
+    with (packaged / "held").open():  # it hangs once this is open
+        asks.kill()
+    asks.wait()
+    assert held()
+
+
+def test_a_process_that_does_not_start_is_told(monkeypatch):
+    monkeypatch.setattr(asked_apart, "_PROGRAM", "raise SystemExit(4)")
+    with Apart() as apart:
+        with pytest.raises(SchedulerError, match=r"^its process has ended with exit code 4$"):
+            apart.schedule(member("even"), SMALL, 60)
+        monkeypatch.setattr(sys, "executable", "/nowhere")
+        with pytest.raises(SchedulerError, match=r"did not start: .*/nowhere"):
+            apart.schedule(member("spread"), SMALL, 60)
 
 
 class Fixed:
@@ -202,7 +296,7 @@ def test_placements_that_take_turns_come_to_an_end(monkeypatch):
     """Where some find no room what runs is no answer, and nothing says that the next one is better."""
     of, asked = problem(nodes(9, 9), (topology("t", 1, 1), load(1))), []
 
-    def decided(_, given, __):
+    def decided(_, given, *__):
         asked.append(given)
         assert len(asked) < 9
         return Assignment(np.array([len(asked) % 2], np.int32), parameters={"objective": "traffic"})

@@ -56,7 +56,10 @@ class NVersionParams(Params):
         20.0, "what is to stay free of all nodes and links, for objective nodes", low=0, high=99
     )
     member_limit_s: float = param(
-        60.0, "seconds that one of another package has for its answer", low=0.01, high=MOST_SECONDS
+        60.0,
+        "seconds that one of another package has for all its answers, with the start of a process for them",
+        low=0.01,
+        high=MOST_SECONDS,
     )
     time_budget_s: float = param(0.0, "seconds for all of them together; 0: no clock", low=0, high=MOST_SECONDS)
     seed: int = param(0, "for those that draw random numbers", low=0, high=MOST_SEED)
@@ -84,8 +87,8 @@ class NVersionScheduler:
        itself, as if nothing ran, in such slots that as little as can be moves. With `keep_running` it is not.
     2. An answer counts that breaks no more limits than what runs does, places no topology in part and stops nothing.
        One that fails, or does not count, is left out, and named with the reason. One of another package answers in a
-       process of its own: where it takes longer than `member_limit_s` it is ended, and left out. Java classes have a
-       limit of their own.
+       process of its own: where all that it is asked takes longer than `member_limit_s`, this is ended with what was
+       started in it. Who fails there is not asked again. Java classes have a limit of their own.
     3. Of these, the best by fewest limits broken, fewest executors without a slot, then the objective as `optimizer`
        knows it: predicted throughput of the topology that comes off worst, mean latency, nodes used
        (`stormwright.predict`), or cost of traffic. Where no load was measured there is nothing to predict from: then it
@@ -139,35 +142,35 @@ class NVersionScheduler:
     def schedule(self, problem: Problem) -> Assignment:
         """Place every topology, as a whole or not at all."""
         end_s = time.perf_counter() + (self.params.time_budget_s or np.inf)
-        found = self._decided(problem, end_s)
-        small = problem.num_executors <= _SMALL and found.parameters["objective"] == TRAFFIC
-        if not small or np.any(problem.current_slot != UNPLACED):
-            return found
-        seen = {found.slot_of_executor.tobytes()}
-        while True:  # rule 5; where some find no room, two placements may take turns
-            again = self._decided(problem.with_current(found.by_topology(problem)), end_s)
-            if again.slot_of_executor.tobytes() in seen:
+        with Apart(end_s) as apart:
+            found = self._decided(problem, end_s, apart)
+            small = problem.num_executors <= _SMALL and found.parameters["objective"] == TRAFFIC
+            if not small or np.any(problem.current_slot != UNPLACED):
                 return found
-            seen.add(again.slot_of_executor.tobytes())
-            found = again
+            seen = {found.slot_of_executor.tobytes()}
+            while True:  # rule 5; where some find no room, two placements may take turns
+                again = self._decided(problem.with_current(found.by_topology(problem)), end_s, apart)
+                if again.slot_of_executor.tobytes() in seen:
+                    return found
+                seen.add(again.slot_of_executor.tobytes())
+                found = again
 
-    def _decided(self, problem: Problem, end_s: float) -> Assignment:
+    def _decided(self, problem: Problem, end_s: float, apart: Apart) -> Assignment:
         judge = Judge(problem, self.params.objective, self.params.headroom_percent / 100)
         asking = Asking(problem, judge)
         asking.note_what_runs()
-        with Apart() as apart:
-            for name, budget_s in self._turns(problem, end_s):
-                if budget_s < 0:
-                    asking.left_out[name] = "the time was over before it could begin"
-                    continue
-                scheduler = self._members.made(name, budget_s)
-                if isinstance(scheduler, Exception):
-                    asking.left_out[name] = f"failed: {' '.join(str(scheduler).split())}"
-                    continue
-                if not is_java(name) and name not in SCHEDULERS:
-                    limit_s = min(self.params.member_limit_s, end_s - time.perf_counter())
-                    scheduler = InApart(apart, Member(self._members, name, budget_s), scheduler, limit_s)
-                asking.ask(name, scheduler, self.params.keep_running)
+        for name, budget_s in self._turns(problem, end_s):
+            if budget_s < 0:
+                asking.left_out[name] = "the time was over before it could begin"
+                continue
+            scheduler = self._members.made(name, budget_s)
+            if isinstance(scheduler, Exception):
+                asking.left_out[name] = f"failed: {' '.join(str(scheduler).split())}"
+                continue
+            if not is_java(name) and name not in SCHEDULERS:
+                member = Member(self._members, name, budget_s)
+                scheduler = InApart(apart, member, scheduler, self.params.member_limit_s)
+            asking.ask(name, scheduler, self.params.keep_running)
         return self._answer(problem, judge, asking)
 
     def _turns(self, problem: Problem, end_s: float) -> Iterator[tuple[str, float]]:

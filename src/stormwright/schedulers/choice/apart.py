@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import signal
 import socket
 import subprocess
 import sys
+import time
+from collections import defaultdict
+from contextlib import suppress
 from multiprocessing.connection import Connection
+from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from stormwright.errors import SchedulerError, StormwrightError
 from stormwright.model import Assignment, Problem, Scheduler
 from stormwright.schedulers.choice.members import Members
+from stormwright.schedulers.kit.contained import told
 from stormwright.schedulers.kit.registry import traits_of
 from stormwright.schedulers.kit.traits import passed_on
 
-#: Seconds in which the process has to be there.
-_START_S = 60.0
-
 #: What a process runs; the socket is its standard input.
 _PROGRAM = "from stormwright.schedulers.choice.apart import answer_all; answer_all()"
+
+#: Seconds in which a process that has closed its socket has to end.
+_ENDING_S = 1.0
+
+#: Of Linux: the kernel sends a signal to this process when the thread that started it ends.
+_PR_SET_PDEATHSIG = 1
 
 
 class Member(NamedTuple):
@@ -35,10 +45,18 @@ class Apart:
     """A context with a process in which schedulers are asked; it is started once one is, and anew after it was ended.
 
     It is no fork of this one, whose threads may hold locks at that moment, and needs nothing of its main program. It
-    finds packages where this one does, and ends with it.
+    finds packages where this one does, ends with it, and what was started in it is ended with it.
+
+    Parameters
+    ----------
+    end_s
+        When all answers have to be there, of `time.perf_counter`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, end_s: float = float("inf")) -> None:
+        self._end_s = end_s
+        self._used_s: defaultdict[str, float] = defaultdict(float)
+        self._failed: dict[str, str] = {}
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection | None = None
 
@@ -58,51 +76,71 @@ class Apart:
         problem
             It is asked about.
         limit_s
-            Seconds that it may take.
+            Seconds that it may take for all its answers, with the start of a process for them.
 
         Raises
         ------
         SchedulerError
-            It has failed, has not answered in time, or has ended its process.
+            It has failed, has not answered in time, or has ended its process; now or before, as then it is not asked.
         """
-        connection = self._started()
+        name = member.name
+        if name in self._failed:
+            raise SchedulerError(self._failed[name])
+        begun_s = time.perf_counter()
+        left_s = max(min(limit_s - self._used_s[name], self._end_s - begun_s), 0.0)
         try:
-            connection.send((member, problem))
-            if not connection.poll(limit_s):
-                self._end()
-                raise SchedulerError(f"no answer within {limit_s:.3g} s")
-            found = connection.recv()
+            return self._asked(member, problem, begun_s + left_s)
+        except TimeoutError as error:
+            self._end()
+            self._failed[name] = f"no answer within {min(limit_s, self._used_s[name] + left_s):.3g} s"
+            raise SchedulerError(self._failed[name]) from error
         except (EOFError, OSError) as error:
-            raise SchedulerError(f"its process has ended with exit code {self._end()}") from error
+            code = self._end(_ENDING_S)
+            self._failed[name] = "its process has ended" + ("" if code is None else f" with exit code {code}")
+            raise SchedulerError(self._failed[name]) from error
+        except SchedulerError as error:
+            self._failed[name] = str(error)
+            raise
+        finally:
+            self._used_s[name] += time.perf_counter() - begun_s
+
+    def _asked(self, member: Member, problem: Problem, until_s: float) -> Assignment:
+        if self._connection is None:
+            self._connection = self._start()
+            _received(self._connection, until_s)  # it reads from here on, so that nothing that is sent can wait for it
+        self._connection.send((member, problem))
+        found = _received(self._connection, until_s)
         if isinstance(found, str):
             raise SchedulerError(found)
         answer: Assignment = found
         return answer
 
-    def _started(self) -> Connection:
-        if self._connection is None:
-            ours, theirs = socket.socketpair()
-            paths = os.pathsep.join(filter(None, sys.path))
-            with theirs:
+    def _start(self) -> Connection:
+        ours, theirs = socket.socketpair()
+        paths = os.pathsep.join(filter(None, sys.path))
+        with ours, theirs:
+            try:
                 self._process = subprocess.Popen(
                     [sys.executable, "-c", _PROGRAM],
                     stdin=theirs.fileno(),
                     stdout=2,
                     env=os.environ | {"PYTHONPATH": paths},
+                    start_new_session=True,  # a group that can be ended as a whole; Ctrl-C in a terminal is for us
                 )
-            self._connection = Connection(ours.detach())
-            if not self._connection.poll(_START_S) or self._connection.recv() is not None:
-                self._end()
-                raise SchedulerError("the process for schedulers of other packages did not start")
-        return self._connection
+            except OSError as error:
+                raise SchedulerError(f"the process for it did not start: {error}") from error
+            return Connection(ours.detach())
 
-    def _end(self) -> int | None:
-        """End the process, if there is one; what it ended with."""
+    def _end(self, wait_s: float = 0.0) -> int | None:
+        """End the process and what it has started, if there is one; what it ended with by itself within some time."""
         if self._connection is None or self._process is None:
             return None
         self._connection.close()
-        code = self._process.poll()
-        self._process.kill()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(wait_s)
+        code = self._process.returncode
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         self._process = self._connection = None
         return code
@@ -118,43 +156,53 @@ class InApart:
     member, scheduler
         Which it is, and it itself, whose traits this one has.
     limit_s
-        Seconds that it may take for an answer. Once it has given none it is not asked again.
+        Seconds that it may take for all its answers.
     """
 
     def __init__(self, apart: Apart, member: Member, scheduler: Scheduler, limit_s: float) -> None:
         self._apart, self._member, self._limit_s = apart, member, limit_s
-        self._failed: SchedulerError | None = None
         vars(self).update(passed_on(scheduler, traits_of(member.name)))
 
     def schedule(self, problem: Problem) -> Assignment:
         """See `Apart.schedule`."""
-        if self._failed is not None:
-            raise self._failed
-        try:
-            return self._apart.schedule(self._member, problem, self._limit_s)
-        except SchedulerError as error:
-            self._failed = error
-            raise
+        return self._apart.schedule(self._member, problem, self._limit_s)
 
 
 def answer_all() -> None:
     """What the process does: answer what it is asked, until nobody is at the other end."""
+    # By the kernel, as a thread of this process would wait for machine code that hangs.
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     connection = Connection(os.dup(0))
+    with Path(os.devnull).open() as nothing:
+        os.dup2(nothing.fileno(), 0)  # what members read is not the socket
     connection.send(None)
     while True:
         try:
             member, problem = connection.recv()
         except EOFError:
             return
-        connection.send(_answer(member, problem))
+        answer = _answer(member, problem)
+        try:
+            connection.send(answer)
+        except Exception as error:  # what a package has made may be of a kind that cannot be sent
+            connection.send(told(error))
 
 
 def _answer(member: Member, problem: Problem) -> Assignment | str:
     """The answer, or why there is none."""
-    scheduler = member.members.made(member.name, member.budget_s)
-    if isinstance(scheduler, Exception):
-        return str(scheduler)
     try:
+        scheduler = member.members.made(member.name, member.budget_s)
+        if isinstance(scheduler, Exception):
+            return str(scheduler)
         return scheduler.schedule(problem)
     except StormwrightError as error:
         return str(error)
+    except BaseException as error:  # what else goes through `Contained`, such as KeyboardInterrupt
+        return told(error)
+
+
+def _received(connection: Connection, until_s: float) -> Any:
+    """What comes until a moment of `time.perf_counter`; TimeoutError where nothing does."""
+    if not connection.poll(max(until_s - time.perf_counter(), 0.0)):
+        raise TimeoutError
+    return connection.recv()

@@ -36,7 +36,7 @@ class Contained:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         stdout.turn_back()
         if error is not None and not isinstance(error, (StormwrightError, KeyboardInterrupt)):
-            raise SchedulerError(f"{self._what}: {_told(error)}") from error
+            raise SchedulerError(f"{self._what}: {told(error)}") from error
 
 
 class Guest:
@@ -65,7 +65,7 @@ class Guest:
             return checked(problem, self.scheduler.schedule(problem), self.name)
 
 
-def _told(error: BaseException) -> str:
+def told(error: BaseException) -> str:
     """An error in one line."""
     try:
         text = " ".join(str(error).split())
