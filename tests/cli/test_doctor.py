@@ -101,12 +101,16 @@ def test_what_is_wrong_is_told_with_its_fix_and_ends_with_2(run, storm, listenin
     assert all(lines[n + 1].startswith("        → ") for n, line in enumerate(lines) if line.startswith("wrong"))
 
 
-def test_without_a_service_or_an_installation_it_tells_what_it_can(run, tmp_path):
+def test_without_a_service_or_an_installation_it_tells_what_it_can(run, tmp_path, monkeypatch):
+    monkeypatch.delenv("STORM_CONF_DIR", raising=False)
     code, out, _ = run("doctor", "--storm-home", tmp_path, "--service", "http://127.0.0.1:1")
     assert code == 2
     assert "wrong   service reached: http://127.0.0.1:1: no answer" in out
     assert "unknown Storm: no lib/storm-client" in out
-    assert "unknown storm.yaml: " in out
+    assert f"unknown storm.yaml: there is no file {tmp_path}" in out
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "storm.yaml").write_text("a: [\n")
+    assert "storm.yaml cannot be read" in run("doctor", "--storm-home", tmp_path, "--service", "http://127.0.0.1:1")[1]
 
 
 def test_something_else_that_answers_is_no_service(run, storm, listening, monkeypatch):

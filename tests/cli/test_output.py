@@ -84,10 +84,11 @@ def test_what_was_printed_before_stays(tmp_path, small_file):
 
 def test_output_through_a_dangling_link(run, tmp_path, small_file):
     (tmp_path / "deep").mkdir()
-    (tmp_path / "link").symlink_to(tmp_path / "deep" / "target.json")
-    code, _, err = run("convert", small_file, tmp_path / "link")
+    link = tmp_path / "link.json"
+    link.symlink_to(tmp_path / "deep" / "target.json")
+    code, _, err = run("convert", small_file, link)
     assert (code, err) == (0, "")
-    assert (tmp_path / "link").is_symlink()
+    assert link.is_symlink()
     assert read_problem(tmp_path / "deep" / "target.json").name == "small"
 
 
@@ -116,6 +117,15 @@ def test_no_directory_is_made_of_a_slip(run, tmp_path, small_file, verb):
     assert code == 2
     assert f"{out}: there is no directory {out.parent}: make it first, or choose another name" in err
     assert not (tmp_path / "typo").exists()
+
+
+@pytest.mark.parametrize("name", ["p.xyz", "p", "p.NPZ", "p.npz.gz"])
+def test_a_name_says_what_is_written(run, tmp_path, small_file, name):
+    """One that says neither would get JSON, whatever was meant."""
+    code, _, err = run("convert", small_file, tmp_path / name)
+    assert code == 2
+    assert f"{name}: should end with .npz for a NumPy archive, or with .json or .json.gz for JSON" in err
+    assert not (tmp_path / name).exists()
 
 
 def test_output_below_a_file(run, small_file):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,12 @@ import pytest
 from stormwright import place as place_with
 from stormwright import sketch
 from stormwright.client import Client
+from stormwright.clock import WallClock
 from stormwright.errors import ConflictError
 from stormwright.formats import write_problem
 from stormwright.model import LoadProfile
 from stormwright.model.load import assumed_load
+from stormwright.model.texts import in_utc
 from tests.controller.builders import on, place, problem, topology
 from tests.service.http.test_api import HOST, nimbus, port, running  # noqa: F401 (fixtures)
 from tests.service.operating.nimbus import Nimbus
@@ -139,13 +142,41 @@ def test_modes_are_shown_and_said(run, port: int) -> None:  # noqa: F811
     assert "--until: has no effect without --freeze" in run("mode", *where, "--until", "8h")[2]
     zone = run("mode", *where, "--window", "Mon-Fri 01:00-05:00", "--time-zone", "Europe/Berlin")[1]
     assert "moves things by itself in Mon-Fri 01:00-05:00 (Europe/Berlin)" in zone
-    assert "$.time_zone" in run("mode", *where, "--time-zone", "Mars/Olympus")[2]
+    wrong = run("mode", *where, "--time-zone", "Mars/Olympus", "--window", "whenever")[2]
+    assert "--time-zone: should be a time zone" in wrong
+    assert "--window: should be as in 22:00-04:00" in wrong
     assert "on slow-node: fix" in run("mode", *where, "--on", "slow-node=fix")[1]
     assert "slow=fix: should be KIND one of slow-node" in " ".join(run("mode", *where, "--on", "slow=fix")[2].split())
     assert "--freeze: should say why" in run("mode", *where, "--freeze", " ")[2]
     assert "--unfreeze says the opposite" in run("mode", *where, "--freeze", "x", "--unfreeze")[2]
     assert "--any-time says the opposite" in run("mode", *where, "--window", "22:00-04:00", "--any-time")[2]
     assert "should be PATTERN=MODE" in run("mode", *where, "--topology", "x=lucky")[2]
+
+
+class Ahead(WallClock):
+    """It stands still, an hour ahead of this machine's."""
+
+    now_s = 0.0
+
+    def time(self) -> float:
+        return self.now_s
+
+
+def test_a_freeze_that_is_over_by_the_clock_of_the_service_is_refused(
+    run,
+    port: int,  # noqa: F811
+    nimbus: Nimbus,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    where, clock = ("--service", f"http://{HOST}:{port}"), Ahead()
+    clock.now_s = time.time() + 3600
+    monkeypatch.setattr(nimbus.state, "clock", clock)
+    code, _, err = run("mode", *where, "--freeze", "sale", "--until", "30m")
+    assert code == 2
+    assert f"is over already: by the clock of the service it is {in_utc(round(1000 * clock.now_s))}" in err
+    assert "--until: " in err
+    assert run("mode", *where)[1] == "mode observe\n"
+    assert run("mode", *where, "--freeze", "sale", "--until", "90m")[0] == 0
 
 
 def test_a_service_that_is_away_is_said(run) -> None:

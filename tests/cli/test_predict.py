@@ -71,10 +71,10 @@ def test_nothing_runs(run, tmp_path):
 def test_why_there_is_no_latency_is_said(run, tmp_path, word_count, factor, why):
     path = tmp_path / "words.json"
     write_problem(path, word_count.problem())
-    _, out, _ = run("whatif", path, "--rate", factor)
+    _, out, _ = run("whatif", path, "--rate", f"×{factor}")
     assert f"then: no latency, as {why}\n" in out
     assert "today: no latency" not in out
-    found = orjson.loads(run("whatif", path, "--rate", factor, "--json")[1])
+    found = orjson.loads(run("whatif", path, "--rate", f"×{factor}", "--json")[1])
     today, then = (found[column]["topologies"][0] for column in ("today", "then"))
     assert (today["no_latency"], then["no_latency"], then["latency_ms"]) == (None, why, None)
     assert why in str(predict(word_count.problem(), None, Assumptions(rate_tps={"words-1-0": 1_000.0 * factor})))
@@ -85,7 +85,7 @@ def test_a_bottleneck_of_its_own_is_named_where_another_is_fuller(run, tmp_path)
     problem, path = two_word_counts(cores=0.4), tmp_path / "words.json"
     problem = problem.with_current(Assignment(np.array([0] * 12 + [2, 4] * 6)).by_topology(problem))
     write_problem(path, problem)
-    document = orjson.loads(run("whatif", path, "--rate", 100, "--link", "100kbit", "--json")[1])
+    document = orjson.loads(run("whatif", path, "--rate", "×100", "--link", "100kbit", "--json")[1])
     one, other = (each["no_latency"] for each in document["then"]["topologies"])
     assert "of the CPU of node n0" in one
     assert "of the link " in other
@@ -127,7 +127,7 @@ def test_a_scheduler_is_asked_as_if_nothing_ran_unless_it_is_to_keep_that(run, t
 
 
 def test_a_rate_that_is_too_high_is_not_sustained(run, file):
-    code, out, _ = run("whatif", file, "--rate", "100")
+    code, out, _ = run("whatif", file, "--rate", "×100")
     assert code == 0
     assert "not sustained" in out
 
@@ -151,7 +151,7 @@ def test_a_rate_within_the_interval_is_perhaps_not_sustained(run, file):
         (0.5 * (pending["high"] + pending["value"]), "perhaps", "perhaps not sustained"),
         (1.03 * pending["high"], "no", "not sustained"),
     ):
-        factor = f"{at / measured:.6f}"
+        factor = f"×{at / measured:.6f}"
         _, out, _ = run("whatif", file, "--rate", factor, "--json")
         assert orjson.loads(out)["then"]["topologies"][0]["sustained"] == said
         _, out, _ = run("whatif", file, "--rate", factor)
@@ -229,6 +229,8 @@ def test_who_finds_no_slot_is_told_by_the_exit_code(run, tmp_path):
     [
         ("--rate", "fast", "should be a factor above 0"),
         ("--rate", "×0", "should be a factor above 0"),
+        ("--rate", "9000", "--rate: is a number without ×: say ×9000 for a factor"),
+        ("--rate", "words=9000", "say words=×9000 for a factor"),
         ("--parallelism", "split", "should be COMPONENT=N"),
         ("--parallelism", "split=0", "N at least 1"),
         ("--parallelism", "nobody=3", "no such component"),

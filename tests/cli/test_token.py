@@ -48,9 +48,20 @@ def test_it_says_where_it_needs_to_be_told_more(run: Any, tmp_path: Path) -> Non
     code, _, err = run("token", "list", "--state", tmp_path)
     assert (code, FILE in err, "Traceback" in err) == (2, True, False)
     new = tmp_path / "new"
+    new.mkdir()
     told = f"there is no token yet: `stormwright token create NAME --role operator --state {new}` makes one\n"
     assert run("token", "list", "--state", new)[:2] == (0, told)
-    assert not (tmp_path / "new").exists()
+
+
+def test_a_slip_in_the_name_of_a_directory_is_told(run: Any, tmp_path: Path) -> None:
+    slip, deep = tmp_path / "slip", tmp_path / "slip" / "deep"
+    for verb in (("list",), ("list", "--json"), ("revoke", "anna")):
+        code, _, err = run("token", *verb, "--state", slip)
+        assert (code, f"--state: there is no directory {slip}\n" in err) == (2, True)
+    code, _, err = run("token", "create", "anna", "--role", "viewer", "--tokens", deep / "tokens.json")
+    assert (code, f"--tokens: there is no directory {slip}: make it first" in err) == (2, True)
+    assert not slip.exists()
+    assert run("token", "create", "anna", "--role", "viewer", "--state", slip)[0] == 0, "before a service first starts"
 
 
 def test_verbs_send_the_token_that_they_are_told(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,7 +73,7 @@ def test_verbs_send_the_token_that_they_are_told(run: Any, tmp_path: Path, monke
         file.write_text(service.secrets["viewer"] + "\n", encoding="utf-8")
         assert run("mode", "--service", address, "--token-file", file)[:2] == (0, "mode observe\n")
         code, _, err = run("mode", "auto", "--service", address, "--token-file", file)
-        assert (code, "viewer is viewer" in err) == (2, True)
+        assert (code, "viewer is a viewer: only an approver or an operator may do this" in err) == (2, True)
         monkeypatch.setenv("STORMWRIGHT_TOKEN", service.secrets["operator"])
         assert run("mode", "suggest", "--service", address, "--by", "root")[0] == 0
         assert service.nimbus.desk.history(1).done[0].who == "operator"
@@ -82,7 +93,9 @@ def test_changes_and_refusals_are_listed(run: Any, tmp_path: Path) -> None:
         file.write('{"at": "cut off')
     code, out, _ = run("history", "--audit", tmp_path)
     assert code == 0
-    assert [text in out for text in ("before the sale", "operator", "127.0.0", "viewer is viewer", "403")] == [True] * 5
+    assert [text in out for text in ("before the sale", "operator", "127.0.0", "viewer is a viewer", "403")] == [
+        True
+    ] * 5
     found = json.loads(run("history", "--audit", tmp_path, "--json", "--limit", 1)[1])["audit"]
     assert [(each["who"], each["status"]) for each in found] == [("viewer", 403)]
     assert run("history", "--audit", tmp_path / "none")[0] == 2

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,6 +21,19 @@ from stormwright.errors import Fault, InputError
 from stormwright.model.texts import in_utc
 
 _MODES = ("observe", "suggest", "auto")
+
+#: Key of the modes, as the service names it in a fault → the option that says it.
+_OPTIONS = {
+    "frozen": "--freeze",
+    "frozen_until_ms": "--until",
+    "windows": "--window",
+    "time_zone": "--time-zone",
+    "topologies": "--topology",
+    "responses": "--on",
+    "reason": "--reason",
+    "by": "--by",
+}
+_KEY = re.compile(r"\$\.(\w+)")
 
 #: A time from now on, as in 8h.
 _SPAN, _SECONDS = re.compile(r"(\d{1,6})([mhd])"), {"m": 60, "h": 3600, "d": 86_400}
@@ -83,7 +98,8 @@ def command(
     if "frozen" in changed:
         changed["frozen_until_ms"] = until_ms
     if changed:
-        modes = client.change_modes(modes.model_copy(update=changed), reason)
+        with _told_by_option():
+            modes = client.change_modes(modes.model_copy(update=changed), reason)
     if as_json:
         print_json(modes.model_dump(mode="json"))
         return
@@ -112,6 +128,20 @@ def _check(freeze: str | None, until: str | None, unfreeze: bool, windows: tuple
         faults.append(Fault("has no effect: --any-time says the opposite", "--window"))
     if faults:
         raise InputError("mode", faults)
+
+
+@contextmanager
+def _told_by_option() -> Iterator[None]:
+    """Name in the faults what was typed, and not what was sent."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(error.source, [_with_option(fault) for fault in error.faults], error.more) from error
+
+
+def _with_option(fault: Fault) -> Fault:
+    key = _KEY.match(fault.path)
+    return replace(fault, path=_OPTIONS.get(key[1], fault.path)) if key else fault
 
 
 def _topologies(told: tuple[str, ...], known: Mapping[str, str]) -> dict[str, str]:

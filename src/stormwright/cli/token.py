@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,7 +66,7 @@ def create(name: str, role: str, days: int | None, state_dir: Path | None, token
     """
     from stormwright.service.access.roles import role_of
 
-    tokens = _tokens(state_dir, tokens_file)
+    tokens = _tokens(state_dir, tokens_file, makes=True)
     expires_ms = round(time.time() * 1000) + days * _DAY_MS if days else None
     secret = tokens.create(name, role_of(role), expires_ms)
     _note(tokens, f"token create {name} --role {role}")
@@ -105,12 +106,21 @@ def revoke(name: str, state_dir: Path | None, tokens_file: Path | None) -> None:
     say(f"the token of {name} is revoked")
 
 
-def _tokens(state_dir: Path | None, tokens_file: Path | None) -> Tokens:
+def _tokens(state_dir: Path | None, tokens_file: Path | None, *, makes: bool = False) -> Tokens:
+    """Those of the file that is named; where some are made, its directory may be still to make, and that alone."""
     from stormwright.service.access.tokens import FILE, Tokens
 
     if state_dir is None and tokens_file is None:
         raise InputError("token", [Fault("say where the service keeps its state, or --tokens FILE", "--state")])
-    return Tokens(tokens_file or Path(state_dir or "") / FILE)
+    path = tokens_file or Path(state_dir or "") / FILE
+    directory = path.absolute().parent
+    needed = directory.parent if makes else directory
+    with suppress(PermissionError):  # then nobody knows, and to read the file says so
+        if not (directory.is_dir() or needed.is_dir()):
+            make = ": make it first, or name another one" if makes else ""
+            told = Fault(f"there is no directory {needed}{make}", "--tokens" if tokens_file else "--state")
+            raise InputError("token", [told])
+    return Tokens(path)
 
 
 def _note(tokens: Tokens, what: str) -> None:

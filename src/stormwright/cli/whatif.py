@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 @click.command()
 @options.problem_file
 @click.argument("assignment", type=options.PATH, required=False)
-@click.option("--rate", "rates", multiple=True, metavar="[TOPOLOGY=]×F", help="Rates times F, as in ×1.5 or x1.5.")
+@click.option(
+    "--rate", "rates", multiple=True, metavar="[TOPOLOGY=]×F", help="Rates times F, as in ×1.5, x1.5 or *1.5."
+)
 @click.option("--add-nodes", type=click.IntRange(0, 10_000), default=0, help="So many more, like the largest.")
 @click.option("--kill-node", "killed", multiple=True, metavar="NODE", help="Without this one (supervisor id or host).")
 @click.option(

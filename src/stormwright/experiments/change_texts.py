@@ -7,7 +7,7 @@ import re
 from stormwright.errors import Fault
 from stormwright.link_speed import link_bits_per_s
 
-_RATE = re.compile(r"(?:(?P<topology>.+)=)?[x×*]?(?P<factor>\d+(?:\.\d+)?)")
+_RATE = re.compile(r"(?P<of>(?P<topology>.+)=)?(?P<times>[x×*])?(?P<factor>\d+(?:\.\d+)?)")
 _PARALLELISM = re.compile(r"(?:(?P<topology>.+)/)?(?P<component>[^/=]+)=(?P<count>\d{1,7})")
 
 
@@ -19,6 +19,10 @@ def rate_told(text: str, faults: list[Fault]) -> tuple[str, float]:
             Fault(f"should be a factor above 0 as in ×1.5, of one topology as in NAME=×1.5; got {text}", "--rate")
         )
         return "", 1.0
+    if match["times"] is None:
+        # Elsewhere (`advise --rate 9000`) a number is trees/s, and nobody means 9000 times as much.
+        factor = f"{match['of'] or ''}×{match['factor']}"
+        faults.append(Fault(f"is a number without ×: say {factor} for a factor of the rate; got {text}", "--rate"))
     return match["topology"] or "", float(match["factor"])
 
 

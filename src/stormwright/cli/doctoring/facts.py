@@ -59,6 +59,8 @@ class Installation:
     credentials
         Key of its storm.yaml that names a file by which the service knows Nimbus → why that cannot be read, empty where
         it can.
+    yaml_there
+        Whether there is a file at `yaml_path`.
     """
 
     home: str
@@ -68,6 +70,7 @@ class Installation:
     conf: Mapping[str, Any] | None
     nimbus: Mapping[str, bool] = field(default_factory=dict)
     credentials: Mapping[str, str] = field(default_factory=dict)
+    yaml_there: bool = True
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,18 @@ def _installation(home: Path) -> Installation:
         conf=conf,
         nimbus={f"{host}:{port}": _connects(host, port) for host, port in seeds_of(conf)} if conf is not None else {},
         credentials={key: _unreadable(str(conf[key])) for key in _CREDENTIALS if conf and conf.get(key)},
+        yaml_there=conf is not None or _is_there(path_of(home)),
     )
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:  # it cannot be told, which is no reason to say that there is none
+        return True
+    return True
 
 
 def _unreadable(path: str) -> str:

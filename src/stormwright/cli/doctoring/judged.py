@@ -24,7 +24,10 @@ def _of_installation(facts: Facts, found: Installation) -> Iterator[Finding]:
     yield of_installation.storm_version(found)
     yield of_installation.jar(found, facts.version)
     yield of_installation.same_jar(facts, found)
-    if found.conf is None:
+    if not found.yaml_there:
+        fix = "name the directory that has it in STORM_CONF_DIR, or another installation with --storm-home"
+        yield Finding("storm.yaml", "unknown", f"there is no file {found.yaml_path}", fix)
+    elif found.conf is None:
         fix = "name its directory in STORM_CONF_DIR, and install stormwright[yaml]"
         yield Finding("storm.yaml", "unknown", f"{found.yaml_path} cannot be read", fix)
     else:

@@ -13,7 +13,7 @@ import orjson
 
 from stormwright.service.access.audit import Audit
 from stormwright.service.access.limits import Rate
-from stormwright.service.access.roles import BRIDGE_PATHS, DELIVER, LOGIN, LOGOUT, Visitor, allowed
+from stormwright.service.access.roles import BRIDGE_PATHS, DELIVER, LOGIN, LOGOUT, Role, Roles, Visitor, allowed
 from stormwright.service.access.sessions import COOKIE, SECURE_COOKIE, Sessions, cookie_of
 from stormwright.service.access.settings import AccessSettings, is_loopback
 from stormwright.service.access.tokens import Tokens
@@ -165,7 +165,7 @@ class Door:
                     return _No(429, "too many tokens that are none came from this address", wait_s), None
                 return _No(401, failed or self._who(path)), None
             if visitor.role not in roles:
-                told = f"{visitor.name} is {visitor.role}: this may {' or '.join(sorted(roles))}"
+                told = f"{visitor.name} is {_one(visitor.role)}: only {_one_of(roles)} may do this"
                 return _No(403, told), visitor
             if visitor.form_key and path.startswith("/v1/") and method not in _READING:
                 return _No(403, "a browser changes things by its pages' forms; programs send a token"), visitor
@@ -230,6 +230,15 @@ def visitor_of(scope: Scope) -> Visitor | None:
     """Who asks; None where nobody is asked who he is."""
     found: Visitor | None = scope.get("visitor")
     return found
+
+
+def _one(role: Role) -> str:
+    return f"an {role}" if role[0] in "aeiou" else f"a {role}"
+
+
+def _one_of(roles: Roles) -> str:
+    *others, last = map(_one, sorted(roles))
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def _changes(scope: Scope) -> bool:

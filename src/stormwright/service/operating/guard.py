@@ -25,7 +25,7 @@ from stormwright.controller.plans.modes import (
     windows_of,
 )
 from stormwright.controller.policy import Decision
-from stormwright.errors import ConflictError
+from stormwright.errors import ConflictError, Fault, InputError
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.texts import in_utc
 from stormwright.service.guarding.drains import Drains
@@ -82,11 +82,12 @@ class Guard:
         Raises
         ------
         InputError
-            A window is none.
+            A window is none, or a freeze would have ended before it begins.
         ConflictError
             They are others by now than those that were to be changed.
         """
         windows_of(wanted)
+        self._refuse_what_is_over(wanted)
         with self._changing:
             if "version" in wanted.model_fields_set and wanted.version != self._modes.version:
                 raise ConflictError(
@@ -141,6 +142,13 @@ class Guard:
         # It is asked each second, and steps are long.
         self._moving = {plan: self._moving.get(plan) or self._topologies(plan) for plan in self._plans.proposed()}
         return {topology: plan for plan, moving in self._moving.items() for topology in moving}
+
+    def _refuse_what_is_over(self, wanted: Modes) -> None:
+        """Whoever asks may have another clock: he would take for frozen what is not."""
+        now_ms, until_ms = round(1000 * self._state.clock.time()), wanted.frozen_until_ms
+        if wanted.frozen and until_ms is not None and until_ms <= now_ms:
+            told = f"{in_utc(until_ms)} is over already: by the clock of the service it is {in_utc(now_ms)}"
+            raise InputError("modes", [Fault(told, "$.frozen_until_ms")])
 
     def _topologies(self, plan: str) -> frozenset[str]:
         return frozenset(move["topology"] for step in self._plans.steps(plan) for move in step.told["moves"])
