@@ -76,7 +76,7 @@ def test_from_what_is_staged_to_what_people_read(
     assert as_json("history", "ingest")["rows"]["facts"] == 72
     assert [path.name for path in tmp_path.iterdir()] == [state_dir.name]
     assert {path.name for path in (state_dir / "history" / "tables").iterdir()} >= {"facts", "decisions"}
-    assert printed(capsys, "history", "ingest", *state) == "nothing was staged\n"
+    assert printed(capsys, "history", "ingest", *state).startswith("nothing was staged")
     summaries = {table["table"]: table["rows"] for table in as_json("history", "tables")["tables"]}
     assert summaries == {
         "facts": 72, "snapshots": 2, "profiles": LOOKS, "decisions": LOOKS, "moves": 0, "judgements": 1,
@@ -130,6 +130,15 @@ def test_from_what_is_staged_to_what_people_read(
     told = printed(capsys, "history", "decisions", *state, code=BAD_INPUT)
     assert damaged.name in told
     assert "Exception" not in told.partition("Encountered")[2]
+
+
+def test_where_nothing_was_staged_that_is_said_without_spark(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stormwright.cli.history.kept.opened", None)
+    told = printed(capsys, "history", "ingest", "--state", str(tmp_path))
+    assert told == "nothing was staged; a simulated service (serve --simulated) keeps no tables\n"
+    assert json.loads(printed(capsys, "history", "ingest", "--state", str(tmp_path), "--json")) == {"rows": {}}
 
 
 @pytest.mark.parametrize(

@@ -94,5 +94,7 @@ def follow(ctx: click.Context, address: str, by: str, plan: str, no_wait: bool, 
             say(f"entry {found.decision} of the history: stormwright revert {found.decision} takes it back")
         if found.state == "planned" and not no_wait:  # something keeps it from beginning
             say(f"apply it later with: stormwright apply {found.id}")
+        if found.state in ("stopped", "waiting"):
+            say(f"go on with: stormwright apply {found.id} --resume; give it up: stormwright plan --discard {found.id}")
     if not no_wait and found.state != "done":
         ctx.exit(_NOT_DONE)

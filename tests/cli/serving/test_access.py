@@ -45,6 +45,15 @@ def test_elsewhere_it_does_not_start_without_tokens(told: Any, host: str) -> Non
     assert "nobody is asked who he is" in warning
 
 
+def test_no_tokens_are_made_in_a_directory_that_is_removed(run: Any) -> None:
+    code, _, err = run("serve", "--simulated", "ready:cluster-20", "--host", "0.0.0.0")  # noqa: S104
+    assert code == 2
+    fault = next(line for line in err.splitlines() if "nobody would be asked" in line)
+    assert "--role operator --tokens FILE" in fault
+    assert "a --state that stays" in fault
+    assert "stormwright-simulated-" not in fault
+
+
 def test_with_tokens_it_does_and_says_that_they_are_to_be_seen(told: Any, tmp_path: Path) -> None:
     file = tmp_path / "state" / FILE
     Tokens(file).create("anna", "operator")

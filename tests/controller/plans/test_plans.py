@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf
 
 import numpy as np
@@ -208,7 +209,27 @@ def test_what_has_changed_is_said() -> None:
     assert changes(relied, other, {}) == ["host2:6700 is held by b-1-0, and was free"]
     fewer = two(nodes=2)
     assert changes(relied, fewer, {}) == ["node host2 is gone"]
-    assert any("ports is [6700]" in each for each in changes(relied, two(slots=1), {}))
+    assert "node host2 has slots 6700 now, and had slots 6700, 6701 when the plan was made" in changes(
+        relied, two(slots=1), {}
+    )
+
+
+def test_what_has_changed_of_a_node_is_said_in_plain_words() -> None:
+    now = two()
+    drained = replace(now, blacklisted_hosts=frozenset(["host2"]))
+    steps = drafted(now, Forced([4] * 4 + [2] * 4), Wish(repairs=True)).plan.steps
+    assert changes(relied_on(now, steps, {}), drained, {}) == [
+        "node host2 takes nothing new now, and did when the plan was made"
+    ]
+    assert changes(relied_on(drained, steps, {}), now, {}) == [
+        "node host2 takes new workers now, and took none when the plan was made"
+    ]
+    relied = relied_on(now, steps, {})
+    relied["nodes"]["n2"] |= {"host": "host9", "resources": {**relied["nodes"]["n2"]["resources"], "gpu.count": 2.0}}
+    assert changes(relied, now, {}) == [
+        "node host2 is on host2 now, and was on host9 when the plan was made",
+        "node host2 has 0 of gpu.count now, and had 2 when the plan was made",
+    ]
 
 
 def test_back_to_exactly_the_ports_of_then() -> None:

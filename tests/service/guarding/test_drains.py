@@ -162,6 +162,31 @@ def test_a_drain_waits_for_a_second_person_where_two_are_wanted(nimbus: Nimbus) 
     assert "n0" not in hosts(nimbus)
 
 
+def test_a_plan_of_a_drain_that_was_not_begun_ends_with_the_drain(nimbus: Nimbus) -> None:
+    waits = DrainAsked(by="anna", reason="new disks", wait=True)
+    first, other = (nimbus.desk.nodes.drain(host, waits).plan for host in ("host0", "host1"))
+    assert first is not None
+    assert other is not None
+    assert settled(nimbus, first.id).state == settled(nimbus, other.id).state == "planned"
+    nimbus.desk.nodes.uncordon("host0", ANNA)
+    found = nimbus.desk.plan(first.id)
+    assert (found.state, found.why) == ("discarded", f"anna uncordoned host0: {ANNA.reason}")
+    assert nimbus.desk.plan(other.id).state == "planned", "that of another node stays"
+
+
+def test_a_plan_under_way_stops_where_a_node_that_it_leaves_is_used_again(nimbus: Nimbus) -> None:
+    plan = nimbus.desk.nodes.drain("host0", DrainAsked(by="anna", reason="disks", wait=True)).plan
+    assert plan is not None
+    settled(nimbus, plan.id)
+    nimbus.desk.apply(plan.id, ANNA)
+    nimbus.desk.nodes.uncordon("host0", ANNA)
+    nimbus.run()
+    found = nimbus.desk.plan(plan.id)
+    told = "the cluster has changed: node host0 takes new workers now, and took none when the plan was made"
+    assert (found.state, found.why) == ("stopped", told)
+    assert nimbus.desk.discard(plan.id, ANNA).state == "discarded"
+
+
 def test_what_is_kept_of_a_problem_is_made_once(nimbus: Nimbus) -> None:
     drains = nimbus.guard.drains
     drains.drain("host0", ["n0"], "anna", "new disks")

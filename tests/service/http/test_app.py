@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 import pytest
 
+from stormwright.errors import ClusterError
 from stormwright.formats import problem_from_dict, problem_to_dict
 from stormwright.model import Problem
 from stormwright.model.problem import CHECKED
@@ -77,6 +78,20 @@ def test_a_worker_that_ends_within_a_delivery_is_no_error(port, delivered, caplo
     assert post(port, "/v1/perflog", b"whole") == 204
     assert delivered == [b"whole"]
     assert not caplog.records
+
+
+@pytest.mark.parametrize("host", [HOST, "192.0.2.1", "no.such.host.invalid"])
+def test_an_address_that_cannot_be_had_is_one_sentence(
+    port: int, host: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    bridge = Bridge(make_scheduler("even"), "even")
+    app = make_app(bridge, lambda _: None, lambda: STATUS, lambda: None)
+    server = HttpServer(app, host, port)
+    with pytest.raises(ClusterError, match=rf"{host}:{port}: cannot be listened at \(.*\): stop what does") as told:
+        server.__enter__()
+    assert (host == HOST) == ("Address already in use" in str(told.value))
+    assert caplog.records == []
+    assert capfd.readouterr().err == ""
 
 
 def test_status_and_metrics(port):

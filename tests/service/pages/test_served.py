@@ -104,6 +104,16 @@ def test_the_dashboard_of_a_file_says_what_is_wrong_before_it_serves(
     assert run(["dashboard", str(case), "--scheduler", "none"]) == 2
 
 
+def test_an_address_that_is_taken_is_said_of_the_dashboard_of_a_file(capfd: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as taken:
+        taken.bind((HOST, 0))
+        taken.listen(1)
+        where = taken.getsockname()[1]
+        assert run(["dashboard", "ready:cluster-20", "--port", str(where)]) == 2
+    (said,) = capfd.readouterr().err.splitlines()
+    assert said.startswith(f"stormwright: {HOST}:{where}: cannot be listened at (Address already in use): stop what")
+
+
 @pytest.mark.slow
 def test_pages_of_the_largest_cluster_come_at_once() -> None:
     """1,000 topologies, 100,000 executors, 5,000 nodes: p99 within 200 ms, once the first has been drawn."""

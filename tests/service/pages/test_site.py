@@ -12,11 +12,12 @@ from urllib.parse import urlsplit
 import numpy as np
 import pytest
 
-from stormwright.client.guarding import Anomaly
+from stormwright.client.guarding import Anomaly, DrainAsked
+from stormwright.client.shapes import PlanAsked
 from stormwright.service.pages.site import VIEWS
 from stormwright.service.pages.writing import NAVIGATION
 from tests.controller.builders import on, problem, topology
-from tests.service.operating.nimbus import Nimbus, settled
+from tests.service.operating.nimbus import ANNA, Nimbus, settled
 from tests.service.pages.living import living
 from tests.service.pages.sites import SERVED, Browser, Page, browsing, over_nimbus, until
 
@@ -118,8 +119,9 @@ def test_where_one_is_stands_in_the_navigation(shop: Browser) -> None:
         assert page.said.startswith(name), "the title of the tab"
 
 
-def test_each_page_names_its_command(pages: dict[str, Page]) -> None:
+def test_each_page_names_its_command_and_links_what_runs_now(pages: dict[str, Page]) -> None:
     assert all("The same on the command line: stormwright " in page.said for page in pages.values())
+    assert all("/v1/problem" in page.links for page in pages.values())
 
 
 def test_before_nimbus_has_asked_each_page_says_so(tmp_path: Path) -> None:
@@ -171,7 +173,9 @@ def test_what_is_not_there_is_told_with_a_sentence(shop: Browser) -> None:
         "/plans/none",
         "/try/none",
     ):
-        assert "To the overview" in shop.get(path, 404).said, path
+        page = shop.get(path, 404)
+        assert "To the overview" in page.said, path
+        assert "on the command line" not in page.said, path
     assert "no node none" in shop.get("/cluster/nodes/none", 404).said
 
 
@@ -245,6 +249,28 @@ def test_a_node_is_drained_and_used_again_by_its_page(tmp_path: Path) -> None:
             assert browser.post("/cluster/nodes/n0/uncordon", by="anna", reason="done") == "/cluster/nodes/n0"
             assert "drained" not in browser.get("/cluster/nodes/n0").said
             assert "is not drained" in browser.refused("/cluster/nodes/n0/uncordon", 404, by="anna", reason="again")
+    finally:
+        nimbus.end()
+
+
+def test_the_first_page_offers_plans_that_would_move_something(tmp_path: Path) -> None:
+    nimbus = Nimbus(tmp_path, problem([topology("t")], current={topology("t").id: on("n0", "n1")}))
+    try:
+        with over_nimbus(nimbus) as browser:
+            nothing = nimbus.desk.ask(PlanAsked(by="anna", reason="a look")).id
+            assert settled(nimbus, nothing).steps == 0
+            asked = DrainAsked(by="anna", reason="new disks", wait=True)
+            drain = nimbus.desk.nodes.drain("n0", asked).plan
+            assert drain is not None
+            settled(nimbus, drain.id)
+            assert f"/plans/{drain.id}" in (links := browser.get("/").links)
+            assert f"/plans/{nothing}" not in links
+            nimbus.desk.apply(drain.id, ANNA)
+            nimbus.desk.nodes.uncordon("n0", ANNA)
+            nimbus.run()
+            said = browser.get("/").said
+            assert f"Plan {drain.id} is stopped for a person" in said
+            assert f"stormwright plan --discard {drain.id}" in said
     finally:
         nimbus.end()
 

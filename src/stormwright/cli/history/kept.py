@@ -25,15 +25,19 @@ def ingest(where: Place, as_json: bool) -> None:
 
     if where.state_dir is None:
         raise InputError("history ingest", [Fault("is needed: rows are staged there", "--state")])
+    staging = Staging(where.state_dir / DIRECTORY)
+    if where.state_dir.is_dir() and not staging.waiting()[0]:
+        _tell_nothing(as_json)  # nobody waits for Spark to hear it
+        return
     with opened(where, to_read=False) as (spark, store):
-        taken = take_in(spark, store, Staging(where.state_dir / DIRECTORY))
+        taken = take_in(spark, store, staging)
     if as_json:
         print_json({"rows": taken})
         return
     for name, rows in taken.items():
         say(f"{name}: {rows:,} rows")
     if not taken:
-        say("nothing was staged")
+        _tell_nothing(as_json)
 
 
 @click.command()
@@ -60,6 +64,13 @@ def retain(keep: tuple[str, ...], where: Place, as_json: bool) -> None:
     with opened(where, to_read=False) as (_, store), _alone(where), shown(err=as_json):
         deleted = delete_older(store, keep_days)
     _tell_days(deleted, "deleted", as_json)
+
+
+def _tell_nothing(as_json: bool) -> None:
+    if as_json:
+        print_json({"rows": {}})
+    else:
+        say("nothing was staged; a simulated service (serve --simulated) keeps no tables")
 
 
 def _alone(where: Place) -> AbstractContextManager[None]:

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from stormwright.cli.serving.configured import said_by
 from stormwright.errors import Fault, InputError, collected
 
@@ -33,9 +35,8 @@ def access_of(told: Mapping[str, Any], faults: list[Fault]) -> AccessSettings:
         return AccessSettings(None, tls)
     tokens = _tokens(told, faults)
     if tokens is None and not is_loopback(host):
-        how = f"stormwright token create NAME --role operator --state {told['state_dir']}"
         what = (
-            f"{host} is reached by others, and nobody would be asked who he is: make tokens (`{how}`), or say "
+            f"{host} is reached by others, and nobody would be asked who he is: {_how(told['state_dir'])}, or say "
             "--without-authentication where everybody who reaches it may move topologies"
         )
         faults.append(Fault(what, said_by("--host")))
@@ -70,6 +71,14 @@ def _tokens(told: Mapping[str, Any], faults: list[Fault]) -> Path | None:
             how = f"stormwright token create NAME --role operator --tokens {path}"
             faults.append(Fault(f"has no token that counts, so that nobody could ask: `{how}` makes one", str(path)))
     return path
+
+
+def _how(state_dir: Path) -> str:
+    """How tokens are made for a service; a state directory that is removed at the end is no place for them."""
+    if click.get_current_context().params["state_dir"] is not None:
+        return f"make tokens (`stormwright token create NAME --role operator --state {state_dir}`)"
+    made = "stormwright token create NAME --role operator --tokens FILE"
+    return f"make tokens (`{made}`) and name that file with --tokens, or name a --state that stays and has them"
 
 
 def _tls(told: Mapping[str, Any], faults: list[Fault]) -> Tls | None:

@@ -97,6 +97,8 @@ def _pair(told: Mapping[str, Any]) -> str:
 
 
 def _address(host: str, port: int) -> str:
+    from stormwright.service.http.server import cannot_listen
+
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as free:
         free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -104,9 +106,7 @@ def _address(host: str, port: int) -> str:
             free.bind((host, port))
             free.listen(1)
         except (OSError, UnicodeError) as error:
-            why = getattr(error, "strerror", None) or str(error)
-            told = f"cannot be listened at ({why}): stop what does, or name another --host or --port"
-            raise InputError("serve", [Fault(told, f"{host}:{port}")]) from error
+            raise InputError("serve", [Fault(cannot_listen(error), f"{host}:{port}")]) from error
     return f"{host}:{port} is free"
 
 

@@ -97,9 +97,24 @@ def _changed_nodes(nodes: Mapping[str, Any], problem: Problem) -> Iterator[str]:
             yield f"node {was['host']} is gone"
             continue
         now, name = _node(problem, node), problem.cluster.node_names[problem.node_index[node]]
-        for what, value in was.items():
-            if now[what] != value:
-                yield f"node {name}: {what} is {now[what]}, and was {value}"
+        yield from (f"node {name} {each} when the plan was made" for each in _changed_node(was, now))
+
+
+def _changed_node(was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    if now["host"] != was["host"]:
+        yield f"is on {now['host']} now, and was on {was['host']}"
+    if now["ports"] != was["ports"]:
+        yield f"has {_slots(now['ports'])} now, and had {_slots(was['ports'])}"
+    for resource in sorted(now["resources"].keys() | was["resources"].keys()):
+        has, had = now["resources"].get(resource, 0.0), was["resources"].get(resource, 0.0)
+        if has != had:
+            yield f"has {has:,g} of {resource} now, and had {had:,g}"
+    if now["usable"] != was["usable"]:
+        yield "takes new workers now, and took none" if now["usable"] else "takes nothing new now, and did"
+
+
+def _slots(ports: Sequence[int]) -> str:
+    return f"slots {', '.join(map(str, ports))}" if ports else "no slot"
 
 
 def _changed_topology(

@@ -29,6 +29,8 @@ class NodeDesk:
         What runs now; raises ConflictError where that is not known.
     empty
         Begins a plan that brings everything away from a host.
+    leave
+        Gives up the plans of that kind that were not begun.
     """
 
     def __init__(
@@ -37,8 +39,9 @@ class NodeDesk:
         ledger: Ledger,
         now: Callable[[], Problem],
         empty: Callable[[str, DrainAsked], Plan],
+        leave: Callable[[str, Told], None],
     ) -> None:
-        self._drains, self._ledger, self._now, self._empty = drains, ledger, now, empty
+        self._drains, self._ledger, self._now, self._empty, self._leave = drains, ledger, now, empty, leave
 
     def drain(self, node: str, asked: DrainAsked) -> DrainBegun:
         """Let a node take nothing new, and begin to bring away what runs there, unless it is only to be cordoned.
@@ -74,7 +77,7 @@ class NodeDesk:
         return DrainBegun(drained=drained.model_copy(update={"workers": workers, "plan": plan.id}), plan=plan)
 
     def uncordon(self, node: str, told: Told) -> Drained:
-        """Let a node take what comes again, from the next look on.
+        """Let a node take what comes again, from the next look on; plans to empty it that were not begun are given up.
 
         Raises
         ------
@@ -86,6 +89,7 @@ class NodeDesk:
             known = ", ".join(sorted(self._drains.hosts)) or "no node"
             raise NotThereError(f"{node} is not drained; {known} is")
         self._drains.uncordon(drained.host)
+        self._leave(drained.host, told)
         self._ledger.begin("uncordon", told.by, told.reason, f"{drained.host} takes what comes")
         log.info("%s takes what comes again, says %s: %s", drained.host, told.by, told.reason)
         return drained

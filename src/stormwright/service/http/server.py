@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import sys
 import threading
 from types import TracebackType
@@ -28,10 +30,24 @@ class Loop(asyncio.SelectorEventLoop):
     """Waits for the beginning of TLS no longer than for that of a request."""
 
     async def create_server(self, *args: Any, **kwargs: Any) -> asyncio.Server:
-        """See asyncio."""
+        """See asyncio; where the address cannot be had that is a ClusterError, which uvicorn does not log."""
         if kwargs.get("ssl"):
             kwargs["ssl_handshake_timeout"] = HEAD_S
-        return await super().create_server(*args, **kwargs)
+        try:
+            return await super().create_server(*args, **kwargs)
+        except (OSError, UnicodeError) as error:
+            where = f"{kwargs.get('host')}:{kwargs.get('port')}"
+            raise ClusterError(f"{where}: {cannot_listen(error)}") from error
+
+
+def cannot_listen(error: Exception) -> str:
+    """What is said of an address that cannot be had, by what the system says of it."""
+    why = str(error)
+    if isinstance(error, OSError):
+        # asyncio words it anew, and tells no number where none of a name's addresses is of this machine.
+        number = errno.EADDRNOTAVAIL if error.errno is None else error.errno
+        why = os.strerror(number) if number > 0 else error.strerror or why
+    return f"cannot be listened at ({why}): stop what does, or name another --host or --port"
 
 
 class HttpServer:
@@ -59,7 +75,7 @@ class HttpServer:
     def __init__(
         self, endpoints: Endpoints, host: str, port: int, door: Door | None = None, tls: Tls | None = None
     ) -> None:
-        self._address = f"{host}:{port}"
+        self._failed: ClusterError | None = None
         self._tls = tls
         self._context = context = tls_context(tls) if tls else None
         connections = Connections(most_connections())
@@ -98,18 +114,15 @@ class HttpServer:
     def _run(self) -> None:
         try:
             self._server.run()
-        except SystemExit:
-            # uvicorn's way of saying that the address is taken; __enter__ reports it.
-            return
+        except ClusterError as error:
+            self._failed = error  # __enter__ reports it
 
     def __enter__(self) -> Self:
         self._thread.start()
         while not self._server.started:
             self._thread.join(0.05)
             if not self._thread.is_alive():
-                raise ClusterError(
-                    f"cannot listen on {self._address}: not an address of this machine, or another service is there"
-                )
+                raise self._failed or ClusterError("the HTTP server did not start")
         sys.setswitchinterval(min(SWITCH_S, self._switch_s))
         return self
 

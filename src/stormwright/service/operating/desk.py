@@ -74,7 +74,7 @@ class Desk(Reading):
         self._guard, self._makers = guard, makers
         self._making = Making(plans, ledger, problem)
         self._starting = threading.Lock()
-        self.nodes = NodeDesk(guard.drains, ledger, self._making.now, self.empty)
+        self.nodes = NodeDesk(guard.drains, ledger, self._making.now, self.empty, self._leave)
         for row in plans.rows(["planning", "planned"], most=2**31):
             if row.state == "planning" or row.begins:
                 plans.change(row.id, [row.state], "failed", "the service ended before it was made")
@@ -109,6 +109,13 @@ class Desk(Reading):
         plan = self._plans.add("plan", goal, asked.by, reason, told)
         self._submit(plan, lambda problem: emptied(problem, keeping, frozenset([host]), goal), "planned")
         return self.plan(plan)
+
+    def _leave(self, host: str, told: shapes.Told) -> None:
+        """Give up the plans that would bring everything away from a host, as far as they were not begun."""
+        states = ("planning", *OPEN)
+        for row in self._plans.lines(states, most=2**31):
+            if orjson.loads(row.asked).get("host") == host:
+                self._plans.change(row.id, states, "discarded", f"{told.by} uncordoned {host}: {told.reason}")
 
     def revert(self, n: int, told: shapes.Told) -> shapes.Plan:
         """Begin to restore the placement as it was before an entry of the history.

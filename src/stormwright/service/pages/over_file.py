@@ -13,7 +13,6 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from stormwright.errors import ClusterError
 from stormwright.model import Problem
 from stormwright.service.operating.desk import Desk, Makers
 from stormwright.service.operating.guard import Guard
@@ -73,11 +72,14 @@ def serve(site: Site, host: str, port: int) -> None:
     """
     import uvicorn
 
-    config = uvicorn.Config(app_of(site), host=host, port=port, log_level="error", lifespan="off", server_header=False)
-    config.timeout_graceful_shutdown = 1
-    try:
-        uvicorn.Server(config).run()
-    except SystemExit:  # uvicorn's way of saying that the address is taken
-        raise ClusterError(
-            f"cannot listen on {host}:{port}: not an address of this machine, or another service is there"
-        ) from None
+    config = uvicorn.Config(
+        app_of(site),
+        host=host,
+        port=port,
+        loop="stormwright.service.http.server:Loop",  # which says it where the address cannot be had
+        log_level="error",
+        lifespan="off",
+        server_header=False,
+        timeout_graceful_shutdown=1,
+    )
+    uvicorn.Server(config).run()

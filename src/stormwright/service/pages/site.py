@@ -145,7 +145,7 @@ def wants_pages(request: Request) -> bool:
 
 def _told(status: int, why: str) -> Page:
     titles = {400: "That cannot be done so", 403: "Refused", 404: "There is no such page", 409: "Not now"}
-    return Page("told", titles.get(status, "That did not work"), "stormwright plan --list", {"why": why}, "", status)
+    return Page("told", titles.get(status, "That did not work"), "", {"why": why}, "", status)
 
 
 async def _asset(request: Request) -> Response:

@@ -118,7 +118,9 @@ def _of_scene(scene: Scene) -> Iterator[Finding]:
 
 def _of_plans(known: Known) -> Iterator[Finding]:
     for plan in known.plans("waiting", "stopped", most=_EACH).plans:
-        yield Finding("warn", f"Plan {plan.id} is {plan.state} for a person: {plan.why}", f"/plans/{quote(plan.id)}")
+        given_up = f"`stormwright plan --discard {plan.id}` gives it up"
+        text = f"Plan {plan.id} is {plan.state} for a person: {plan.why}; {given_up}"
+        yield Finding("warn", text, f"/plans/{quote(plan.id)}")
     for host, drained in list(known.drained().items())[:_EACH]:
         left = f", and {counted(drained.workers, 'worker')} still there" if drained.workers else ""
         node = f"/cluster/nodes/{quote(drained.nodes[0], safe='')}" if drained.nodes else "/cluster"

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from stormwright.client.shapes import PlanLine
 from stormwright.model.texts import counted
 from stormwright.service.pages.drawn.chart import Line, chart
 from stormwright.service.pages.seen.known import Known
 from stormwright.service.pages.views.health import findings
 from stormwright.service.pages.views.page import Page, waiting
+from stormwright.service.pages.views.plans import OPEN
 
 #: Rows of its lists, and of those of what came of moves.
 _ROWS, _JUDGED = 5, 3
+
+#: Plans that are read for those that would move something.
+_READ = 50
 
 #: Entries of the history that are looked through for what came of moves.
 _LOOKED_AT = 20
@@ -34,7 +39,7 @@ def overview(known: Known) -> Page:
         "scene": scene,
         "runs": known.runs(),
         "service": status,
-        "open_plans": known.plans("proposed", "planned", "planning", "applying", "judging", most=_ROWS).plans,
+        "open_plans": _open_plans(known),
         "has_desk": known.sources.desk is not None,
         "done": done[:_ROWS],
         "judged": [(each.n, move, judged) for each in done for move in each.moves for judged in move.judged][:_JUDGED],
@@ -42,6 +47,12 @@ def overview(known: Known) -> Page:
         "rate": chart([Line("throughput", rates)], "trees/s") if len(rates) > 1 else None,
     }
     return Page("overview", "Overview", "stormwright plan --list", shows, "/")
+
+
+def _open_plans(known: Known) -> list[PlanLine]:
+    """Plans that would move something, or of which that is not known yet."""
+    found = known.plans("proposed", "planned", "planning", "applying", "judging", most=_READ).plans
+    return [each for each in found if each.steps or each.state not in OPEN][:_ROWS]
 
 
 def _verdict(trouble: int, known: bool) -> str:
