@@ -306,7 +306,7 @@ class Modes(Asked):
     default: Mode = "observe"
     topologies: dict[str, Mode] = Field(default_factory=dict)
     frozen: str = ""
-    frozen_until_ms: Annotated[int, Field(ge=0, le=2**53)] | None = None
+    frozen_until_ms: Annotated[int, Field(ge=0, le=253_402_300_799_999)] | None = None
     windows: tuple[str, ...] = ()
     time_zone: Annotated[str, Field(max_length=100)] = "UTC"
     two_people: bool = False
