@@ -119,7 +119,7 @@ def test_where_one_is_stands_in_the_navigation(shop: Browser) -> None:
         assert page.said.startswith(name), "the title of the tab"
 
 
-def test_each_page_names_its_command_and_links_what_runs_now(pages: dict[str, Page]) -> None:
+def test_each_page_names_its_command(pages: dict[str, Page]) -> None:
     assert all("The same on the command line: stormwright " in page.said for page in pages.values())
     assert all("/v1/problem" in page.links for page in pages.values())
 
