@@ -163,7 +163,7 @@ def _asleep_us(source: Measured, fit: Fit) -> float:
 
 def assumed_at(source: Measured, limit: Limit, target: Stretch, known: Fitted, by_speed: bool) -> Assumptions:
     """What is taken for given at the rate of a stretch, and at the speed that the machine had in it."""
-    slower = target.loop_ms / source.at(limit).loop_ms if by_speed else 1.0
+    slower = _slower(source, limit, target, by_speed)
     fixed = source.fixed_share(limit)
     return Assumptions(
         # Intervals are not compared, and without errors not worked out.
@@ -171,6 +171,11 @@ def assumed_at(source: Measured, limit: Limit, target: Stretch, known: Fitted, b
         corrections={source.topology: Correction(work=fixed + (1 - fixed) * slower)},
         rate_tps={source.topology: target.acked_tps},
     )
+
+
+def _slower(source: Measured, limit: Limit, target: Stretch, by_speed: bool) -> float:
+    """How many times as long as in the source's stretch the machine took for the same in another, where that counts."""
+    return target.loop_ms / source.at(limit).loop_ms if by_speed else 1.0
 
 
 def cell_of(source: Measured, target: Measured, problem: Problem, limit: Limit, known: Fitted, by_speed: bool) -> Cell:
@@ -183,8 +188,8 @@ def cell_of(source: Measured, target: Measured, problem: Problem, limit: Limit, 
     latency = (at_less.latency_ms, at_less.p99_ms)
     order = sorted(range(len(problem.supervisors)), key=lambda node: problem.supervisors[node].host)
     hosts = sorted(full.nodes)
-    slower = full.loop_ms / source.at(limit).loop_ms if by_speed else 1.0
-    used, sent = _at_most(problem, slots, assumed, at_speed(known, slower), full.acked_tps)
+    there = at_speed(known, _slower(source, limit, full, by_speed))
+    used, sent = _at_most(problem, slots, assumed, there, full.acked_tps)
     cores = [[used[node], full.nodes[host]["cores"]] for node, host in _zip(order, hosts)]
     measured = full.sent_tps()
     own = {host: node for node, host in target.host_of.items()}

@@ -19,7 +19,6 @@ from stormwright.model import UNPLACED, Problem
 from stormwright.predict.answer import Assumptions, predict
 from stormwright.predict.changed import tasks_of
 from stormwright.predict.flow.layout import MAX_SPOUT_PENDING
-from stormwright.predict.told.names import node_name
 
 #: What is to stay free in the alternatives that are shown.
 _HEADROOMS = (0.05, 0.2, 0.35, 0.5)
@@ -123,7 +122,7 @@ def _node(found: Judged, node: int) -> NodeAdvice:
     kind, supervisor = found.mix.kind_of(node), found.problem.supervisors[node]
     slots = found.assignment.slot_of_executor
     return NodeAdvice(
-        node=node_name(found.problem, node),
+        node=found.problem.cluster.node_names[node],
         kind=kind.name,
         price=kind.price,
         there=supervisor in kind.there,

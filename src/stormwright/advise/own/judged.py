@@ -17,7 +17,6 @@ from stormwright.predict.evaluate import steady_states
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.queue.waits import node_use
 from stormwright.predict.steady import Placed, Steady
-from stormwright.predict.told.names import node_name
 from stormwright.predict.told.reach import bottleneck_of
 
 #: What is over by less is so for rounding.
@@ -133,7 +132,7 @@ class Judged:
         kinds = ((self.cpu_use, "CPU"), (self.link_use, "link"))
         worst, name, node = max((float(use.max(initial=0.0)), name, int(np.argmax(use))) for use, name in kinds)
         if worst > allowed + _ROUNDING:
-            return f"the {name} of {node_name(self.problem, node)} would be {worst:.0%} full"
+            return f"the {name} of {self.problem.cluster.node_names[node]} would be {worst:.0%} full"
         if self.message_use > allowed + _ROUNDING:
             return f"a thread that sends or receives messages would be {self.message_use:.0%} busy"
         return ""

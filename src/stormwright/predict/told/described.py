@@ -13,7 +13,7 @@ from stormwright.predict.fairness import NO_LIMIT
 from stormwright.predict.queue.waits import node_use
 from stormwright.predict.steady import Placed, Steady, fullest_rows, limits
 from stormwright.predict.sums import ratio, sums
-from stormwright.predict.told.names import bottleneck, node_name, thread_name
+from stormwright.predict.told.names import bottleneck, thread_name
 from stormwright.predict.told.notes import notes_of_all, notes_of_topology, why_no_latency
 from stormwright.predict.told.prediction import (
     BusyThread,
@@ -128,7 +128,7 @@ def _nodes(problem: Problem, states: Sequence[Steady], costs: Costs) -> Iterator
     for node, supervisor in enumerate(problem.supervisors):
         own = _interval([float(use[node]) for use in cpu])
         yield NodePrediction(
-            node=node_name(problem, node),
+            node=problem.cluster.node_names[node],
             supervisor=supervisor.id,
             host=supervisor.host,
             cpu=own,

@@ -61,20 +61,15 @@ def bottleneck(problem: Problem, demand: Demand, row: int) -> Bottleneck:
     row
         One of the 3 N shared resources; beyond them the busiest thread of a topology; or `NO_LIMIT`.
     """
-    nodes = len(problem.supervisors)
+    nodes, names = len(problem.supervisors), problem.cluster.node_names
     if row == NO_LIMIT:
         return Bottleneck(NOTHING)
     if row < 3 * nodes:
         kind, node = divmod(row, nodes)
-        return Bottleneck((CPU, LINK_OUT, LINK_IN)[kind], node_name(problem, node))
+        return Bottleneck((CPU, LINK_OUT, LINK_IN)[kind], names[node])
     thread = int(demand.busiest[row - 3 * nodes])
     node = int(demand.thread_node[thread])
-    return Bottleneck(THREAD, node_name(problem, node), thread_name(problem, demand, thread))
-
-
-def node_name(problem: Problem, node: int) -> str:
-    """What people call a node (by index)."""
-    return problem.cluster.node_names[node]
+    return Bottleneck(THREAD, names[node], thread_name(problem, demand, thread))
 
 
 def thread_name(problem: Problem, demand: Demand, thread: int) -> str:
@@ -82,13 +77,10 @@ def thread_name(problem: Problem, demand: Demand, thread: int) -> str:
     executors, workers = problem.num_executors, len(demand.worker_slot)
     if thread >= executors:
         kind, worker = divmod(thread - executors, workers)
-        return f"the thread that {('sends', 'receives')[kind]} for {_slot_name(problem, demand.worker_slot[worker])}"
+        slot = problem.slots[demand.worker_slot[worker]]
+        return f"the thread that {('sends', 'receives')[kind]} for {problem.cluster.slot_name(slot)}"
     topology = int(problem.executor_topology[thread])
     number = thread - int(problem.executor_offset[topology])
     component = problem.topologies[topology].components[problem.topologies[topology].executor_component[number]].id
-    slot = _slot_name(problem, demand.worker_slot[demand.executor_worker[thread]])
-    return f"the thread of executor {number} (component {component}) in {slot}"
-
-
-def _slot_name(problem: Problem, slot: int) -> str:
-    return f"{node_name(problem, problem.slot_node[slot])}:{problem.slots[slot].port}"
+    slot = problem.slots[demand.worker_slot[demand.executor_worker[thread]]]
+    return f"the thread of executor {number} (component {component}) in {problem.cluster.slot_name(slot)}"
