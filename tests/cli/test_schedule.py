@@ -388,8 +388,6 @@ def test_interrupt_is_quiet(tmp_path):
         [*PROGRAM, "schedule", pipe],
         stderr=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        # A shell has its background jobs ignore it, and that is inherited.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     with pipe.open("wb"):  # opens once the program reads, so it is where it should be
         time.sleep(0.2)

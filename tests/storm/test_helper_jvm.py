@@ -195,8 +195,6 @@ def test_ctrl_c_ends_it(tmp_path: Path) -> None:
     caller = subprocess.Popen(
         [sys.executable, "-c", CALLER, PARENT, str(pids)],
         stderr=subprocess.DEVNULL,
-        # A shell has its background jobs ignore it, and that is inherited.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert eventually(pids.exists)
     caller.send_signal(signal.SIGINT)
