@@ -15,11 +15,11 @@ from scipy.optimize import OptimizeResult
 from stormwright.formats.sketch import sketch
 from stormwright.model import UNPLACED, CostWeights, Problem, cost_of, violations
 from stormwright.model.texts import proof_text
-from stormwright.optimize.bound import exact, put_together
 from stormwright.optimize.bound.prove import bound_cost
+from stormwright.optimize.bound.relaxation.relaxed_bound import RelaxedBound
+from stormwright.optimize.bound.relaxation.semidefinite import best_certificate, certificates
 from stormwright.optimize.bound.relaxed import Relaxed
-from stormwright.optimize.bound.relaxed_bound import RelaxedBound
-from stormwright.optimize.bound.semidefinite import best_certificate, certificates
+from stormwright.optimize.bound.sets import exact, put_together
 from stormwright.schedulers import make_scheduler
 from stormwright.testing import oracles
 from tests.case_files import case_files, case_name, case_problem, read_case
@@ -78,7 +78,7 @@ def test_no_placement_costs_less_than_a_bound(of):
     if len(set(of.node_rack.tolist())) == 1:
         assert proof.optimal, "small problems in one rack are solved exactly"
         assert proof.cost == pytest.approx(optimum, rel=1e-6, abs=1e-6)
-    assert RelaxedBound(Relaxed.of(of, CostWeights())).run(0.05) <= optimum + 1e-6
+    assert RelaxedBound(Relaxed.of(of, CostWeights())).run(0.3) <= optimum + 1e-5
 
 
 @pytest.mark.parametrize("ways", [pytest.param(1, marks=pytest.mark.slow), 2_000])
@@ -128,8 +128,8 @@ def test_no_bound_from_a_poor_placement_is_above_a_better_one(seed, monkeypatch)
 
 
 @settings(max_examples=examples(20), deadline=None)
-@given(st.integers(0, 2**32 - 1), st.integers(2, 6), st.integers(1, 3))
-def test_certificates_hold_for_every_partition(seed, count, groups):
+@given(st.integers(0, 2**32 - 1), st.integers(2, 6), st.integers(1, 3), st.booleans())
+def test_certificates_hold_for_every_partition(seed, count, groups, triangles):
     """No groups keep more than a certificate says, whether it was made for their limit or not."""
     rng = np.random.default_rng(seed)
     tps = np.triu(rng.integers(0, 50, (count, count)), 1).astype(float)
@@ -140,9 +140,33 @@ def test_certificates_hold_for_every_partition(seed, count, groups):
         same = np.equal.outer(groups_of, groups_of)
         largest = max(size[np.array(groups_of) == group].sum() for group in range(groups))
         kept[largest] = max(kept.get(largest, 0.0), (tps * same).sum() / 2)
-    for certificate in itertools.islice(certificates(tps, size, limit, groups), 8):
+    for certificate in itertools.islice(certificates(tps, size, limit, groups, triangles=triangles), 40):
         for largest, most in kept.items():
             assert certificate.most_kept(largest) >= most - 1e-9
+
+
+def test_that_groups_do_not_overlap_tells_more():
+    """Of what lies between the bound without and the most that a search keeps, more than a tenth."""
+    rng = np.random.default_rng(1)
+    tps = np.triu(rng.integers(0, 50, (24, 24)) * (rng.random((24, 24)) < 0.3), 1).astype(float)
+    tps, size = tps + tps.T, rng.uniform(0.5, 2.0, 24)
+    without, within = (
+        best_certificate(tps, size, 6.0, 8, FOREVER, triangles=triangles).most_kept(6.0) for triangles in (False, True)
+    )
+    found = max(_filled(tps, size, 6.0, 8, rng) for _ in range(2_000))
+    assert found <= within < without - 0.1 * (without - found)
+
+
+def _filled(tps, size, limit, groups, rng):
+    """What groups keep that are filled one executor after the other where most of what it exchanges is."""
+    group = np.full(len(tps), -1)
+    for executor in rng.permutation(len(tps)).tolist():
+        used = np.array([size[group == other].sum() for other in range(groups)])
+        gained = np.array([tps[executor, group == other].sum() for other in range(groups)])
+        if not (open_to := used + size[executor] <= limit).any():
+            return 0.0
+        group[executor] = int(np.where(open_to, gained + rng.random(groups), -np.inf).argmax())
+    return float(tps[np.equal.outer(group, group)].sum() / 2)
 
 
 def test_margins_are_what_sums_lose_by_rounding():

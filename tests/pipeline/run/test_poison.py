@@ -68,7 +68,13 @@ def test_a_failed_query_is_started_again_and_looked_into_from_the_second_time(mo
             raise query
         return query
 
-    kept = keeper.KeptQuery(start, examine=lambda: examined.append(kept.error), tidy=lambda: None)
+    def examine() -> None:
+        assert made.wait(10)
+        examined.append(kept.error)
+
+    made = threading.Event()
+    kept = keeper.KeptQuery(start, examine=examine, tidy=lambda: None)
+    made.set()
     deadline = time.monotonic() + 10
     while kept.error or kept.restarts < 2:
         assert kept.running

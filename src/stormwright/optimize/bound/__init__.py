@@ -2,9 +2,8 @@
 
 ::
 
-    problem ─▶ relaxed ─┬─▶ exact ⇄ node_sets (pair_shares, worker_split)     few executors: the optimum, if time allows
-                        │     └─▶ put_together ─▶ partition
-                        └─▶ relaxed_bound ◀─ semidefinite, sharing            any number
+    problem ─▶ relaxed ─┬─▶ sets          few executors: the optimum, if time allows
+                        └─▶ relaxation    any number
                    prove: which of the two, and what rounding takes
 
 Everything is turned round: instead of what traffic costs at least it is what can be *kept*, on nodes and in workers, at

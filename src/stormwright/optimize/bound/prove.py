@@ -18,12 +18,12 @@ import numpy as np
 
 from stormwright.model import UNPLACED, CostWeights, Problem, cost_of, violations
 from stormwright.model.arrays import FloatArray, IndexArray, IntArray
-from stormwright.optimize.bound.exact import KnownSet, Proof
-from stormwright.optimize.bound.put_together import Puzzle, Unproven, compile_loops
+from stormwright.optimize.bound.relaxation.relaxed_bound import RelaxedBound
+from stormwright.optimize.bound.relaxation.semidefinite import best_certificate
 from stormwright.optimize.bound.relaxed import Relaxed, cost_of_pairs
-from stormwright.optimize.bound.relaxed_bound import RelaxedBound
-from stormwright.optimize.bound.semidefinite import best_certificate
-from stormwright.optimize.bound.small_problem import Executors, Kind, Scratch, SetPrices
+from stormwright.optimize.bound.sets.exact import KnownSet, Proof
+from stormwright.optimize.bound.sets.put_together import Puzzle, Unproven, compile_loops
+from stormwright.optimize.bound.sets.small_problem import Executors, Kind, Scratch, SetPrices
 
 #: Executors of a problem that is solved exactly, if time allows.
 MOST_EXACT = 40

@@ -18,7 +18,7 @@ import math
 
 from stormwright.compiling.compiled import inner
 from stormwright.model.arrays import FloatArray, IndexArray
-from stormwright.optimize.bound.small_problem import Executors, Scratch, SetPrices
+from stormwright.optimize.bound.sets.small_problem import Executors, Scratch, SetPrices
 
 #: Steps by which traffic is divided between executors, and the part of Polyak's length that each has.
 _POLYAK, _STEP = 60, 0.7

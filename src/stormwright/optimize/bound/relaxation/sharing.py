@@ -29,7 +29,7 @@ from scipy.optimize import linprog
 from stormwright.model.arrays import BoolArray, FloatArray
 
 #: A node holds at most so many pieces of more than 1/2, 1/3, 1/4 of it.
-_PIECES = np.array([1.0, 2.0, 3.0])
+PIECES = np.array([1.0, 2.0, 3.0])
 
 #: Cutting planes, and the part of the bound within which it is as good as it gets.
 _ROUNDS, _ENOUGH = 80, 1e-4
@@ -66,7 +66,7 @@ class NodeSizes:
     @cached_property
     def places(self) -> FloatArray:
         """What a piece takes of the places for large ones, for each of its size; shape (K, 3, Q)."""
-        large = self.above >= self.size[:, None, None] / (_PIECES[:, None] + 1)
+        large = self.above >= self.size[:, None, None] / (PIECES[:, None] + 1)
         return np.where(large, 1 / self.grid, 0.0)
 
 
@@ -87,7 +87,7 @@ def share(worth: FloatArray, size: FloatArray, room: NodeSizes, until: float = m
         The first prices, of nothing for everything, are evaluated in any case.
     """
     kinds = len(room.size)
-    held = np.concatenate([room.size * room.count, (room.count[:, None] * _PIECES).ravel()])
+    held = np.concatenate([room.size * room.count, (room.count[:, None] * PIECES).ravel()])
     scale = float(size.sum()) or 1.0
     prices = np.zeros(len(held))
     # No price is of use above what the dearest executor is worth for its size; prices are counted in these.

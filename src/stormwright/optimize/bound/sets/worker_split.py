@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from stormwright.compiling.compiled import compiled, inner
 from stormwright.model.arrays import FloatArray
-from stormwright.optimize.bound.small_problem import Executors, Scratch
+from stormwright.optimize.bound.sets.small_problem import Executors, Scratch
 
 
 @inner

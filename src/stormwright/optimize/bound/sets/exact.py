@@ -30,9 +30,9 @@ from scipy.optimize import linprog
 from scipy.sparse import csc_array
 
 from stormwright.model.arrays import FloatArray, IndexArray
-from stormwright.optimize.bound.node_sets import find_sets
-from stormwright.optimize.bound.put_together import STEPS_PER_S, Puzzle, Unproven, fitting, put_together
-from stormwright.optimize.bound.small_problem import Executors, FoundSets, Kind, Scratch, SetPrices, members_of
+from stormwright.optimize.bound.sets.node_sets import find_sets
+from stormwright.optimize.bound.sets.put_together import STEPS_PER_S, Puzzle, Unproven, fitting, put_together
+from stormwright.optimize.bound.sets.small_problem import Executors, FoundSets, Kind, Scratch, SetPrices, members_of
 
 #: Sets that one pass of the search brings, at most.
 _FEW = 400

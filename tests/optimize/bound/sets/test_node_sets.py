@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from stormwright.optimize.bound.node_sets import find_sets
-from stormwright.optimize.bound.small_problem import Executors, FoundSets, Kind, Scratch, SetPrices
+from stormwright.optimize.bound.sets.node_sets import find_sets
+from stormwright.optimize.bound.sets.small_problem import Executors, FoundSets, Kind, Scratch, SetPrices
 
 NEAR, INNER, COUNT = 0.8, 0.2, 8
 

@@ -24,9 +24,9 @@ import numpy as np
 
 from stormwright.compiling.compiled import compiled, inner
 from stormwright.model.arrays import IndexArray
-from stormwright.optimize.bound.pair_shares import divide_pairs, halve, level_of
-from stormwright.optimize.bound.small_problem import Executors, FoundSets, Kind, Scratch, SetPrices
-from stormwright.optimize.bound.worker_split import least_apart, split_into_workers
+from stormwright.optimize.bound.sets.pair_shares import divide_pairs, halve, level_of
+from stormwright.optimize.bound.sets.small_problem import Executors, FoundSets, Kind, Scratch, SetPrices
+from stormwright.optimize.bound.sets.worker_split import least_apart, split_into_workers
 
 #: Prices of the first resource that a bound tries, in parts of the best one where nothing is chosen.
 _SHARES = np.array([0.0, 0.4, 0.7, 0.9, 1.0, 1.15, 1.5])

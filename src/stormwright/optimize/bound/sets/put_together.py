@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stormwright.model.arrays import FloatArray, IndexArray
-from stormwright.optimize.bound.node_sets import find_sets
-from stormwright.optimize.bound.partition import Sets, Terms, partitions
-from stormwright.optimize.bound.small_problem import Executors, FoundSets, Kind, Scratch, SetPrices, members_of
-from stormwright.optimize.bound.worker_split import lost_in_workers, tabulate_losses
+from stormwright.optimize.bound.sets.node_sets import find_sets
+from stormwright.optimize.bound.sets.partition import Sets, Terms, partitions
+from stormwright.optimize.bound.sets.small_problem import Executors, FoundSets, Kind, Scratch, SetPrices, members_of
+from stormwright.optimize.bound.sets.worker_split import lost_in_workers, tabulate_losses
 
 #: Sets that are put together, and ways to do so that are looked at, at most.
 _MANY, _WAYS = 1_500_000, 2_000

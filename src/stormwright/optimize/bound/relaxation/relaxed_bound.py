@@ -1,22 +1,28 @@
-"""A bound on the cost for problems of any size: certificates of all topologies, and prices for the room on nodes.
+"""A bound on the cost for problems of any size: certificates of all topologies, and what room there is on nodes.
 
 A topology's workers keep no more than its certificate says for their limit of executors: that part is settled by each
 topology alone. Its *pieces* on nodes share these with those of others, so each topology has a few certificates, for
 pieces of different sizes, and prices of room choose between them: prices, then the certificates that are best at
-these, then prices anew, until nothing changes (`_kept`). Every round gives a bound, and the least of them counts.
+these, then prices anew, until nothing changes (`_priced`). Every round gives a bound. Where there are not too many
+executors, a program of whole pieces gives others (`rounds`), and the least of all counts. What workers keep is kept on
+their nodes as well, so it is no more than that.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 
 from stormwright.model.arrays import FloatArray
+from stormwright.optimize.bound.relaxation.certificate import Certificate
+from stormwright.optimize.bound.relaxation.pieces import unknowns
+from stormwright.optimize.bound.relaxation.rounds import Dealt, kept_in_pieces
+from stormwright.optimize.bound.relaxation.semidefinite import best_certificate
+from stormwright.optimize.bound.relaxation.sharing import NodeSizes, share
 from stormwright.optimize.bound.relaxed import Relaxed
-from stormwright.optimize.bound.semidefinite import Certificate, best_certificate
-from stormwright.optimize.bound.sharing import NodeSizes, share
 
 #: Executors of a topology that a certificate is made for: the time for it grows with their cube.
 MOST_CERTIFIED = 1_200
@@ -24,8 +30,12 @@ MOST_CERTIFIED = 1_200
 #: Executors of a topology whose first certificate takes no time to speak of.
 _AT_ONCE = 100
 
-#: Sizes of pieces that are told apart, and those that a topology gets certificates for.
-_GRID, _LIMITS = 24, 3
+#: Sizes of pieces that are told apart, and those that a topology gets certificates for: where these are all that there
+#: will be, and where the program of whole pieces asks for others.
+_GRID, _LIMITS, _FIRST_LIMITS = 24, 3, 1
+
+#: Unknowns of a program of whole pieces that is tried, and the part of the time that is for it.
+_MOST_UNKNOWNS, _FOR_PIECES = 50_000, 0.7
 
 
 class RelaxedBound:
@@ -45,6 +55,7 @@ class RelaxedBound:
         sizes, counts = np.unique(capacity, return_counts=True)
         steps = capacity.max() * np.arange(1, _GRID) / _GRID
         self._room = NodeSizes(sizes, counts.astype(float), np.unique(np.concatenate([steps, sizes])))
+        self._small = unknowns(len(self._size), len(relaxed.workers), self._room) <= _MOST_UNKNOWNS
 
     def run(self, budget_s: float) -> float:
         """The bound after about so many seconds, or as soon as nothing more is to be gained.
@@ -53,11 +64,11 @@ class RelaxedBound:
         executors, and those of more than 100 for which no time is left, keep all of their traffic as far as the bound
         knows.
         """
-        until = time.perf_counter() + budget_s
         relaxed = self._relaxed
+        until = time.perf_counter() + budget_s * (1 - _FOR_PIECES if self._small else 1.0)
         apart = 0.0  # what costs the more because workers cannot hold it
         options: list[list[tuple[float, FloatArray]]] = []
-        spans = list(zip(relaxed.first[:-1].tolist(), relaxed.first[1:].tolist(), strict=True))
+        spans = list(pairwise(relaxed.first.tolist()))
         spans_left = len(spans)
         for topology, (first, last) in enumerate(spans):
             now = time.perf_counter()
@@ -71,14 +82,17 @@ class RelaxedBound:
                 tps = relaxed.tps_between(first, last)
             apart += self._apart_in_workers(topology, tps, now + seconds / 3)
             options.append(list(self._options(topology, tps, now + seconds)))
-        return relaxed.base - relaxed.near * self._kept(options, until) - relaxed.inner * (relaxed.total_tps - apart)
+        kept = self._priced(options, until)
+        if self._small:
+            kept = min(kept, self._in_pieces(options, until + budget_s * _FOR_PIECES))
+        return relaxed.base - relaxed.near * kept - relaxed.inner * min(kept, relaxed.total_tps - apart)
 
     def _apart_in_workers(self, topology: int, tps: FloatArray | None, until: float) -> float:
         """Traffic of a topology, in tuples/s, that is between its workers in any placement."""
         workers, most = int(self._relaxed.workers[topology]), int(self._relaxed.most[topology])
         if workers <= 1 or tps is None:
             return 0.0
-        certificate = best_certificate(tps, np.ones(len(tps)), float(most), workers, until)
+        certificate = best_certificate(tps, np.ones(len(tps)), float(most), workers, until, triangles=True)
         return max(0.0, float(tps.sum()) / 2 - certificate.most_kept(float(most)))
 
     def _options(self, topology: int, tps: FloatArray | None, until: float) -> Iterator[tuple[float, FloatArray]]:
@@ -90,21 +104,36 @@ class RelaxedBound:
             own = np.diff(sums[self._relaxed.links.first[first : last + 1]]) / 2
             yield 0.0, np.repeat(own[:, None], len(grid), axis=1)
             return
-        groups = int(min(self._relaxed.workers[topology], max(len(self._relaxed.ports), 1)))
+        groups = self._groups(topology)
         # Smaller pieces than these could not take all executors.
         limits = grid[(grid < size.sum()) & (grid >= max(size.max(), 1.1 * size.sum() / groups))]
-        yield _rows(Certificate(tps / 2, size, 0.0), grid)
+        yield Certificate(tps / 2, size, 0.0).in_pieces(grid)
         if groups <= 1 or not len(limits):
             return
-        chosen = np.unique(limits[np.linspace(0, len(limits) - 1, _LIMITS).astype(int)])[::-1]
+        count = _FIRST_LIMITS if self._small else _LIMITS
+        chosen = np.unique(limits[np.linspace(0, len(limits) - 1, count).astype(int)])[::-1]
         for number, limit in enumerate(chosen.tolist()):
             now = time.perf_counter()
             if now > until:
                 return
             each = now + (until - now) / (len(chosen) - number)
-            yield _rows(best_certificate(tps, size, limit, groups, each), grid)
+            yield best_certificate(tps, size, limit, groups, each, triangles=True).in_pieces(grid)
 
-    def _kept(self, options: list[list[tuple[float, FloatArray]]], until: float) -> float:
+    def _groups(self, topology: int) -> int:
+        """On how many nodes a topology is at most."""
+        return int(min(self._relaxed.workers[topology], max(len(self._relaxed.ports), 1)))
+
+    def _in_pieces(self, options: list[list[tuple[float, FloatArray]]], until: float) -> float:
+        """What whole pieces on nodes keep at most."""
+        first = self._relaxed.first.tolist()
+        topologies = [
+            Dealt(self._relaxed.tps_between(start, end), self._size[start:end], self._groups(number), options[number])
+            for number, (start, end) in enumerate(pairwise(first))
+            if start < end
+        ]
+        return kept_in_pieces(topologies, self._room, until)
+
+    def _priced(self, options: list[list[tuple[float, FloatArray]]], until: float) -> float:
         """What pieces on nodes keep at most, with the certificate of each topology that is best at the prices found."""
         price = np.zeros(len(self._room.grid))
         best = np.inf
@@ -144,8 +173,3 @@ def _scarcest(relaxed: Relaxed) -> tuple[FloatArray, FloatArray]:
     capacity = capacity[capacity > 0]
     fits = len(capacity) and capacity.max() >= size.max(initial=0.0)
     return size, capacity if fits else np.full(max(len(relaxed.ports), 1), size.sum() or 1.0)
-
-
-def _rows(certificate: Certificate, grid: FloatArray) -> tuple[float, FloatArray]:
-    """What a certificate adds, and what it says that executors keep in pieces of each size, shape (n, Q)."""
-    return certificate.fixed, np.stack([certificate.rows_kept(limit) for limit in grid.tolist()], axis=1)

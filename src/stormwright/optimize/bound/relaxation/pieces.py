@@ -1,0 +1,134 @@
+"""What all topologies together can keep on nodes, in whole pieces: a mixed-integer program.
+
+A piece is what one topology has on one node, and one of number q is larger than the size before and no larger than its
+own (`sharing`). Executors may be divided between pieces here, but pieces may not. With x_eq the part of executor e in
+pieces of number q, and u_tqk how many of these topology t has on nodes of kind k::
+
+    Σ_t K_t  at most, where  K_t ≤ fixed_c + Σ_eq worth_ceq x_eq     for every certificate c of topology t
+    Σ_q x_eq = 1
+    above_q Σ_k u_tqk ≤ Σ_e size_e x_eq ≤ grid_q Σ_k u_tqk           what is in them fills them
+    Σ_qk u_tqk ≤ groups_t
+    Σ_tq above_q u_tqk ≤ n_k size_k                                  room on nodes of kind k
+    Σ_tq [above_q ≥ size_k / (j + 1)] u_tqk ≤ j n_k                  places for large pieces, j = 1, 2, 3
+
+Prices (`sharing`) let topologies have parts of large pieces, and choose one certificate of each.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import numpy as np
+
+from stormwright import stdout
+from stormwright.model.arrays import FloatArray, IndexArray
+from stormwright.optimize.bound.relaxation.certificate import ROUNDING
+from stormwright.optimize.bound.relaxation.sharing import PIECES, NodeSizes
+from stormwright.predict.bound.rows import Rows
+
+#: Part of all traffic by which the solver's answer may be wrong: ten times its tolerance.
+_TOLERANCE = 1e-6
+
+#: How `scipy.optimize.milp` says that it has solved a program.
+_SOLVED = 0
+
+
+def unknowns(executors: int, topologies: int, room: NodeSizes) -> int:
+    """How many the program has."""
+    return topologies + len(room.grid) * (executors + topologies * len(room.size))
+
+
+class Pieces:
+    """The program; every topology needs a certificate before it is solved.
+
+    Parameters
+    ----------
+    sizes
+        Of each topology what each executor takes of its piece, shape (n,), n > 0.
+    groups
+        On so many nodes each topology is at most.
+    room
+        The nodes, and the sizes of pieces.
+    all_tps
+        All traffic: more than 0.
+    """
+
+    def __init__(self, sizes: Sequence[FloatArray], groups: Sequence[int], room: NodeSizes, all_tps: float) -> None:
+        self._room, self._unit = room, all_tps
+        numbers, kinds = len(room.grid), len(room.size)
+        shapes = [(len(size), numbers) for size in sizes] + [(kinds, numbers)] * len(sizes)
+        ends = np.cumsum([len(sizes), *(rows * columns for rows, columns in shapes)])
+        blocks = [np.arange(end - a * b, end).reshape(a, b) for (a, b), end in zip(shapes, ends[1:], strict=True)]
+        # Where K of each topology stands; x of each, shape (n, Q); and u of each, shape (K, Q).
+        self._kept: IndexArray = np.arange(len(sizes))
+        self._parts, self._pieces = blocks[: len(sizes)], blocks[len(sizes) :]
+        self._upper = np.full(int(ends[-1]), np.inf)
+        self._rows = Rows()
+        for size, parts, pieces, most in zip(sizes, self._parts, self._pieces, groups, strict=True):
+            self._upper[parts] = size[:, None] <= room.grid * (1 + ROUNDING)
+            self._upper[pieces] = np.where(room.takes, np.inf, 0.0)
+            self._fill(size, parts, pieces, most)
+        self._share_nodes()
+
+    def add(self, topology: int, fixed: float, worth: FloatArray) -> None:
+        """Add a certificate: what every executor keeps in a piece of each number at most, shape (n, Q), and `fixed`."""
+        worth = np.where(np.isfinite(worth), worth, 0.0)
+        terms = [(self._kept[topology], 1.0), (self._parts[topology].ravel(), -worth.ravel() / self._unit)]
+        self._rows.add((1,), terms, -np.inf, fixed / self._unit)
+
+    def solve(self, until: float, *, whole: bool) -> tuple[float, list[FloatArray]]:
+        """Upper bound on what is kept, in tuples/s, and x of each topology; inf and none where time does not suffice.
+
+        Parameters
+        ----------
+        until
+            Of `time.perf_counter`.
+        whole
+            False where there may be parts of pieces: solved sooner.
+        """
+        from scipy.optimize import Bounds, LinearConstraint, milp  # takes longer to import than the rest
+
+        limit_s = until - time.perf_counter()
+        if limit_s <= 0:
+            return np.inf, []
+        goal, lower, integral = np.zeros((3, len(self._upper)))
+        goal[self._kept], lower[self._kept] = -1.0, -np.inf
+        for pieces in self._pieces:
+            integral[pieces] = whole
+        matrix, low, high = self._rows.matrix(len(self._upper))
+        stdout.turn_away()  # the solver tells there of what it mends
+        try:
+            found = milp(
+                goal,
+                integrality=integral,
+                bounds=Bounds(lower, self._upper),
+                constraints=LinearConstraint(matrix, low, high),
+                options={"time_limit": limit_s},
+            )
+        finally:
+            stdout.turn_back()
+        bound = found.mip_dual_bound if whole else found.fun if found.status == _SOLVED else None
+        if bound is None or not np.isfinite(bound):
+            return np.inf, []
+        parts = [found.x[parts] for parts in self._parts] if found.x is not None else []
+        return (_TOLERANCE - float(bound)) * self._unit, parts
+
+    def _fill(self, size: FloatArray, parts: IndexArray, pieces: IndexArray, most: int) -> None:
+        """Every executor is in pieces, and these are as full as their numbers say."""
+        room, whole = self._room, self._room.grid[-1]
+        numbers = len(room.grid)
+        self._rows.add((len(parts),), [(parts, 1.0)], 1.0, 1.0)
+        for filled, low, high in ((room.grid, -np.inf, 0.0), (room.above, 0.0, np.inf)):
+            terms = [(parts.T, size / whole), (pieces.T, -filled[:, None] / whole)]
+            self._rows.add((numbers,), terms, low, high)
+        self._rows.add((1,), [(pieces.ravel(), 1.0)], 0.0, most)
+
+    def _share_nodes(self) -> None:
+        """All pieces have room on nodes."""
+        room, whole = self._room, self._room.grid[-1]
+        of_kind, above = np.concatenate(self._pieces, axis=1), np.tile(room.above, len(self._pieces))
+        self._rows.add((len(room.size),), [(of_kind, above / whole)], 0.0, room.count * room.size / whole)
+        for places in PIECES:
+            large = above >= room.size[:, None] / (places + 1)
+            self._rows.add((len(room.size),), [(of_kind, large.astype(float))], 0.0, places * room.count)
