@@ -64,7 +64,13 @@ def certificates(
 def best_certificate(
     tps: FloatArray, size: FloatArray, limit: float, groups: int, until: float, *, triangles: bool = False
 ) -> Certificate:
-    """The best of `certificates`."""
+    """The best of `certificates`.
+
+    Parameters
+    ----------
+    tps, size, limit, groups, until, triangles
+        As these have them.
+    """
     found = certificates(tps, size, limit, groups, until, triangles=triangles)
     return min(found, key=lambda certificate: certificate.most_kept(limit))
 
