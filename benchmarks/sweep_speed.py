@@ -46,7 +46,7 @@ Figure = tuple[str, str, str]
 CORES = 2
 
 #: Who places what is simulated, and which part of the time is asked for.
-SCHEDULERS, ASKED_PART = ("even", "r_storm"), 0.85
+SCHEDULERS, ASKED_PART = ("even", "online"), 0.85
 
 #: Seconds that a single job took for as many cells, without waves or a table.
 ASKED = {"local[2]": 5.9, "standalone": 6.3, "connect": 6.5}
@@ -139,7 +139,7 @@ def simulated(options: argparse.Namespace) -> list[float]:
         directory = Path(name)
         seeds = [*range(options.cells // len(SCHEDULERS))]
         simulate = {"seconds": options.simulate}
-        spec = write_spec(directory / "sweep.json", {each: {} for each in SCHEDULERS}, seeds=seeds, simulate=simulate)
+        spec = write_spec(directory / "sweep.json", dict.fromkeys(SCHEDULERS), seeds=seeds, simulate=simulate)
         begin = time.perf_counter()
         spark = batch_session(directory, SparkTarget.parsed(master, conf))
         try:

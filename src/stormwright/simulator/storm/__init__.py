@@ -35,9 +35,7 @@ differs from Storm 2.8.3:
 On a node with a quota of CPU (`stormwright.simulator.kernel.quotas`) threads are each on one of its cores and stay
 there. An executor and a sending thread that find nothing sleep for a millisecond and wake, which takes CPU
 (`Costs.polling_share`) whether there is something or not. So a quota is used up at rates far below the highest one,
-and tuples wait for threads that sleep, for cores that are held and for cores that others have. What a sending thread
-finds as it wakes are as many batches as workers that it is for, each of which takes CPU: so messages cost more the
-fewer of them there are at a time, and the more workers they go to. A receiving thread wakes when a message comes.
-Garbage collection and all else that workers do comes off each period's quota evenly. On other nodes what threads take
-to wake is left out: nothing that is scarce goes by it.
+and tuples wait for threads that sleep, for cores that are held and for cores that others have. A receiving thread
+wakes when a message comes. Garbage collection and all else that workers do comes off each period's quota evenly. On
+other nodes what threads take to wake is left out: nothing that is scarce goes by it.
 """

@@ -107,13 +107,9 @@ TREE = np.dtype(
     align=True,
 )
 
-#: Whether it is up, and whether all workers of its topology have been since: before that its spouts do not begin. The
-#: last of the `batches` of messages that was counted for it is `met`.
+#: Whether it is up, and whether all workers of its topology have been since: before that its spouts do not begin.
 WORKER = np.dtype(
-    [
-        *((name, np.int64) for name in ("topology", "node", "slot", "met")),
-        *((name, np.bool_) for name in ("up", "ready")),
-    ],
+    [*((name, np.int64) for name in ("topology", "node", "slot")), *((name, np.bool_) for name in ("up", "ready"))],
     align=True,
 )
 
@@ -151,7 +147,7 @@ RUN = np.dtype(
         *((name, np.float64) for name in ("now", "local_hop_s", "remote_hop_s", "overhead_bytes", "wait_s")),
         *((name, np.float64) for name in ("serialise_s", "serialise_byte_s", "send_s", "send_byte_s")),
         *((name, np.float64) for name in ("receive_s", "receive_byte_s")),
-        *((name, np.int64) for name in ("executors", "workers", "threads", "hops", "looks", "batches")),
+        *((name, np.int64) for name in ("executors", "workers", "threads", "hops", "looks")),
         *((name, np.int64) for name in ("cores", "nodes", "first_link", "first_topology", "first_quota")),
         *((name, np.int64) for name in ("free_tuple", "tuples_left", "free_tree", "trees_left", "most_sent")),
         ("full", np.bool_),

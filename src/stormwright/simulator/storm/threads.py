@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stormwright.compiling.compiled import Record, inner, seldom
+from stormwright.compiling.compiled import Record, inner
 from stormwright.simulator.kernel.arrays import NEVER
 from stormwright.simulator.kernel.clock import set_time
 from stormwright.simulator.kernel.times import draw_time
@@ -27,9 +27,7 @@ from stormwright.simulator.storm.working import looks_at, run_for, work
 #: A thread that wakes and finds tuples works on the first of them with cold caches: as many wakings more.
 COLD = 1.0
 
-#: To write to a socket, or to read from one, a thread of its own wakes and calls the system: as many wakings. A sending
-#: thread that wakes writes what has come since to the socket of each worker that it is for, as one batch
-#: (``TransferDrainer`` of Storm 2.8.3).
+#: To write to a socket, or to read from one, a thread of its own wakes and calls the system: as many wakings.
 AT_SOCKET = 3.0
 
 
@@ -59,7 +57,7 @@ def _done(of: Cluster, who: int, now: float) -> bool:
     thread = of.threads[who]
     if thread.tuple == NONE:  # it has only woken
         if thread.count > 0 and thread.kind != RECEIVER:
-            thread.debt_s += thread.wakes_s * (AT_SOCKET * _peers(of, thread) if thread.kind == SENDER else COLD)
+            thread.debt_s += thread.wakes_s * (AT_SOCKET if thread.kind == SENDER else COLD)
         return False
     if thread.kind == RECEIVER:
         number = thread.tuple
@@ -77,20 +75,6 @@ def _done(of: Cluster, who: int, now: float) -> bool:
         thread.acked += 1
     thread.route, thread.left, thread.pair = thread.first_route, NONE, NONE
     return True
-
-
-@seldom
-def _peers(of: Cluster, sender: Record) -> int:
-    """To how many workers the messages go that wait for a sending thread."""
-    run, count, number = of.run[0], 0, sender.first
-    run.batches += 1
-    for _ in range(sender.count):
-        worker = of.threads[of.pairs[of.tuples[number].pair].target].worker
-        if worker != NONE and of.workers[worker].met != run.batches:
-            of.workers[worker].met = run.batches
-            count += 1
-        number = of.tuples[number].next
-    return count
 
 
 @inner

@@ -102,7 +102,7 @@ def seated(of: Cluster, workers: Workers, come: Sequence[tuple[int, tuple[int, .
     for worker, executors in come:
         topology, slot = workers.seat_of(worker)
         node = int(problem.slot_node[slot])
-        of.workers[worker] = (topology, node, slot, 0, False, False)
+        of.workers[worker] = (topology, node, slot, False, False)
         ends = [run["executors"] + worker, run["executors"] + run["workers"] + worker]
         threads = [*executors, *ends]
         of.threads["worker"][threads], of.threads["node"][threads] = worker, node
