@@ -1,13 +1,13 @@
 """How long a sweep takes beside what its cells take: 2,000 cells of 5 ms on two cores, wherever Spark runs.
 
-    PYTHONPATH=. python benchmarks/sweep_speed.py [--cells 2000] [--ms 5] [--simulate 20] [--only simulated]
+    PYTHONPATH=. python benchmarks/sweep_speed.py [--cells 2000] [--ms 5] [--simulate 5] [--only simulated]
 
 Each place has a process of its own: local[2], a standalone cluster of two workers with a core each, and a Spark Connect
 server with two. Two sweeps a session, from the session to the last row in the table: the first one also starts Python's
 workers. Ideal is cells × time / 2. The table is a directory of this machine.
 
-Then as many cells on local[2] that each run a placement of a word count for so many virtual seconds: which part of the
-time of two cores, from the session's begin to the last row, was in the simulator.
+Then as many cells on local[2] that each place a word count with 9,000 trees/s on three nodes and run it for so many
+virtual seconds: which part of the time of two cores, from the session's begin to the last row, was in the simulator.
 """
 
 from __future__ import annotations
@@ -30,8 +30,10 @@ from stormwright.experiments.sweep.cells import Sweep
 from stormwright.experiments.sweep.run import run_cells
 from stormwright.experiments.sweep.spec import read_cells
 from stormwright.experiments.sweep.table import open_table
+from stormwright.formats import write_problem
 from stormwright.pipeline.spark.session import batch_session
 from stormwright.pipeline.spark.target import SparkTarget
+from stormwright.testing.word_counts import WordCount
 from tests.experiments import stand_in
 from tests.spark import clusters
 from tests.spark.programs import write_spec
@@ -56,7 +58,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cells", type=int, default=2000)
     parser.add_argument("--ms", type=float, default=5.0)
-    parser.add_argument("--simulate", type=float, default=20.0, help="virtual seconds of a cell")
+    parser.add_argument("--simulate", type=float, default=5.0, help="virtual seconds of a cell")
     parser.add_argument("--only", choices=("deciding", "simulated"), help="one part of it, which is not written")
     parser.add_argument("--there", nargs="+", help=argparse.SUPPRESS)
     parser.add_argument("--what", default="", help=argparse.SUPPRESS)
@@ -138,12 +140,13 @@ def simulated(options: argparse.Namespace) -> list[float]:
     with TemporaryDirectory() as name:
         directory = Path(name)
         seeds = [*range(options.cells // len(SCHEDULERS))]
-        simulate = {"seconds": options.simulate}
-        spec = write_spec(directory / "sweep.json", dict.fromkeys(SCHEDULERS), seeds=seeds, simulate=simulate)
+        write_problem(directory / "words.json", WordCount(cores=16.0, link_bps=1e9, rate_tps=9_000.0).problem())
+        told = {"problems": ["words.json"], "seeds": seeds, "simulate": {"seconds": options.simulate}}
+        spec = write_spec(directory / "sweep.json", dict.fromkeys(SCHEDULERS), **told)
         begin = time.perf_counter()
         spark = batch_session(directory, SparkTarget.parsed(master, conf))
         try:
-            table = _swept(spark, read_cells(spec), directory / "table")
+            table = _swept(spark, read_cells(spec, anew=True), directory / "table")
             seconds = time.perf_counter() - begin
         finally:
             spark.stop()
