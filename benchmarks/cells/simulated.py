@@ -123,7 +123,7 @@ def _own_s(of: Events, seen: Taken, costs: Costs, factors: Correction) -> tuple[
     executors = of.problem.num_executors
     work_s = float(seen.threads["received"] @ np.array(threads["work_s"][:executors]))
     source = np.repeat(np.array(routes["source"]), routes["count"])
-    size = np.repeat(np.array(routes["size"]), routes["count"])
+    size = np.repeat(np.array(routes["bytes"]), routes["count"])
     far = threads["worker"][source] != threads["worker"][np.array(pairs["target"])]
     each_us = costs.send_us + costs.receive_us + 1e-3 * size * (costs.send_us_per_kb + costs.receive_us_per_kb)
     return work_s, float(1e-6 * (each_us * seen.pairs)[far].sum()) * factors.messages

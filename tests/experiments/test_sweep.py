@@ -167,6 +167,7 @@ def test_placements_run_in_virtual_time_under_each_trace(tmp_path: Path) -> None
     assert {row["error"] for row in rows} == {None}
     whole, half = ([row for row in rows if row["trace"] == name] for name in ("", "half.csv"))
     assert {row["simulated_s"] for row in rows} == {300.0}
+    assert all(row["simulating_s"] > 0 for row in rows)
     ordered = (sorted(each, key=lambda row: (row["scheduler"], row["seed"])) for each in (whole, half))
     for one, other in zip(*ordered, strict=True):
         assert other["trees_per_s"] == pytest.approx(one["trees_per_s"] / 2, rel=0.15)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
-from stormwright.model import Problem
+from stormwright.model import LoadProfile, Problem
 from stormwright.service.kept.calibrating import Calibrating
 from stormwright.service.kept.forecasting import Forecasting
 from stormwright.service.loads import Loads
@@ -39,9 +40,13 @@ class View:
         self._stream = stream
         self._calibrating = calibrating
         self._forecasting = forecasting
+        self._known: tuple[Problem, LoadProfile, Problem] | None = None
 
     def problem(self) -> Problem | None:
-        """The last snapshot under the newest measured load, without one where none was measured; None if unknown."""
+        """The last snapshot under the newest measured load, without one where none was measured; None if unknown.
+
+        It is the same one as long as neither changes: it is asked for each second, and for each page.
+        """
         snapshot = self._bridge.snapshot()
         if snapshot is None:
             return None
@@ -50,7 +55,15 @@ class View:
         if load is None:
             return snapshot
         load = self._calibrating.added_to(load)
-        return snapshot.with_load(self._forecasting.added_to(load, snapshot) if self._forecasting else load)
+        load = self._forecasting.added_to(load, snapshot) if self._forecasting else load
+        known = self._known
+        if known is None or known[0] is not snapshot or known[1] is not load:
+            parts = snapshot.parts
+            if known is not None and parts is not None:
+                # Of the same topologies under the same load all that was made of them stays, wherever they run now.
+                parts = parts._replace(demand=known[2].demand)
+            self._known = known = (snapshot, load, replace(snapshot, load=load, parts=parts))
+        return known[2]
 
     def age_s(self) -> float:
         """Seconds since Nimbus asked last."""

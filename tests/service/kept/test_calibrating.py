@@ -40,10 +40,12 @@ def taught(path: Path, problem: Problem, log: Log, seed: int = 1) -> Calibrating
 def test_a_minute_after_the_first_record_costs_come_with_the_load(tmp_path: Path, problem: Problem) -> None:
     fresh = Calibrating(tmp_path / "costs.json")
     fresh.refresh(problem)
-    assert fresh.added_to(LoadProfile({})).costs == {}
+    none = LoadProfile({})
+    assert fresh.added_to(none) is none
     assert fresh.status()["minutes"] == 0
     calibrating = taught(tmp_path / "costs.json", problem, Log(SPREAD, serialise_us=4.0))
     load = calibrating.added_to(problem.load or LoadProfile({}))
+    assert calibrating.added_to(problem.load or LoadProfile({})) is load, "until either is another one"
     known = Assumptions.of(problem.with_load(load))
     assert known.costs.serialise_us == pytest.approx(4.0, rel=0.1)
     assert known.costs.fitted_in is not None

@@ -58,6 +58,8 @@ ROW = pa.schema(
         ("moved_executors", pa.int64()),
         # What came of it in virtual time, over all topologies with ackers; null where nothing was simulated or has any.
         ("simulated_s", pa.float64()),
+        # How long that took here.
+        ("simulating_s", pa.float64()),
         ("trace", pa.string()),
         ("trees_per_s", pa.float64()),
         ("mean_ms", pa.float64()),
@@ -187,6 +189,7 @@ def _came(cell: Cell, packed: SweepProblem, answer: Row) -> dict[str, Any]:
     latency = whole.latency.sum(axis=0)
     return {
         "simulated_s": run.seconds,
+        "simulating_s": found.took_s,
         "trace": run.trace,
         "trees_per_s": done / run.seconds if acked else None,
         "mean_ms": 1e3 * float(whole.topologies["latency_s"].sum()) / done if done else None,

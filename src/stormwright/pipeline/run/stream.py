@@ -85,6 +85,7 @@ class LoadStream:
         self._query: KeptQuery | None = None
         self._sink: ProfileSink | None = None
         self._noted: Problem | None = None
+        self._latest: tuple[Measurement, Problem, LoadProfile] | None = None
         self._closing = ExitStack()
 
     @property
@@ -204,9 +205,16 @@ class LoadStream:
         return self._sink.measurement if self._sink else None
 
     def latest(self, problem: Problem) -> LoadProfile | None:
-        """What was measured last, in the problem's numbering; None before the first record."""
-        measurement = self.measurement()
-        return measurement.profile(problem) if measurement else None
+        """What was measured last, in the problem's numbering; None before the first record.
+
+        Of the same problem it is the same one until more was measured.
+        """
+        measurement, known = self.measurement(), self._latest
+        if measurement is None:
+            return None
+        if known is None or known[0] is not measurement or known[1] is not problem:
+            self._latest = known = (measurement, problem, measurement.profile(problem))
+        return known[2]
 
     def note(self, problem: Problem) -> None:
         """Take note of what there is: the nodes, for their headroom and alarms, and the tasks, for unknown tuples."""

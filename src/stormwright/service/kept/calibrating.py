@@ -76,6 +76,7 @@ class Calibrating:
         self._document = self._described()
         self.core_hz: dict[str, float] = {}
         self._faster: tuple[Problem, dict[str, float], Problem] | None = None
+        self._added: tuple[LoadProfile, dict[str, Any], LoadProfile] | None = None
 
     def count(self, records: Iterable[Mapping[str, Any]]) -> None:
         """Take records that have not come before; those of a clock that is ahead would close windows too soon."""
@@ -109,8 +110,13 @@ class Calibrating:
             log.debug("what failed", exc_info=error)
 
     def added_to(self, load: LoadProfile) -> LoadProfile:
-        """A load with the costs, once something is known of them."""
-        return replace(load, costs=self._document) if self._document else load
+        """A load with the costs, once something is known of them; the same one as long as neither changes."""
+        document, known = self._document, self._added
+        if not document:
+            return load
+        if known is None or known[0] is not load or known[1] is not document:
+            self._added = known = (load, document, replace(load, costs=document))
+        return known[2]
 
     def with_speeds(self, problem: Problem) -> Problem:
         """A problem whose nodes have the CPU that comes with the speed of their cores; the same where all are alike.

@@ -128,14 +128,14 @@ class VirtualStorm:
         if self.deliver is None:
             return
         self.count()
-        self._ship([self._line(worker, last=last)])
+        self._ship(self._lines([worker], last=last))
 
     def _probe(self) -> None:
         """Every worker that is up writes a record; where nothing changes, less and less often."""
         told = self._due() if self.deliver else []
         if told:
             self.count()
-            lines = [self._line(worker) for worker in told]
+            lines = self._lines(told)
             self._meters.next_interval([worker.slot for worker in told])
             self._ship(lines)
 
@@ -158,10 +158,13 @@ class VirtualStorm:
     def _up(self) -> list[Worker]:
         return [worker for worker in self.supervisors.workers.values() if worker.up]
 
-    def _line(self, worker: Worker, *, last: bool = False) -> bytes:
-        span_ms = self._known[worker.pid], self._now_ms()
-        self._known[worker.pid], self._length_ms[worker.pid] = span_ms[1], span_ms[1] - span_ms[0]
-        return encode(self._recording.record(worker, self.supervisors.slots, span_ms, last=last))
+    def _lines(self, workers: Sequence[Worker], *, last: bool = False) -> list[bytes]:
+        """The records of workers, whose next ones begin now."""
+        now_ms = self._now_ms()
+        spans_ms = [(self._known[worker.pid], now_ms) for worker in workers]
+        for worker, (begun_ms, _) in zip(workers, spans_ms, strict=True):
+            self._known[worker.pid], self._length_ms[worker.pid] = now_ms, now_ms - begun_ms
+        return [*map(encode, self._recording.records(workers, self.supervisors.slots, spans_ms, last=last))]
 
     def _ship(self, lines: Sequence[bytes]) -> None:
         deliver = self.deliver

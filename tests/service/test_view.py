@@ -1,0 +1,62 @@
+"""What a service takes the cluster for, each second and for each page."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, cast
+
+from stormwright.model import LoadProfile, Problem
+from stormwright.service.view import View
+from stormwright.testing.word_counts import two_word_counts
+
+
+class Told:
+    """What bridge, stream and calibrating tell now."""
+
+    def __init__(self) -> None:
+        self.shown: Problem | None = None
+        self.load: LoadProfile | None = None
+        self.costs: dict[str, Any] = {}
+
+    def snapshot(self) -> Problem | None:
+        return self.shown
+
+    def latest(self, _: Problem) -> LoadProfile | None:
+        return self.load
+
+    def with_speeds(self, problem: Problem) -> Problem:
+        return problem
+
+    def added_to(self, load: LoadProfile) -> LoadProfile:
+        return replace(load, costs=self.costs) if self.costs else load
+
+
+def test_the_problem_is_made_anew_only_where_snapshot_load_or_costs_are_others() -> None:
+    told, whole = Told(), two_word_counts()
+    view = View(*[cast(Any, told)] * 3, None, lambda problem: problem)
+    assert view.problem() is None
+    told.shown = replace(whole, load=None)
+    assert view.problem() is told.shown
+    told.load = whole.load
+    first = view.problem()
+    assert first is not None
+    assert first.load is whole.load
+    assert view.problem() is first
+    told.shown = replace(told.shown, name="later")
+    second = view.problem()
+    assert second is not None
+    assert (second.name, second.load) == ("later", whole.load)
+    assert second.demand is first.demand, "topologies and load are the same"
+    assert whole.load is not None
+    told.load = replace(whole.load, end_ms=whole.load.end_ms + 1)
+    third = view.problem()
+    assert third is not None
+    assert third.load is told.load
+    assert third.demand is not first.demand
+    told.costs = {"send_us": 2.0}
+    fourth = view.problem()
+    assert fourth is not None
+    assert fourth.load is not None
+    assert fourth.load.costs == told.costs
+    told.load = None
+    assert view.problem() is told.shown
