@@ -101,13 +101,6 @@ def test_what_leaves_its_worker_costs_both_ends_and_the_link():
     assert apart.link_messages.sum(axis=1) == pytest.approx([messages] * 2)
 
 
-def test_only_workers_with_others_carry():
-    costs = Costs(worker_cores=0.03, carry_cores=0.05)
-    alone, apart = (steady_of(WordCount(), slots, costs).demand.base_cores for slots in (ALL_IN_ONE, SPREAD))
-    assert alone == pytest.approx([0.03, 0.0, 0.0])
-    assert apart == pytest.approx([0.08, 0.08, 0.08])
-
-
 def test_a_full_link_carries_what_tcp_gets_of_ethernet():
     """Of 100 Mbit/s that are counted with the headers of frames of 1,514 bytes, as ``tc`` does, TCP gets 95.6."""
     slots = np.where(np.arange(12) < 2, 2, 0).astype(np.int32)

@@ -60,9 +60,6 @@ class Costs:
         In the threads of the receiver's worker that take it and make a tuple of it.
     worker_cores
         CPU that a worker takes by being there (heartbeats, metrics, garbage collection), in cores.
-    carry_cores
-        CPU that the threads of a worker that carry messages take however many they are, where its topology has other
-        workers, in cores: once a ms they send what has come, and wake for what comes. 0 until it was fitted.
     spin_share
         CPU that an executor's thread takes while it waits for tuples, in parts of that time; 0 until it was fitted. It
         is taken only where CPU is left over, so it limits nothing: it comes off the measured CPU of executors whose
@@ -102,7 +99,6 @@ class Costs:
     receive_us: float = 1.9
     receive_us_per_kb: float = 1.5
     worker_cores: float = 0.031
-    carry_cores: float = 0.0
     spin_share: float = 0.0
     overhead_bytes: float = 17.2
     local_hop_us: float = 100.0

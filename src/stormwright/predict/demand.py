@@ -247,7 +247,7 @@ def base_cores_of(profile: Profile, workers: Workers, costs: Costs) -> FloatArra
     count, node, idle_hz = len(workers.nodes.cores), workers.executor_node, profile.idle_hz()
     idle = np.flatnonzero((idle_hz > 0) & (node != UNPLACED))
     base = sums(node[idle], idle_hz[idle] / workers.nodes.core_hz[node[idle]], count)
-    return base + sums(workers.node, costs.worker_cores + costs.carry_cores * workers.has_peers, count)
+    return base + np.bincount(workers.node, minlength=count) * costs.worker_cores
 
 
 class _Messages(NamedTuple):

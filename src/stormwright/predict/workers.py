@@ -136,12 +136,6 @@ class Workers:
         )
 
     @cached_property
-    def has_peers(self) -> BoolArray:
-        """Whether the topology of a worker has others, shape (W,)."""
-        others: BoolArray = (np.bincount(self.topology, minlength=len(self.running)) > 1)[self.topology]
-        return others
-
-    @cached_property
     def places(self) -> Sites:
         """Where topologies are."""
         topologies = np.int64(max(len(self.running), 1))

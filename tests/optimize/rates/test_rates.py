@@ -42,9 +42,7 @@ from stormwright.testing.strategies import problems
 from stormwright.testing.word_counts import WordCount, two_word_counts
 from tests.predict.unlike import unlike_inputs
 
-COSTS = Costs(
-    serialise_us=2.0, send_us=1.5, send_us_per_kb=0.7, receive_us=3.0, receive_us_per_kb=1.1, carry_cores=0.02
-)
+COSTS = Costs(serialise_us=2.0, send_us=1.5, send_us_per_kb=0.7, receive_us=3.0, receive_us_per_kb=1.1)
 
 
 def seats_of(problem: Problem, slots: IntArray, *, free: bool = False) -> Seats:
@@ -99,7 +97,7 @@ def test_what_is_counted_is_what_a_prediction_says(data):
     add_up(of)
     count, expected = len(problem.supervisors), use_of(problem, profile, slots, known)
     nodes = of.nodes
-    base = nodes["base"] + nodes["there"]
+    base = nodes["base"] + nodes["workers"] * COSTS.worker_cores
     there = problem.node_cpu_hz > 0
     # What burns with no rate is told to be no more than all there is.
     cpu = np.minimum(base / nodes["cores"], 1.0) + nodes["cpu"] / nodes["cores"]
@@ -129,7 +127,7 @@ def test_what_is_dealt_out_counts_as_its_pairs_do(worth, monkeypatch):
         of = make_sustained(problem, MeasuredLoad(profile, COSTS, known), seats_of(problem, slots), aim)
         add_up(of)
         expected, nodes = use_of(problem, profile, slots, known), of.nodes
-        cpu = (nodes["base"] + nodes["there"] + nodes["cpu"]) / nodes["cores"]
+        cpu = (nodes["base"] + nodes["workers"] * COSTS.worker_cores + nodes["cpu"]) / nodes["cores"]
         counted = np.concatenate([cpu, nodes["out"], nodes["into"], of.topologies["rate"] * of.topologies["busiest_s"]])
         assert counted == pytest.approx(expected, rel=1e-9, abs=1e-12)
 
@@ -144,7 +142,7 @@ def test_sums_are_right_after_many_steps(kind, free):
     of = make_sustained(problem, MeasuredLoad(profile, COSTS), seats_of(problem, slots, free=free), aim)
     add_up(of)
     search(of, 20_000, 0.05, 1.0)
-    before = {name: of.nodes[name].copy() for name in ("cpu", "out", "into", "there", "workers")}
+    before = {name: of.nodes[name].copy() for name in ("cpu", "out", "into", "workers")}
     score = of.state["score"][0]
     used = np.bincount(of.workers["node"][of.workers["size"] > 0], minlength=4)
     assert np.array_equal(of.nodes["used"], used)

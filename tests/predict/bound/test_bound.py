@@ -32,9 +32,7 @@ from stormwright.testing.word_counts import WordCount, two_word_counts
 from tests.examples import examples
 from tests.predict.unlike import unlike_inputs
 
-COSTS = Costs(
-    serialise_us=2.0, send_us=1.5, send_us_per_kb=0.7, receive_us=3.0, receive_us_per_kb=1.1, carry_cores=0.02
-)
+COSTS = Costs(serialise_us=2.0, send_us=1.5, send_us_per_kb=0.7, receive_us=3.0, receive_us_per_kb=1.1)
 
 #: Seconds for a proof that is not waited for.
 SHORT = 2.0

@@ -54,7 +54,7 @@ class Log:
     work_us: tuple[float, ...] = (0.6, 1.2, 8.0, 6.0)
     noise: float = 0.05
     rate_tps: float = 8_000.0
-    carry_cores: float = 0.015
+    messaging_cores: float = 0.015
     core_hz: dict[str, float] = field(default_factory=dict)
     held: dict[str, int] = field(default_factory=dict)
     topology: str = "words-1-0"
@@ -137,7 +137,7 @@ class Log:
         messaging_ns = ns(
             sum(p[3] * (self.send_us + self.send_us_per_kb * SIZES[p[2]] / 1e3) for p in sent)
             + sum(p[3] * (self.receive_us + self.receive_us_per_kb * SIZES[p[2]] / 1e3) for p in received)
-            + self.carry_cores * 1e6 * speed * bool(sent or received)
+            + self.messaging_cores * 1e6 * speed * bool(sent or received)
         )
         other_ns = ns(self.worker_cores * 1e6 * speed)
         start_ms = START_MS + second * 1000

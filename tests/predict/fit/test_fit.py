@@ -20,7 +20,6 @@ NAMES = (
     "receive_us",
     "receive_us_per_kb",
     "worker_cores",
-    "carry_cores",
     "serialise_us",
     "serialise_us_per_kb",
     "spin_share",
@@ -55,7 +54,9 @@ def test_a_minute_of_one_placement_tells_costs_within_their_intervals(costs):
     held = dict.fromkeys((*NAMES, "message"), 0)
     for seed in range(seeds):
         found = fitted(log.records(seed))
+        # What messaging threads take whatever they carry is counted to the worker.
         true = {name: getattr(log, name) for name in NAMES}
+        true["worker_cores"] += log.messaging_cores
         for name in NAMES:
             held[name] += found.figures[name].low <= true[name] <= found.figures[name].high
         message = sum(getattr(found.costs, f"{part}_us") for part in ("send", "receive", "serialise"))
@@ -82,7 +83,6 @@ def test_without_messages_nothing_is_learned_of_them():
         assert found.figures[name].learned < 0.01
         assert found.figures[name].high > 1.2 * getattr(default, name)
     assert found.costs.message_error > 0.2
-    assert found.costs.carry_cores == default.carry_cores
     assert found.costs.worker_cores == pytest.approx(0.06, rel=0.1)
 
 

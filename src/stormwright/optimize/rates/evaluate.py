@@ -60,23 +60,20 @@ def _open_places(of: Sustained, topology: int) -> None:
             of.filled[end] = worker
             end += 1
     of.topologies[topology].last_filled = end
-    # A worker that has no others carries nothing.
-    there = of.cost[0].worker_cores + (of.cost[0].carry_cores if end > it.first + 1 else 0.0)
     for number in range(it.first, end):
-        _open_place(of, topology, of.workers[of.filled[number]].node, there)
+        _open_place(of, topology, of.workers[of.filled[number]].node)
 
 
 @inner
-def _open_place(of: Sustained, topology: int, node: int, there: float) -> None:
+def _open_place(of: Sustained, topology: int, node: int) -> None:
     place = of.nodes[node].place
     if place == NOWHERE:
         place = of.topologies[topology].first + of.topologies[topology].tried_places
         of.topologies[topology].tried_places += 1
         of.nodes[node].place = place
-        of.tried[place].node, of.tried[place].workers, of.tried[place].there = node, 0, 0.0
+        of.tried[place].node, of.tried[place].workers = node, 0
         of.tried[place].cpu, of.tried[place].out, of.tried[place].into = 0.0, 0.0, 0.0
     of.tried[place].workers += 1
-    of.tried[place].there += there
 
 
 @inner

@@ -50,7 +50,7 @@ def of_node(of: Sustained, node: int) -> float:
     """The term of a node as it would be with what a step adds to it."""
     on, state = of.nodes[node], of.state[0]
     workers = on.workers + on.workers_by
-    cpu = (on.base + on.there + on.there_by + on.cpu + on.cpu_by) / (on.cores * state.limit)
+    cpu = (on.base + workers * of.cost[0].worker_cores + on.cpu + on.cpu_by) / (on.cores * state.limit)
     out, into = (on.out + on.out_by) / state.limit, (on.into + on.into_by) / state.limit
     if state.kind == THROUGHPUT:
         return _eighth(state.scale * cpu) + _eighth(state.scale * out) + _eighth(state.scale * into)
@@ -141,23 +141,21 @@ def settle(of: Sustained, taken: bool) -> None:
             of.nodes[node].cpu += of.nodes[node].cpu_by
             of.nodes[node].out += of.nodes[node].out_by
             of.nodes[node].into += of.nodes[node].into_by
-            of.nodes[node].there += of.nodes[node].there_by
             of.nodes[node].workers += of.nodes[node].workers_by
         of.nodes[node].cpu_by, of.nodes[node].out_by, of.nodes[node].into_by = 0.0, 0.0, 0.0
-        of.nodes[node].there_by, of.nodes[node].workers_by, of.nodes[node].touched = 0.0, 0, False
+        of.nodes[node].workers_by, of.nodes[node].touched = 0, False
     if taken:
         of.state[0].score += of.state[0].rise
 
 
 @inner
-def _touch(of: Sustained, place: Any, times: int) -> None:
+def _touch(of: Sustained, place: Any, workers: int) -> None:
     node = place.node
     if not of.nodes[node].touched:
         of.nodes[node].touched = True
         of.touched[of.state[0].touched] = node
         of.state[0].touched += 1
-    of.nodes[node].workers_by += times * place.workers
-    of.nodes[node].there_by += times * place.there
+    of.nodes[node].workers_by += workers * place.workers
 
 
 @inner
@@ -172,10 +170,9 @@ def add_up(of: Sustained) -> None:
     """Work out every topology, node and the score anew, from where executors and workers are."""
     of.state[0].score = 0.0
     for node in range(len(of.nodes)):
-        of.nodes[node].cpu, of.nodes[node].out, of.nodes[node].into = 0.0, 0.0, 0.0
-        of.nodes[node].there, of.nodes[node].workers = 0.0, 0
+        of.nodes[node].cpu, of.nodes[node].out, of.nodes[node].into, of.nodes[node].workers = 0.0, 0.0, 0.0, 0
         of.nodes[node].cpu_by, of.nodes[node].out_by, of.nodes[node].into_by = 0.0, 0.0, 0.0
-        of.nodes[node].there_by, of.nodes[node].workers_by, of.nodes[node].touched = 0.0, 0, False
+        of.nodes[node].workers_by, of.nodes[node].touched = 0, False
     for topology in range(len(of.topologies)):
         evaluate(of, topology)
         take(of, topology)
@@ -185,7 +182,6 @@ def add_up(of: Sustained) -> None:
             of.nodes[on].cpu += it.rate * of.places[place].cpu
             of.nodes[on].out += it.rate * of.places[place].out
             of.nodes[on].into += it.rate * of.places[place].into
-            of.nodes[on].there += of.places[place].there
             of.nodes[on].workers += of.places[place].workers
         of.state[0].score += of_topology(of, it.rate, it.busiest_s, it.messages)
     for node in range(len(of.nodes)):
@@ -200,7 +196,7 @@ def headroom(of: Sustained) -> float:
     for node in range(len(of.nodes)):
         on = of.nodes[node]
         if on.cpu > 0.0:
-            most = min(most, (on.cores - on.base - on.there) / on.cpu)
+            most = min(most, (on.cores - on.base - on.workers * of.cost[0].worker_cores) / on.cpu)
         used = max(on.out, on.into)
         if used > 0.0:
             most = min(most, 1.0 / used)

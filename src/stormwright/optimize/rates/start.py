@@ -200,7 +200,6 @@ def _cost(costs: Costs) -> Records:
     for end in ("serialise", "send", "receive"):
         cost[f"{end}_s"] = getattr(costs, f"{end}_us") * 1e-6
         cost[f"{end}_byte_s"] = getattr(costs, f"{end}_us_per_kb") * 1e-9
-    cost["overhead"] = costs.overhead_bytes
-    cost["worker_cores"], cost["carry_cores"] = costs.worker_cores, costs.carry_cores
+    cost["overhead"], cost["worker_cores"] = costs.overhead_bytes, costs.worker_cores
     cost["hop_s"] = costs.remote_hop_us * 1e-6
     return cost

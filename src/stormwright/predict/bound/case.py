@@ -40,7 +40,7 @@ class Case:
     least_workers, most_workers, most_executors
         Workers of a topology, and executors of one of them, shape (T,).
     worker_cores
-        What a worker of each topology takes by being there, at least, shape (T,).
+        What a worker takes by being there.
     """
 
     units: Units
@@ -59,7 +59,7 @@ class Case:
     least_workers: IndexArray
     most_workers: IndexArray
     most_executors: IndexArray
-    worker_cores: FloatArray
+    worker_cores: float
 
     @classmethod
     def of(
@@ -91,7 +91,6 @@ class Case:
         cores = 1e-6 * tuples * correction_factors(problem, assumptions.corrections)[1][units.topology[arcs.source]]
         kilobytes = arcs.size / 1e3
         nodes, sizes = nodes_of(problem), np.diff(problem.executor_offset)
-        least = np.minimum(workers[0], sizes)
         asked = [t.conf.get(MAX_EXECUTORS_PER_WORKER) or t.num_executors for t in problem.topologies]
         return cls(
             units=units,
@@ -107,11 +106,10 @@ class Case:
             link_bytes_per_s=nodes.link_bytes_per_s[on],
             ports=np.array([len(node.ports) for node in problem.supervisors], np.int64)[on],
             memory_mb=problem.node_capacity[1, on] * _LARGER,
-            least_workers=least,
+            least_workers=np.minimum(workers[0], sizes),
             most_workers=np.minimum(workers[1], sizes),
             most_executors=np.maximum(np.minimum(asked, sizes), 1).astype(np.int64),
-            # One that may be alone carries nothing.
-            worker_cores=costs.worker_cores + np.where(least > 1, costs.carry_cores, 0.0),
+            worker_cores=costs.worker_cores,
         )
 
     @property

@@ -178,8 +178,8 @@ def _nodes(case: Case, at: Columns, rows: Rows, low: float) -> None:
     ]
     # A node on which nothing works may have more workers than it has CPU for.
     most = np.minimum(case.ports, case.most_workers.sum())
-    fits = (most * case.worker_cores.max(initial=0.0) < case.cores)[:, np.newaxis]
-    rows.add((nodes,), [*terms, (at.workers.T, np.where(fits, low * case.worker_cores, 0.0))], -np.inf, 0.0)
+    each = np.where(most * case.worker_cores < case.cores, low * case.worker_cores, 0.0)
+    rows.add((nodes,), [*terms, (at.workers.T, each[:, np.newaxis])], -np.inf, 0.0)
     takes = case.volume / case.link_bytes_per_s[:, np.newaxis]
     full = (np.full(nodes, at.full), -1.0)
     rows.add((nodes,), [(at.part[source].T, takes), (at.stays.T, -takes), full], -np.inf, 0.0)

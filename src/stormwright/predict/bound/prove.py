@@ -102,9 +102,9 @@ def simple(case: Case) -> float:
         return math.inf
     least = _least_work(case)
     busiest = float((least / units.size).max()) / float(case.speed[there].max())
-    topologies = np.unique(units.topology[least > 0])
+    topologies = len(np.unique(units.topology[least > 0]))
     room = float((case.cores * case.speed)[there].sum())
-    room -= float(case.worker_cores[topologies].sum()) * float(case.speed[there].min())
+    room -= topologies * case.worker_cores * float(case.speed[there].min())
     return max(busiest, float(least.sum()) / room if room > 0 else math.inf)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from math import hypot, inf
 from statistics import median_high
 from typing import Any
@@ -126,8 +126,7 @@ def calibrated(known: Known) -> Calibration:
     wire = posterior(known.wire, before.wire)
     figures = {
         **_figures(_MESSAGING, messaging, before.messaging),
-        "worker_cores": _figures(("",), others, there)[""],
-        "carry_cores": _of_carrying(pooled[0], messaging, before.messaging),
+        "worker_cores": _of_worker(known, others, there, messaging),
         **_figures(_EXECUTORS, executors, before.executors),
         **_figures(("overhead_bytes",), wire, before.wire),
     }
@@ -182,10 +181,14 @@ def _figures(names: tuple[str, ...], estimate: Estimate, prior: Prior) -> dict[s
     }
 
 
-def _of_carrying(told: Moments, messaging: Estimate, prior: Prior) -> Figure:
-    """What messaging threads take however much they carry; the default where none were seen to."""
-    figure = _figures((*_MESSAGING, "carry_cores"), messaging, prior)["carry_cores"]
-    return figure if told.xtx[-1, -1] > 0 else replace(figure, value=Costs().carry_cores, low=0.0)
+def _of_worker(known: Known, others: Estimate, prior: Prior, messaging: Estimate) -> Figure:
+    """What a worker takes by being there; where messages were seen, with what its messaging threads do for them."""
+    (alone,) = _figures(("",), others, prior).values()
+    if not any(one.messages for one in known.topologies.values()):
+        return alone
+    half = hypot(alone.high - alone.value, float(messaging.half_width()[-1]))
+    value = alone.value + float(messaging.value[-1])
+    return Figure(value, max(value - half, 0.0), value + half, alone.learned)
 
 
 def _times(figure: Figure, factor: float) -> Figure:

@@ -129,11 +129,9 @@ class Meters:
             self.link_bytes[number] += carried
             self.used.link_bytes[number] += carried
 
-    def stand(self, slots: list[int], with_peers: list[int], seconds: float) -> None:
-        """Workers have been there for a while, some of them with others of their topology."""
+    def stand(self, slots: list[int], seconds: float) -> None:
+        """Workers have been there for a while."""
         np.add.at(self.used.cpu_s, self._node[slots], self.worker_cores * seconds)
-        np.add.at(self.used.cpu_s, self._node[with_peers], self._costs.carry_cores * seconds)
-        self.messaging_ns[with_peers] += self._costs.carry_cores * seconds * 1e9
 
     def _spend(self, slots: NDArray[np.int32], cpu_ns: NDArray[np.float64] | NDArray[np.int64]) -> None:
         on = slots != NOWHERE

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
@@ -115,10 +114,7 @@ class VirtualStorm:
         self.engine.until(now_s)
         counted = self.engine.take()
         self._meters.add(counted, self.supervisors.slots)
-        up = self._up()
-        workers = Counter(worker.topology for worker in up)
-        with_peers = [worker.slot for worker in up if workers[worker.topology] > 1]
-        self._meters.stand([worker.slot for worker in up], with_peers, counted.length_s)
+        self._meters.stand([worker.slot for worker in self._up()], counted.length_s)
         self.heard(counted)
 
     def begin(self, worker: Worker) -> None:

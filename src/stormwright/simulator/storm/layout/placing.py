@@ -139,11 +139,8 @@ def _take_cores(of: Cluster, workers: Workers) -> None:
     own = of.threads[:executors]
     there = np.flatnonzero((own["node"] != NONE) & (workers.idle_hz > 0))
     taken = np.bincount(own["node"][there], workers.idle_hz[there], nodes) / workers.nodes.core_hz
-    senders = of.threads[executors : executors + int(of.run[0]["workers"])]
-    up = senders[senders["node"] != NONE]
-    has_peers = (np.bincount(up["topology"]) > 1)[up["topology"]]
-    each = workers.costs.worker_cores + workers.costs.carry_cores * has_peers
-    taken += np.bincount(up["node"], each, nodes)
+    senders = of.threads["node"][executors : executors + int(of.run[0]["workers"])]
+    taken += np.bincount(senders[senders != NONE], minlength=nodes) * workers.costs.worker_cores
     (of.quotas if len(of.quotas) else of.shares.cores)["taken"] = taken
 
 
