@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from cells.choices import service_fit
-from cells.chosen import LIMITS, PLACEMENTS, TOPOLOGIES, starts
+from cells.chosen import DEVELOPED_ON, LIMITS, NOT_LOOKED_AT, PLACEMENTS, TOPOLOGIES, starts
 from cells.compare import Cell, cells
 from cells.figures import chance, noise, of_cells, spread
 from cells.fitted import fitting
@@ -88,6 +88,16 @@ def compare(found: Sequence[Measured], of: int, options: argparse.Namespace) -> 
         )
         for name in ("throughput error", "throughput q-error", "regret", "Kendall tau")
     ]
+    rows += [
+        (
+            f"throughput error, {by}, of {len(names)} topologies {word}",
+            "",
+            of_cells(_only(those, names))["throughput error"],
+        )
+        for word, names in (("developed on", DEVELOPED_ON), ("not looked at", NOT_LOOKED_AT))
+        for by, those in (("as above", told), ("costs as a service fits them", by_service))
+        if _only(those, names)
+    ]
     rows += [(name, "", value) for name, value in {**noise(found), **chance(told, found)}.items()]
     rows.append(("starts that were measured, of those chosen", str(of), str(len(found))))
     rows.append(("cells that were measured, of those chosen", str(_chosen()), str(_measured(found))))
@@ -104,6 +114,10 @@ def compare(found: Sequence[Measured], of: int, options: argparse.Namespace) -> 
     }
     write_results("prediction-cells", title, rows, details)
     _worst(told)
+
+
+def _only(those: Sequence[Cell], topologies: Sequence[str]) -> list[Cell]:
+    return [cell for cell in those if cell.topology in topologies]
 
 
 def _chosen() -> int:
