@@ -38,21 +38,21 @@ def test_a_plan_of_a_file_tells_what_moves_and_what_that_brings(run, file):
     code, out, _ = run("plan", file, "--goal", "traffic")
     assert code == 0
     assert "inter-node traffic 1 → 0 tuples/s" in out
-    for label in ("throughput, trees/s", "latency", "score of 100", "limited by", "pauses are assumed"):
+    for label in ("reachable throughput, trees/s", "latency", "score of 100", "limited by", "pauses are assumed"):
         assert label in out
     code, out, _ = run("plan", file, "--goal", "traffic", "--json")
     plan = json.loads(out)
     assert (code, plan["topologies"]) == (0, 2)
     assert plan["score_after"] > plan["score_before"]
     assert plan["after"]["traffic_tps"] == 0
-    assert plan["after"]["throughput_tps"]["low"] <= plan["after"]["throughput_tps"]["value"]
+    assert plan["after"]["reachable_tps"]["low"] <= plan["after"]["reachable_tps"]["value"]
 
 
 def test_large_figures_are_told_whole(run, tmp_path):
     words = sketch("lines 2 -> split 4 -> count 4 fields")
     write_problem(tmp_path / "words.json", words.with_current(place_with(words, "even").by_topology(words)))
     _, out, _ = run("plan", tmp_path / "words.json")
-    figure = next(line for line in out.splitlines() if line.startswith("throughput, trees/s"))
+    figure = next(line for line in out.splitlines() if line.startswith("reachable throughput, trees/s"))
     assert re.search(r" \d{1,3}(,\d{3})+ \(\d{1,3}(,\d{3})+ to \d{1,3}(,\d{3})+\)", figure), figure
 
 

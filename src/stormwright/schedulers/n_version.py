@@ -33,7 +33,7 @@ _OF_THE_REST = 0.8
 #: What is decided upon again until it stays has at most so many executors.
 _SMALL = 64
 
-#: Of predicted throughput, what is as good, as for `optimizer`.
+#: Of reachable throughput, what is as good, as for `optimizer`.
 _SAME = 1e-3
 
 
@@ -90,7 +90,7 @@ class NVersionScheduler:
        process of its own: where all that it is asked takes longer than `member_limit_s`, this is ended with what was
        started in it. Who fails there is not asked again. Java classes have a limit of their own.
     3. Of these, the best by fewest limits broken, fewest executors without a slot, then the objective as `optimizer`
-       knows it: predicted throughput of the topology that comes off worst, mean latency, nodes used
+       knows it: reachable throughput of the topology that comes off worst, mean latency, nodes used
        (`stormwright.predict`), or cost of traffic. Where no load was measured there is nothing to predict from: then it
        is traffic, and the answer says so. CPU is no limit where rates are predicted, as they come from it: who leaves
        something out for it is asked again as if there were enough.

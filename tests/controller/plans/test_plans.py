@@ -96,10 +96,10 @@ def test_what_gains_too_little_is_no_plan() -> None:
 @pytest.mark.parametrize(("counted", "told"), [(4.5, "+4.5 %"), (0.0, "+0 %"), (-inf, "worse")])
 def test_it_is_said_as_what_a_gain_counts(monkeypatch: pytest.MonkeyPatch, counted: float, told: str) -> None:
     """A rate above twice the measured one counts for no more, so figures alone would not explain it."""
-    outlook = Outlook(counted, "", "predicted throughput 10 → 20 trees/s")
+    outlook = Outlook(counted, "", "reachable throughput 10 → 20 trees/s")
     monkeypatch.setattr("stormwright.controller.plans.draft.Outlooks.of", lambda *_: outlook)
     why = drafted(two(), Forced([4] * 4 + [2] * 4), Wish(("throughput",))).why
-    assert why.startswith(f"predicted throughput 10 → 20 trees/s, counted as {told}: less than the 10 % that ")
+    assert why.startswith(f"reachable throughput 10 → 20 trees/s, counted as {told}: less than the 10 % that ")
 
 
 def crowded(nodes: int = 4) -> Problem:
