@@ -126,10 +126,10 @@ def test_modes_are_shown_and_said(run, port: int) -> None:  # noqa: F811
     where = ("--service", f"http://{HOST}:{port}")
     assert run("mode", *where)[1] == "mode observe\n"
     code, out, _ = run("mode", "suggest", *where, "--topology", "pay-*=observe", "--window", "22:00-04:00")
-    assert (code, out.splitlines()) == (
-        0,
-        ["mode suggest", "pay-*: observe", "moves things by itself in 22:00-04:00 (UTC)"],
-    )
+    *said, warning = out.splitlines()
+    assert (code, said) == (0, ["mode suggest", "pay-*: observe", "moves things by itself in 22:00-04:00 (UTC)"])
+    assert warning.startswith("warning: pay-* fits no topology now; there is ")
+    assert [f"warning: {each}" for each in json.loads(run("mode", *where, "--json")[1])["warnings"]] == [warning]
     assert "frozen: month end" in run("mode", *where, "--freeze", "month end")[1]
     assert run("mode", *where, "--unfreeze", "--any-time", "--topology", "pay-*=default")[1] == "mode suggest\n"
     until = ("--freeze", "month end", "--until", "2999-12-31T06:00")
@@ -202,7 +202,7 @@ def test_a_node_is_drained_listed_and_uncordoned(run, port: int, monkeypatch) ->
         code, out, err = run("drain", "host2", *where, "--plan-only")
     assert (code, "no room" in err) == (2, True)
     assert out.startswith("host2 takes nothing new"), "it is drained all the same"
-    run("uncordon", "host2", *where)
+    assert json.loads(run("uncordon", "host2", *where, "--json")[1])["host"] == "host2"
     run("mode", *where, "--freeze", "month end")
     code, out, err = run("drain", "host0", *where)
     assert (code, err) == (1, "")

@@ -305,6 +305,9 @@ class Modes(Asked):
     version
         Grows with each change. A change that names one is refused where it is no longer the newest; one that names none
         holds whatever others have said meanwhile.
+    warnings
+        What may not be meant so, in the service's answers: names and patterns that fit no topology which is there. In a
+        change it counts for nothing, so that what the service told may be sent back.
     """
 
     default: Mode = "observe"
@@ -316,6 +319,7 @@ class Modes(Asked):
     two_people: bool = False
     responses: dict[AnomalyKind, Response] = Field(default_factory=dict)
     version: int = 0
+    warnings: tuple[str, ...] = ()
 
 
 class ModesChange(Modes):

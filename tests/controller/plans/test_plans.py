@@ -8,6 +8,7 @@ from math import inf
 import numpy as np
 import pytest
 
+from stormwright.client.shapes import TopologySide
 from stormwright.controller.aims.outlook import Outlook
 from stormwright.controller.aims.placements import Placements
 from stormwright.controller.planning.plan import Step, TopologyMove
@@ -309,3 +310,10 @@ def test_each_goes_back_as_soon_as_its_port_is_free() -> None:
     now, back = ports(6701, 6702, 6703, 6704)
     steps = moves_back(now, back).steps
     assert [[move.topology.name for move in step.moves] for step in steps] == [["t3"], ["t2"], ["t1"], ["t0"]]
+
+
+def test_a_plan_that_an_earlier_version_kept_is_read():
+    told = {"throughput_tps": {"value": 9.0, "low": 8.0, "high": None}, "latency_ms": None, "bottleneck": "nothing"}
+    side = TopologySide.model_validate(told)
+    assert side.reachable_tps.value == 9.0
+    assert "throughput_tps" not in side.model_dump()
