@@ -70,7 +70,7 @@ def end_of(steps: tuple[str, ...]) -> tuple[str, dict[str, int]]:
     [
         pytest.param(8.0, Wish(rates={"": 300.0}), id="one node of four"),
         pytest.param(1.0, Wish(rates={"": 300.0}), id="nodes that are too small"),
-        pytest.param(8.0, Wish(rates={"": 150.0}, headroom=0.05, p95_ms=11.5), id="executors for latency"),
+        pytest.param(8.0, Wish(rates={"": 150.0}, headroom=0.05, p95_ms=11.5), id="latency", marks=pytest.mark.slow),
     ],
 )
 def test_the_steps_lead_from_what_there_is_to_what_is_advised(cores, wish):

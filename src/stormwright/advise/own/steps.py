@@ -70,7 +70,15 @@ def singles(trials: Trials, least: Counts) -> Iterator[str]:
 
 
 def too_small(trials: Trials, mix: Mix, work_hz: float, memory_mb: float) -> str:
-    """Why nodes have too little for the work alone; empty where they have enough."""
+    """Why nodes have too little for the work alone; empty where they have enough.
+
+    Parameters
+    ----------
+    trials, mix
+        What is to stay free, and the nodes.
+    work_hz, memory_mb
+        CPU and memory that all executors take.
+    """
     worker_cores, pairs = trials.known[0].worker_cores, zip(mix.kinds, mix.counts, strict=True)
     taken = [(kind, count) for kind, count in pairs if count]
     free_hz = sum(count * max(trials.allowed * k.cores - worker_cores, 0.0) * k.core_hz for k, count in taken)
