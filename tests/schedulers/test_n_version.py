@@ -211,10 +211,14 @@ def test_whoever_hangs_is_ended_with_what_it_has_started(packaged, held):
 
 
 def test_whoever_hangs_while_it_is_made_is_ended_too(packaged, held):
+    with Apart() as apart:
+        apart.schedule(member("right"), SMALL, 60)
+        with pytest.raises(SchedulerError, match=r"^no answer within 0\.2 s$"):
+            apart.traits(member("building"), 0.2)
+        assert held()
     found = answered(SMALL, schedulers="building,even", member_limit_s=0.2)
     assert found.parameters["left_out"] == {"building": "failed: no answer within 0.2 s"}
     assert found.parameters["chosen"] == "even"
-    assert held()
     with pytest.raises(InputError, match=r"building\.speed: unknown parameter"):
         make_scheduler("n_version", {"schedulers": "building", "settings": "building.speed=3"})
 
