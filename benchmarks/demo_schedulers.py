@@ -10,13 +10,13 @@ own, then what the scheduler says, moved without losing a tuple, and measured ag
 
 from __future__ import annotations
 
-import argparse
 import json
-import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
-from results import DIRECTORY, stamp, write_results
+from results import DIRECTORY, write_results
+from runs import Run, make_or_compare
 
 from stormwright.controller.aims.outlook import THROUGHPUT
 from stormwright.experiments.demo.run import fair_cluster, run_demo
@@ -39,23 +39,13 @@ SCHEDULERS = (
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("run", "compare"))
-    parser.add_argument("--only", default=",".join(SCHEDULERS), help="only these")
-    parser.add_argument("--warm-up", type=float, default=20)
-    parser.add_argument("--measure", type=float, default=20)
-    options = parser.parse_args()
-    if options.what == "compare":
-        compare()
-        return
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s  %(message)s")
-    logging.getLogger("py4j").setLevel(logging.WARNING)
-    RUNS.mkdir(parents=True, exist_ok=True)
-    for name in options.only.split(","):
-        file = RUNS / f"{name}.json"
-        if not file.exists():
-            found = {"scheduler": name, **stamp(), **run(name, options.warm_up, options.measure)}
-            file.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    make_or_compare(__doc__, RUNS, wanted, compare, seconds=20)
+
+
+def wanted(only: str) -> Iterator[Run]:
+    """Those of the schedulers that are named, or of all."""
+    for name in only.split(",") if only else SCHEDULERS:
+        yield Run(f"{name}.json", {"scheduler": name}, partial(run, name))
 
 
 def run(name: str, warm_up_s: float, measure_s: float) -> dict[str, Any]:

@@ -11,15 +11,15 @@ each; `compare` needs no cluster.
 
 from __future__ import annotations
 
-import argparse
 import json
-import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import geometric_mean, median
 from typing import Any
 
-from results import DIRECTORY, stamp, write_results
+from results import DIRECTORY, write_results
+from runs import Run, make_or_compare
 
 from stormwright.experiments.demo.run import demo_cluster, run_demo
 from stormwright.experiments.demo.settings import CORES, LINK, DemoSettings
@@ -55,23 +55,15 @@ CASES: Mapping[str, Case] = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("run", "compare"))
-    parser.add_argument("--only", default="", help="only cases with this in their name")
-    parser.add_argument("--warm-up", type=float, default=30)
-    parser.add_argument("--measure", type=float, default=30)
-    options = parser.parse_args()
-    if options.what == "compare":
-        compare()
-        return
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s  %(message)s")
-    RUNS.mkdir(exist_ok=True)
+    make_or_compare(__doc__, RUNS, wanted, compare, seconds=30)
+
+
+def wanted(only: str) -> Iterator[Run]:
+    """Those of the cases with this in their name."""
     for name, case in CASES.items():
-        for number in range(case.runs if options.only in name else 0):
-            file = RUNS / f"{name.replace(', ', '-').replace(' ', '-')}.{number}.json"
-            if not file.exists():
-                found = {"case": name, **stamp(), **run(case, options.warm_up, options.measure)}
-                file.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        for number in range(case.runs if only in name else 0):
+            file = f"{name.replace(', ', '-').replace(' ', '-')}.{number}.json"
+            yield Run(file, {"case": name}, partial(run, case))
 
 
 def run(case: Case, warm_up_s: float, measure_s: float) -> dict[str, Any]:

@@ -43,6 +43,24 @@ def test_each_failure_names_tests_that_there_are():
     assert [name for name, path in named if f"\ndef {name}(" not in there[path]] == []
 
 
+#: What people read of rates: pages, and what makes words for them and for the command line.
+SAID = [
+    ROOT / "docs" / "dashboard.md",
+    *(ROOT / "src/stormwright").glob("service/pages/templates/*.j2"),
+    *(ROOT / "src/stormwright").glob("service/pages/views/*.py"),
+    ROOT / "src/stormwright/cli/plans.py",
+    ROOT / "src/stormwright/controller/aims/outlook.py",
+]
+
+
+@pytest.mark.parametrize("path", SAID, ids=lambda path: path.name)
+def test_a_throughput_is_said_to_be_measured_or_reachable(path):
+    """One is what was, the other what is predicted: an operator who takes one for the other waits in vain."""
+    text = path.read_text(encoding="utf-8")
+    said = re.findall(r"(\w+ |\W)(?<![\w/])[Tt]hroughput(?=[, ]|$)", text)
+    assert [each for each in said if each.lower() not in ("measured ", "assumed ", "reachable ")] == []
+
+
 #: A block of code, and commands in one and within a line.
 BLOCK = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 IN_BLOCK = re.compile(r"^\s*(?:\$ )?(stormwright .+)$", re.MULTILINE)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-#: Who decides: by predicted throughput where a load was measured, else by traffic.
+#: Who decides: by reachable throughput where a load was measured, else by traffic.
 DECIDING = "optimizer"
 
 #: Who finds places for what has lost its own, while all else stays where it runs.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -47,6 +48,37 @@ def test_executors_are_as_many_as_their_work_by_what_one_may_do():
     assert {each.component: each.executors for each in advice.components} == {"in": 1, "work": 2, "out": 2}
     assert advice.mix == "1 × like node-1"
     assert any("work: 1 executor would be 150% busy at 300 tuples/s each" in step for step in advice.steps)
+
+
+def end_of(steps: tuple[str, ...]) -> tuple[str, dict[str, int]]:
+    """Nodes and executors to which steps lead, for one who reads them one after the other."""
+    mix, counts = "", dict[str, int]()
+    for step in steps:
+        if found := re.match(r"chain: 1 executor is enough for (.*)", step):
+            counts |= dict.fromkeys(found[1].split(" and for "), 1)
+        elif found := re.match(r"chain/(\w+): .* so (\d+) at least", step):
+            counts[found[1]] = int(found[2])
+        elif step.endswith(": enough") or "these alone are used" in step:
+            mix = step.partition(":")[0]
+        elif found := re.search(r"(, so |; with |: (?=\d+ of \S+ are enough))(.*)", step):
+            counts |= {name: int(number) for number, name in re.findall(r"(\d+) of chain/(\w+)", found[2])}
+    return mix, counts
+
+
+@pytest.mark.parametrize(
+    ("cores", "wish"),
+    [
+        pytest.param(8.0, Wish(rates={"": 300.0}), id="one node of four"),
+        pytest.param(1.0, Wish(rates={"": 300.0}), id="nodes that are too small"),
+        pytest.param(8.0, Wish(rates={"": 150.0}, headroom=0.05, p95_ms=11.5), id="latency", marks=pytest.mark.slow),
+    ],
+)
+def test_the_steps_lead_from_what_there_is_to_what_is_advised(cores, wish):
+    advice = advised(chain({"in": 2.0, "work": 5.0, "out": 3.0}, cores=cores), wish, alternatives=False)
+    assert advice.steps[0] == "now: 4 nodes, 1 of them in use, with 18 executors"
+    assert end_of(advice.steps) == (advice.mix, {each.component: each.executors for each in advice.components})
+    if cores == 1.0:
+        assert "1 × like node-1: 0.77 such cores for executors, which are too few" in advice.steps
 
 
 def test_executors_of_fields_are_counted_by_the_tasks_that_they_get():

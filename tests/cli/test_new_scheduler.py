@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 
 def test_files_are_named_and_there(run, tmp_path):
     code, out, err = run("new-scheduler", "mine", "--directory", tmp_path / "packages")
@@ -11,6 +14,12 @@ def test_files_are_named_and_there(run, tmp_path):
     assert files == ["README.md", "pyproject.toml", "src/stormwright_mine/__init__.py", "tests/test_mine.py"]
     assert all(str(root / file) in out for file in files)
     assert 'mine = "stormwright_mine:MineScheduler"' in (root / "pyproject.toml").read_text(encoding="utf-8")
+
+
+def test_programs_get_the_same(run, tmp_path):
+    told = json.loads(run("new-scheduler", "mine", "--directory", tmp_path, "--json")[1])
+    assert sorted(map(Path, told["files"])) == sorted(path for path in tmp_path.rglob("*") if path.is_file())
+    assert told["next"][0].startswith(f"cd {tmp_path / 'stormwright-mine'} ")
 
 
 def test_here_unless_told_otherwise(run, tmp_path, monkeypatch):

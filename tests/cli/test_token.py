@@ -41,6 +41,16 @@ def test_a_token_is_made_listed_and_revoked(run: Any, tmp_path: Path) -> None:
     ]
 
 
+def test_programs_get_what_people_read(run: Any, tmp_path: Path) -> None:
+    made = json.loads(run("token", "create", "anna", "--role", "viewer", "--state", tmp_path, "--json")[1])
+    assert Tokens(tmp_path / FILE).whose(made.pop("token"))
+    (listed,) = json.loads(run("token", "list", "--state", tmp_path, "--json")[1])["tokens"]
+    assert made == listed
+    ended = json.loads(run("token", "revoke", "anna", "--state", tmp_path, "--json")[1])
+    assert ended == json.loads(run("token", "list", "--state", tmp_path, "--json")[1])["tokens"][0]
+    assert (ended["name"], ended["ended"]) == ("anna", "revoked")
+
+
 def test_it_says_where_it_needs_to_be_told_more(run: Any, tmp_path: Path) -> None:
     code, _, err = run("token", "list")
     assert (code, "--state" in err) == (2, True)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from stormwright.errors import InputError
 from stormwright.formats.sketch import sketch
-from stormwright.model import ExecutorRun, Problem
+from stormwright.model import UNPLACED, ExecutorRun, Problem, TopologyAssignment
 from stormwright.predict.changed import rebalanced, tasks_of
 from stormwright.predict.costs import Costs
 from stormwright.predict.flow.profile import Profile
@@ -68,6 +68,14 @@ def test_an_executor_takes_its_tasks_own_load_along():
     after = changed({COUNT: 3}, before)
     own = [each.loads[0].cpu_hz[each.topologies[0].executor_component == COUNT] for each in (before, after)]
     assert own[1] == pytest.approx([own[0][:3].sum(), own[0][3:6].sum(), own[0][6:].sum()])
+
+
+def test_where_a_load_was_measured_goes_with_the_executors_that_were_there():
+    """Otherwise the new ones would be looked for where only the old ones had been."""
+    before = problem()
+    alone = {one.id: TopologyAssignment(before.slots[:1], (0,) * one.num_executors) for one in before.topologies}
+    after = changed({COUNT: 3}, replace(before, measured=alone))
+    assert after.measured_slot.tolist() == [UNPLACED] * after.num_executors
 
 
 def test_dealing_out_all_tasks_again_gives_what_was_there():

@@ -116,6 +116,11 @@ class Hanging:
         held = open(os.environ["HELD"], "w")
         time.sleep(1e6)
 
+class Building(Hanging):
+    def __init__(self, params):
+        held = open(os.environ["HELD"], "w")
+        time.sleep(1e6)
+
 class Starting(Hanging):
     def schedule(self, problem):
         subprocess.Popen(["sleep", "1000"], stdout=open(os.environ["HELD"], "w"))
@@ -146,7 +151,7 @@ class Right(Hanging):
         return Assignment(problem.current_slot * 0)
 """
 
-NAMES = ("Hanging", "Starting", "Ending", "Wrong", "Odd", "Interrupted", "Right")
+NAMES = ("Hanging", "Building", "Starting", "Ending", "Wrong", "Odd", "Interrupted", "Right")
 
 SMALL = problem(nodes(9.0), (topology("t", 2, 1), load(2)))
 
@@ -203,6 +208,19 @@ def test_whoever_hangs_is_ended_with_what_it_has_started(packaged, held):
             with pytest.raises(SchedulerError, match=r"^no answer within 0\.2 s$"):
                 apart.schedule(member("starting"), SMALL, limit_s)
         assert held()
+
+
+def test_whoever_hangs_while_it_is_made_is_ended_too(packaged, held):
+    with Apart() as apart:
+        apart.schedule(member("right"), SMALL, 60)
+        with pytest.raises(SchedulerError, match=r"^no answer within 0\.2 s$"):
+            apart.traits(member("building"), 0.2)
+        assert held()
+    found = answered(SMALL, schedulers="building,even", member_limit_s=0.2)
+    assert found.parameters["left_out"] == {"building": "failed: no answer within 0.2 s"}
+    assert found.parameters["chosen"] == "even"
+    with pytest.raises(InputError, match=r"building\.speed: unknown parameter"):
+        make_scheduler("n_version", {"schedulers": "building", "settings": "building.speed=3"})
 
 
 def test_the_limit_is_of_all_answers_of_a_member(packaged, monkeypatch):

@@ -20,6 +20,7 @@ from stormwright.storm.local.cpu import groups_of
 from stormwright.storm.local.network import why_no_namespaces
 from stormwright.storm.local.plan import ClusterPlan
 from stormwright.storm.local.processes import MARK
+from tests.storm.guard import Guard
 
 #: The kinds of network that this machine can do; where it can do better, the lesser one rarely breaks.
 NETWORKS: list[Any] = (
@@ -147,19 +148,24 @@ def _print(*command: str) -> str:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
-    """A directory for clusters of the test's own; at its end nothing of them may be left on the machine."""
+    """A directory for clusters of the test's own; at its end nothing of them may be left on the machine.
+
+    What `cluster up` has started outlives who started it: where the test fails, or its process is killed, it is ended.
+    """
     place = Place(tmp_path)
     before = traces(place)
-    yield place
-    for process in place.started:
-        process.kill()
-        process.wait()
-        if process.stdout:
-            process.stdout.close()
-    deadline = time.monotonic() + 60
-    while (left := _more(traces(place), before)) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert left == {}
+    with Guard("env", f"TMPDIR={tmp_path}", *place.argv("down")) as guard:
+        yield place
+        for process in place.started:
+            process.kill()
+            process.wait()
+            if process.stdout:
+                process.stdout.close()
+        deadline = time.monotonic() + 60
+        while (left := _more(traces(place), before)) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert left == {}
+        guard.all_well()
 
 
 def _more(after: dict[str, set[Any]], before: dict[str, set[Any]]) -> dict[str, set[Any]]:

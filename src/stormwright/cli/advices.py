@@ -43,8 +43,8 @@ def print_advice(
             say(line)
     _print_components(advice)
     _print_nodes(advice, priced=priced)
-    for number, step in enumerate(advice.steps, 1):
-        say(f"{number}. {step}")
+    for line in _numbered(advice.steps):
+        say(line)
     _print_alternatives(advice, priced=priced)
     for warning in warnings:
         say(_warned(warning))
@@ -67,6 +67,16 @@ def _topology(one: TopologyAdvice) -> Iterator[str]:
     )
     if one.needs_pending is not None:
         yield f"{one.name}: needs topology.max.spout.pending of {one.needs_pending:,}; what it has would hold it back"
+
+
+def _numbered(steps: Sequence[str]) -> Iterator[str]:
+    """The first and the last steps, of which the last ones say most."""
+    left = max(len(steps) - _MAX_ROWS, 0)
+    for number, step in enumerate(steps, 1):
+        if left and number == _MAX_ROWS // 2 + 1:
+            yield f"and {counted(left, 'step')} in between; --json has all"
+        if not _MAX_ROWS // 2 < number <= _MAX_ROWS // 2 + left:
+            yield f"{number}. {step}"
 
 
 def _bar(use: float) -> str:

@@ -13,6 +13,7 @@ import click
 from stormwright.cli import options
 from stormwright.cli.lines import say
 from stormwright.cli.output import prepare_output, print_json
+from stormwright.cli.progress import shown
 from stormwright.errors import Fault, InputError, collected
 from stormwright.experiments.ready import read_problem
 from stormwright.formats import read_json, write_json
@@ -122,7 +123,8 @@ def command(
     problem = read_problem(file)
     prepare_output(output, *filter(None, (file, kinds_file, costs_file)), *ui_files)
     problem, held = _with_measured(problem, ui_files, costs_file)
-    advice = advised(problem, wish, made, held, alternatives)
+    with shown(err=True):
+        advice = advised(problem, wish, made, held, alternatives)
     orders, warnings = orders_of(advice), _warnings(problem, _Past(state_dir, left_out))
     document = _document(problem, advice, orders, warnings)
     if output:

@@ -84,6 +84,8 @@ def follow(ctx: click.Context, address: str, by: str, plan: str, no_wait: bool, 
             break
         time.sleep(LOOK_S)
     if found is None:
+        if as_json:
+            print_json({"id": plan, "error": told})
         ctx.exit(_NOT_DONE)
     if as_json:
         print_json(found.model_dump(mode="json"))

@@ -65,11 +65,13 @@ def command(
     begin = time.perf_counter()
     figures = bound_of(problem, answer.slot_of_executor, objective, seconds, headroom)
     took = time.perf_counter() - begin
+    assumed = assumed_text(problem) if objective != "traffic" else ""
     if as_json:
-        print_json({"problem": problem.name, **figures, "unplaced": len(answer.unplaced), "seconds": took})
+        told = {**figures, "unplaced": len(answer.unplaced), "assumed": assumed, "seconds": took}
+        print_json({"problem": problem.name, **told})
         return
     say(f"{problem.name or 'problem'}: {size_of(problem)}; the proof of {_PROVEN[objective]} took {took:.2f} s")
-    if objective != "traffic" and (assumed := assumed_text(problem)):
+    if assumed:
         say(assumed)
     if answer.unplaced:
         left = counted(len(answer.unplaced), "executor")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 import threading
 from pathlib import Path
@@ -12,13 +13,15 @@ import click
 
 from stormwright.cli import options
 from stormwright.cli.lines import say, say_lines
-from stormwright.cli.output import print_table, text_table
+from stormwright.cli.output import print_json, print_table, text_table
 from stormwright.cli.progress import shown
 from stormwright.errors import ClusterError, Fault, InputError
 
 if TYPE_CHECKING:
     from stormwright.client.shapes import Mode
     from stormwright.storm.local import RunningCluster
+
+log = logging.getLogger(__name__)
 
 _NONE = "no local cluster is up"
 
@@ -97,7 +100,8 @@ def down(as_json: bool) -> None:
 @command.command()
 @click.argument("kinds", nargs=-1, required=True, metavar="KIND[:KEY=VALUE,…]…")
 @click.option("--probe-ms", default=1000, show_default=True, type=click.IntRange(100), help="From record to record.")
-def submit(kinds: tuple[str, ...], probe_ms: int) -> None:
+@options.as_json("Print their names as JSON.")
+def submit(kinds: tuple[str, ...], probe_ms: int, as_json: bool) -> None:
     """Run topologies on it that come with stormwright, with the probe that measures them.
 
     A KIND is word-count, exclamation, rolling-top-words, reference, linear, diamond, star, page-load, processing,
@@ -109,7 +113,10 @@ def submit(kinds: tuple[str, ...], probe_ms: int) -> None:
     conf = {"stormwright.probe.service.url": cluster.service_url, "stormwright.probe.interval.ms": probe_ms}
     for submission in submissions:
         cluster.run_topology(submission.main_class, submission.arguments(), conf)
-        say(f"{submission.name} is submitted")
+        if not as_json:
+            say(f"{submission.name} is submitted")
+    if as_json:
+        print_json({"submitted": [submission.name for submission in submissions]})
 
 
 @command.command()
@@ -126,6 +133,7 @@ def submit(kinds: tuple[str, ...], probe_ms: int) -> None:
     type=click.Path(path_type=Path, file_okay=False),
     help="Directory of the service.  [default: one that goes with the cluster]",
 )
+@options.log_format
 def serve(
     scheduler_name: str,
     assignments: tuple[str, ...],
@@ -133,11 +141,13 @@ def serve(
     objective: str | None,
     mode: Mode | None,
     state_dir: Path | None,
+    log_format: str,
 ) -> None:
     """Run the service for it, with the dashboard at its address, until Ctrl-C."""
     from stormwright.alone import alone
     from stormwright.cli.deciding import decided_by
     from stormwright.cli.serve import LOCK, end_at_signals
+    from stormwright.cli.serving.told import as_json
     from stormwright.cli.triggers import by_goal, told_triggers
     from stormwright.experiments.live_trials import LiveTrials
     from stormwright.schedulers.kit.resolve import rules_in
@@ -148,7 +158,6 @@ def serve(
     scheduler, objective, adapts = decided_by(scheduler_name, assignments, objective, anew, faults)
     if faults:
         raise InputError("cluster serve", faults)
-    say("starting the service, and Spark in it: that takes some seconds")
     state, stop = state_dir or cluster.plan.work / "service", threading.Event()
     settings = ServiceSettings(
         state,
@@ -161,14 +170,16 @@ def serve(
         adapts=adapts,
     )
     gateway, deciders = cluster.gateway_command(), by_goal(scheduler_name, assignments, anew)
-    with (
-        alone(state, f"{state}: another service uses it: stop that, or name another --state", LOCK),
-        shown(),
-        Service(settings, scheduler, scheduler_name, gateway, deciders, LiveTrials()) as service,
-    ):
-        end_at_signals(stop)
-        say(f"serving at {cluster.service_url}, which a browser shows; Ctrl-C ends it, and the cluster goes on")
-        service.run(stop)
+    with shown(shape=as_json if log_format == "json" else logging.LogRecord.getMessage):
+        log.info("starting the service, and Spark in it: that takes some seconds")
+        with (
+            alone(state, f"{state}: another service uses it: stop that, or name another --state", LOCK),
+            Service(settings, scheduler, scheduler_name, gateway, deciders, LiveTrials()) as service,
+        ):
+            end_at_signals(stop)
+            url = cluster.service_url
+            log.info("serving at %s, which a browser shows; Ctrl-C ends it, and the cluster goes on", url)
+            service.run(stop)
 
 
 def _found() -> RunningCluster:

@@ -8,12 +8,12 @@ import click
 
 from stormwright.cli import options
 from stormwright.cli.lines import say
-from stormwright.cli.output import prepare_output
+from stormwright.cli.output import prepare_output, print_json
 from stormwright.errors import Fault, InputError
 from stormwright.experiments.ready import read_problem
 from stormwright.files import is_standard_output, name_of_output
 from stormwright.formats import write_problem
-from stormwright.model.texts import size_of
+from stormwright.model.texts import size_of, sizes
 
 #: What names of problem files end with.
 _ENDINGS = (".json", ".json.gz", ".npz")
@@ -22,7 +22,8 @@ _ENDINGS = (".json", ".json.gz", ".npz")
 @click.command()
 @options.problem_file
 @click.argument("out", type=options.OUTPUT_PATH)
-def command(file: Path, out: Path) -> None:
+@options.as_json("Print how large it is as JSON; not where OUT is standard output.")
+def command(file: Path, out: Path, as_json: bool) -> None:
     """Write the problem in FILE to OUT: as a NumPy archive for *.npz, which is read several times as fast, as JSON
     (stormwright-problem/1) for *.json, gzipped for *.json.gz; OUT may be -, which is standard output and gets JSON.
 
@@ -30,8 +31,13 @@ def command(file: Path, out: Path) -> None:
     """
     prepare_output(out, file, given_as="OUT")
     _check_ending(out)
+    if as_json and is_standard_output(out):
+        raise InputError("convert", [Fault("has no effect: standard output gets the problem, which is JSON", "--json")])
     problem = read_problem(file)
     write_problem(out, problem)
+    if as_json:
+        print_json({"problem": problem.name, **sizes(problem), "output": name_of_output(out)})
+        return
     say(f"{problem.name or 'problem'}: {size_of(problem)}; written to {name_of_output(out)}")
 
 

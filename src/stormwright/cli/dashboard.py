@@ -8,6 +8,7 @@ import click
 
 from stormwright.cli import options
 from stormwright.cli.lines import say
+from stormwright.cli.output import print_json
 from stormwright.cli.triggers import by_goal
 from stormwright.defaults import DECIDING
 from stormwright.experiments.ready import read_problem
@@ -25,7 +26,8 @@ from stormwright.experiments.ready import read_problem
     shell_complete=options.scheduler_names,
 )
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A parameter of it.")
-def command(file: Path, host: str, port: int, scheduler_name: str, settings: tuple[str, ...]) -> None:
+@options.as_json("Say as JSON where it is.")
+def command(file: Path, host: str, port: int, scheduler_name: str, settings: tuple[str, ...], as_json: bool) -> None:
     """Show the dashboard over the problem in FILE: nothing of Storm is needed, and nothing moves.
 
     A running service has the same pages at its own address, live. Ctrl-C ends it.
@@ -41,5 +43,8 @@ def command(file: Path, host: str, port: int, scheduler_name: str, settings: tup
     scheduler_for("throughput")  # what is wrong with its name or parameters is told before anything is served
     makers = Makers("throughput", scheduler_for, keeping_what_runs(KEEPING))
     with site_over(problem, makers, LiveTrials()) as site:
-        say(f"the dashboard of {file} is at http://{host}:{port}/ (Ctrl-C ends it)")
+        if as_json:
+            print_json({"problem": str(file), "address": f"http://{host}:{port}/"})
+        else:
+            say(f"the dashboard of {file} is at http://{host}:{port}/ (Ctrl-C ends it)")
         serve(site, host, port)

@@ -100,7 +100,7 @@ def command(
         model = trained(groups, ", ".join(made), seed)
     write_json(output, model.as_dict())
     if as_json:
-        print_json({"data": dict(model.data), "trained": dict(model.trained)})
+        print_json({"data": dict(model.data), "trained": dict(model.trained), "output": name_of_output(output)})
     else:
         rows, of = f"{counted(model.data['rows'], 'placement')}", counted(len(groups), "problem")
         say(f"learned from {rows} of {of} ({model.data['made']}): {name_of_output(output)}")

@@ -113,6 +113,8 @@ def command(
         say(f"on {kind}: {response}")
     if modes.two_people:
         say("who applies a plan is not who asked for it")
+    for warning in modes.warnings:
+        say(f"warning: {warning}")
 
 
 def _check(freeze: str | None, until: str | None, unfreeze: bool, windows: tuple[str, ...], any_time: bool) -> None:

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import click
 
+from stormwright.cli import options
 from stormwright.cli.lines import say
+from stormwright.cli.output import print_json
 
 
 @click.command()
@@ -17,11 +19,16 @@ from stormwright.cli.lines import say
     default=Path(),
     help="Where the package's directory is made.  [default: here]",
 )
-def command(name: str, directory: Path) -> None:
+@options.as_json("Print the files and what to do next as JSON.")
+def command(name: str, directory: Path, as_json: bool) -> None:
     """Write a package with the scheduler NAME, ready to install, and tests that hold it to the contract."""
     from stormwright.experiments.skeleton import write_skeleton
 
     written = write_skeleton(name, directory)
+    steps = [f"cd {written[0].parent} && pip install -e '.[test]' && pytest", f"stormwright schedulers {name}"]
+    if as_json:
+        print_json({"scheduler": name, "files": [str(path) for path in written], "next": steps})
+        return
     for path in written:
         say(path)
-    say(f"next: cd {written[0].parent} && pip install -e '.[test]' && pytest; then `stormwright schedulers {name}`")
+    say(f"next: {steps[0]}; then `{steps[1]}`")

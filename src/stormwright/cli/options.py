@@ -270,6 +270,13 @@ def as_json(text: str) -> Callable[[Function], Function]:
     return click.option("--json", "as_json", is_flag=True, help=text)
 
 
+def log_format(function: Function) -> Function:
+    """``--log-format`` of what runs until it is ended; `stormwright.cli.serving.told.SHAPES` has what it may say."""
+    told = "A line for each event: for people, or a JSON object."
+    kinds = click.Choice(["text", "json"])
+    return click.option("--log-format", type=kinds, default="text", show_default=True, help=told)(function)
+
+
 def spark(function: Function) -> Function:
     """``--master`` and ``--spark-conf``; `stormwright.pipeline.spark.target.SparkTarget.parsed` makes one of them."""
     master = click.option(

@@ -9,6 +9,7 @@ import click
 
 from stormwright.cli import options
 from stormwright.cli.asking import client_of
+from stormwright.cli.lines import say
 from stormwright.cli.output import print_json
 from stormwright.defaults import DECIDING
 from stormwright.errors import Fault, InputError
@@ -122,8 +123,6 @@ def command(
         print_plan(plan)
         print_steps(plan)
         if plan.state in ("planned", "proposed") and plan.id and plan.steps:
-            from stormwright.cli.lines import say
-
             say(f"apply it with: stormwright apply {plan.id}")
     if detailed:
         ctx.exit(CHANGES if plan.steps else NOTHING)
@@ -173,7 +172,8 @@ def _of_service(
         nodes=cast("tuple[str, ...]", wished["nodes"]),
         least_gain_percent=cast("float | None", wished["least_gain_percent"]),
     )
-    return client.made(asked.id)
+    later = f"plan {asked.id} is being made …; `stormwright plan --show {asked.id}` shows it later, too"
+    return client.made(asked.id, waits=lambda: say(later, err=True))
 
 
 def _of_file(file: Path, wished: dict[str, object]) -> Plan:

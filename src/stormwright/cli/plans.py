@@ -71,7 +71,7 @@ def progress_line(plan: Plan) -> str:
 def _print_sides(sides: dict[str, Side]) -> None:
     table = numbers_table("", *sides)
     for label, name, unit in (
-        ("throughput, trees/s", "throughput_tps", ""),
+        ("reachable throughput, trees/s", "reachable_tps", ""),
         ("latency", "latency_ms", " ms"),
     ):
         table.add_row(label, *(_shown(getattr(side, name), unit) for side in sides.values()))
@@ -90,14 +90,14 @@ def _print_sides(sides: dict[str, Side]) -> None:
 def _print_moves(plan: Plan) -> None:
     if not plan.moved:
         return
-    table = text_table("topology", "executors", "workers stop/start/run on", "pauses", "throughput", "latency", "limit")
+    table = text_table("topology", "executors", "workers stop/start/run on", "pauses", "reachable", "latency", "limit")
     for each in plan.moved[:_MOST]:
         table.add_row(
             each.name,
             each.executors,
             f"{each.workers_stopped}/{each.workers_started}/{each.workers_kept}",
             f"{_shown(each.pause_s, ' s')}",
-            _both(each.before, each.after, "throughput_tps", ""),
+            _both(each.before, each.after, "reachable_tps", ""),
             _both(each.before, each.after, "latency_ms", " ms"),
             each.after.bottleneck if each.after else "",
         )

@@ -209,13 +209,7 @@ _SECONDS = options.FiniteRange(0, 1e6)
     help="Nimbus and probes show certificates of this authority, in PEM; tokens are not enough for them then.",
 )
 @pair_options
-@click.option(
-    "--log-format",
-    type=click.Choice(list(SHAPES)),
-    default="text",
-    show_default=True,
-    help="A line for each event: for people, or a JSON object.",
-)
+@options.log_format
 @click.option(
     "--config",
     "config_file",
@@ -240,7 +234,7 @@ def command(check: bool, log_format: str, **told: Any) -> None:
         from stormwright.cli.serving.trying import tried
 
         with somewhere(told["state_dir"]) as state_dir:
-            click.get_current_context().exit(tried(told | {"state_dir": state_dir}, LOCK))
+            click.get_current_context().exit(tried(told | {"state_dir": state_dir}, LOCK, log_format))
     with somewhere(told["state_dir"]) as state_dir:
         told["state_dir"] = state_dir
         what = beginning(told)

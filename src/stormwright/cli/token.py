@@ -17,7 +17,7 @@ from stormwright.errors import Fault, InputError
 from stormwright.model.texts import in_utc
 
 if TYPE_CHECKING:
-    from stormwright.service.access.tokens import Tokens
+    from stormwright.service.access.tokens import Token, Tokens
 
 _DAY_MS = 86_400_000
 _ROLES = ("viewer", "operator", "approver", "bridge", "probe")
@@ -59,7 +59,10 @@ def command() -> None:
 )
 @click.option("--expires", "days", type=options.DAYS, metavar="DAYS", help="End by itself after so many.")
 @_where
-def create(name: str, role: str, days: int | None, state_dir: Path | None, tokens_file: Path | None) -> None:
+@options.as_json("Print it as JSON: what `list --json` has of it, and `token`, which is the token itself.")
+def create(
+    name: str, role: str, days: int | None, state_dir: Path | None, tokens_file: Path | None, as_json: bool
+) -> None:
     """Make a token for NAME and print it: it is kept nowhere, and cannot be shown again.
 
     NAME is what the history says. The file has the token's SHA-256 alone; nobody guesses 256 random bits.
@@ -70,7 +73,11 @@ def create(name: str, role: str, days: int | None, state_dir: Path | None, token
     expires_ms = round(time.time() * 1000) + days * _DAY_MS if days else None
     secret = tokens.create(name, role_of(role), expires_ms)
     _note(tokens, f"token create {name} --role {role}")
-    say(secret)
+    if as_json:
+        made = tokens.whose(secret)
+        print_json({"token": secret, **(_told(made, time.time() * 1000) if made else {})})
+    else:
+        say(secret)
 
 
 @command.command("list")
@@ -81,8 +88,7 @@ def list_(state_dir: Path | None, tokens_file: Path | None, as_json: bool) -> No
     tokens, now_ms = _tokens(state_dir, tokens_file), time.time() * 1000
     kept = tokens.kept()
     if as_json:
-        told = [each.model_dump(exclude={"digest"}) | {"ended": each.ended(now_ms)} for each in kept]
-        print_json({"tokens": told})
+        print_json({"tokens": [_told(each, now_ms) for each in kept]})
         return
     if not kept:
         where = f"--tokens {tokens_file}" if tokens_file else f"--state {state_dir}"
@@ -98,12 +104,21 @@ def list_(state_dir: Path | None, tokens_file: Path | None, as_json: bool) -> No
 @command.command()
 @click.argument("name")
 @_where
-def revoke(name: str, state_dir: Path | None, tokens_file: Path | None) -> None:
+@options.as_json("Print it as JSON, as `list --json` does.")
+def revoke(name: str, state_dir: Path | None, tokens_file: Path | None, as_json: bool) -> None:
     """End the token of NAME: who has it is refused within a second, and logged out."""
     tokens = _tokens(state_dir, tokens_file)
-    tokens.revoke(name)
+    ended = tokens.revoke(name)
     _note(tokens, f"token revoke {name}")
-    say(f"the token of {name} is revoked")
+    if as_json:
+        print_json(_told(ended, time.time() * 1000))
+    else:
+        say(f"the token of {name} is revoked")
+
+
+def _told(token: Token, now_ms: float) -> dict[str, object]:
+    """What JSON has of a token."""
+    return {**token.model_dump(exclude={"digest"}), "ended": token.ended(now_ms)}
 
 
 def _tokens(state_dir: Path | None, tokens_file: Path | None, *, makes: bool = False) -> Tokens:

@@ -7,16 +7,22 @@ import click
 from stormwright.cli import options
 from stormwright.cli.asking import client_of
 from stormwright.cli.lines import say
+from stormwright.cli.output import print_json
 
 
 @click.command()
 @click.argument("node")
 @options.service
 @options.reason("uncordoned by hand")
-def command(node: str, address: str, by: str, reason: str) -> None:
+@options.as_json("Print what was drained as JSON.")
+def command(node: str, address: str, by: str, reason: str, as_json: bool) -> None:
     """Let NODE (a host, or the id of a supervisor), which is drained, take what comes again.
 
     Nothing goes there by that alone: it is among the nodes of the next decision. `stormwright revert` brings back what
     has left.
     """
-    say(f"{client_of(address, by).uncordon(node, reason).host} takes what comes again")
+    was = client_of(address, by).uncordon(node, reason)
+    if as_json:
+        print_json(was.model_dump(mode="json"))
+    else:
+        say(f"{was.host} takes what comes again")

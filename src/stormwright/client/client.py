@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
@@ -78,10 +78,16 @@ class Client:
         }
         return self._ask("POST", "/v1/plans", shapes.Plan, asked)
 
-    def made(self, plan: str, limit_s: float = 600.0) -> shapes.Plan:
-        """A plan once it is made; ConflictError where it could not be, or is not after so many seconds."""
+    def made(self, plan: str, limit_s: float = 600.0, waits: Callable[[], None] | None = None) -> shapes.Plan:
+        """A plan once it is made; ConflictError where it could not be, or is not after so many seconds.
+
+        Whoever waits is told so by `waits`, once, where it takes more than a look.
+        """
         until = time.monotonic() + limit_s
         while (found := self.show(plan)).state == "planning":
+            if waits is not None:
+                waits()
+                waits = None
             if time.monotonic() > until:
                 raise ConflictError(f"plan {plan} is still being made after {limit_s:g} s")
             time.sleep(LOOK_S)

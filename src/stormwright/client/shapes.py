@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 #: Where a plan stands.
 #:
@@ -64,13 +64,17 @@ class Range(Shape):
     high: float | None
 
 
+#: What is predicted; a service that is upgraded finds plans in its state that call it `throughput_tps`.
+_REACHABLE = Field(validation_alias=AliasChoices("reachable_tps", "throughput_tps"))
+
+
 class Side(Shape):
     """What is predicted of all topologies together, before or after a plan.
 
     Parameters
     ----------
-    throughput_tps
-        Tuple trees a second that all topologies come to.
+    reachable_tps
+        Tuple trees a second that all topologies can come to; of plans that an earlier version kept, `throughput_tps`.
     latency_ms
         Mean complete latency, over topologies; None where none is known.
     traffic_tps
@@ -85,7 +89,7 @@ class Side(Shape):
         0 to 100, as `stormwright.controller.plans.sides` defines it.
     """
 
-    throughput_tps: Range
+    reachable_tps: Range = _REACHABLE
     latency_ms: Range | None
     traffic_tps: float
     nodes: int
@@ -98,7 +102,7 @@ class Side(Shape):
 class TopologySide(Shape):
     """What is predicted of one topology: as in `Side`."""
 
-    throughput_tps: Range
+    reachable_tps: Range = _REACHABLE
     latency_ms: Range | None
     bottleneck: str
 
@@ -301,6 +305,9 @@ class Modes(Asked):
     version
         Grows with each change. A change that names one is refused where it is no longer the newest; one that names none
         holds whatever others have said meanwhile.
+    warnings
+        What may not be meant so, in the service's answers: names and patterns that fit no topology which is there. In a
+        change it counts for nothing, so that what the service told may be sent back.
     """
 
     default: Mode = "observe"
@@ -312,6 +319,7 @@ class Modes(Asked):
     two_people: bool = False
     responses: dict[AnomalyKind, Response] = Field(default_factory=dict)
     version: int = 0
+    warnings: tuple[str, ...] = ()
 
 
 class ModesChange(Modes):

@@ -74,7 +74,7 @@ class LiveTrials:
             notes.append(f"and {counted(len(names) - _MOST, 'topology')} more: the command line tells all")
         for topology, count, reasons in found.assignment.reasons_together():
             notes.append(f"no slot for {counted(count, 'executor')} of {topology}: {'; '.join(reasons)}")
-        return Table(["topology", "", "trees/s asked", "can reach", "latency", "limited by"], rows, notes, texts=(1, 5))
+        return Table(["topology", "", "trees/s asked", "reachable", "latency", "limited by"], rows, notes, texts=(1, 5))
 
 
 def _rows(names: Mapping[str, str], today: Prediction | None, then: Prediction) -> Iterator[list[str]]:

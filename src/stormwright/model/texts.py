@@ -27,15 +27,20 @@ def in_utc(moment_ms: int) -> str:
     return datetime.fromtimestamp(moment_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
+def sizes(problem: Problem) -> dict[str, int]:
+    """How large a problem is."""
+    return {
+        "topologies": len(problem.topologies),
+        "executors": problem.num_executors,
+        "nodes": len(problem.supervisors),
+        "slots": len(problem.slots),
+    }
+
+
 def size_of(problem: Problem) -> str:
     """How large a problem is, in a few words."""
-    sizes = {
-        "topology": len(problem.topologies),
-        "executor": problem.num_executors,
-        "node": len(problem.supervisors),
-        "slot": len(problem.slots),
-    }
-    return ", ".join(counted(count, noun) for noun, count in sizes.items())
+    nouns = ("topology", "executor", "node", "slot")
+    return ", ".join(counted(count, noun) for noun, count in zip(nouns, sizes(problem).values(), strict=True))
 
 
 def assumed_text(problem: Problem) -> str:

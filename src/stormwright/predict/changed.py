@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stormwright.errors import Fault, InputError
-from stormwright.model import ExecutorRun, LoadProfile, Problem, Supervisor, Topology, TopologyLoad
+from stormwright.model import ExecutorRun, LoadProfile, Problem, Supervisor, Topology, TopologyAssignment, TopologyLoad
 from stormwright.model.arrays import FloatArray, IndexArray, IntArray
 from stormwright.predict.costs import Costs
 from stormwright.predict.flow.profile import Profile
@@ -141,9 +141,14 @@ def _with_executors(
     return replace(
         problem,
         topologies=tuple(topologies),
-        current={name: placed for name, placed in problem.current.items() if name not in gone},
+        current=_without(problem.current, gone),
+        measured=None if problem.measured is None else _without(problem.measured, gone),
         load=replace(problem.load or LoadProfile({}), topologies=loads),
     )
+
+
+def _without(placed: Mapping[str, TopologyAssignment], gone: Set[str]) -> dict[str, TopologyAssignment]:
+    return {name: where for name, where in placed.items() if name not in gone}
 
 
 def _resized(old: Topology, wanted: Wanted) -> Topology:

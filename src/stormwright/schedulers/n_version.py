@@ -9,16 +9,25 @@ from typing import Any
 
 import numpy as np
 
-from stormwright.model import UNPLACED, Assignment, Problem
+from stormwright.errors import SchedulerError, StormwrightError
+from stormwright.model import UNPLACED, Assignment, Problem, Scheduler
 from stormwright.model.arrays import frozen_ints
 from stormwright.model.texts import counted
 from stormwright.schedulers.choice.apart import Apart, InApart, Member
 from stormwright.schedulers.choice.judging import OBJECTIVES, TRAFFIC, Judge
-from stormwright.schedulers.choice.members import QUICK, WHAT_RUNS, Answered, Asking, Members, best_of, told_left_out
+from stormwright.schedulers.choice.members import (
+    QUICK,
+    WHAT_RUNS,
+    Answered,
+    Asking,
+    Members,
+    best_of,
+    is_of_others,
+    told_left_out,
+)
 from stormwright.schedulers.frame.quietest import quietest
 from stormwright.schedulers.kit.params import MOST_SECONDS, MOST_SEED, Params, param
-from stormwright.schedulers.kit.registry import SCHEDULERS, traits_of
-from stormwright.schedulers.kit.resolve import is_java
+from stormwright.schedulers.kit.registry import traits_of
 from stormwright.schedulers.kit.traits import ANY_NUMBER
 from stormwright.schedulers.kit.triggers import ONLINE
 
@@ -33,7 +42,7 @@ _OF_THE_REST = 0.8
 #: What is decided upon again until it stays has at most so many executors.
 _SMALL = 64
 
-#: Of predicted throughput, what is as good, as for `optimizer`.
+#: Of reachable throughput, what is as good, as for `optimizer`.
 _SAME = 1e-3
 
 
@@ -90,7 +99,7 @@ class NVersionScheduler:
        process of its own: where all that it is asked takes longer than `member_limit_s`, this is ended with what was
        started in it. Who fails there is not asked again. Java classes have a limit of their own.
     3. Of these, the best by fewest limits broken, fewest executors without a slot, then the objective as `optimizer`
-       knows it: predicted throughput of the topology that comes off worst, mean latency, nodes used
+       knows it: reachable throughput of the topology that comes off worst, mean latency, nodes used
        (`stormwright.predict`), or cost of traffic. Where no load was measured there is nothing to predict from: then it
        is traffic, and the answer says so. CPU is no limit where rates are predicted, as they come from it: who leaves
        something out for it is asked again as if there were enough.
@@ -163,15 +172,21 @@ class NVersionScheduler:
             if budget_s < 0:
                 asking.left_out[name] = "the time was over before it could begin"
                 continue
-            scheduler = self._members.made(name, budget_s)
+            scheduler = self._made(name, budget_s, apart)
             if isinstance(scheduler, Exception):
                 asking.left_out[name] = f"failed: {' '.join(str(scheduler).split())}"
                 continue
-            if not is_java(name) and name not in SCHEDULERS:
-                member = Member(self._members, name, budget_s)
-                scheduler = InApart(apart, member, scheduler, self.params.member_limit_s)
             asking.ask(name, scheduler, self.params.keep_running)
         return self._answer(problem, judge, asking)
+
+    def _made(self, name: str, budget_s: float, apart: Apart) -> Scheduler | StormwrightError:
+        """A member, or why there is none; one of another package is made where it is asked."""
+        if not is_of_others(name):
+            return self._members.made(name, budget_s)
+        try:
+            return InApart(apart, Member(self._members, name, budget_s), self.params.member_limit_s)
+        except SchedulerError as error:
+            return error
 
     def _turns(self, problem: Problem, end_s: float) -> Iterator[tuple[str, float]]:
         """Who is asked, and for how many seconds where that can be told; below 0 who is not."""

@@ -57,7 +57,7 @@ def test_throughput_is_the_predicted_one() -> None:
     assert outlook.worth == {now.topology: new.reachable_tps.value}
     assert outlook.gain_percent == pytest.approx(100 * (new.reachable_tps.value / now.reachable_tps.value - 1))
     figures = f"{now.reachable_tps.value:,.0f} → {new.reachable_tps.value:,.0f} trees/s"
-    assert outlook.text == f"predicted throughput {figures}"
+    assert outlook.text == f"reachable throughput {figures}"
     assert Outlooks(apart, THROUGHPUT).of(APART).gain_percent == pytest.approx(0)
 
 

@@ -7,12 +7,22 @@ from datetime import UTC, datetime
 import pytest
 
 from stormwright.client.shapes import Modes
-from stormwright.controller.plans.modes import closed, mode_of, staying, strongest, thawed, windows_of
+from stormwright.controller.plans.modes import closed, fitting_nothing, mode_of, staying, strongest, thawed, windows_of
 from stormwright.errors import InputError
 
 
 def at(text: str) -> float:
     return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
+
+
+def test_a_pattern_that_fits_no_topology_is_told_with_what_may_be_meant():
+    modes = Modes(topologies={"word-cuont": "auto", "word-*": "suggest", "word-count-1-0": "observe", "x": "auto"})
+    told = fitting_nothing(modes, [("word-count-1-0", "word-count"), ("pay-2-0", "pay")])
+    assert told == (
+        "word-cuont fits no topology now; there is word-count; its mode counts once there is one",
+        "x fits no topology now; there is pay, word-count; its mode counts once there is one",
+    )
+    assert fitting_nothing(Modes(), []) == ()
 
 
 @pytest.mark.parametrize(

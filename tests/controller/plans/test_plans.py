@@ -8,6 +8,7 @@ from math import inf
 import numpy as np
 import pytest
 
+from stormwright.client.shapes import TopologySide
 from stormwright.controller.aims.outlook import Outlook
 from stormwright.controller.aims.placements import Placements
 from stormwright.controller.planning.plan import Step, TopologyMove
@@ -96,10 +97,10 @@ def test_what_gains_too_little_is_no_plan() -> None:
 @pytest.mark.parametrize(("counted", "told"), [(4.5, "+4.5 %"), (0.0, "+0 %"), (-inf, "worse")])
 def test_it_is_said_as_what_a_gain_counts(monkeypatch: pytest.MonkeyPatch, counted: float, told: str) -> None:
     """A rate above twice the measured one counts for no more, so figures alone would not explain it."""
-    outlook = Outlook(counted, "", "predicted throughput 10 → 20 trees/s")
+    outlook = Outlook(counted, "", "reachable throughput 10 → 20 trees/s")
     monkeypatch.setattr("stormwright.controller.plans.draft.Outlooks.of", lambda *_: outlook)
     why = drafted(two(), Forced([4] * 4 + [2] * 4), Wish(("throughput",))).why
-    assert why.startswith(f"predicted throughput 10 → 20 trees/s, counted as {told}: less than the 10 % that ")
+    assert why.startswith(f"reachable throughput 10 → 20 trees/s, counted as {told}: less than the 10 % that ")
 
 
 def crowded(nodes: int = 4) -> Problem:
@@ -309,3 +310,10 @@ def test_each_goes_back_as_soon_as_its_port_is_free() -> None:
     now, back = ports(6701, 6702, 6703, 6704)
     steps = moves_back(now, back).steps
     assert [[move.topology.name for move in step.moves] for step in steps] == [["t3"], ["t2"], ["t1"], ["t0"]]
+
+
+def test_a_plan_that_an_earlier_version_kept_is_read():
+    told = {"throughput_tps": {"value": 9.0, "low": 8.0, "high": None}, "latency_ms": None, "bottleneck": "nothing"}
+    side = TopologySide.model_validate(told)
+    assert side.reachable_tps.value == 9.0
+    assert "throughput_tps" not in side.model_dump()

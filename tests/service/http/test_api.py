@@ -189,7 +189,7 @@ def test_what_cannot_be_is_told(nimbus: Nimbus, client: Client) -> None:
 
 
 def test_modes_are_kept_over_a_restart_and_noted(nimbus: Nimbus, client: Client) -> None:
-    wanted = Modes(default="suggest", topologies={"word-*": "observe"}, windows=("Mon-Fri 22:00-04:00",))
+    wanted = Modes(default="suggest", topologies={"t*": "observe"}, windows=("Mon-Fri 22:00-04:00",))
     wanted = wanted.model_copy(update={"version": 1})
     assert client.change_modes(wanted.model_copy(update={"version": 0}), "night shift") == wanted
     nimbus.again()

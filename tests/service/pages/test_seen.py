@@ -69,10 +69,8 @@ def test_a_topology_page_says_what_predict_says_and_marks_the_bottleneck(tmp_pat
         for predicted in sw.predict(shops).topologies:
             page = browser.get(f"/topologies/{predicted.topology}")
             assert f"Limited by {predicted.bottleneck}" in page.said
-            assert (
-                f"{number(predicted.rate_tps)} trees/s, measured" in page.said
-                or number(predicted.rate_tps) in page.said
-            )
+            assert f"measured throughput, trees/s {number(predicted.rate_tps)}" in page.said
+            assert f"reachable throughput, trees/s {number(predicted.reachable_tps.value)}" in page.said
             marked = page.text.count('class="component bottleneck"')
             assert marked == (predicted.bottleneck.kind == "thread" and "component" in str(predicted.bottleneck))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import ceil
@@ -12,6 +13,7 @@ from stormwright.advise.own.advice import Advice, Alternative, ComponentAdvice, 
 from stormwright.advise.own.judged import Judged
 from stormwright.advise.own.kinds import NodeKind, kinds_of
 from stormwright.advise.own.search import Search
+from stormwright.advise.own.steps import there
 from stormwright.advise.own.trials import Key, Trials
 from stormwright.advise.own.wish import Wish
 from stormwright.errors import InputError
@@ -19,6 +21,8 @@ from stormwright.model import UNPLACED, Problem
 from stormwright.predict.answer import Assumptions, predict
 from stormwright.predict.changed import tasks_of
 from stormwright.predict.flow.layout import MAX_SPOUT_PENDING
+
+log = logging.getLogger(__name__)
 
 #: What is to stay free in the alternatives that are shown.
 _HEADROOMS = (0.05, 0.2, 0.35, 0.5)
@@ -64,7 +68,7 @@ def advised(
         mix=str(found.used),
         price=found.used.price,
         headroom=1 - found.fullest(set(trials.asked)),
-        steps=tuple(search.steps),
+        steps=(there(problem), *search.steps),
         alternatives=tuple(_alternatives(problem, trials, found, held_cores)) if alternatives else (),
     )
 
@@ -139,6 +143,7 @@ def _alternatives(
     found = [(trials, best)]
     for headroom in _HEADROOMS:
         if abs(headroom - trials.wish.headroom) > 1e-9:
+            log.info("what else there is: with %.0f%% to stay free …", 100 * headroom)
             other = Trials(problem, replace(trials.wish, headroom=headroom), trials.kinds, held_cores)
             try:
                 found.append((other, Search(other).best()))

@@ -12,15 +12,19 @@ that are not needed go again.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from stormwright.advise.own.judged import Judged
 from stormwright.advise.own.kinds import Mix, mixes
+from stormwright.advise.own.steps import Refused, singles, too_small, work
 from stormwright.advise.own.trials import Counts, Key, Trials
 from stormwright.errors import Fault, InputError
 from stormwright.model.texts import counted
+
+log = logging.getLogger(__name__)
 
 #: Mixes of nodes that are tried; those with too little CPU or memory in any case are not counted.
 _MOST_MIXES = 60
@@ -33,9 +37,6 @@ _PACKED = 1.02
 
 #: Executors that are added for less latency, and by what part each has to lower it.
 _MOST_QUICKER, _QUICKER = 24, 0.005
-
-#: Reasons against mixes that are told, first and last.
-_TOLD = 3
 
 
 class Search:
@@ -60,32 +61,33 @@ class Search:
             Nothing is: tasks, nodes or executors are too few, or no placement is quick enough.
         """
         trials, least = self.trials, self.least()
-        refused: list[str] = []
+        self.steps.append(work(trials, least))
+        refused = Refused()
         quickest, in_vain = np.inf, 0
-        for mix in self._mixes(least):
+        for mix in self._mixes(least, refused):
             raised: list[str] = []
+            log.info("%s …", mix)
             found = self._enough(least, mix, raised)
             if isinstance(found, str):
-                refused.append(f"{mix}: {found}")
+                log.info("%s: %s", mix, found)
+                refused.add(mix, found)
                 continue
             found = self._quicker(found, raised)
             if trials.quick_enough(found):
-                self.steps += [*_some(refused), *raised]
+                self.steps += [*refused, *raised]
                 found = self._thinned(found)
                 self.steps.append(f"{mix}: enough")
-                return trials.judged(trials.counts(found), mix, thoroughly=True)
+                found = trials.judged(trials.counts(found), mix, thoroughly=True)
+                if str(found.used) != str(mix):
+                    self.steps.append(f"{found.used}: these alone are used where a search places the executors")
+                return found
             late = trials.late_ms(found)
-            refused.append(
-                f"{mix}: the 95th percentile would be {late:,.1f} ms, {trials.wish.p95_ms:g} ms are asked for"
-            )
+            refused.add(mix, f"the 95th percentile would be {late:,.1f} ms, {trials.wish.p95_ms:g} ms are asked for")
             in_vain = in_vain + 1 if late > quickest * (1 - _QUICKER) else 0
             quickest = min(quickest, late)
             if in_vain > len(trials.kinds):
                 break
-        tries = (
-            " and ".join(_some(refused[-1:]))
-            or f"{counted(trials.wish.max_nodes, 'node')} have too little CPU or memory"
-        )
+        tries = refused.newest or f"{counted(trials.wish.max_nodes, 'node')} have too little CPU or memory"
         raise InputError("advice", [Fault(f"no number of nodes that is allowed is enough: {tries}", "nodes")])
 
     def least(self) -> dict[Key, int]:
@@ -124,20 +126,21 @@ class Search:
                 faults.append(Fault(message, trials.base.topologies[topology].name))
         if faults:
             raise InputError("advice", faults)
+        self.steps += singles(trials, counts)
         return counts
 
-    def _mixes(self, least: Counts) -> Iterator[Mix]:
-        """Mixes that have enough CPU and memory for the work alone, the cheapest first."""
+    def _mixes(self, least: Counts, refused: Refused) -> Iterator[Mix]:
+        """Mixes that have enough CPU and memory for the work alone, the cheapest first; others are refused."""
         trials, tried = self.trials, 0
-        memory_mb, work_hz, worker_cores = trials.memory_mb(least), trials.work_hz, trials.known[0].worker_cores
+        memory_mb, work_hz = trials.memory_mb(least), trials.work_hz
         for mix in mixes(trials.kinds, trials.wish.max_nodes):
-            pairs = [pair for pair in zip(mix.kinds, mix.counts, strict=True) if pair[1]]
-            free_hz = sum(n * max(trials.allowed * k.cores - worker_cores, 0.0) * k.core_hz for k, n in pairs)
-            if free_hz >= work_hz and sum(n * k.node.memory_mb for k, n in pairs) >= memory_mb:
-                yield mix
-                tried += 1
-                if tried == _MOST_MIXES:
-                    return
+            if why := too_small(trials, mix, work_hz, memory_mb):
+                refused.add(mix, why)
+                continue
+            yield mix
+            tried += 1
+            if tried == _MOST_MIXES:
+                return
 
     def _enough(self, least: Counts, mix: Mix, raised: list[str]) -> Judged | str:
         """A placement that is nowhere too full, with no fewer executors than `least`; or why there is none.
@@ -164,7 +167,7 @@ class Search:
             if counts == before:
                 return why
             more = [f"{counts[key]} of {trials.name(key)}" for key in counts if counts[key] != before[key]]
-            raised.append(f"{mix}: {why}, so {' and '.join(more)}")
+            _note(raised, f"{mix}: {why}, so {' and '.join(more)}")
         return why
 
     def _raise(self, counts: dict[Key, int], key: Key) -> None:
@@ -201,7 +204,7 @@ class Search:
                 break
             less, key, found = min(tried, key=lambda each: each[:2])
             more_of = f"{trials.counts(found)[key]} of {trials.name(key)}"
-            raised.append(f"{found.mix}: 95 % of trees within {late:,.1f} ms; with {more_of} within {less:,.1f} ms")
+            _note(raised, f"{found.mix}: 95 % of trees within {late:,.1f} ms; with {more_of} within {less:,.1f} ms")
         return found
 
     def _thinned(self, found: Judged) -> Judged:
@@ -217,18 +220,17 @@ class Search:
                 fewer = trials.judged({**counts, key: count}, found.mix)
                 if trials.roomy(fewer) and trials.quick_enough(fewer):
                     found, going = fewer, True
-                    self.steps.append(f"{found.mix}: {count} of {trials.name(key)} are enough as well")
+                    _note(self.steps, f"{found.mix}: {count} of {trials.name(key)} are enough as well")
                     break
         return found
+
+
+def _note(steps: list[str], step: str) -> None:
+    """One step more, which is logged, too: a search may take minutes."""
+    log.info("%s", step)
+    steps.append(step)
 
 
 def _unplaced(judged: Judged) -> str:
     reasons = [reason for _, _, why in judged.assignment.reasons_together() for reason in why]
     return f"not every executor finds a slot: {reasons[0]}" if reasons else "not every executor finds a slot"
-
-
-def _some(reasons: Sequence[str]) -> list[str]:
-    """The first reasons and the last ones."""
-    if len(reasons) <= 2 * _TOLD:
-        return list(reasons)
-    return [*reasons[:_TOLD], f"… {len(reasons) - 2 * _TOLD} mixes more", *reasons[-_TOLD:]]

@@ -9,13 +9,13 @@ import click
 from stormwright.cli import options
 from stormwright.cli.history import asked, kept
 from stormwright.cli.history.audited import print_audit
-from stormwright.cli.history.done import print_done
+from stormwright.cli.history.done import MOST, print_done
 from stormwright.cli.options import Verbs
 
 
 @click.group(cls=Verbs, invoke_without_command=True)
 @options.service
-@click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 1000), help="Entries at most.")
+@click.option("--limit", default=20, show_default=True, type=click.IntRange(1, MOST), help="Entries at most.")
 @click.option(
     "--audit",
     "audit_of",

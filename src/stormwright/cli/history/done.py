@@ -10,6 +10,16 @@ from stormwright.cli.output import print_json, print_table, text_table
 from stormwright.client.shapes import Done, DoneMove
 from stormwright.model.texts import in_utc
 
+#: Entries that are told at most.
+MOST = 1000
+
+#: Mode → what the service does by itself.
+_BY_ITSELF = {
+    "observe": "it moves nothing by itself",
+    "suggest": "it makes plans, which people apply",
+    "auto": "it moves what pays",
+}
+
 
 def print_done(address: str, by: str, limit: int, as_json: bool) -> None:
     """Print the newest entries of a service's history.
@@ -23,9 +33,15 @@ def print_done(address: str, by: str, limit: int, as_json: bool) -> None:
     as_json
         Print them as JSON.
     """
-    found = client_of(address, by).history(limit)
+    client = client_of(address, by)
+    found = client.history(limit)
     if as_json:
         print_json(found.model_dump(mode="json"))
+        return
+    if not found.done:
+        say("nothing was done so far: moves, reverts and changes of mode will stand here, with what came of them")
+        mode = client.modes().default
+        say(f"the mode is {mode}: {_BY_ITSELF[mode]}; `stormwright plan` shows what could be moved")
         return
     table = text_table("n", "at", "what", "who", "why", "came of it")
     for each in found.done:
@@ -33,7 +49,7 @@ def print_done(address: str, by: str, limit: int, as_json: bool) -> None:
         table.add_row(each.n, in_utc(each.at_ms), f"{each.kind} {each.plan}".strip(), each.who, each.reason, came)
     print_table(table)
     if found.more:
-        say(f"there are older ones: --limit {2 * limit}")
+        say(f"there are older ones: --limit {min(2 * limit, MOST)}" if limit < MOST else "there are older ones")
 
 
 def _came_of(done: Done) -> Iterator[str]:

@@ -85,5 +85,8 @@ def opened(where: Place, to_read: bool = True) -> Iterator[tuple[SparkSession, S
 
 
 def _nothing_at(place: str) -> InputError:
-    wanted = "nothing is recorded there; `history ingest --state DIR` takes in what a service has staged"
+    wanted = (
+        "nothing is recorded there; `history ingest --state DIR` takes in what a service has staged; one of a virtual "
+        "cluster stages nothing, and tells itself what it did and what came of it: `stormwright history`"
+    )
     return InputError("history", [Fault(wanted, place)])

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import socket
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from stormwright.alone import alone
 from stormwright.cli.lines import say
+from stormwright.cli.output import print_json
 from stormwright.cli.serving.pair import found, pair_of
 from stormwright.cli.serving.prepared import prepared
 from stormwright.errors import Fault, InputError, StormwrightError
@@ -22,7 +23,7 @@ WRONG = 2
 Try = tuple[str, Callable[[], str]]
 
 
-def tried(told: Mapping[str, Any], lock: str) -> int:
+def tried(told: Mapping[str, Any], lock: str, log_format: str = "text") -> int:
     """Try each part, say a line of each, and tell the exit code.
 
     Parameters
@@ -31,6 +32,8 @@ def tried(told: Mapping[str, Any], lock: str) -> int:
         What the verb was told, by the names of its parameters.
     lock
         File in the state directory that a running service holds.
+    log_format
+        ``text``, or ``json`` for a JSON object in each line.
     """
     real: Sequence[Try] = (
         ("jar", lambda: _jar(told["storm_home"])),
@@ -43,23 +46,28 @@ def tried(told: Mapping[str, Any], lock: str) -> int:
         ("state", lambda: _state(told["state_dir"], lock)),
         *((("pair", lambda: _pair(told)),) if told["pair"] else ()),
     )
-    return WRONG if sum(_is_wrong(name, attempt) for name, attempt in tries) else 0
+    code = 0
+    for name, attempt in tries:
+        for is_ok, text in _found(attempt):
+            if log_format == "json":
+                print_json({"part": name, "ok": is_ok, "found": text})
+            else:
+                say(f"{'ok' if is_ok else 'wrong':<7} {name}: {text}")
+            code = code if is_ok else WRONG
+    return code
 
 
-def _is_wrong(name: str, attempt: Callable[[], str]) -> bool:
+def _found(attempt: Callable[[], str]) -> Iterator[tuple[bool, str]]:
+    """Whether it is right, and what was found; several where several things are wrong."""
     try:
-        text = attempt()
+        yield True, attempt()
     except InputError as error:
         for fault in error.faults:
-            say(f"wrong   {name}: {fault}")
+            yield False, str(fault)
     except StormwrightError as error:
-        say(f"wrong   {name}: {error}")
+        yield False, str(error)
     except OSError as error:
-        say(f"wrong   {name}: {error.filename or ''}: {error.strerror or error}")
-    else:
-        say(f"ok      {name}: {text}")
-        return False
-    return True
+        yield False, f"{error.filename or ''}: {error.strerror or error}"
 
 
 def _configuration(told: Mapping[str, Any]) -> str:

@@ -46,7 +46,7 @@ class Outlook:
     gain_percent
         By how much it is better; negative where it is worse, -inf where it must not be.
     gained, text
-        What that means, such as ``predicted throughput rises by 45 %``, and the figures that it comes from.
+        What that means, such as ``reachable throughput rises by 45 %``, and the figures that it comes from.
     worth
         Topology id → what the placement is worth to it, the more the better; of those that were measured and run.
     promises
@@ -158,10 +158,10 @@ class Outlooks:
         rates = [tuple(_enough_tps(of, most) for of in pair) for pair, most in zip(pairs, enough, strict=True)]
         gain = _gain(rates, weight)
         now, new = (sum(pair[side].reachable_tps.value for pair in pairs) for side in (0, 1))
-        text = f"predicted throughput {now:,.0f} → {new:,.0f} trees/s"
+        text = f"reachable throughput {now:,.0f} → {new:,.0f} trees/s"
         worth = {new.topology: new.reachable_tps.value for _, new in pairs}
         capped = any(rate < new.reachable_tps.value for (_, rate), (_, new) in zip(rates, pairs, strict=True))
-        return Outlook(gain, f"predicted throughput rises by {gain:.0f} %{' or more' * capped}", text, worth)
+        return Outlook(gain, f"reachable throughput rises by {gain:.0f} %{' or more' * capped}", text, worth)
 
     def _of_latency(self, _: IntArray, pairs: Pairs) -> Outlook:
         gain = _gain([(1 / _latency_ms(now), 1 / _latency_ms(new)) for now, new in pairs], [1.0] * len(pairs))

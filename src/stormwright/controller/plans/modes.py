@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from fnmatch import fnmatchcase
@@ -11,7 +11,7 @@ from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from stormwright.client.shapes import AnomalyKind, Mode, Modes, Response
-from stormwright.errors import Fault, InputError
+from stormwright.errors import Fault, InputError, who_is_there
 
 #: From the least to the most that is allowed.
 OBSERVE: Final = "observe"
@@ -79,6 +79,24 @@ def mode_of(modes: Modes, topology: str, name: str) -> Mode:
         if fnmatchcase(name, pattern) or fnmatchcase(topology, pattern):
             return mode
     return modes.default
+
+
+def fitting_nothing(modes: Modes, topologies: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+    """Names and patterns that fit no topology, a sentence each; what is wanted of one that is to come is no fault.
+
+    Parameters
+    ----------
+    modes
+        That hold.
+    topologies
+        Id and name of each that is there.
+    """
+    names = [name for _, name in topologies]
+    return tuple(
+        f"{pattern} fits no topology now{who_is_there(pattern, names)}; its mode counts once there is one"
+        for pattern in modes.topologies
+        if not any(fnmatchcase(each, pattern) for known in topologies for each in known)
+    )
 
 
 def response_to(modes: Modes, kind: AnomalyKind) -> Response:

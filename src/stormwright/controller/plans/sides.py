@@ -53,7 +53,7 @@ def side_of(placements: Placements, slots: IntArray) -> Side:
     if len(broken) > _TOLD:
         told.append(f"and {len(broken) - _TOLD:,} more")
     return Side(
-        throughput_tps=Range(**_total([one.reachable_tps for one in measured]).as_dict()),
+        reachable_tps=Range(**_total([one.reachable_tps for one in measured]).as_dict()),
         latency_ms=_range(_mean([one.latency_ms for one in measured])),
         traffic_tps=inter_node_tps(cost),
         nodes=nodes_used(problem, slots),
@@ -67,7 +67,7 @@ def side_of(placements: Placements, slots: IntArray) -> Side:
 def topology_side(predicted: TopologyPrediction) -> TopologySide:
     """The figures of one topology."""
     return TopologySide(
-        throughput_tps=Range(**predicted.reachable_tps.as_dict()),
+        reachable_tps=Range(**predicted.reachable_tps.as_dict()),
         latency_ms=_range(predicted.latency_ms),
         bottleneck=str(predicted.bottleneck),
     )

@@ -93,7 +93,7 @@ class TopologyPrediction:
 
     def as_dict(self) -> dict[str, Any]:
         """Itself for JSON."""
-        intervals = ("highest_tps", "pending_tps", "latency_ms", "p99_ms", "pending_latency_ms")
+        intervals = ("highest_tps", "pending_tps", "reachable_tps", "latency_ms", "p99_ms", "pending_latency_ms")
         values = {name: getattr(self, name) for name in intervals}
         return {
             "topology": self.topology,

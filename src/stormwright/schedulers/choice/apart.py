@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from stormwright.errors import SchedulerError, StormwrightError
-from stormwright.model import Assignment, Problem, Scheduler
+from stormwright.model import Assignment, Problem
 from stormwright.schedulers.choice.members import Members
 from stormwright.schedulers.kit.contained import told
 from stormwright.schedulers.kit.registry import traits_of
@@ -83,6 +83,21 @@ class Apart:
         SchedulerError
             It has failed, has not answered in time, or has ended its process; now or before, as then it is not asked.
         """
+        answer: Assignment = self._within(member, problem, limit_s)
+        return answer
+
+    def traits(self, member: Member, limit_s: float) -> dict[str, Any]:
+        """What holds of a member as it is set (`passed_on`); it raises what `schedule` raises.
+
+        Parameters
+        ----------
+        member, limit_s
+            As for `schedule`; a constructor may hang, too.
+        """
+        found: dict[str, Any] = self._within(member, None, limit_s)
+        return found
+
+    def _within(self, member: Member, problem: Problem | None, limit_s: float) -> Any:
         name = member.name
         if name in self._failed:
             raise SchedulerError(self._failed[name])
@@ -104,7 +119,7 @@ class Apart:
         finally:
             self._used_s[name] += time.perf_counter() - begun_s
 
-    def _asked(self, member: Member, problem: Problem, until_s: float) -> Assignment:
+    def _asked(self, member: Member, problem: Problem | None, until_s: float) -> Any:
         if self._connection is None:
             self._connection = self._start()
             _received(self._connection, until_s)  # it reads from here on, so that nothing that is sent can wait for it
@@ -112,8 +127,7 @@ class Apart:
         found = _received(self._connection, until_s)
         if isinstance(found, str):
             raise SchedulerError(found)
-        answer: Assignment = found
-        return answer
+        return found
 
     def _start(self) -> Connection:
         ours, theirs = socket.socketpair()
@@ -153,15 +167,20 @@ class InApart:
     ----------
     apart
         Asks it.
-    member, scheduler
-        Which it is, and it itself, whose traits this one has.
+    member
+        Which it is; this one has its traits.
     limit_s
         Seconds that it may take for all its answers.
+
+    Raises
+    ------
+    SchedulerError
+        It cannot be made, or not in time.
     """
 
-    def __init__(self, apart: Apart, member: Member, scheduler: Scheduler, limit_s: float) -> None:
+    def __init__(self, apart: Apart, member: Member, limit_s: float) -> None:
         self._apart, self._member, self._limit_s = apart, member, limit_s
-        vars(self).update(passed_on(scheduler, traits_of(member.name)))
+        vars(self).update(apart.traits(member, limit_s))
 
     def schedule(self, problem: Problem) -> Assignment:
         """See `Apart.schedule`."""
@@ -188,13 +207,13 @@ def answer_all() -> None:
             connection.send(told(error))
 
 
-def _answer(member: Member, problem: Problem) -> Assignment | str:
-    """The answer, or why there is none."""
+def _answer(member: Member, problem: Problem | None) -> Assignment | dict[str, Any] | str:
+    """The answer, without a problem the traits, or why there is none."""
     try:
         scheduler = member.members.made(member.name, member.budget_s)
         if isinstance(scheduler, Exception):
             return str(scheduler)
-        return scheduler.schedule(problem)
+        return passed_on(scheduler, traits_of(member.name)) if problem is None else scheduler.schedule(problem)
     except StormwrightError as error:
         return str(error)
     except BaseException as error:  # what else goes through `Contained`, such as KeyboardInterrupt

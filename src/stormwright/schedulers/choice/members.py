@@ -18,7 +18,7 @@ from stormwright.schedulers.frame.waiting import Plan, answer
 from stormwright.schedulers.kit.checked import checked
 from stormwright.schedulers.kit.limits import with_room_for_cpu
 from stormwright.schedulers.kit.params import Params
-from stormwright.schedulers.kit.registry import scheduler_names, scheduler_type, traits_of
+from stormwright.schedulers.kit.registry import SCHEDULERS, scheduler_names, scheduler_type, traits_of
 from stormwright.schedulers.kit.resolve import ALL, choose_schedulers, is_java
 from stormwright.schedulers.kit.traits import declared
 
@@ -54,7 +54,7 @@ class Members:
     own: str
 
     def check(self) -> None:
-        """Make all of them once.
+        """Make all of them once; of other packages only look at the parameters.
 
         Raises
         ------
@@ -65,7 +65,7 @@ class Members:
         if self.own in named:
             raise InputError("scheduler parameters", [Fault(f"{self.own} cannot ask itself", "schedulers")])
         try:
-            choose_schedulers(",".join(self._all()), self._told(), self.seed)
+            choose_schedulers(",".join(self._all()), self._told(), self.seed, made_elsewhere=is_of_others)
         except InputError as error:
             faults = [Fault(f"{fault.path}: {fault.message}", "schedulers") for fault in error.faults]
             raise InputError("scheduler parameters", faults) from error
@@ -102,6 +102,11 @@ class Members:
 
     def _told(self) -> list[str]:
         return [text.strip() for text in self.settings.split(";") if text.strip()]
+
+
+def is_of_others(name: str) -> bool:
+    """Whether a scheduler is another package's, which is neither made nor asked in this process."""
+    return not is_java(name) and name not in SCHEDULERS
 
 
 def _params_of(name: str) -> type:

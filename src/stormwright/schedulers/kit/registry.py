@@ -139,6 +139,27 @@ def make_scheduler(
     SchedulerError
         It is another package's, and is no scheduler, or fails when it is imported or made.
     """
+    kind, params, rules = _settled(name, settings, seed, objective)
+    if name in SCHEDULERS:
+        scheduler, traits = kind(params), declared(kind)
+    else:
+        with Contained(f"scheduler {name!r} cannot be made"):
+            traits = traits_of(name)
+            scheduler = Guest(name, kind(params), params, traits)
+    if traits.heeds_limits and not traits.handles_isolation:
+        scheduler = Isolating(scheduler, params, traits)
+    return Queueing(name, Weighing(scheduler, params, traits), params, traits, rules)
+
+
+def check_settings(name: str, settings: Sequence[str], seed: int | None = None) -> None:
+    """Look whether a scheduler may be set so, and make none; it raises what `make_scheduler` does."""
+    _settled(name, settings, seed, None)
+
+
+def _settled(
+    name: str, settings: Mapping[str, object] | Sequence[str], seed: int | None, objective: str | None
+) -> tuple[SchedulerType, Params, dict[str, object]]:
+    """The class, its parameters and the options of all schedulers, as for `make_scheduler`."""
     kind = scheduler_type(name)
     values = dict(settings) if isinstance(settings, Mapping) else parse_settings(settings)
     if seed is not None and any(field.name == "seed" for field in fields(kind.params_type)):
@@ -148,16 +169,9 @@ def make_scheduler(
     if misspelt := [fault for option in values.keys() - own for fault in _misspelt(option, own)]:
         raise InputError("scheduler parameters", misspelt)
     if name in SCHEDULERS:
-        params = _aimed(kind.params_type, values, objective)
-        scheduler, traits = kind(params), declared(kind)
-    else:
-        with Contained(f"scheduler {name!r} cannot be made"):
-            params = kind.params_type.from_settings(values)
-            traits = traits_of(name)
-            scheduler = Guest(name, kind(params), params, traits)
-    if traits.heeds_limits and not traits.handles_isolation:
-        scheduler = Isolating(scheduler, params, traits)
-    return Queueing(name, Weighing(scheduler, params, traits), params, traits, rules)
+        return kind, _aimed(kind.params_type, values, objective), rules
+    with Contained(f"scheduler {name!r} cannot be made"):
+        return kind, kind.params_type.from_settings(values), rules
 
 
 def _misspelt(option: str, own: Collection[str]) -> Iterator[Fault]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING
 from stormwright.errors import Fault, InputError, MissingDependencyError, SchedulerError, StormwrightError
 from stormwright.model import Scheduler
 from stormwright.schedulers.kit.params import NoParams
-from stormwright.schedulers.kit.registry import make_scheduler, parse_settings, scheduler_names, scheduler_type
+from stormwright.schedulers.kit.registry import (
+    check_settings,
+    make_scheduler,
+    parse_settings,
+    scheduler_names,
+    scheduler_type,
+)
 from stormwright.schedulers.queue.rules import OPTIONS
 from stormwright.storm.java_names import JAVA_PREFIX
 
@@ -144,7 +150,11 @@ def resolve_scheduler(
 
 
 def choose_schedulers(
-    names: str, settings: Sequence[str] = (), seed: int | None = None, jars: Sequence[Path] = ()
+    names: str,
+    settings: Sequence[str] = (),
+    seed: int | None = None,
+    jars: Sequence[Path] = (),
+    made_elsewhere: Callable[[str], bool] = lambda _: False,
 ) -> dict[str, Scheduler | StormwrightError]:
     """Name → scheduler, or why there is none: something that it needs is not there, or it is another's and broken.
 
@@ -158,6 +168,8 @@ def choose_schedulers(
         For those that draw random numbers.
     jars
         Where Java classes are looked for besides Storm's own jars.
+    made_elsewhere
+        Names of which only the parameters are looked at; they are not among those that are found.
 
     Raises
     ------
@@ -176,6 +188,9 @@ def choose_schedulers(
     found: dict[str, Scheduler | StormwrightError] = {}
     for name in chosen:
         try:
+            if made_elsewhere(name):
+                check_settings(name, own[name], seed)
+                continue
             found[name] = resolve_scheduler(name, own[name], seed, jars if is_java(name) else ())
         except (MissingDependencyError, SchedulerError) as error:
             found[name] = error

@@ -137,7 +137,7 @@ def should_reschedule(params: TriggerParams, seen: Observation, adapts: Adaptati
 
     1. Never within T seconds after a change.
     2. At once, whatever it gains, if a node has been over its capacity for more than X seconds; where it is decided by
-       predicted throughput, latency or nodes, which is not in the papers, only if it gains anything.
+       reachable throughput, latency or nodes, which is not in the papers, only if it gains anything.
     3. Every P seconds, if the proposed placement gains at least R percent; at once where the load has drifted.
 
     Parameters

@@ -139,8 +139,8 @@ class Tokens:
             tokens.append(made)
         return secret
 
-    def revoke(self, name: str) -> None:
-        """End the token of a name; it stays in the list, and another one of this name may be made.
+    def revoke(self, name: str) -> Token:
+        """End the token of a name, and return it; it stays in the list, and another one of this name may be made.
 
         Raises
         ------
@@ -152,7 +152,7 @@ class Tokens:
             for i, each in enumerate(tokens):
                 if each.name == name and not each.ended(now_ms):
                     tokens[i] = each.model_copy(update={"revoked_ms": now_ms})
-                    return
+                    return tokens[i]
             raise NotThereError(f"there is no token of {name} that counts; `stormwright token list` lists them")
 
     def whose(self, secret: str) -> Token | None:

@@ -87,7 +87,7 @@ def _change_modes(desk: Desk, asking: Asking) -> BaseModel:
     if asking.visitor is not None:
         before, wanted = desk.modes(), asking.body
         differing = {name for name in shapes.Modes.model_fields if getattr(before, name) != getattr(wanted, name)}
-        if asking.visitor.role == "approver" and differing - {"two_people", "version"}:
+        if asking.visitor.role == "approver" and differing - {"two_people", "version", "warnings"}:
             raise NotAllowedError("an approver changes two_people alone: an operator changes modes")
         if asking.visitor.role == "operator" and before.two_people and not wanted.two_people:
             raise NotAllowedError("two people are needed for a plan: an approver ends that, not an operator")

@@ -16,6 +16,7 @@ from stormwright.controller.aims.in_order import InOrder
 from stormwright.controller.guarding.leaving import emptied
 from stormwright.controller.planning.plan import MovePlan
 from stormwright.controller.plans.draft import Draft, Wish, drafted, measured_rates, restored
+from stormwright.controller.plans.modes import fitting_nothing
 from stormwright.controller.plans.overloaded import FewestMoves
 from stormwright.controller.plans.relied import changes
 from stormwright.controller.policy import Decision, planned_slots
@@ -70,8 +71,8 @@ class Desk(Reading):
     def __init__(
         self, plans: Plans, ledger: Ledger, guard: Guard, problem: Callable[[], Problem | None], makers: Makers
     ) -> None:
-        super().__init__(plans, ledger, lambda: guard.modes)
-        self._guard, self._makers = guard, makers
+        super().__init__(plans, ledger, self._modes_told)
+        self._guard, self._makers, self._problem = guard, makers, problem
         self._making = Making(plans, ledger, problem)
         self._starting = threading.Lock()
         self.nodes = NodeDesk(guard.drains, ledger, self._making.now, self.empty, self._leave)
@@ -206,7 +207,13 @@ class Desk(Reading):
             under_way = self._plans.under_way()
         if modes.frozen and under_way:
             self._plans.ask_to_stop(under_way.id)
-        return modes
+        return self.modes()
+
+    def _modes_told(self) -> shapes.Modes:
+        """Those that hold, with what may not be meant so."""
+        modes, problem = self._guard.modes, self._problem()
+        there = [] if problem is None else [(each.id, each.name) for each in problem.topologies]
+        return modes.model_copy(update={"warnings": () if problem is None else fitting_nothing(modes, there)})
 
     # ------------------------------------------------------------------------------------------------------------------
 

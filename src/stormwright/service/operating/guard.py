@@ -34,6 +34,9 @@ from stormwright.service.operating.ledger import Ledger
 from stormwright.service.operating.plans import Plans
 from stormwright.service.operating.state import State
 
+#: Of modes, what the service tells and nobody asks for.
+_TOLD_ONLY = ("version", "warnings")
+
 
 class Guard:
     """Keeps the modes, and tells what they allow.
@@ -94,7 +97,7 @@ class Guard:
                     f"the modes have changed since: they are version {self._modes.version}, and this is a change of "
                     f"{wanted.version}; look at them, and say it again"
                 )
-            modes = {name: getattr(wanted, name) for name in Modes.model_fields if name != "version"}
+            modes = {name: getattr(wanted, name) for name in Modes.model_fields if name not in _TOLD_ONLY}
             told = _told({name: value for name, value in modes.items() if value != getattr(self._modes, name)}, wanted)
             with self._plans.together():
                 self._ledger.begin("modes", wanted.by, wanted.reason, "; ".join(told) or "as before")
@@ -156,7 +159,7 @@ class Guard:
     def _keep(self, changed: Mapping[str, Any]) -> None:
         modes = self._modes.model_copy(update={**changed, "version": self._modes.version + 1})
         with self._state.change() as to:
-            to.execute("INSERT OR REPLACE INTO modes VALUES (1, ?)", (modes.model_dump_json(),))
+            to.execute("INSERT OR REPLACE INTO modes VALUES (1, ?)", (modes.model_dump_json(exclude={"warnings"}),))
         self._modes = modes
 
 

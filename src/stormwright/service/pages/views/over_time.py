@@ -37,7 +37,7 @@ def traffic(known: Known) -> Page:
 
 
 def timeline(known: Known) -> Page:
-    """Throughput, latency, traffic, moves and alarms since the service started."""
+    """Measured throughput, latency, traffic, moves and alarms since the service started."""
     points, scene = known.trace.points(), known.scene()
     names = {each.id: each.name for each in scene.problem.topologies} if scene else {}
     marks = _marks(known)
@@ -50,7 +50,7 @@ def timeline(known: Known) -> Page:
             Line(names.get(t, t), [(each.at_ms, each.rate_tps[t]) for each in points if t in each.rate_tps])
             for t in most
         ]
-        charts.append(("Throughput", lines, chart(lines, "trees/s", marks, ACROSS)))
+        charts.append(("Measured throughput", lines, chart(lines, "trees/s", marks, ACROSS)))
     known_ms = [each for each in points if each.latency_ms]
     if len(known_ms) > 1:
         lines = [

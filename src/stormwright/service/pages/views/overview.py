@@ -44,7 +44,7 @@ def overview(known: Known) -> Page:
         "done": done[:_ROWS],
         "judged": [(each.n, move, judged) for each in done for move in each.moves for judged in move.judged][:_JUDGED],
         "tight": [(names[each.topology], each) for each in tight],
-        "rate": chart([Line("throughput", rates)], "trees/s") if len(rates) > 1 else None,
+        "rate": chart([Line("measured throughput", rates)], "trees/s") if len(rates) > 1 else None,
     }
     return Page("overview", "Overview", "stormwright plan --list", shows, "/")
 

@@ -170,7 +170,7 @@ def _charts(known: Known, name: str) -> list[Any]:
     latencies = [(each.at_ms, each.latency_ms[name]) for each in points if name in each.latency_ms]
     drawn = []
     if len(rates) > 1:
-        drawn.append(chart([Line("throughput", rates)], "trees/s"))
+        drawn.append(chart([Line("measured throughput", rates)], "trees/s"))
     if len(latencies) > 1:
         drawn.append(chart([Line("median complete latency", latencies)], "ms"))
     return drawn

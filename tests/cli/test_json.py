@@ -1,0 +1,74 @@
+"""What people read, programs get, too."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import click
+
+from stormwright.cli import cli
+from stormwright.service.pages import over_file
+from tests.cli.serving.test_trying import free_port
+
+#: Verbs without ``--json``, and why.
+WITHOUT = {
+    "completion": "prints a script for a shell",
+    "import flux": "prints the problem, as JSON",
+    "import nimbus": "prints the problem, as JSON",
+    "import serialized": "prints the problem, as JSON",
+    "serve": "has --log-format json: it goes on until it is ended",
+    "cluster serve": "has --log-format json: it goes on until it is ended",
+}
+
+
+def verbs(command: click.Command = cli, name: str = "") -> Iterator[tuple[str, click.Command]]:
+    """Every verb that does something by itself, by its name."""
+    if not isinstance(command, click.Group) or command.invoke_without_command:
+        yield name, command
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for each in command.list_commands(context):
+            below = command.get_command(context, each)
+            assert below is not None
+            yield from verbs(below, f"{name} {each}".strip())
+
+
+def options_of(command: click.Command) -> set[str]:
+    return {name for parameter in command.params for name in parameter.opts}
+
+
+def test_each_verb_that_a_person_reads_has_a_twin_for_programs():
+    every = {name: options_of(command) for name, command in verbs()}
+    assert {name for name, options in every.items() if "--json" not in options} == set(WITHOUT)
+    assert all(name in every for name in WITHOUT)
+    assert all("--log-format" in every[name] for name, why in WITHOUT.items() if "--log-format" in why)
+
+
+def test_convert_tells_how_large_it_is(run, tmp_path):
+    there = tmp_path / "there.npz"
+    code, out, _ = run("convert", "ready:cluster-20", there, "--json")
+    assert code == 0
+    text = run("convert", there, tmp_path / "back.json")[1]
+    told = json.loads(out)
+    assert told["output"] == str(there)
+    nouns = (("topologies", "topologies"), ("executors", "executors"), ("nodes", "nodes"), ("slots", "slots"))
+    assert all(f"{told[key]:,} {noun}" in text for key, noun in nouns)
+    code, _, err = run("convert", there, "-", "--json")
+    assert (code, "--json: has no effect" in err) == (2, True)
+
+
+def test_the_dashboard_says_where_it_is(run, monkeypatch):
+    monkeypatch.setattr(over_file, "serve", lambda *_: None)
+    code, out, _ = run("dashboard", "ready:cluster-20", "--port", 7071, "--json")
+    assert code == 0
+    assert json.loads(out) == {"problem": "ready:cluster-20", "address": "http://127.0.0.1:7071/"}
+
+
+def test_what_is_tried_before_a_start_is_told_line_by_line(run):
+    code, out, _ = run(
+        "serve", "--simulated", "ready:cluster-20", "--port", free_port(), "--check", "--log-format", "json"
+    )
+    told = [json.loads(line) for line in out.splitlines()]
+    assert [each["part"] for each in told][:2] == ["configuration", "address"]
+    assert (code == 0) == all(each["ok"] for each in told)

@@ -1,0 +1,36 @@
+"""The guard itself; it needs no cluster."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.storm.guard import Guard
+
+
+def test_what_is_left_is_ended_and_what_is_well_is_let_be(tmp_path: Path) -> None:
+    left, well = tmp_path / "left", tmp_path / "well"
+    with pytest.raises(AssertionError), Guard("touch", str(left)):
+        raise AssertionError
+    with Guard("touch", str(well)) as guard:
+        guard.all_well()
+    assert (left.exists(), well.exists()) == (True, False)
+
+
+def test_it_is_ended_where_the_process_is_killed(tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    os.mkfifo(told)
+    program = f"""
+import os, signal
+from tests.storm.guard import Guard
+with Guard("sh", "-c", "echo ended > {told}"):
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    killed = subprocess.Popen([sys.executable, "-c", program], env=environment)
+    assert told.read_text(encoding="utf-8") == "ended\n"  # waits until somebody writes
+    assert killed.wait() < 0
