@@ -27,8 +27,8 @@ from stormwright.optimize.bound.relaxation.certificate import ROUNDING
 from stormwright.optimize.bound.relaxation.sharing import PIECES, NodeSizes
 from stormwright.predict.bound.rows import Rows
 
-#: Part of all traffic by which the solver's answer may be wrong: ten times its tolerance.
-_TOLERANCE = 1e-6
+#: By so much an unknown may be worth more than the solver takes it to be, in parts of all traffic: its tolerance.
+_TOLERANCE = 1e-7
 
 #: How `scipy.optimize.milp` says that it has solved a program.
 _SOLVED = 0
@@ -56,6 +56,8 @@ class Pieces:
 
     def __init__(self, sizes: Sequence[FloatArray], groups: Sequence[int], room: NodeSizes, all_tps: float) -> None:
         self._room, self._unit = room, all_tps
+        # As executors are in pieces once, and there are no more of these than groups, so many unknowns count.
+        self._rounding = _TOLERANCE * (sum(map(len, sizes)) + sum(groups) + len(sizes))
         numbers, kinds = len(room.grid), len(room.size)
         shapes = [(len(size), numbers) for size in sizes] + [(kinds, numbers)] * len(sizes)
         ends = np.cumsum([len(sizes), *(rows * columns for rows, columns in shapes)])
@@ -112,7 +114,7 @@ class Pieces:
         if bound is None or not np.isfinite(bound):
             return np.inf, []
         parts = [found.x[parts] for parts in self._parts] if found.x is not None else []
-        return (_TOLERANCE - float(bound)) * self._unit, parts
+        return (self._rounding - float(bound)) * self._unit, parts
 
     def _fill(self, size: FloatArray, parts: IndexArray, pieces: IndexArray, most: int) -> None:
         """Every executor is in pieces, and these are as full as their numbers say."""
