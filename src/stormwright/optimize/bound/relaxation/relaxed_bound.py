@@ -55,7 +55,8 @@ class RelaxedBound:
         sizes, counts = np.unique(capacity, return_counts=True)
         steps = capacity.max() * np.arange(1, _GRID) / _GRID
         self._room = NodeSizes(sizes, counts.astype(float), np.unique(np.concatenate([steps, sizes])))
-        self._small = unknowns(len(self._size), len(relaxed.workers), self._room) <= _MOST_UNKNOWNS
+        count = unknowns(len(self._size), len(relaxed.workers), self._room)
+        self._small = count <= _MOST_UNKNOWNS and int(np.diff(relaxed.first).max(initial=0)) <= MOST_CERTIFIED
 
     def run(self, budget_s: float) -> float:
         """The bound after about so many seconds, or as soon as nothing more is to be gained.
