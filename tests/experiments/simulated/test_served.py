@@ -123,8 +123,8 @@ def test_a_plan_moves_it_and_what_is_measured_shows_it(served: Served) -> None:
     assert judged.measured is not None
     assert judged.measured < 0.9
     assert judged.verdict == "as predicted"
-    (move,) = served.client.history(1).done[0].moves
-    assert judged in move.judged, "the history has what was done, what was promised and what was measured"
+    moves = served.client.history(1).done[0].moves
+    assert any(judged in move.judged for move in moves), "the history has what was promised and what was measured"
     page = served.page("/history")
     assert all(text in page for text in ("to see", judged.quantity, "as predicted"))
     back = served.client.revert(served.client.history(1).done[0].n, "to see")
