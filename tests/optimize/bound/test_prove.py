@@ -242,6 +242,18 @@ def test_a_worse_placement_is_not_proven_but_the_optimum_found():
     assert proof.cost == pytest.approx(optimum, rel=1e-6)
 
 
+def test_executors_that_take_next_to_nothing_fill_pieces_as_well():
+    """Together they take more than a step of the sizes of pieces, each less than a solver tells from 0."""
+    tiny = 0.9e-9
+    cpu_ghz = np.array([(1 + 2e-9) / 24 - 0.97 * 200 * tiny] + [tiny] * 200)
+    pairs = [(0, other, 1.0) for other in range(1, 201)]
+    of = problem(nodes(1.0, 1.0, ports=2), (topology("t", 201, 2), load(201, pairs, cpu_ghz=cpu_ghz, memory_mb=0.0)))
+    slots = np.zeros(201, np.int32)
+    slots[-1] = 1
+    assert not violations(of, slots)
+    assert RelaxedBound(Relaxed.of(of, CostWeights())).run(2.0) <= cost_of(of, slots).total + 1e-4
+
+
 def test_what_is_not_valid_proves_nothing():
     """All in one slot costs nothing, but is one worker where two are wanted."""
     of = problem(nodes(4, 4), (topology("t", 4, 2), load(4, [(0, 1, 10), (1, 2, 10), (2, 3, 10)])))

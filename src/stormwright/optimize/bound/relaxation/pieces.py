@@ -30,6 +30,9 @@ from stormwright.predict.bound.rows import Rows
 #: By so much an unknown may be worth more than the solver takes it to be, in parts of all traffic: its tolerance.
 _TOLERANCE = 1e-7
 
+#: Numbers as small as a half of this the solver takes for 0: what fills a piece counts as this much at least.
+_SMALL = 2e-9
+
 #: How `scipy.optimize.milp` says that it has solved a program.
 _SOLVED = 0
 
@@ -121,9 +124,10 @@ class Pieces:
         room, whole = self._room, self._room.grid[-1]
         numbers = len(room.grid)
         self._rows.add((len(parts),), [(parts, 1.0)], 1.0, 1.0)
-        for filled, low, high in ((room.grid, -np.inf, 0.0), (room.above, 0.0, np.inf)):
-            terms = [(parts.T, size / whole), (pieces.T, -filled[:, None] / whole)]
-            self._rows.add((numbers,), terms, low, high)
+        takes = np.where(size > 0, np.maximum(size / whole, _SMALL), 0.0)
+        no_more, no_less = np.maximum(room.grid / whole, _SMALL), room.above / whole
+        self._rows.add((numbers,), [(parts.T, size / whole), (pieces.T, -no_more[:, None])], -np.inf, 0.0)
+        self._rows.add((numbers,), [(parts.T, takes), (pieces.T, -no_less[:, None])], 0.0, np.inf)
         self._rows.add((1,), [(pieces.ravel(), 1.0)], 0.0, most)
 
     def _share_nodes(self) -> None:
