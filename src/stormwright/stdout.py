@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
 import threading
@@ -72,3 +73,5 @@ def _flush() -> None:
     # Who prints next is told what is wrong with standard output.
     with suppress(OSError, ValueError, AttributeError):
         sys.stdout.flush()
+    # What solvers print waits in a buffer of C's, where standard output is no terminal.
+    ctypes.CDLL(None).fflush(None)

@@ -2,8 +2,9 @@
 
 What traffic costs is what it would cost all between nodes, less what is saved by keeping it on nodes and in workers.
 Small problems: `exact` proves how much can be saved. Larger ones: semidefinite certificates of each topology bound what
-its workers keep, and what its pieces on nodes keep (`semidefinite`), and prices for the room on nodes bring the
-topologies together (`sharing`). Whatever is bounded is valid at any time, so both may be ended when time is over.
+its workers keep, and what its pieces on nodes keep (`semidefinite`), and prices for the room on nodes (`sharing`) or a
+program of whole pieces (`rounds`) bring the topologies together. Whatever is bounded is valid at any time, so all may
+be ended when time is over.
 """
 
 from __future__ import annotations

@@ -36,6 +36,7 @@ class Rows:
         count = int(np.prod(shape))
         rows = self._count + np.arange(count).reshape(shape)
         for column, value in terms:
+            # Of unknowns that stand along one axis more than the rows each row has all along that axis.
             wide = np.broadcast_shapes(np.shape(column), shape if np.ndim(column) <= len(shape) else np.shape(column))
             at = rows if len(wide) == len(shape) else rows[..., np.newaxis]
             for kept, given in ((self._row, at), (self._column, column), (self._value, value)):

@@ -27,8 +27,9 @@ from stormwright.optimize.bound.relaxation.certificate import ROUNDING
 from stormwright.optimize.bound.relaxation.sharing import PIECES, NodeSizes
 from stormwright.predict.bound.rows import Rows
 
-#: By so much an unknown may be worth more than the solver takes it to be, in parts of all traffic: its tolerance.
-_TOLERANCE = 1e-7
+#: By so much an unknown may be worth more than the solver takes it to be, and a solution more than the best that it
+#: knows; in parts of all traffic: its tolerances.
+_TOLERANCE, _PRUNED = 1e-7, 1e-6
 
 #: Numbers as small as a half of this the solver takes for 0: what fills a piece counts as this much at least.
 _SMALL = 2e-9
@@ -60,7 +61,7 @@ class Pieces:
     def __init__(self, sizes: Sequence[FloatArray], groups: Sequence[int], room: NodeSizes, all_tps: float) -> None:
         self._room, self._unit = room, all_tps
         # As executors are in pieces once, and there are no more of these than groups, so many unknowns count.
-        self._rounding = _TOLERANCE * (sum(map(len, sizes)) + sum(groups) + len(sizes))
+        self._rounding = _PRUNED + _TOLERANCE * (sum(map(len, sizes)) + sum(groups) + len(sizes))
         numbers, kinds = len(room.grid), len(room.size)
         shapes = [(len(size), numbers) for size in sizes] + [(kinds, numbers)] * len(sizes)
         ends = np.cumsum([len(sizes), *(rows * columns for rows, columns in shapes)])

@@ -69,7 +69,8 @@ def kept_in_pieces(topologies: Sequence[Dealt], room: NodeSizes, until: float) -
     for number, each in enumerate(topologies):
         for fixed, worth in each.known:
             program.add(number, fixed, worth)
-    rounds_until = until - (until - time.perf_counter()) * (1 - _ROUNDS_S)
+    now = time.perf_counter()
+    rounds_until = now + (until - now) * _ROUNDS_S
     best, parts = program.solve(until, whole=False)
     under_way = [_UnderWay(number, each, room) for number, each in enumerate(topologies) if each.groups > 1]
     before = np.inf
@@ -77,8 +78,8 @@ def kept_in_pieces(topologies: Sequence[Dealt], room: NodeSizes, until: float) -
         before = best
         for left, topology in zip(range(len(under_way), 0, -1), under_way, strict=True):
             now = time.perf_counter()
-            share_s = (rounds_until - now) / (_ROUNDS * left)
-            found = topology.better(parts[topology.number], now + share_s)
+            its_part_s = (rounds_until - now) / (_ROUNDS * left)
+            found = topology.better(parts[topology.number], now + its_part_s)
             if found:
                 program.add(topology.number, *found)
         kept, parts = program.solve(until, whole=False)

@@ -16,7 +16,7 @@ import numpy as np
 from stormwright.model.arrays import FloatArray, IndexArray
 
 #: Executors of a topology of which triangles are looked at: finding those that are broken takes time by their cube.
-MOST_EXECUTORS = 300
+MOST_EXECUTORS = 150
 
 #: Triangles that are added at a time for each executor, of these with one in the middle at most; and by how much they
 #: are broken at least.
