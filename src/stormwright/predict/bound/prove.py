@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stormwright import stdout
 from stormwright.model.arrays import FloatArray
 from stormwright.predict.bound.case import Case
 from stormwright.predict.bound.program import Columns, rows_of, unknowns
@@ -30,10 +29,6 @@ SAME, _BETTER = 1e-3, 2e-4
 
 #: Part of the time for programs without whole numbers.
 _RELAXED_PART = 0.3
-
-
-#: How `scipy.optimize.milp` says that it has solved a program, and that there is no solution.
-_TO_THE_END, _IMPOSSIBLE = 0, 2
 
 
 class _Solved(NamedTuple):
@@ -129,12 +124,9 @@ def _smaller(case: Case) -> list[Case]:
 
 
 def _solve(case: Case, low: float, high: float, whole: bool, limit_s: float, *, count_nodes: bool = False) -> _Solved:
-    from scipy.optimize import Bounds, LinearConstraint, milp  # takes longer to import than the rest
-
     at = Columns.of(case)
     if limit_s <= 0:
         return _Solved(0.0, complete=False)
-    matrix, least, most = rows_of(case, at, low, high).matrix(at.full + 1)
     upper = np.ones(at.full + 1)
     upper[at.count] = np.maximum(case.units.size[:, np.newaxis], 1)
     upper[at.workers] = case.ports
@@ -146,19 +138,7 @@ def _solve(case: Case, low: float, high: float, whole: bool, limit_s: float, *, 
         for columns in (at.here, at.count, at.workers, at.node if count_nodes else at.node[:0]):
             integral[columns] = 1
     options = {"time_limit": limit_s, "mip_rel_gap": _BETTER / 2}
-    stdout.turn_away()  # the solver tells there of what it mends
-    try:
-        found = milp(
-            goal,
-            integrality=integral,
-            bounds=Bounds(lower, upper),
-            constraints=LinearConstraint(matrix, least, most),
-            options=options,
-        )
-    finally:
-        stdout.turn_back()
-    if found.status == _IMPOSSIBLE:
+    found = rows_of(case, at, low, high).minimise(goal, lower, upper, integral, options)
+    if not found.possible:
         return _Solved(math.inf, complete=True)
-    solved = found.status == _TO_THE_END
-    bound = found.mip_dual_bound if whole else found.fun if solved else None
-    return _Solved(0.0 if bound is None or not math.isfinite(bound) else float(bound), complete=solved)
+    return _Solved(found.bound if math.isfinite(found.bound) else 0.0, complete=found.complete)

@@ -1,13 +1,36 @@
-"""Rows of a linear program, as its solver takes them."""
+"""Rows of a linear or mixed-integer program, and the least that a goal comes to under them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from stormwright import stdout
 from stormwright.model.arrays import FloatArray
+
+#: How `scipy.optimize.milp` says that it has solved a program, and that there is no solution.
+_SOLVED, _IMPOSSIBLE = 0, 2
+
+
+class Least(NamedTuple):
+    """What a solver found.
+
+    Parameters
+    ----------
+    bound
+        The goal is nowhere less; -inf where nothing is known.
+    solution
+        The unknowns of the best solution that is known, if any.
+    complete, possible
+        Whether it came to the end; False where there is no solution.
+    """
+
+    bound: float
+    solution: FloatArray | None
+    complete: bool
+    possible: bool
 
 
 class Rows:
@@ -45,7 +68,37 @@ class Rows:
         self._high.append(np.broadcast_to(high, shape).ravel())
         self._count += count
 
-    def matrix(self, columns: int) -> tuple[Any, FloatArray, FloatArray]:
+    def minimise(
+        self, goal: FloatArray, lower: FloatArray, upper: FloatArray, integral: FloatArray, options: Mapping[str, Any]
+    ) -> Least:
+        """The least of Σ goal × unknown.
+
+        Parameters
+        ----------
+        goal, lower, upper
+            Of each unknown; the last two are its limits.
+        integral
+            1 for unknowns that are whole numbers, 0 for others.
+        options
+            Of `scipy.optimize.milp`.
+        """
+        from scipy.optimize import Bounds, LinearConstraint, milp  # takes longer to import than the rest
+
+        constraints = LinearConstraint(*self._matrix(len(goal)))
+        stdout.turn_away()  # the solver tells there of what it mends
+        try:
+            found = milp(
+                goal, integrality=integral, bounds=Bounds(lower, upper), constraints=constraints, options=dict(options)
+            )
+        finally:
+            stdout.turn_back()
+        complete = found.status == _SOLVED
+        bound = found.mip_dual_bound if integral.any() else found.fun if complete else None
+        if bound is None or not np.isfinite(bound):
+            bound = -np.inf
+        return Least(float(bound), found.x, complete, found.status != _IMPOSSIBLE)
+
+    def _matrix(self, columns: int) -> tuple[Any, FloatArray, FloatArray]:
         """The rows as a sparse matrix, and their bounds."""
         from scipy.sparse import csr_array  # takes longer to import than the rest
 

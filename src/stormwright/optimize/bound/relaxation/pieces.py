@@ -21,7 +21,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from stormwright import stdout
 from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.optimize.bound.relaxation.certificate import ROUNDING
 from stormwright.optimize.bound.relaxation.sharing import PIECES, NodeSizes
@@ -33,9 +32,6 @@ _TOLERANCE, _PRUNED = 1e-7, 1e-6
 
 #: Numbers as small as a half of this the solver takes for 0: what fills a piece counts as this much at least.
 _SMALL = 2e-9
-
-#: How `scipy.optimize.milp` says that it has solved a program.
-_SOLVED = 0
 
 
 def unknowns(executors: int, topologies: int, room: NodeSizes) -> int:
@@ -93,8 +89,6 @@ class Pieces:
         whole
             False where there may be parts of pieces: solved sooner.
         """
-        from scipy.optimize import Bounds, LinearConstraint, milp  # takes longer to import than the rest
-
         limit_s = until - time.perf_counter()
         if limit_s <= 0:
             return np.inf, []
@@ -102,23 +96,11 @@ class Pieces:
         goal[self._kept], lower[self._kept] = -1.0, -np.inf
         for pieces in self._pieces:
             integral[pieces] = whole
-        matrix, low, high = self._rows.matrix(len(self._upper))
-        stdout.turn_away()  # the solver tells there of what it mends
-        try:
-            found = milp(
-                goal,
-                integrality=integral,
-                bounds=Bounds(lower, self._upper),
-                constraints=LinearConstraint(matrix, low, high),
-                options={"time_limit": limit_s},
-            )
-        finally:
-            stdout.turn_back()
-        bound = found.mip_dual_bound if whole else found.fun if found.status == _SOLVED else None
-        if bound is None or not np.isfinite(bound):
+        found = self._rows.minimise(goal, lower, self._upper, integral, {"time_limit": limit_s})
+        if not np.isfinite(found.bound):
             return np.inf, []
-        parts = [found.x[parts] for parts in self._parts] if found.x is not None else []
-        return (self._rounding - float(bound)) * self._unit, parts
+        parts = [found.solution[parts] for parts in self._parts] if found.solution is not None else []
+        return (self._rounding - found.bound) * self._unit, parts
 
     def _fill(self, size: FloatArray, parts: IndexArray, pieces: IndexArray, most: int) -> None:
         """Every executor is in pieces, and these are as full as their numbers say."""
