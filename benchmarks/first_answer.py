@@ -4,6 +4,9 @@ The clone is this commit's sources, elsewhere. The wheel is built there and inst
 the packages of this one beside it; it is used by another user (if run by root and there is one that may read Python's
 files), with no home, and all files are only to be read. Every time is the best of a few processes, the first of which
 has read the files from the disk; none of them has anything cached but what came with the set-up or the wheel.
+
+With ``--set-up`` two more clones are set up by ``make setup`` as on a new machine, with nothing of pip's and Maven's
+downloads kept: one that makes its machine code beside its downloads, and one that is told that it has it.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 from results import ROOT, write_results
 
@@ -74,6 +78,22 @@ def make_clone(directory: Path) -> tuple[dict[str, str], float]:
     return environment, time.perf_counter() - begun_s
 
 
+def set_up(directory: Path, *, ahead: bool) -> float:
+    """Seconds of ``make setup`` in a new clone that downloads all it needs; without `ahead` it compiles nothing."""
+    subprocess.run(["git", "clone", "--quiet", ROOT, directory], check=True)
+    if not ahead:  # a file newer than all sources is what make takes for machine code that is there
+        done = directory / "build" / ".machine-code"
+        done.parent.mkdir()
+        done.touch()
+        os.utime(done, (time.time() + 86_400,) * 2)
+    local = f"-Dmaven.repo.local={directory / 'build' / 'maven'}"
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment |= {"PIP_NO_CACHE_DIR": "1", "MAVEN_OPTS": local}
+    begun_s = time.perf_counter()
+    subprocess.run(["make", "setup"], cwd=directory, env=environment, stdout=subprocess.DEVNULL, check=True)
+    return time.perf_counter() - begun_s
+
+
 def install_wheel(clone: Path, directory: Path) -> tuple[list[str], dict[str, str], float]:
     """The wheel of a clone, installed: how Python is called for another user, with which environment; its MB."""
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
@@ -106,8 +126,11 @@ def main() -> None:
     """Measure, and write the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--times", type=int, default=5, help="processes of which the fastest counts")
-    times = parser.parse_args().times
-    rows, details = [], {}
+    parser.add_argument("--set-up", action="store_true", help="also the whole set-up of a clone, in minutes")
+    options = parser.parse_args()
+    times = options.times
+    rows: list[tuple[str, str, str]] = []
+    details: dict[str, Any] = {}
     directory = Path(tempfile.mkdtemp(prefix="stormwright-first-"))
     directory.chmod(0o755)
     try:
@@ -115,7 +138,12 @@ def main() -> None:
         clone.mkdir()
         installed.mkdir()
         environment, ahead_s = make_clone(clone)
-        rows.append(("compiling ahead in the set-up of a clone", "≤ 40 s longer", f"{ahead_s:.0f} s"))
+        rows.append(("compiling ahead, nothing beside it", "", f"{ahead_s:.0f} s"))
+        if options.set_up:
+            took_s = [set_up(directory / f"ahead-{ahead}", ahead=ahead) for ahead in (False, True)]
+            found = f"{took_s[1] - took_s[0]:.0f} s ({took_s[1]:.0f} s, without {took_s[0]:.0f} s)"
+            rows.append(("compiling ahead beside the downloads of a clone's set-up", "≤ 40 s longer", found))
+            details["set-up without and with compiling ahead, seconds"] = took_s
         python, bare, wheel_mb = install_wheel(clone, installed)
         user = "another user" if python[0] == "setpriv" else "the same user"
         places = (("clone", [sys.executable], environment), (f"wheel, read-only, {user}", python, bare))
