@@ -18,7 +18,7 @@ from stormwright.errors import InputError, StormwrightError
 from stormwright.experiments.compare.run import compare
 from stormwright.experiments.sweep.cells import Cell, Sweep, SweepProblem
 from stormwright.experiments.sweep.report import write_sweep_report
-from stormwright.experiments.sweep.run import WAVE_S, WAVES_AT_ONCE, next_size, part, to_do
+from stormwright.experiments.sweep.run import LONGEST_WAVE_S, WAVE_S, WAVES_AT_ONCE, next_size, part, to_do
 from stormwright.experiments.sweep.spec import read_cells
 from stormwright.experiments.sweep.summary import own_cells, summaries
 from stormwright.experiments.sweep.table import LocalTable
@@ -334,9 +334,11 @@ def test_a_report_of_failures_alone(tmp_path: Path) -> None:
 
 
 def test_waves_grow_until_they_take_their_time() -> None:
-    assert next_size(8, 0.1, tasks=8) == 64
-    assert next_size(100, WAVES_AT_ONCE * WAVE_S, tasks=8) == 100
-    assert next_size(100, 1000 * WAVE_S, tasks=8) == 8
+    assert next_size(8, 0.1, tasks=8, passed_s=0.1) == 64
+    assert next_size(100, WAVES_AT_ONCE * WAVE_S, tasks=8, passed_s=WAVE_S) == 100
+    assert next_size(100, 1000 * WAVE_S, tasks=8, passed_s=WAVE_S) == 8
+    assert next_size(100, WAVES_AT_ONCE * WAVE_S, tasks=8, passed_s=20 * WAVE_S) == 200
+    assert next_size(100, WAVES_AT_ONCE * LONGEST_WAVE_S, tasks=8, passed_s=1e6) == 100
 
 
 def test_problems_travel_as_they_are(tmp_path: Path) -> None:

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 #: How long a wave should take on all cores. What is killed in the middle has lost no more than the waves that ran; each
-#: wave costs some tenths of a second of planning and scheduling.
-WAVE_S = 5.0
+#: wave costs some tenths of a second of planning and scheduling, and so does each of its tasks. So waves of long sweeps
+#: are longer: they take a part of the time that has passed, up to a limit, as rows and progress come once a wave.
+WAVE_S, WAVE_PART, LONGEST_WAVE_S = 5.0, 0.1, 30.0
 
 #: While a wave waits for its slowest cell, another one has the other cores.
 WAVES_AT_ONCE = 2
@@ -102,6 +103,7 @@ def run_cells(spark: SparkSession, sweep: Sweep, cells: Sequence[Cell], table: C
     size = tasks
     pool = ThreadPoolExecutor(WAVES_AT_ONCE, thread_name_prefix="stormwright-wave")
     running: dict[Future[pa.Table], Wave] = {}
+    begun_s = time.monotonic()
     try:
         while waiting or halves or running:
             while (waiting or halves) and len(running) < WAVES_AT_ONCE:
@@ -115,7 +117,8 @@ def run_cells(spark: SparkSession, sweep: Sweep, cells: Sequence[Cell], table: C
                 except GONE as error:
                     rows = examined(wave, error)
                 if rows is not None:
-                    size = next_size(len(wave.cells), time.monotonic() - wave.begin_s, tasks)
+                    now_s = time.monotonic()
+                    size = next_size(len(wave.cells), now_s - wave.begin_s, tasks, now_s - begun_s)
                     table.append(rows)
                     yield rows
     finally:
@@ -123,10 +126,11 @@ def run_cells(spark: SparkSession, sweep: Sweep, cells: Sequence[Cell], table: C
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def next_size(cells: int, seconds: float, tasks: int) -> int:
+def next_size(cells: int, seconds: float, tasks: int, passed_s: float) -> int:
     """How many cells the next wave has, after one of `cells` that took `seconds` beside others."""
     on_all_cores_s = max(seconds, 1e-3) / WAVES_AT_ONCE
-    return max(tasks, min(round(cells * WAVE_S / on_all_cores_s), _GROWTH * cells))
+    wave_s = min(max(WAVE_S, WAVE_PART * passed_s), LONGEST_WAVE_S)
+    return max(tasks, min(round(cells * wave_s / on_all_cores_s), _GROWTH * cells))
 
 
 def part(sweep: Sweep, cells: Sequence[Cell]) -> Part:
