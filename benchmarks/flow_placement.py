@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from results import write_results
+from results import show_progress, write_results
 
 from stormwright.controller.planning.plan import MoveBudget
 from stormwright.controller.planning.planner import plan_moves
@@ -66,7 +66,7 @@ def main() -> None:
         rows.append((what, "≤ 0.5", f"{ratio:.3f} (beside online {beside:.3f})"))
         details[f"{number} pipelines"] = found
     if not options.no_storm:
-        logging.basicConfig(format="%(asctime)s  %(message)s", level=logging.INFO)
+        show_progress()
         runs = [on_storm() for _ in range(options.runs)]
         shown = "; ".join(f"{run['fixed']:.0f} → {run['following']:.0f}" for run in runs)
         rows.append(("real cluster: inter-node tuples/s, fixed → following, each run", "≤ half", shown))

@@ -17,7 +17,6 @@ fixed loop that ran beside each measurement; the errors of predictions that are 
 from __future__ import annotations
 
 import argparse
-import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -30,7 +29,7 @@ from cells.fitted import fitting
 from cells.learned import errors
 from cells.measured import Measured
 from cells.running import file_of, run
-from results import DIRECTORY, ROOT, write_results
+from results import DIRECTORY, ROOT, show_progress, write_results
 
 RECORDS = DIRECTORY / "prediction-cells"
 
@@ -64,7 +63,7 @@ def main() -> None:
         for start in chosen:
             print(start.name, "" if file_of(options.records, start).exists() else "to do")
     elif options.what == "run":
-        logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+        show_progress()
         run({start: PLACEMENTS[start.placement] for start in chosen}, options.records)
     else:
         files = [file_of(options.records, start) for start in chosen]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import platform
 import subprocess
@@ -36,6 +37,12 @@ def write_results(
     document = {**header, "figures": [dict(zip(("figure", "asked", "measured"), row, strict=True)) for row in rows]}
     (DIRECTORY / f"{name}.json").write_text(json.dumps({**document, **details}, indent=1) + "\n", encoding="utf-8")
     print(text)
+
+
+def show_progress() -> None:
+    """Show what is done, a line each with its time; not each call to Spark's JVM."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s  %(message)s")
+    logging.getLogger("py4j").setLevel(logging.WARNING)
 
 
 def stamp() -> dict[str, str]:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import logging
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from results import stamp
+from results import show_progress, stamp
 
 
 class Run(NamedTuple):
@@ -61,8 +60,7 @@ def make_or_compare(
     if options.what == "compare":
         compare()
         return
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s  %(message)s")
-    logging.getLogger("py4j").setLevel(logging.WARNING)
+    show_progress()
     directory.mkdir(parents=True, exist_ok=True)
     for run in runs(options.only):
         file = directory / run.file

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import logging
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -27,7 +26,7 @@ from cells.choices import Choice, choices
 from cells.chosen import LIMITS, PLACEMENTS, Limit, Placement, Start
 from cells.measured import Measured, Stretch
 from cells.running import file_of, run
-from results import DIRECTORY, write_results
+from results import DIRECTORY, show_progress, write_results
 
 from stormwright.controller.aims.outlook import least_gain_percent
 
@@ -51,7 +50,7 @@ def main() -> None:
         found = list(choices([Measured.read(file) for file in sorted(CELLS.glob("*.even.0.json.gz"))]))
         CHOSEN.write_text(json.dumps([asdict(each) for each in found], indent=1) + "\n", encoding="utf-8")
     elif options.what == "run":
-        logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+        show_progress()
         todo = {start: placement for start, placement in _starts(_read()).items() if options.only in start.name}
         run(todo, RECORDS)
     else:

@@ -25,7 +25,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from results import write_results
+from results import show_progress, write_results
 
 from stormwright.cli.triggers import by_goal
 from stormwright.client import Client
@@ -67,8 +67,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
-    logging.getLogger("py4j").setLevel(logging.WARNING)
+    show_progress()
     if options.serve:
         serve(options.serve)
         return

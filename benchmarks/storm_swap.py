@@ -6,11 +6,10 @@ python benchmarks/storm_swap.py [--runs 3] [--workers 2] [--rate 1000] [--warm-u
 from __future__ import annotations
 
 import argparse
-import logging
 from dataclasses import asdict
 from statistics import median
 
-from results import write_results
+from results import show_progress, write_results
 
 from stormwright.experiments.demo.exchange import ExchangeResult, run_exchange
 from stormwright.experiments.demo.run import demo_cluster
@@ -28,8 +27,7 @@ def main() -> None:
     parser.add_argument("--warm-up", type=float, default=20)
     parser.add_argument("--measure", type=float, default=20)
     options = parser.parse_args()
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
-    logging.getLogger("py4j").setLevel(logging.WARNING)
+    show_progress()
     results = [run(options) for _ in range(options.runs)]
     silences = [topology.silence_s for result in results for topology in result.topologies]
     lost = sum(abs(topology.lost) + topology.failed for result in results for topology in result.topologies)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from results import write_results
+from results import show_progress, write_results
 
 from stormwright.controller.aims.outlook import TRAFFIC
 from stormwright.experiments.demo.run import DemoSettings, demo_cluster, finish, submit
@@ -60,8 +60,7 @@ def main() -> None:
     parser.add_argument("--cores", type=float, default=0.25)
     parser.add_argument("--work-us", type=int, default=400)
     options = parser.parse_args()
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
-    logging.getLogger("py4j").setLevel(logging.WARNING)
+    show_progress()
     config = demo_cluster(
         slots=4,
         link=None,
