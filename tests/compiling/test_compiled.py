@@ -14,7 +14,7 @@ from stormwright.compiling import compiled, kept, part
 CALLEE = """\
 import numpy as np
 
-from pack.compiling.compiled import inner, seldom
+from pack.compiling.compiled import inner, often, seldom
 
 RECORD = np.dtype([("short", np.int32), ("long", np.int64)])
 
@@ -29,6 +29,13 @@ def twice(records):
 @seldom
 def rarely(records):
     return records[0].long + 100
+
+@often
+def always(records):
+    found = 0
+    for number in range(len(records)):
+        found += callee(records, number) * twice(records)
+    return found * records[0].short
 """
 CALLER = """\
 from pack.room.callee import callee, twice
@@ -39,13 +46,13 @@ def caller(records):
     return twice(records)
 """
 OUTER = """\
-from pack.room.callee import rarely
+from pack.room.callee import always, rarely
 from pack.room.caller import caller
 from pack.compiling.compiled import compiled
 
 @compiled
 def outer(records):
-    found = caller(records)
+    found = caller(records) + always(records) - always(records)
     if records[0].long > 0:
         found += rarely(records)
     if records[0].long > 1:
@@ -63,7 +70,8 @@ for long in (1, 2):
     records["long"] = long
     print(outer(records), end=" ")
 defined = [each.name for made in outer.overloads.values() for each in made.library.get_defined_functions()]
-print(sum(caller.stats.cache_hits.values()), *(sum(name in each for each in defined) for name in ("twice", "rarely")))
+names = ("twice", "rarely", "always")
+print(sum(caller.stats.cache_hits.values()), *(sum(name in each for each in defined) for name in names))
 """
 SHOW = """\
 import sys
@@ -138,12 +146,12 @@ def test_what_was_brought_is_taken_up_and_nothing_written(package):
 
 
 def test_what_is_kept_can_become_a_part_of_others_too(package):
-    """And what is seldom called stays apart, once."""
+    """And what is seldom called stays apart, once, what often is does not."""
     (package / "pack" / "room" / "outer.py").write_text(OUTER, encoding="utf-8")
     for hits in (0, 1):
         for path in package.rglob("*outer.outer*"):
             path.unlink()
-        assert run(package, show=SHOW_OUTER) == [3, 3, 3 + 101, 3 + 204, hits, 0, 1]
+        assert run(package, show=SHOW_OUTER) == [3, 3, 3 + 101, 3 + 204, hits, 0, 1, 0]
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 `compiled` is for functions that Python calls: their machine code is kept on disk (`kept`). `inner` is for those that
 only compiled ones call: they have no code of their own, but become part of whatever calls them (`part`); `seldom` for
-those of them that do so only where a problem needs it. Either way a
+those of them that do so only where a problem needs it, `often` for those that do so at every step. Either way a
 function is compiled once: what looks like another whole number, as a field of 32 bits, is one of 64 bits to it.
 
 What such functions may do is limited by how they are compiled. They make no arrays, as memory is not counted
@@ -23,7 +23,7 @@ from numba.core import types
 from numpy.typing import NDArray
 
 from stormwright.compiling.kept import KeptCode, Room
-from stormwright.compiling.part import PartCompiler, SeldomPartCompiler, WholeCompiler
+from stormwright.compiling.part import OftenPartCompiler, PartCompiler, SeldomPartCompiler, WholeCompiler
 
 #: An array of records, and one of its records, of which Numba knows the fields.
 Records: TypeAlias = NDArray[np.void]
@@ -78,6 +78,15 @@ def seldom(function: F) -> F:
     For what most problems do not need, called behind a test of whether this one does.
     """
     dispatcher = numba.njit(pipeline_class=SeldomPartCompiler, no_cpython_wrapper=True, **_OPTIONS)(function)
+    return cast(F, _with_one_signature(dispatcher))
+
+
+def often(function: F) -> F:
+    """Compile `function` as `inner` does, and into each place that calls it, however large it is.
+
+    A call hands over where all arrays are that a function works on, which takes as long as a small function itself.
+    """
+    dispatcher = numba.njit(pipeline_class=OftenPartCompiler, no_cpython_wrapper=True, **_OPTIONS)(function)
     return cast(F, _with_one_signature(dispatcher))
 
 

@@ -51,6 +51,15 @@ class _SeldomPart(_Part):
         super().add_ir_module(ir_module)
 
 
+class _OftenPart(_Part):
+    def add_ir_module(self, ir_module: ir.Module) -> None:
+        """Take a function in, as one that is always inlined, however large it is."""
+        for function in ir_module.functions:
+            if not function.is_declaration:
+                function.attributes.add("alwaysinline")
+        super().add_ir_module(ir_module)
+
+
 class _Whole(JITCodeLibrary):  # type: ignore[misc]
     def __init__(self, codegen: Any, name: str) -> None:
         super().__init__(codegen, name)
@@ -98,6 +107,12 @@ class _AsSeldomPart(_MadeInto):
 
 
 @register_pass(mutates_CFG=False, analysis_only=True)
+class _AsOftenPart(_MadeInto):
+    _name = "as_often_part"
+    library = _OftenPart
+
+
+@register_pass(mutates_CFG=False, analysis_only=True)
 class _AsWhole(_MadeInto):
     _name = "as_whole"
     library = _Whole
@@ -126,6 +141,12 @@ class SeldomPartCompiler(_Compiler):
     """For such that are seldom called: they stay apart, once for all places that they are called from."""
 
     made_into = _AsSeldomPart
+
+
+class OftenPartCompiler(_Compiler):
+    """For such that are called so often that the call itself would cost: they are in each place that calls them."""
+
+    made_into = _AsOftenPart
 
 
 class WholeCompiler(_Compiler):

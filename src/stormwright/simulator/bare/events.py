@@ -6,7 +6,7 @@ from stormwright.compiling.compiled import Record, compiled, inner
 from stormwright.compiling.draw import draw_at
 from stormwright.simulator.bare.records import OUT, SERVER, SOURCE, Network
 from stormwright.simulator.kernel.arrays import NEVER
-from stormwright.simulator.kernel.clock import set_time
+from stormwright.simulator.kernel.clock import first_of, set_time
 from stormwright.simulator.kernel.shares import go_on, has_done, next_end, put, take_first
 from stormwright.simulator.kernel.times import draw_time
 
@@ -16,7 +16,7 @@ def go_on_until(of: Network, time: float, hops: int) -> None:
     """Go on to an instant, or until so many services were completed in all, or a heap has no room."""
     clock, run = of.clock, of.run[0]
     while run.hops < hops and not run.full:
-        who = clock.first[1]
+        who = first_of(clock)
         now = clock.when[who]
         if now > time:
             run.now = time

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stormwright.compiling.compiled import Record, inner
+from stormwright.compiling.compiled import Record, inner, often
 from stormwright.simulator.kernel.arrays import NEVER
 from stormwright.simulator.kernel.clock import set_time
 from stormwright.simulator.storm.queues import call_waiting, hand, join, lose, take, wait_for
@@ -20,7 +20,7 @@ def carry_on(of: Cluster, who: int, now: float) -> bool:
     number = thread.tuple
     target = of.threads[of.pairs[of.tuples[number].pair].target]
     if target.worker == NONE or target.node == thread.node:
-        _arrive(of, number, now)
+        _arrive(of, number, target.worker, now)
         return True
     size = of.tuples[number].bytes + run.overhead_bytes
     link = of.links[thread.node]
@@ -30,7 +30,7 @@ def carry_on(of: Cluster, who: int, now: float) -> bool:
     of.tuples[number].bytes = size
     left = _passes(of, thread.node, number, now, SHORT_S)
     if left < NEVER:
-        _come(of, number, left)
+        _come(of, number, target, left)
     return True
 
 
@@ -43,10 +43,11 @@ def link_done(of: Cluster, which: int, now: float) -> None:
     link.free = now
     set_time(of.clock, run.first_link + which, _sends(link, of.tuples[link.first], now) if link.count > 0 else NEVER)
     call_waiting(of, link, now)
+    target = of.threads[of.pairs[of.tuples[number].pair].target]
     if which < run.nodes:
-        _come(of, number, now)
+        _come(of, number, target, now)
     else:
-        _arrive(of, number, now)
+        _arrive(of, number, target.worker, now)
 
 
 @inner
@@ -59,16 +60,15 @@ def deliver(of: Cluster, who: int, number: int, now: float) -> None:
         lose(of, number)
 
 
-@inner
-def _come(of: Cluster, number: int, at: float) -> None:
-    """A message has left its node for another one, or will have at an instant that is near."""
-    target = of.threads[of.pairs[of.tuples[number].pair].target]
+@often
+def _come(of: Cluster, number: int, target: Record, at: float) -> None:
+    """A message to a thread has left its node for another one, or will have at an instant that is near."""
     if target.worker == NONE:
         lose(of, number)
         return
     left = _passes(of, of.run[0].nodes + target.node, number, at, NEVER)
     if left < NEVER:
-        _arrive(of, number, left)
+        _arrive(of, number, target.worker, left)
 
 
 @inner
@@ -94,19 +94,20 @@ def _passes(of: Cluster, which: int, number: int, at: float, most_s: float) -> f
 @inner
 def _sends(link: Record, message: Record, free: float) -> float:
     """Until when a link that is free from an instant on sends a message: what it may send at once takes no time."""
-    begins = max(free, message.ready)
-    tokens = min(link.tokens + (begins - link.since) * link.bytes_per_s, link.burst)
-    ends = begins + max(message.bytes - tokens, 0.0) / link.bytes_per_s
-    link.tokens, link.since = max(tokens - message.bytes, 0.0), ends
-    link.busy_s += message.bytes / link.bytes_per_s
-    return float(ends)
+    begins, lasts = max(free, message.ready), message.bytes / link.bytes_per_s
+    link.busy_s += lasts
+    if link.burst > 0.0:
+        tokens = min(link.tokens + (begins - link.since) * link.bytes_per_s, link.burst)
+        link.tokens = max(tokens - message.bytes, 0.0)
+        lasts = max(message.bytes - tokens, 0.0) / link.bytes_per_s
+    link.since = begins + lasts
+    return float(link.since)
 
 
 @inner
-def _arrive(of: Cluster, number: int, at: float) -> None:
-    """A message comes to its node at an instant: the worker's receiving thread gets it, if the worker is there."""
+def _arrive(of: Cluster, number: int, worker: int, at: float) -> None:
+    """A message comes to its node at an instant: the receiving thread of a worker gets it, if that is there."""
     run = of.run[0]
-    worker = of.threads[of.pairs[of.tuples[number].pair].target].worker
     if worker == NONE or not of.workers[worker].up:
         lose(of, number)
         return

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from stormwright.compiling.compiled import Record, compiled, inner
+from stormwright.compiling.compiled import Record, compiled, inner, often
 from stormwright.compiling.draw import draw, draw_below
 from stormwright.simulator.kernel.arrays import NEVER
-from stormwright.simulator.kernel.clock import set_time
+from stormwright.simulator.kernel.clock import first_of, set_time
 from stormwright.simulator.kernel.quotas import account, begin, count_held, give_back, serve
 from stormwright.simulator.kernel.shares import drop_of, has_done, take_first
 from stormwright.simulator.kernel.turns import (
@@ -60,8 +60,8 @@ def go_on_until(of: Cluster, told: int, which: int, amount: float, until: float)
         _tell(of, told, which, amount, run.now)
     run.full = False
     while True:
-        who = of.clock.first[1]
-        now = of.clock.least[1]
+        who = first_of(of.clock)
+        now = of.clock.when[who]
         if now > until:
             run.now = until
             return
@@ -84,7 +84,7 @@ def go_on_until(of: Cluster, told: int, which: int, amount: float, until: float)
             set_time(of.clock, who, now + _LOOKS_S)
 
 
-@inner
+@often
 def _thread_or_core(of: Cluster, who: int, now: float) -> None:
     """A thread's time has come, or something happens at cores: most often a job is done."""
     run, jobs = of.run[0], of.shares.jobs

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stormwright.compiling.compiled import Record, inner
+from stormwright.compiling.compiled import Record, inner, often
 from stormwright.simulator.kernel.arrays import NEVER
 from stormwright.simulator.kernel.clock import set_time
 from stormwright.simulator.storm.records import ASLEEP, BLOCKED, NONE, RECEIVER, SPOUT, Cluster
@@ -66,7 +66,7 @@ def take(of: Cluster, queue: Record) -> int:
     return int(number)
 
 
-@inner
+@often
 def hand(of: Cluster, who: int, number: int, ready: float) -> None:
     """In `of` the tuple `number` joins the queue of the thread `who`, which sees it once it is `ready`."""
     thread = of.threads[who]

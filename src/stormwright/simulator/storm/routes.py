@@ -46,10 +46,9 @@ def choose(of: Cluster, route: Record, left: int) -> int:
         drawn = draw(of)
         while low < high:
             middle = (low + high) >> 1
-            if drawn < of.pairs[middle].below:
-                high = middle
-            else:
-                low = middle + 1
+            beyond = drawn >= of.pairs[middle].below  # nobody can foresee that, so there is no branch for it
+            low += (middle + 1 - low) * beyond
+            high += (middle - high) * (not beyond)
     return int(low)
 
 

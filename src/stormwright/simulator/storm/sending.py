@@ -24,19 +24,21 @@ from stormwright.simulator.storm.routes import choose
 def emit(of: Cluster, who: int, now: float) -> bool:
     """Send what a tuple sets off, or go on with that; whether all is sent, else the thread waits for room."""
     thread = of.threads[who]
-    while thread.route < thread.last_route:
-        route = of.routes[thread.route]
-        if thread.left == NONE:
-            thread.left = _copies(of, thread, route)
-        while thread.left > 0:
-            if thread.pair == NONE:
-                thread.pair = _pair(of, thread, route)
-            if not _send(of, who, route, now):
+    number, left, pair = thread.route, thread.left, thread.pair
+    while number < thread.last_route:
+        route = of.routes[number]
+        if left == NONE:
+            left = _copies(of, thread, route)
+        while left > 0:
+            if pair == NONE:
+                pair = _pair(of, thread, route, left)
+            if not _send(of, who, route, pair, now):
+                thread.route, thread.left, thread.pair = number, left, pair
                 return False
-            thread.pair = NONE
-            thread.left -= 1
-        thread.route += 1
-        thread.left = NONE
+            pair = NONE
+            left -= 1
+        number += 1
+        left = NONE
     return True
 
 
@@ -54,20 +56,19 @@ def _copies(of: Cluster, thread: Record, route: Record) -> int:
 
 
 @inner
-def _pair(of: Cluster, thread: Record, route: Record) -> int:
+def _pair(of: Cluster, thread: Record, route: Record, left: int) -> int:
     if route.kind == TO_ACKER:
         return int(route.first + of.trees[of.tuples[thread.tuple].tree].acker % route.count)
     if route.kind == TO_SPOUT:
         spout = of.threads[of.trees[of.tuples[thread.tuple].tree].spout].spout
         return int(route.first + spout - of.topologies[thread.topology].first_spout)
-    return choose(of, route, thread.left)
+    return choose(of, route, left)
 
 
 @inner
-def _send(of: Cluster, who: int, route: Record, now: float) -> bool:
+def _send(of: Cluster, who: int, route: Record, pair: int, now: float) -> bool:
     """Send one tuple; False if there is no room for it yet."""
     thread, run = of.threads[who], of.run[0]
-    pair = thread.pair
     target = of.pairs[pair].target
     receiver, current = of.threads[target], of.tuples[thread.tuple]
     there = receiver.worker != NONE and of.workers[receiver.worker].up

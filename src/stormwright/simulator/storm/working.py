@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from math import ceil
 
-from stormwright.compiling.compiled import Record, inner
+from stormwright.compiling.compiled import Record, inner, often
 from stormwright.compiling.draw import draw
 from stormwright.simulator.kernel.arrays import NEVER
 from stormwright.simulator.kernel.clock import set_time
@@ -27,7 +27,7 @@ def looks_at(thread: Record, ready: float) -> float:
     return float(thread.idle_since + thread.parks_s + ceil(asleep_s / thread.sleeps_s) * thread.sleeps_s)
 
 
-@inner
+@often
 def work(of: Cluster, who: int, begins: float) -> None:
     """A thread begins to work on its tuple: now, or on a core of its own at an instant."""
     thread, run = of.threads[who], of.run[0]
@@ -42,25 +42,32 @@ def work(of: Cluster, who: int, begins: float) -> None:
     run_for(of, who, amount, begins)
 
 
-@inner
+@often
 def run_for(of: Cluster, who: int, amount: float, begins: float) -> None:
     """In `of` the thread `who` wants the `amount` of CPU from when it `begins`."""
     thread = of.threads[who]
     thread.state = WORKS
     thread.cpu_s += amount
-    core = of.shares.cores[thread.core]
-    if thread.alone:
-        lasts = amount / core.speed
-        core.busy += lasts  # all of it at once: who reads it takes off what is to come
-        thread.begins = begins
-        set_time(of.clock, who, begins + lasts)
+    if not thread.alone:
+        _share(of, who, amount, begins)
         return
+    core = of.shares.cores[thread.core]
+    lasts = amount if core.speed == 1.0 else amount / core.speed  # dividing takes long
+    core.busy += lasts  # all of it at once: who reads it takes off what is to come
+    thread.begins = begins
+    set_time(of.clock, who, begins + lasts)
+
+
+@inner
+def _share(of: Cluster, who: int, amount: float, now: float) -> None:
+    """In `of` the thread `who` wants the `amount` of CPU of cores that it shares from `now` on."""
+    core = of.shares.cores[of.threads[who].core]
     if of.clock.when[who] != NEVER:
         set_time(of.clock, who, NEVER)
-    pass_time(of, core, begins)
+    pass_time(of, core, now)
     if core.quota >= 0:
         if core.count == 0 and core.turn == NONE and of.run[0].wait_s > 0.0:
-            core.had = max(core.had, begins + draw(of) * of.run[0].wait_s)
+            core.had = max(core.had, now + draw(of) * of.run[0].wait_s)
         enter(core, of.shares.jobs, who, amount)
     else:
         put(core, of.shares.jobs, who, amount)
