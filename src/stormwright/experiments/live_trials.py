@@ -13,8 +13,9 @@ from stormwright.experiments.what_if import Changes, what_if
 from stormwright.model import Problem
 from stormwright.model.texts import assumed_text, counted
 from stormwright.predict.told.prediction import NOT_SUSTAINED, Interval, Prediction, TopologyPrediction
+from stormwright.schedulers.kit.describe import describe_anyway
 from stormwright.schedulers.kit.registry import scheduler_names
-from stormwright.schedulers.kit.resolve import choose_schedulers, describe_scheduler
+from stormwright.schedulers.kit.resolve import choose_schedulers
 from stormwright.service.pages.trials import Change, TextTable
 
 #: Topologies of which a table tells.
@@ -99,11 +100,4 @@ def _reach(of: Interval) -> str:
 
 @cache
 def _rules() -> dict[str, str]:
-    return {name: _rule(name) for name in scheduler_names()}
-
-
-def _rule(name: str) -> str:
-    try:
-        return describe_scheduler(name).rule
-    except Exception as error:  # one of another package does not hide the others
-        return f"broken: {error}"
+    return {name: describe_anyway(name).rule for name in scheduler_names()}

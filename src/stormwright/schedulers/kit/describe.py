@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import cast
 
-from stormwright.errors import StormwrightError
 from stormwright.schedulers.kit.params import Params, range_text
 from stormwright.schedulers.kit.registry import scheduler_type
 from stormwright.schedulers.queue.rules import QueueRules
@@ -114,7 +113,7 @@ def describe_anyway(name: str) -> Description:
     """Describe the scheduler of this name; of one that is broken the rule says so, and there is no more to say."""
     try:
         return describe(name)
-    except StormwrightError as error:
+    except Exception as error:  # it may be anybody's, and does not hide the others
         return Description(name, f"broken: {error}", "", "", "", (), "", "", "", ())
 
 

@@ -10,13 +10,14 @@ from typing import Any
 import orjson
 
 from stormwright.clock import WALL, Clock
+from stormwright.controller.plans.saved import where
 from stormwright.files import write_whole
 from stormwright.history.judged.evaluation import Evaluation, JudgedMove, Worse
 from stormwright.history.judged.measured import MeasuredTopologies
 from stormwright.history.judged.observed import ObservedTraffic
 from stormwright.history.judged.waiting import Moved
 from stormwright.kept_files import unless_damaged
-from stormwright.model import Problem, TopologyAssignment, WorkerSlot
+from stormwright.model import Problem
 from stormwright.perflog.records import LogRecord
 
 #: Length of the windows that topologies are looked at in, and from one writing down of what was measured to the next.
@@ -87,7 +88,7 @@ class Judging:
         """Topologies that do measurably worse since they were moved, and what came of moves that others have undone."""
         found, gone = [], []
         for each in self._evaluation.worse() if self._evaluation else []:
-            if _where(problem.current.get(each.moved.topology)) == _where(each.moved.after):
+            if where(problem.current.get(each.moved.topology)) == where(each.moved.after):
                 found.append(each)
             elif self._now_ms() > each.moved.ended_ms + STALE_MS:
                 gone += self.forget(each.moved.topology)
@@ -118,10 +119,3 @@ class Judging:
                 self._file.parent.mkdir(parents=True, exist_ok=True)
                 write_whole(self._file, orjson.dumps(kept))
                 self._kept = kept
-
-
-def _where(placement: TopologyAssignment | None) -> list[WorkerSlot | None]:
-    """The slot of every executor, however slots are numbered."""
-    if placement is None:
-        return []
-    return [None if slot < 0 else placement.slots[slot] for slot in placement.slot_of_executor]
