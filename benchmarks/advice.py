@@ -24,7 +24,7 @@ import numpy as np
 from results import write_results
 
 from stormwright.experiments.advice.cases import cases, traces
-from stormwright.experiments.advice.run import Run, Sized, over_traces, sized, steps_to_target, world_of
+from stormwright.experiments.advice.run import AdviserRun, Sized, over_traces, sized, steps_to_target, world_of
 
 #: Who is compared, ours first.
 ADVISERS = ("ours", "DS2", "DS2 with our headroom", "Dhalion", "Stela")
@@ -86,7 +86,7 @@ def of_sizes(made: Sequence[Sized]) -> list[tuple[str, str, str]]:
     ]
 
 
-def of_starts(start: Sequence[Run]) -> list[tuple[str, str, str]]:
+def of_starts(start: Sequence[AdviserRun]) -> list[tuple[str, str, str]]:
     """Steps to the whole rate from one executor of each component."""
     rows = []
     for name in ADVISERS:
@@ -101,7 +101,7 @@ def of_starts(start: Sequence[Run]) -> list[tuple[str, str, str]]:
     return rows
 
 
-def of_traces(over: Sequence[Run]) -> list[tuple[str, str, str]]:
+def of_traces(over: Sequence[AdviserRun]) -> list[tuple[str, str, str]]:
     """Restarts and windows in which the rate was reached, by trace."""
     rows = []
     for trace in (*dict.fromkeys(run.trace for run in over), ""):

@@ -34,7 +34,7 @@ from results import write_results
 from stormwright.history.asked.reports import topology_reports
 from stormwright.history.tables.definitions import FACTS
 from stormwright.history.tables.store import ParquetStore
-from stormwright.pipeline.run.batch import Stretch
+from stormwright.pipeline.run.batch import TimeStretch
 from stormwright.pipeline.spark.session import batch_session
 from stormwright.pipeline.spark.target import SparkTarget
 from tests.spark import clusters
@@ -156,9 +156,9 @@ def _day(spark: SparkSession, options: argparse.Namespace, number: int) -> DataF
 def _report(options: argparse.Namespace) -> dict[str, Any]:
     spark = _session(options)
     store = ParquetStore(spark, options.directory.as_uri())
-    topology_reports(store, Stretch(_ms(0), _ms(1)))
+    topology_reports(store, TimeStretch(_ms(0), _ms(1)))
     begin = time.perf_counter()
-    reports = topology_reports(store, Stretch(_ms(0), _ms(options.days)))
+    reports = topology_reports(store, TimeStretch(_ms(0), _ms(options.days)))
     seconds = time.perf_counter() - begin
     assert len(reports) == options.topologies
     assert reports[0].sent_tuples == _expected(options)

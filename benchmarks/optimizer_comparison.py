@@ -36,8 +36,9 @@ from stormwright.experiments.report import blank_figure, svg_of
 from stormwright.explain.drawing import COLOURS
 from stormwright.model import UNPLACED, Assignment, Problem, cost_of, measured_traffic, violations
 from stormwright.schedulers import make_scheduler
-from stormwright.schedulers.frame.waiting import QueueParams, Rule, place_waiting
-from stormwright.schedulers.placing.placing import Placing, Room
+from stormwright.schedulers.frame.waiting import Rule, place_waiting
+from stormwright.schedulers.kit.params import Params
+from stormwright.schedulers.placing.placing import NodeRoom, Placing
 from stormwright.storm.scheduler_host import JavaScheduler, SchedulerHost, host_command
 
 NAME = "optimizer-comparison"
@@ -166,7 +167,7 @@ def place_parts(problem: Problem, nodes: NDArray[Any], cut: Partitioner, seed: i
     exchanged = exchanged_in(problem)
     target = parts_on_nodes(problem, exchanged, nodes, cut, seed)
 
-    def make_rule(_: Room) -> Rule:
+    def make_rule(_: NodeRoom) -> Rule:
         def place(placing: Placing) -> None:
             own = np.array(placing.executors)
             together = np.bincount(target[own], minlength=len(problem.supervisors))
@@ -180,7 +181,7 @@ def place_parts(problem: Problem, nodes: NDArray[Any], cut: Partitioner, seed: i
 
         return place
 
-    return place_waiting(problem, "parts", QueueParams(), make_rule)
+    return place_waiting(problem, "parts", Params(), make_rule)
 
 
 def exchanged_in(problem: Problem) -> csr_array:

@@ -37,7 +37,7 @@ from stormwright.schedulers.kit.resolve import keeping_what_runs
 from stormwright.service.operating.desk import Desk, Makers
 from stormwright.service.operating.guard import Guard
 from stormwright.service.operating.ledger import Ledger
-from stormwright.service.operating.plans import Plans
+from stormwright.service.operating.plans import KeptPlans
 from stormwright.service.operating.state import FILE, State
 from stormwright.service.pages.over_file import app_of
 from stormwright.service.pages.seen.known import Known
@@ -120,7 +120,7 @@ def measure(executors: int, plans: int, reads: int, seed: int) -> Measured:
 
     with tempfile.TemporaryDirectory() as directory:
         state = State(Path(directory) / FILE)
-        kept, ledger = Plans(state), Ledger(state)
+        kept, ledger = KeptPlans(state), Ledger(state)
         makers = Makers("throughput", by_goal(DECIDING, (), None), keeping_what_runs(KEEPING))
         desk = Desk(kept, ledger, Guard(state, kept, ledger), now, makers)
         took = [_planned(desk) for _ in range(plans)]

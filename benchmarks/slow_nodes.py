@@ -23,7 +23,7 @@ import numpy as np
 from results import ROOT, write_results
 
 from stormwright.controller.guarding.slowness import SlowNodes
-from stormwright.controller.guarding.work import CPU, LATE_WINDOWS, TIME, WINDOW_S, Sample
+from stormwright.controller.guarding.work import CPU, LATE_WINDOWS, TIME, WINDOW_S, WorkSample
 from stormwright.model.arrays import FloatArray
 
 CELLS = ROOT / "docs" / "results" / "prediction-cells"
@@ -85,7 +85,7 @@ class Cluster:
         self._skew = self.rng.normal(0, 0.3, (NODES, COMPONENTS, 2))
         self._window = 0
 
-    def window(self) -> dict[str, list[Sample]]:
+    def window(self) -> dict[str, list[WorkSample]]:
         rng, keeps = self.rng, float(np.exp(-WINDOW_S / WANDERS_S))
         self._window += 1
         self._wander = keeps * self._wander + rng.normal(0, WANDERS * np.sqrt(1 - keeps**2), (NODES, 2))
@@ -106,7 +106,7 @@ class Cluster:
         tasks = [frozenset([number]) for number in self._tasks.tolist()]
         return {
             name: [
-                Sample(_OF[component], its, (cpu, time), peers[component], COMPONENTS - component)
+                WorkSample(_OF[component], its, (cpu, time), peers[component], COMPONENTS - component)
                 for component, (cpu, time) in enumerate(own)
             ]
             for name, its, own in zip(self._names, tasks, logs.tolist(), strict=True)

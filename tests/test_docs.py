@@ -27,6 +27,15 @@ def test_links_lead_somewhere(page):
     assert [target for target in targets if not (page.parent / target).exists()] == []
 
 
+def test_rooms_that_name_one_of_their_own_rooms_name_all():
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    for room, told in re.findall(r"^\| `(\w+)/` \| (.*) \|$", text, re.MULTILINE):
+        of_it = (ROOT / "src" / "stormwright" / room).iterdir()
+        there = {path.name for path in of_it if path.is_dir() and any(path.glob("*.py"))}
+        named = {name for code in re.findall(r"`([\w/ ]+/)`", told) for name in code.replace("/", " ").split()}
+        assert named in (set(), there), room
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_modules_are_where_they_are_said_to_be(page):
     text = page.read_text(encoding="utf-8")

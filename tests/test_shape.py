@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -43,6 +44,11 @@ LONG_FUNCTIONS: dict[str, int] = {}
 
 MANY_PARAMETERS_OF: dict[str, int] = {}
 
+#: Names of types that several modules have, all but one of them in rooms of machine code, which would be made anew.
+SHARED_NAMES = dict.fromkeys(
+    ("Clock", "Cluster", "Dealt", "Effort", "Flows", "Pairs", "Placed", "Records", "Whole", "Workers"), 2
+)
+
 
 # Measuring ----------------------------------------------------------------------------------------
 
@@ -73,6 +79,17 @@ def parameters(function: Function) -> list[str]:
     own = function.args
     named = [*own.posonlyargs, *own.args, *own.kwonlyargs, *filter(None, (own.vararg, own.kwarg))]
     return [one.arg for one in named if one.arg not in ("self", "cls")]
+
+
+def types(module: str) -> Iterator[str]:
+    """Public types that a module defines: classes, and names for other types."""
+    for node in tree(module).body:
+        if isinstance(node, ast.ClassDef):
+            yield from [node.name] if not node.name.startswith("_") else []
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+            names = [ast.unparse(one) for one in (node.targets if isinstance(node, ast.Assign) else [node.target])]
+            variable = isinstance(node.value, ast.Call)
+            yield from [name for name in names if re.fullmatch("[A-Z]+[a-z]+[A-Za-z]*", name) and not variable]
 
 
 def is_command(function: Function) -> bool:
@@ -143,6 +160,11 @@ def test_modules_are_short_or_say_why_not():
     sizes = {module: len(path.read_text(encoding="utf-8").splitlines()) for module, path in MODULES.items()}
     long = {module: size for module, size in sizes.items() if size > MOST_LINES}
     check({m: s for m, s in long.items() if not WHY_LONG.search(ast.get_docstring(tree(m)) or "")}, LONG_MODULES)
+
+
+def test_a_type_has_a_name_of_its_own():
+    found = Counter(name for module in MODULES for name in types(module))
+    check({name: count for name, count in found.items() if count > 1}, SHARED_NAMES)
 
 
 def test_functions_are_short():

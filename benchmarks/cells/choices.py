@@ -20,7 +20,7 @@ from stormwright.predict.changed import with_rates
 from stormwright.predict.costs import Costs
 from stormwright.predict.fit.calibration import calibrated
 from stormwright.predict.fit.file import costs_from_dict, costs_to_dict
-from stormwright.predict.fit.known import Known
+from stormwright.predict.fit.known import Learned
 from stormwright.predict.fit.learn import learn
 from stormwright.predict.fit.windows import Windows
 from stormwright.schedulers import make_scheduler
@@ -113,7 +113,7 @@ def shown(even: Measured, limit: Limit, costs: Mapping[str, Any]) -> Problem:
 
 def product_costs(even: Measured) -> Mapping[str, Any]:
     """Costs as a service fits them to the records of this start, and of no other one."""
-    windows, known = Windows(), Known()
+    windows, known = Windows(), Learned()
     for stretch in even.stretches:
         windows.add(stretch.records)
     learn(known, windows.closed(all_of_them=True))

@@ -16,7 +16,7 @@ from stormwright.model import Problem
 from stormwright.model.arrays import FloatArray, IntArray
 from stormwright.predict.answer import Assumptions, predict
 from stormwright.predict.costs import Correction, Costs
-from stormwright.predict.demand import Demand
+from stormwright.predict.demand import TreeDemand
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.shares import with_shares
 from stormwright.predict.steady import Placed
@@ -232,7 +232,7 @@ def _at_most(
     profile = Profile.of(problem)
     placed = Placed.under(profile, problem, slots)
     placed = with_shares(placed, assumed.costs, assumed.corrections)
-    demand = Demand.of(profile, placed.full_routes or placed.routes, problem, assumed.costs, assumed.corrections)
+    demand = TreeDemand.of(profile, placed.full_routes or placed.routes, problem, assumed.costs, assumed.corrections)
     nodes, on = len(problem.supervisors), demand.thread_node
     busy, count = rate_tps * demand.thread_s, len(demand.worker_node)
     used = sums(on, busy, nodes) + demand.base_cores

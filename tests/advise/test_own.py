@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from stormwright.advise.own.advised import advised
 from stormwright.advise.own.kinds import NodeKind, kinds_of, mixes
 from stormwright.advise.own.search import Search
-from stormwright.advise.own.trials import Trials
+from stormwright.advise.own.trials import MixTrials
 from stormwright.advise.own.wish import Wish
 from stormwright.errors import InputError
 from stormwright.experiments.advice.least import least_of_all
@@ -83,7 +83,7 @@ def test_the_steps_lead_from_what_there_is_to_what_is_advised(cores, wish):
 
 def test_executors_of_fields_are_counted_by_the_tasks_that_they_get():
     """1.5 cores on 4 tasks: of three executors one has two tasks, 0.75 cores; of two, too. So two are enough."""
-    trials = Trials(chain({"in": 0.1, "by": 5.0}, tasks=4), Wish(rates={"": 300.0}), kinds_of(chain({"in": 0.1})))
+    trials = MixTrials(chain({"in": 0.1, "by": 5.0}, tasks=4), Wish(rates={"": 300.0}), kinds_of(chain({"in": 0.1})))
     size = trials.sizes[0, trials.base.topologies[0].component_index["by"]]
     assert [round(size.busiest(count), 3) for count in (1, 2, 3, 4)] == [1.5, 0.75, 0.75, 0.375]
     assert size.least(0.8) == 2
@@ -161,7 +161,7 @@ def test_mixes_come_by_price_and_each_once(counts):
 @pytest.mark.parametrize("rate_tps", [150.0, 260.0, 400.0, pytest.param(450.0, marks=pytest.mark.slow)])
 def test_it_finds_what_trying_out_everything_finds(rate_tps):
     problem = chain({"in": 0.5, "work": 4.0, "by": 2.0}, tasks=4, cores=1.0)
-    trials = Trials(problem, Wish(rates={"": rate_tps}), kinds_of(problem))
+    trials = MixTrials(problem, Wish(rates={"": rate_tps}), kinds_of(problem))
     found, known = Search(trials).best(), least_of_all(trials, 4, more=6)
     assert known is not None
     assert found.mix.size == known[0].mix.size
@@ -183,7 +183,7 @@ def test_limits_hold_and_more_trees_never_take_less(each_ms, rate_tps, more, quo
     wish = Wish(rates={"": rate_tps}, max_nodes=4, max_executors=quota)
     found = []
     for rate in (rate_tps, rate_tps * more):
-        trials = Trials(problem, replace(wish, rates={"": rate}), kinds_of(problem))
+        trials = MixTrials(problem, replace(wish, rates={"": rate}), kinds_of(problem))
         try:
             least, best = Search(trials).least(), Search(trials).best()
         except InputError:

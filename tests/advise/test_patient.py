@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from stormwright.advise.adviser import Observation, Wanted
+from stormwright.advise.adviser import Observation, WantedSize
 from stormwright.advise.observed import observed
-from stormwright.advise.own.pace import Pace, Patience
+from stormwright.advise.own.pace import Patience, WindowPace
 from stormwright.advise.own.patient import Ours
 from stormwright.advise.own.wish import Wish
 from stormwright.errors import InputError
@@ -23,9 +23,9 @@ def names() -> dict[str, int]:
     return {component.id: 1 for component in CASE.base.topologies[0].components}
 
 
-def follow(adviser: Ours, parts: list[float]) -> list[tuple[Observation, Wanted]]:
+def follow(adviser: Ours, parts: list[float]) -> list[tuple[Observation, WantedSize]]:
     """What is seen and said, window by window, from one executor of each component."""
-    world, wanted, told = world_of(CASE), Wanted(names(), 2), list[tuple[Observation, Wanted]]()
+    world, wanted, told = world_of(CASE), WantedSize(names(), 2), list[tuple[Observation, WantedSize]]()
     for part in parts:
         seen = world.run(wanted, part * CASE.rate_tps)
         said = adviser.advise(seen)
@@ -60,27 +60,27 @@ DAY = 1.0 - 0.7 * np.cos(2 * np.pi * np.arange(24) / 24)  # 0.3 at midnight, 1.7
 
 
 def test_before_a_season_is_known_what_rises_is_taken_to_rise_on():
-    pace = Pace(Patience())
+    pace = WindowPace(Patience())
     for rate in (100.0, 110.0, 120.0):
         pace.note(rate)
     assert pace.to_add_for() == 120.0 + 5 * 10.0
 
 
 def test_one_step_covers_the_coming_peak_once_a_season_is_known():
-    pace = Pace(Patience(), [*DAY, *DAY[:3]])
+    pace = WindowPace(Patience(), [*DAY, *DAY[:3]])
     pace.note(DAY[3])
     assert pace.to_add_for() == pytest.approx(1.1 * DAY.max())
-    twice = Pace(Patience(), np.tile(DAY, 2))
+    twice = WindowPace(Patience(), np.tile(DAY, 2))
     assert twice.to_add_for() == pytest.approx(DAY[:12].max()), "forecasts that came true"
 
 
 def test_a_day_with_more_on_it_is_expected_to_go_on_so():
-    pace = Pace(Patience(), [*DAY, *(2 * DAY[:4])])
+    pace = WindowPace(Patience(), [*DAY, *(2 * DAY[:4])])
     assert pace.to_add_for() == pytest.approx(1.1 * 2 * DAY.max())
 
 
 def test_what_comes_again_soon_is_not_taken_away():
-    pace = Pace(Patience(coming=6), [*DAY, *DAY[:19]])
+    pace = WindowPace(Patience(coming=6), [*DAY, *DAY[:19]])
     for _ in range(4):
         pace.enough(less_is=True)
     evening = pace.to_leave_for()
@@ -93,7 +93,7 @@ def test_what_comes_again_soon_is_not_taken_away():
 
 
 def test_before_a_season_is_known_nothing_is_taken_away_for_long():
-    pace = Pace(Patience())
+    pace = WindowPace(Patience())
     for _ in range(11):
         pace.note(100.0)
         pace.enough(less_is=True)
@@ -106,7 +106,7 @@ def test_before_a_season_is_known_nothing_is_taken_away_for_long():
 def test_what_did_not_help_is_said_and_taken_back_and_not_tried_again_at_once():
     """A bolt waits for a database that takes no more: executors more reach no higher rate."""
     adviser = Ours(Wish(), CASE.kinds, Patience(windows=3))
-    world, wanted = world_of(CASE), Wanted(names(), 2)
+    world, wanted = world_of(CASE), WantedSize(names(), 2)
     seen = world.run(wanted, CASE.rate_tps)
     before = adviser.advise(seen)
     assert before.changes(seen)
@@ -123,13 +123,13 @@ def test_what_did_not_help_is_said_and_taken_back_and_not_tried_again_at_once():
 
 
 def test_an_observation_without_a_problem_is_refused():
-    seen = replace(world_of(CASE).run(Wanted(names(), 2), 100.0), problem=None)
+    seen = replace(world_of(CASE).run(WantedSize(names(), 2), 100.0), problem=None)
     with pytest.raises(InputError, match="has no measured problem"):
         Ours(Wish()).advise(seen)
 
 
 def test_what_a_measured_problem_shows_is_what_the_world_shows():
-    seen = world_of(CASE).run(Wanted(dict(names(), split=3, count=3), 3), 0.5 * CASE.rate_tps)
+    seen = world_of(CASE).run(WantedSize(dict(names(), split=3, count=3), 3), 0.5 * CASE.rate_tps)
     assert seen.problem is not None
     again = observed(seen.problem, 0)
     assert again.executors == seen.executors

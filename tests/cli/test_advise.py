@@ -7,7 +7,7 @@ import shlex
 import orjson
 import pytest
 
-from stormwright.advise.commands import Order, not_as_told
+from stormwright.advise.commands import RebalanceOrder, not_as_told
 from stormwright.formats import read_problem, write_problem
 from stormwright.model import LoadProfile
 from stormwright.storm import gateway
@@ -126,7 +126,7 @@ def test_apply_asks_nimbus_for_what_is_printed(run, file, tmp_path, monkeypatch)
     (asked,) = nimbus.asked
     name, wait_s, workers, executors = asked
     assert (name, wait_s) == ("words", 7)
-    assert f"done: {Order(name, executors or {}, workers).command}" in out
+    assert f"done: {RebalanceOrder(name, executors or {}, workers).command}" in out
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_apply_asks_nimbus_for_what_is_printed(run, file, tmp_path, monkeypatch)
 )
 def test_a_cluster_that_is_another_now_is_left_alone(file, nimbus, why):
     problem = read_problem(file)
-    (fault,) = not_as_told(problem, [Order("words", {"count": 3}, None)], nimbus)
+    (fault,) = not_as_told(problem, [RebalanceOrder("words", {"count": 3}, None)], nimbus)
     assert why in str(fault)
 
 

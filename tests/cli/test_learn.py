@@ -11,7 +11,7 @@ import pytest
 from stormwright.experiments.compare.run import measure
 from stormwright.experiments.learning.examples import drawn_examples, read_examples, write_examples
 from stormwright.experiments.learning.problems import drawn_problem
-from stormwright.experiments.sweep.cells import Cell, SweepProblem
+from stormwright.experiments.sweep.cells import SweepCell, SweepProblem
 from stormwright.experiments.sweep.spec import read_cells
 from stormwright.experiments.sweep.table import LocalTable
 from stormwright.experiments.sweep.work import ROW, row
@@ -80,7 +80,7 @@ def test_it_learns_from_the_cells_of_a_sweep(run, kept, tmp_path):
     assert len(read_examples(keep)[-1].badness) in (2, 3)
 
 
-def told(cell: Cell, problem: SweepProblem):
+def told(cell: SweepCell, problem: SweepProblem):
     unpacked = problem.unpacked()
     slots = frozen_ints(make_scheduler(cell.scheduler).schedule(unpacked).slot_of_executor)
     return row(cell, problem, cost=measure(unpacked, slots).cost.total, valid=True)

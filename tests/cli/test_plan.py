@@ -38,7 +38,7 @@ def test_a_plan_of_a_file_tells_what_moves_and_what_that_brings(run, file):
     code, out, _ = run("plan", file, "--goal", "traffic")
     assert code == 0
     assert "inter-node traffic 1 → 0 tuples/s" in out
-    for label in ("reachable throughput, trees/s", "latency", "score of 100", "limited by", "pauses are assumed"):
+    for label in ("reachable throughput, trees/s", "latency", "score of 100", "limited by", "pauses: assumed"):
         assert label in out
     code, out, _ = run("plan", file, "--goal", "traffic", "--json")
     plan = json.loads(out)

@@ -342,7 +342,7 @@ def test_traceback_of_bad_input_on_request(run):
     assert "Traceback" in err
 
 
-@pytest.mark.parametrize(("module", "extra"), [("pyspark.sql", "spark"), ("uvicorn", "service")])
+@pytest.mark.parametrize(("module", "extra"), [("pyspark.sql", "spark"), ("httptools", "service")])
 def test_missing_extra_says_what_to_install(run, monkeypatch, small_file, module, extra):
     def fail(*_):
         raise ModuleNotFoundError(f"No module named {module!r}", name=module)

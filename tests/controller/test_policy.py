@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from stormwright.controller.aims.aim import Aim
+from stormwright.controller.aims.aim import PlacementAim
 from stormwright.controller.planning.plan import Kept, MoveBudget
-from stormwright.controller.policy import Clock, decide
+from stormwright.controller.policy import LookBack, decide
 from stormwright.controller.setbacks import Setbacks
 from stormwright.model import UNPLACED, Assignment, LoadProfile, Problem, Topology, TopologyAssignment, WorkerSlot
 from stormwright.model.load import assumed_load
@@ -42,7 +42,7 @@ def spread() -> Problem:
 
 
 def ask(now: Problem, since_change: float, since_look: float) -> tuple[bool, int]:
-    decision = decide(now, OnOneNode(), TRIGGERS, MoveBudget(), Clock(1000, 1000 - since_change, 1000 - since_look))
+    decision = decide(now, OnOneNode(), TRIGGERS, MoveBudget(), LookBack(1000, 1000 - since_change, 1000 - since_look))
     return decision.looked, len(decision.plan.moves)
 
 
@@ -79,7 +79,7 @@ def test_a_gain_under_r_moves_nothing_and_says_so(spread: Problem) -> None:
         def schedule(self, problem: Problem) -> Assignment:
             return Assignment(problem.current_slot)
 
-    decision = decide(spread, AsItIs(), TRIGGERS, MoveBudget(), Clock(1000, 0, 0))
+    decision = decide(spread, AsItIs(), TRIGGERS, MoveBudget(), LookBack(1000, 0, 0))
     assert decision.looked
     assert decision.plan.moves == ()
     assert "not worth a move" in decision.reason
@@ -91,7 +91,7 @@ def test_what_was_not_measured_stays_and_counts_for_nothing(spread: Problem) -> 
         OnOneNode(),
         TRIGGERS,
         MoveBudget(),
-        Clock(1000, 0, 0),
+        LookBack(1000, 0, 0),
     )
     assert decision.looked
     assert decision.plan.moves == ()
@@ -104,7 +104,7 @@ def test_what_could_not_be_moved_lately_stays(spread: Problem) -> None:
     setbacks = Setbacks()
     setbacks.note("t-1-0", 900.0, "trees pending")
     stay = setbacks.stay(1000.0)
-    decision = decide(spread, OnOneNode(), TRIGGERS, MoveBudget(), Clock(1000, 0, 0), stay)
+    decision = decide(spread, OnOneNode(), TRIGGERS, MoveBudget(), LookBack(1000, 0, 0), stay)
     assert decision.plan.moves == ()
     assert "trees pending" in str(decision.plan.left["t-1-0"])
     assert setbacks.stay(900.0 + 601) == {}
@@ -115,12 +115,12 @@ def test_what_could_not_be_moved_lately_stays(spread: Problem) -> None:
 def test_an_overload_that_no_placement_cured_waits_a_period(spread: Problem) -> None:
     loaded = spread.with_load(replace(spread.load, overload_s={"n1": 99.0}))
     for idle_look, looked in ((900.0, True), (950.0, False)):
-        assert decide(loaded, OnOneNode(), TRIGGERS, MoveBudget(), Clock(1000, 0, 0, idle_look)).looked is looked
+        assert decide(loaded, OnOneNode(), TRIGGERS, MoveBudget(), LookBack(1000, 0, 0, idle_look)).looked is looked
 
 
 def test_a_topology_may_be_kept_from_moving(spread: Problem) -> None:
     kept = replace(spread, topologies=(replace(spread.topologies[0], conf={"stormwright.move": False}),))
-    decision = decide(kept, OnOneNode(), TRIGGERS, MoveBudget(), Clock(1000, 0, 0))
+    decision = decide(kept, OnOneNode(), TRIGGERS, MoveBudget(), LookBack(1000, 0, 0))
     assert decision.plan.moves == ()
     assert decision.plan.left == {"t-1-0": Kept("stormwright.move is false in its configuration")}
 
@@ -128,18 +128,18 @@ def test_a_topology_may_be_kept_from_moving(spread: Problem) -> None:
 def test_a_drift_is_looked_at_off_the_clock_and_said_but_not_while_cooling_down(spread: Problem) -> None:
     drifted = "load has drifted: CPU of t +52 % since 12:00:00 UTC"
     for since_change, looked in ((500, True), (29, False)):
-        clock = Clock(1000, 1000 - since_change, 1000 - 5, 1000 - 5)
+        clock = LookBack(1000, 1000 - since_change, 1000 - 5, 1000 - 5)
         decision = decide(spread, OnOneNode(), TRIGGERS, MoveBudget(), clock, drifted=drifted)
         assert (decision.looked, len(decision.plan.moves)) == (looked, looked)
-    assert decide(spread, OnOneNode(), TRIGGERS, MoveBudget(), Clock(1000, 0, 995, 995)).looked is False
-    moved = decide(spread, OnOneNode(), TRIGGERS, MoveBudget(), Clock(1000, 0, 995, 995), drifted=drifted)
+    assert decide(spread, OnOneNode(), TRIGGERS, MoveBudget(), LookBack(1000, 0, 995, 995)).looked is False
+    moved = decide(spread, OnOneNode(), TRIGGERS, MoveBudget(), LookBack(1000, 0, 995, 995), drifted=drifted)
     assert moved.reason.startswith(f"{drifted}; inter-node traffic falls by 100 %")
 
     class AsItIs:
         def schedule(self, problem: Problem) -> Assignment:
             return Assignment(problem.current_slot)
 
-    stays = decide(spread, AsItIs(), TRIGGERS, MoveBudget(), Clock(1000, 0, 995, 995), drifted=drifted)
+    stays = decide(spread, AsItIs(), TRIGGERS, MoveBudget(), LookBack(1000, 0, 995, 995), drifted=drifted)
     assert stays.reason.startswith(drifted)
     assert stays.reason.endswith("not worth a move")
 
@@ -148,7 +148,7 @@ def test_an_alarm_makes_an_overload_be_looked_at_again(spread: Problem) -> None:
     """A look just before has moved nothing; the alarm is of later."""
     loaded = spread.with_load(replace(spread.load, overload_s={"n1": 99.0}))
     for alarm_s, looked in ((949.0, False), (951.0, True)):
-        clock = Clock(1000, 0, 0, last_idle_look_s=950.0, last_alarm_s=alarm_s)
+        clock = LookBack(1000, 0, 0, last_idle_look_s=950.0, last_alarm_s=alarm_s)
         assert decide(loaded, OnOneNode(), TRIGGERS, MoveBudget(), clock).looked is looked
 
 
@@ -167,8 +167,8 @@ def test_a_drift_in_words(spread: Problem) -> None:
 
 def decided_by(name: str, now: Problem, since_look: float, drifted: str = ""):
     """What a scheduler that is adaptive by its source decides, placing anew."""
-    clock = Clock(1000, 0, 1000 - since_look)
-    aim = Aim(adapts=traits_of(name).adapts)
+    clock = LookBack(1000, 0, 1000 - since_look)
+    aim = PlacementAim(adapts=traits_of(name).adapts)
     return decide(now, Anew(make_scheduler(name)), TRIGGERS, MoveBudget(), clock, drifted=drifted, aim=aim)
 
 
@@ -227,7 +227,7 @@ def test_a_placement_that_would_stop_what_runs_moves_nothing(spread: Problem) ->
         def schedule(self, problem: Problem) -> Assignment:
             return Assignment(np.full(4, UNPLACED, dtype=np.int32))
 
-    decision = decide(spread, LeavesOut(), TRIGGERS, MoveBudget(), Clock(1000, 0, 0))
+    decision = decide(spread, LeavesOut(), TRIGGERS, MoveBudget(), LookBack(1000, 0, 0))
     assert (decision.looked, decision.plan.moves) == (True, ())
     assert decision.reason == "t would be left without slots: not worth a move"
 
@@ -238,14 +238,14 @@ def test_where_no_gain_is_asked_for_it_moves_for_less(spread: Problem) -> None:
             return Assignment(np.array([0, 2, 0, 2], dtype=np.int32))
 
     for gains, moves in ((("traffic",), 0), ((), 1)):
-        aim = Aim(adapts=Adaptation(on_period=True, gains=gains))
-        decision = decide(spread, Turned(), TRIGGERS, MoveBudget(), Clock(1000, 0, 0), aim=aim)
+        aim = PlacementAim(adapts=Adaptation(on_period=True, gains=gains))
+        decision = decide(spread, Turned(), TRIGGERS, MoveBudget(), LookBack(1000, 0, 0), aim=aim)
         assert len(decision.plan.moves) == moves
 
 
 def test_a_decision_names_the_anomaly_without_which_it_would_not_have_been_made(spread: Problem) -> None:
     loaded = spread.with_load(replace(spread.load, overload_s={"n1": 99.0}))
-    not_due, due = Clock(1000, 0, 995, 995, 999), Clock(1000, 0, 0)
+    not_due, due = LookBack(1000, 0, 995, 995, 999), LookBack(1000, 0, 0)
     for now, clock, drifted, because in (
         (loaded, not_due, "", "overload"),
         (loaded, due, "", ""),

@@ -14,7 +14,7 @@ from stormwright.service.http.figures.cluster import DETAILS
 from stormwright.service.http.figures.known import Figures
 from stormwright.service.http.metrics import metrics_text
 from stormwright.service.operating.ledger import Ledger
-from stormwright.service.operating.plans import Plans
+from stormwright.service.operating.plans import KeptPlans
 from stormwright.service.operating.state import FILE, State
 from stormwright.service.pages.seen.scene import Scene
 from tests.controller.builders import on, problem, topology
@@ -26,7 +26,7 @@ DEPLOY = Path(__file__).parents[2] / "deploy"
 def exposed(directory: Path) -> dict[str, set[str]]:
     """All metrics of a service that knows everything; `directory` is for its state."""
     state = State(directory / FILE)
-    Plans(state).add("plan", "throughput", "anna", "why", {})
+    KeptPlans(state).add("plan", "throughput", "anna", "why", {})
     Ledger(state).begin("modes", "anna", "why")
     wanted = topology("t")
     runs = problem([wanted], current={wanted.id: on("n0", "n1")})

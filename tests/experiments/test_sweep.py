@@ -16,13 +16,13 @@ import pytest
 from stormwright import sketch
 from stormwright.errors import InputError, StormwrightError
 from stormwright.experiments.compare.run import compare
-from stormwright.experiments.sweep.cells import Cell, Sweep, SweepProblem
+from stormwright.experiments.sweep.cells import Sweep, SweepCell, SweepProblem
 from stormwright.experiments.sweep.report import write_sweep_report
 from stormwright.experiments.sweep.run import LONGEST_WAVE_S, WAVE_S, WAVES_AT_ONCE, next_size, part, to_do
 from stormwright.experiments.sweep.spec import read_cells
 from stormwright.experiments.sweep.summary import own_cells, summaries
 from stormwright.experiments.sweep.table import LocalTable
-from stormwright.experiments.sweep.work import ROW, Part, decide
+from stormwright.experiments.sweep.work import ROW, SweepPart, decide
 from stormwright.experiments.top_storm import READY
 from stormwright.formats import write_problem
 from stormwright.model import cost_of
@@ -99,18 +99,18 @@ def test_all_faults_come_at_once_with_their_paths(tmp_path: Path) -> None:
 
 def test_keys_tell_cells_apart_by_all_that_they_depend_on(monkeypatch: pytest.MonkeyPatch) -> None:
     base = ("digest", "online", {"alpha": 0.5, "beta": 1}, 1, 0)
-    same = Cell("digest", "online", {"beta": 1, "alpha": 0.5}, 1, 0)
-    assert Cell(*base).key == same.key
+    same = SweepCell("digest", "online", {"beta": 1, "alpha": 0.5}, 1, 0)
+    assert SweepCell(*base).key == same.key
     others = [
-        Cell("other", *base[1:]),
-        Cell("digest", "even", *base[2:]),
-        Cell(*base[:2], {"alpha": 0.6, "beta": 1}, 1, 0),
-        Cell(*base[:3], 2, 0),
-        Cell(*base[:4], 1),
+        SweepCell("other", *base[1:]),
+        SweepCell("digest", "even", *base[2:]),
+        SweepCell(*base[:2], {"alpha": 0.6, "beta": 1}, 1, 0),
+        SweepCell(*base[:3], 2, 0),
+        SweepCell(*base[:4], 1),
     ]
-    others.append(Cell(*base, anew=True))
+    others.append(SweepCell(*base, anew=True))
     monkeypatch.setattr("stormwright.experiments.sweep.cells.__version__", "another")
-    others.append(Cell(*base))
+    others.append(SweepCell(*base))
     assert len({same.key, *(cell.key for cell in others)}) == 8
 
 
@@ -243,7 +243,7 @@ def test_an_engine_that_a_worker_lacks_is_a_row(tmp_path: Path, monkeypatch: pyt
 
 def test_a_worker_of_another_version_refuses() -> None:
     with pytest.raises(StormwrightError, match=r"0\.0\.0 on the driver"):
-        decide(Part({}, [], None, version="0.0.0"))
+        decide(SweepPart({}, [], None, version="0.0.0"))
 
 
 def test_a_table_keeps_what_was_appended_last(tmp_path: Path) -> None:

@@ -18,19 +18,19 @@ from stormwright.controller.plans.back import WHOLE
 from stormwright.controller.policy import Decision
 from stormwright.controller.reports import MoveLimits, MoveReport
 from stormwright.controller.tally import Tally
-from stormwright.history.judged.evaluation import THROUGHPUT, Judged
+from stormwright.history.judged.evaluation import THROUGHPUT, JudgedMove
 from stormwright.history.judged.judging import Judgement
 from stormwright.model import Assignment, Problem, Supervisor
 from stormwright.service.acting import Acting
 from stormwright.service.looking import SNAPSHOT_S
 from stormwright.service.loop import Loop
-from stormwright.service.memory import Memory
+from stormwright.service.memory import ServiceMemory
 from stormwright.service.operating.applying import Applying
 from stormwright.service.operating.dealing import Dealing
 from stormwright.service.operating.desk import Desk, Makers
 from stormwright.service.operating.guard import Guard
 from stormwright.service.operating.ledger import Ledger
-from stormwright.service.operating.plans import Plans
+from stormwright.service.operating.plans import KeptPlans
 from stormwright.service.operating.state import FILE, State
 from stormwright.service.operating.tidying import Tidying
 from stormwright.storm.bridge import Bridge
@@ -107,9 +107,9 @@ class Serving:
         world.nimbus.ask = self.bridge.answer
         self.pauses = Pauses(directory / "paused.json")
         self.state = MortalState(directory / FILE, world)
-        self.plans, self.ledger = Plans(self.state), Ledger(self.state)
+        self.plans, self.ledger = KeptPlans(self.state), Ledger(self.state)
         self.guard = Guard(self.state, self.plans, self.ledger, "auto")
-        self.memory, self._decides = Memory(clock), decides
+        self.memory, self._decides = ServiceMemory(clock), decides
         self._pending, self._moment = dict[str, int](), 0
         self._nimbus = Calls(world)
         history = SimpleNamespace(move=self._note, decision_ms=0)
@@ -169,7 +169,7 @@ class Serving:
         while self._pending:
             topology, moment = self._pending.popitem()
             judged = Judgement(THROUGHPUT, 1.0, 1.0, 0.9, 1.1, 9, 9, "as predicted")
-            self.ledger.judged(Judged(moment, topology, judged))
+            self.ledger.judged(JudgedMove(moment, topology, judged))
         return {}
 
     def held(self) -> str:

@@ -30,7 +30,7 @@ from stormwright.simulator.cluster.storm import Deliver, VirtualStorm
 from stormwright.simulator.cluster.timings import Timings
 from stormwright.simulator.steady.engine import SteadyEngine
 from stormwright.simulator.steady.flows import Pace, Share
-from stormwright.storm.bridge import Answer
+from stormwright.storm.bridge import NimbusAnswer
 from tests.exploration.schedule import USUAL_S, Death, Schedule
 from tests.simulator.cluster.storms import evenly
 
@@ -89,7 +89,7 @@ class World:
         self.engine = engine
         self.storm = VirtualStorm(self.clock, self.start, engine, evenly, Timings(), self._delay)
         self.nimbus: VirtualNimbus = self.storm.nimbus
-        self.nimbus.ask = lambda _: Answer(self.start.current)
+        self.nimbus.ask = lambda _: NimbusAnswer(self.start.current)
         for topology in self.start.topologies:
             self.storm.submit(topology)
         self.clock.go_on(8.0)

@@ -23,7 +23,7 @@ from stormwright.history.tables.ingest import ingest
 from stormwright.history.tables.staging import Staging
 from stormwright.history.tables.store import ParquetStore
 from stormwright.model import Problem, cost_of
-from stormwright.pipeline.run.batch import Stretch
+from stormwright.pipeline.run.batch import TimeStretch
 from stormwright.schedulers import make_scheduler
 from tests.history.recorded import START_MS, Clockwork, look, record_looks
 
@@ -67,7 +67,7 @@ def test_what_was_known_is_what_the_scheduler_saw(history: tuple[ParquetStore, l
 
 def test_decisions_tell_their_effect(history: tuple[ParquetStore, list[Any]]) -> None:
     store, looks = history
-    found = decisions(store, Stretch())
+    found = decisions(store, TimeStretch())
     assert [row["at_ms"] for row in found] == [at_ms for at_ms, _, _ in looks]
     for row, (_, _, decision) in zip(found, looks, strict=True):
         assert row["cost_before"] == decision.before.total
@@ -76,16 +76,16 @@ def test_decisions_tell_their_effect(history: tuple[ParquetStore, list[Any]]) ->
         assert json.loads(row["parameters"]) == decision.assignment.parameters
     moving = [row for row in found if row["moves"] != "{}"]
     assert moving
-    assert decisions(store, Stretch(), moving_only=True) == moving
+    assert decisions(store, TimeStretch(), moving_only=True) == moving
     middle_ms = looks[2][0]
-    assert decisions(store, Stretch(start_ms=middle_ms)) == found[2:]
-    assert decisions(store, Stretch(end_ms=middle_ms)) == found[:2]
+    assert decisions(store, TimeStretch(start_ms=middle_ms)) == found[2:]
+    assert decisions(store, TimeStretch(end_ms=middle_ms)) == found[:2]
 
 
 def test_the_same_scheduler_decides_the_same_again(history: tuple[ParquetStore, list[Any]]) -> None:
     store, looks = history
     told: list[tuple[int, int]] = []
-    again = replay(store, Stretch(), "online", progress=lambda *step: told.append(step))
+    again = replay(store, TimeStretch(), "online", progress=lambda *step: told.append(step))
     assert [(found.at_ms, found.error) for found in again] == [(at_ms, None) for at_ms, _, _ in looks]
     for found in again:
         assert found.cost == pytest.approx(found.cost_decided, rel=1e-12)
@@ -95,7 +95,7 @@ def test_the_same_scheduler_decides_the_same_again(history: tuple[ParquetStore, 
 
 def test_another_scheduler_decides_as_it_would_have(history: tuple[ParquetStore, list[Any]]) -> None:
     store, looks = history
-    some = replay(store, Stretch(end_ms=looks[3][0]), "binpack", anew=False)
+    some = replay(store, TimeStretch(end_ms=looks[3][0]), "binpack", anew=False)
     assert len(some) == 3
     for found, (_, problem, _) in zip(some, looks, strict=False):
         expected = look(problem, "binpack").after
@@ -106,13 +106,13 @@ def test_another_scheduler_decides_as_it_would_have(history: tuple[ParquetStore,
 def test_another_scheduler_places_anew_what_ran(history: tuple[ParquetStore, list[Any]]) -> None:
     """But for those that move of it what pays."""
     store, looks = history
-    (found,) = replay(store, Stretch(end_ms=looks[1][0]), "binpack")
+    (found,) = replay(store, TimeStretch(end_ms=looks[1][0]), "binpack")
     problem = looks[0][1]
     first = make_scheduler("binpack").schedule(without_assumed_traffic(problem).with_nothing_running())
     assert found.cost == pytest.approx(cost_of(without_assumed_traffic(problem), first.slot_of_executor).total)
     assert found.moved_executors
     with pytest.raises(InputError, match="online: is set to stay near to what runs"):
-        replay(store, Stretch(), "online", ["keep_running=true"], anew=True)
+        replay(store, TimeStretch(), "online", ["keep_running=true"], anew=True)
 
 
 def test_a_look_that_cannot_be_replayed_is_a_row_with_its_error(
@@ -121,7 +121,7 @@ def test_a_look_that_cannot_be_replayed_is_a_row_with_its_error(
     _, looks = history
     store = ParquetStore(spark, shutil.copytree(tables, tmp_path / "tables").as_uri())
     store.drop(PROFILES, date(2026, 11, 20))
-    found = replay(store, Stretch(), "online")
+    found = replay(store, TimeStretch(), "online")
     assert [row.error is not None for row in found] == [True, False, False, False]
     assert "not there" in str(found[0].error)
     assert found[0].cost_before == looks[0][2].before.total
@@ -130,6 +130,6 @@ def test_a_look_that_cannot_be_replayed_is_a_row_with_its_error(
 def test_what_cannot_be_asked_is_said(history: tuple[ParquetStore, list[Any]]) -> None:
     store, _ = history
     with pytest.raises(InputError, match="no look"):
-        replay(store, Stretch(end_ms=START_MS), "online")
+        replay(store, TimeStretch(end_ms=START_MS), "online")
     with pytest.raises(InputError, match="beta"):
-        replay(store, Stretch(), "online", ["no_such_beta=1"])
+        replay(store, TimeStretch(), "online", ["no_such_beta=1"])

@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stormwright.predict.flow.dealt import Dealt
-from stormwright.predict.flow.profile import Profile, Streams
+from stormwright.predict.flow.profile import Profile, StreamRates
 from stormwright.testing.strategies import problems
 from stormwright.testing.word_counts import ACKERS, WordCount
 
 
-def written_out(dealt: Dealt, pairs: Streams, executors: int) -> tuple[np.ndarray, np.ndarray]:
+def written_out(dealt: Dealt, pairs: StreamRates, executors: int) -> tuple[np.ndarray, np.ndarray]:
     """Tuples and bytes from each executor to each."""
     found = np.zeros((2, executors, executors))
     one = pairs.at(dealt.single)
@@ -28,7 +28,7 @@ def written_out(dealt: Dealt, pairs: Streams, executors: int) -> tuple[np.ndarra
     return found[0], found[1]
 
 
-def assert_says_the_pairs(pairs: Streams, dealt: Dealt, executors: int) -> None:
+def assert_says_the_pairs(pairs: StreamRates, dealt: Dealt, executors: int) -> None:
     expected = np.zeros((2, executors, executors))
     for amounts, each in zip(expected, (pairs.tuples, pairs.tuples * pairs.size), strict=True):
         np.add.at(amounts, (pairs.source, pairs.target), each)

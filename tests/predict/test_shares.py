@@ -27,7 +27,7 @@ from stormwright.model.cluster import DEFAULT_CORE_HZ
 from stormwright.predict.answer import Assumptions, predict
 from stormwright.predict.changed import with_parallelism
 from stormwright.predict.costs import Costs
-from stormwright.predict.demand import Demand
+from stormwright.predict.demand import TreeDemand
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.shares import fair_rates, with_shares
 from stormwright.predict.steady import Placed
@@ -143,9 +143,9 @@ def test_one_topology_with_many_spouts_makes_no_other_dear(monkeypatch):
 
     def demand(part, *rest):
         worked_out.append(len(part.begins))
-        return Demand.of(part, *rest)
+        return TreeDemand.of(part, *rest)
 
-    monkeypatch.setattr("stormwright.predict.shares.Demand", SimpleNamespace(of=demand))
+    monkeypatch.setattr("stormwright.predict.shares.TreeDemand", SimpleNamespace(of=demand))
     with_shares(Placed.under(profile, problem, np.zeros(problem.num_executors, np.int32)), NO_COSTS)
     assert sorted(worked_out) == [26] * 16 + [3 * 12] * 2
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from stormwright.model import traffic_under
 from stormwright.model.traffic.scopes import scopes_of
-from stormwright.predict.flow.layout import Layout
+from stormwright.predict.flow.layout import FlowLayout
 from stormwright.predict.flow.measured import Measured
 from stormwright.predict.flow.spread import Flows, spread
 from stormwright.testing.strategies import problems
@@ -24,7 +24,7 @@ def test_flows_go_where_the_model_says(data):
     placed = np.array(
         data.draw(st.lists(slots, min_size=problem.num_executors, max_size=problem.num_executors)), np.int32
     )
-    layout = Layout.of(problem)
+    layout = FlowLayout.of(problem)
     traffic = Measured.of(problem, layout)
     every = np.arange(len(layout.size))  # edges are known by where they go
     flows = Flows(traffic.flow_source, traffic.flow_target, traffic.flow_local)

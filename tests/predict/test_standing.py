@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from stormwright.model import Problem
 from stormwright.predict.costs import Costs
-from stormwright.predict.demand import Demand
+from stormwright.predict.demand import TreeDemand
 from stormwright.predict.evaluate import steady_states
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.flow.routes import Paths
@@ -112,7 +112,7 @@ def test_some_topologies_by_themselves_are_as_among_all(data):
     for ours, theirs, ends in zip((own.sent, own.received), (whole.sent, whole.received), part.ends, strict=True):
         assert np.stack(ours) == pytest.approx(np.stack(theirs)[:, ends])
     known = unlike_inputs(problem, 1)
-    all_, some = (Demand.of(of, routes, problem, costs, known) for of, routes in ((profile, whole), (part, own)))
+    all_, some = (TreeDemand.of(of, routes, problem, costs, known) for of, routes in ((profile, whole), (part, own)))
     assert some.busiest_s[chosen] == pytest.approx(all_.busiest_s[chosen])
     at = chosen[all_.places.topology]
     assert some.claims.shared == pytest.approx(all_.claims.shared[:, at])

@@ -14,7 +14,7 @@ from stormwright.controller.reports import MoveReport
 from stormwright.errors import MoveError, MoveStoppedError
 from stormwright.model import Assignment
 from stormwright.service.acting import Acting
-from stormwright.service.memory import Memory
+from stormwright.service.memory import ServiceMemory
 from tests.controller.builders import on, problem, topology
 
 
@@ -32,7 +32,7 @@ def plan() -> MovePlan:
     return plan_moves(now, wanted, MoveBudget())
 
 
-def act(plan: MovePlan, failing: str) -> tuple[list[str], Memory, Mock]:
+def act(plan: MovePlan, failing: str) -> tuple[list[str], ServiceMemory, Mock]:
     made: list[str] = []
 
     def move(step: Step, reason: str, stop: object) -> list[MoveReport]:
@@ -42,7 +42,7 @@ def act(plan: MovePlan, failing: str) -> tuple[list[str], Memory, Mock]:
         made.append(one.topology.id)
         return [report(one.topology.id)]
 
-    memory, history = Memory(), Mock()
+    memory, history = ServiceMemory(), Mock()
     acting = Acting(move, memory, history, "optimizer", 0.0, Mock())
     if failing:
         with pytest.raises(MoveError):
@@ -70,7 +70,7 @@ def test_a_move_that_is_given_up_as_the_service_ends_has_not_failed(plan: MovePl
     def move(step: Step, reason: str, stop: object) -> list[MoveReport]:
         raise MoveStoppedError("b-1-0: nothing was moved, the service is being stopped")
 
-    memory, history = Memory(), Mock()
+    memory, history = ServiceMemory(), Mock()
     assert Acting(move, memory, history, "optimizer", 0.0, Mock()).act(Decision(True, "better", plan)) == []
     assert memory.counts.failed_moves == 0
     assert memory.setbacks.stay(0.0) == {}

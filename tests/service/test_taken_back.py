@@ -15,7 +15,7 @@ from stormwright.controller.policy import Decision
 from stormwright.model import TopologyAssignment
 from stormwright.schedulers.kit.triggers import TriggerParams
 from stormwright.service.looking import TRY_BACK_S
-from stormwright.service.operating.plans import Plans
+from stormwright.service.operating.plans import KeptPlans
 from tests.controller.builders import on
 from tests.service.virtual import START_S, AllOn, Deciding, Place, T, VirtualStorm
 
@@ -179,7 +179,7 @@ def test_a_way_back_that_waits_for_a_person_is_not_proposed_again(
         return some
 
     back, *_ = found(60)
-    plans = Plans(service.state)
+    plans = KeptPlans(service.state)
     plan = plans.add("plan", "traffic", "stormwright", back.reason, {})
     plans.made(plan, "proposed", "", {}, {}, {}, [(0, step_to_dict(step, storm.problem())) for step in back.plan.steps])
     assert found(3 * round(TRY_BACK_S)) == []

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from stormwright.controller.aims.outlook import TRAFFIC
-from stormwright.controller.aims.refused import Refused
+from stormwright.controller.aims.refused import RefusedPlacements
 from stormwright.controller.planning.plan import Step
 from stormwright.controller.policy import Decision
 from stormwright.controller.reports import MoveReport
@@ -21,12 +21,12 @@ from stormwright.model import Assignment, LoadProfile, Problem, Scheduler, Topol
 from stormwright.model.load import assumed_load
 from stormwright.schedulers.kit.triggers import TriggerParams
 from stormwright.service.acting import Acting
-from stormwright.service.kept.history import History, HistorySettings
+from stormwright.service.kept.history import HistorySettings, KeptHistory
 from stormwright.service.looking import Looking
-from stormwright.service.memory import Memory
+from stormwright.service.memory import ServiceMemory
 from stormwright.service.operating.guard import Guard
 from stormwright.service.operating.ledger import Ledger
-from stormwright.service.operating.plans import Plans
+from stormwright.service.operating.plans import KeptPlans
 from stormwright.service.operating.state import FILE, State
 from stormwright.service.settings import ServiceSettings
 from tests.controller.builders import on, problem, record, topology
@@ -162,10 +162,10 @@ class Deciding:
         given = ServiceSettings(state, "127.0.0.1", 0, triggers=triggers, objective=TRAFFIC)
         self.settings = replace(given, **settings)
         self.state = State(state / FILE)
-        plans, ledger = Plans(self.state), Ledger(self.state)
+        plans, ledger = KeptPlans(self.state), Ledger(self.state)
         guard = Guard(self.state, plans, ledger, "auto")
-        self.memory, self.history = Memory(), History(HistorySettings(), state, "forced", ledger.judged)
-        self.refused = Refused(state / "refused.json")
+        self.memory, self.history = ServiceMemory(), KeptHistory(HistorySettings(), state, "forced", ledger.judged)
+        self.refused = RefusedPlacements(state / "refused.json")
         view = cast(Any, View(storm))
         self.looking = Looking(self.settings, scheduler, view, self.memory, self.history, self.refused, guard)
         self.acting = Acting(storm.move, self.memory, self.history, "forced", triggers.cool_down_s, ledger)

@@ -7,7 +7,7 @@ import tempfile
 import pytest
 
 from stormwright.experiments.evaluation.cells import quick_cells
-from stormwright.experiments.evaluation.kept import Kept
+from stormwright.experiments.evaluation.kept import KeptCells
 from stormwright.experiments.evaluation.lab.cluster import cores_of
 from stormwright.experiments.evaluation.lab.real import RealLab
 from stormwright.experiments.evaluation.placing import placement_of
@@ -24,9 +24,9 @@ def test_a_cell_is_measured_and_kept_and_shows_the_others_a_load(tmp_path, monke
     if reason := why_no_cpu_limits(cores_of("steady")):
         pytest.skip(reason)
     first, second = quick_cells(PAPERS["adaptive"])
-    kept = Kept(tmp_path / "cells.jsonl")
+    kept = KeptCells(tmp_path / "cells.jsonl")
     assert run_cells([first], kept, RealLab) == 0, kept.errors
-    found = Kept(tmp_path / "cells.jsonl").found[first.key]
+    found = KeptCells(tmp_path / "cells.jsonl").found[first.key]
     assert min(found.figures["acked_tps"]) > 0
     assert found.rate_tps > 0
     assert found.problem is not None

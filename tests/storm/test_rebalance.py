@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from stormwright.advise.commands import Order, carry_out
+from stormwright.advise.commands import RebalanceOrder, carry_out
 
 pytestmark = pytest.mark.storm
 
@@ -31,9 +31,9 @@ def test_a_topology_gets_the_executors_and_workers_of_an_order(storm_cluster, ev
             (found,) = [topology for topology in gateway.cluster()["topologies"] if topology["name"] == "resized"]
             eventually(lambda: all_run() and runs()["count"] == 3, "all executors run")
             before = runs()
-            carry_out(Order("resized", {"count": 2}, 1), gateway, 0)
+            carry_out(RebalanceOrder("resized", {"count": 2}, 1), gateway, 0)
             eventually(lambda: runs() == Counter({**before, "count": 2}) and workers() == 1, "it has fewer")
-            carry_out(Order("resized", {"count": 3}, 2), gateway, 0)
+            carry_out(RebalanceOrder("resized", {"count": 3}, 2), gateway, 0)
             eventually(lambda: runs() == before and workers() == 2, "it has them again")
         finally:
             gateway.kill("resized", 0)

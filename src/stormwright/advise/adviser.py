@@ -92,7 +92,7 @@ class Observation:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedSize:
     """What an adviser wants of a topology.
 
     Parameters
@@ -123,7 +123,7 @@ class Wanted:
 class Adviser(Protocol):
     """Says window by window what it wants; it may remember what it saw."""
 
-    def advise(self, seen: Observation) -> Wanted:
+    def advise(self, seen: Observation) -> WantedSize:
         """What it wants after a window."""
         ...
 

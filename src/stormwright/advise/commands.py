@@ -12,7 +12,7 @@ from stormwright.errors import Fault
 from stormwright.model import Problem
 
 
-class Nimbus(Protocol):
+class _Nimbus(Protocol):
     """What is asked of Nimbus."""
 
     def cluster(self) -> dict[str, Any]:
@@ -27,7 +27,7 @@ class Nimbus(Protocol):
 
 
 @dataclass(frozen=True)
-class Order:
+class RebalanceOrder:
     """What one topology's rebalance is to change.
 
     Parameters
@@ -55,7 +55,7 @@ class Order:
         return shlex.join(parts)
 
 
-def orders_of(advice: Advice) -> tuple[Order, ...]:
+def orders_of(advice: Advice) -> tuple[RebalanceOrder, ...]:
     """The rebalances that carry advice out; none for a topology of which nothing changes."""
     orders = []
     for topology in advice.topologies:
@@ -66,11 +66,11 @@ def orders_of(advice: Advice) -> tuple[Order, ...]:
         }
         workers = topology.workers if topology.workers != topology.workers_now else None
         if executors or workers is not None:
-            orders.append(Order(topology.name, executors, workers))
+            orders.append(RebalanceOrder(topology.name, executors, workers))
     return tuple(orders)
 
 
-def carry_out(order: Order, nimbus: Nimbus, wait_s: int) -> None:
+def carry_out(order: RebalanceOrder, nimbus: _Nimbus, wait_s: int) -> None:
     """Have Nimbus rebalance a topology; where its executors then run is for the cluster's scheduler to say.
 
     Parameters
@@ -90,7 +90,7 @@ def carry_out(order: Order, nimbus: Nimbus, wait_s: int) -> None:
     nimbus.rebalance(order.name, wait_s, order.workers, order.executors or None)
 
 
-def not_as_told(problem: Problem, orders: Sequence[Order], nimbus: Nimbus) -> list[Fault]:
+def not_as_told(problem: Problem, orders: Sequence[RebalanceOrder], nimbus: _Nimbus) -> list[Fault]:
     """What is wrong with carrying out orders now: a topology is gone, or has other executors than advice was made for.
 
     Parameters

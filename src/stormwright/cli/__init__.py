@@ -68,13 +68,23 @@ BAD_INPUT, BUG, INTERRUPTED, BROKEN_PIPE = 2, 70, 130, 141
 PROGRAM, ASKED_BY_SHELL = "stormwright", "_STORMWRIGHT_COMPLETE"
 
 #: First part of a missing module's name → the extra that brings it.
-_EXTRAS = {
-    "pandas": "spark",
-    "pyarrow": "spark",
-    "pyspark": "spark",
+EXTRAS = {
+    "delta": "delta",
+    "google": "spark",
+    "grpc": "connect",
+    "httptools": "service",
+    "hypothesis": "testing",
     "jinja2": "report",
+    "kazoo": "service",
+    "markupsafe": "service",
     "matplotlib": "report",
+    "pandas": "spark",
     "prometheus_client": "service",
+    "py4j": "spark",
+    "pyarrow": "spark",
+    "pymetis": "metis",
+    "pyspark": "spark",
+    "pytest": "testing",
     "sklearn": "learn",
     "starlette": "service",
     "uvicorn": "service",
@@ -190,7 +200,7 @@ def _told(error: Exception) -> tuple[str, int]:
         why = error.strerror or str(error)
         return f"{error.filename}: {why}" if error.filename else why, BAD_INPUT
     if isinstance(error, ModuleNotFoundError) and error.name:
-        extra = _EXTRAS.get(error.name.partition(".")[0])
+        extra = EXTRAS.get(error.name.partition(".")[0])
         if extra:
             return f"{error}; install it with: pip install 'stormwright[{extra}]'", BAD_INPUT
     if isinstance(error, MemoryError):

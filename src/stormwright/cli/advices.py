@@ -12,7 +12,7 @@ from stormwright.cli.predictions import say_problem
 from stormwright.model.texts import counted, in_utc
 
 if TYPE_CHECKING:
-    from stormwright.advise.commands import Order
+    from stormwright.advise.commands import RebalanceOrder
     from stormwright.advise.own.advice import Advice, TopologyAdvice
     from stormwright.advise.season import Saturation
     from stormwright.model import Problem
@@ -24,7 +24,7 @@ _BAR = 20
 
 
 def print_advice(
-    problem: Problem, advice: Advice, orders: Sequence[Order], warnings: Sequence[Saturation], *, priced: bool
+    problem: Problem, advice: Advice, orders: Sequence[RebalanceOrder], warnings: Sequence[Saturation], *, priced: bool
 ) -> None:
     """Print what is advised, why, what else there is, and what carries it out.
 

@@ -19,7 +19,7 @@ from stormwright.experiments.ready import read_problem
 from stormwright.formats import read_json, write_json
 
 if TYPE_CHECKING:
-    from stormwright.advise.commands import Order
+    from stormwright.advise.commands import RebalanceOrder
     from stormwright.advise.own.advice import Advice
     from stormwright.advise.own.kinds import NodeKind
     from stormwright.advise.own.wish import Wish
@@ -191,19 +191,19 @@ def _warnings(problem: Problem, past: _Past) -> tuple[Saturation, ...]:
     if past.state_dir is None:
         return ()
     from stormwright.advise.season import expected_saturations
-    from stormwright.cli.history.place import Place, opened
+    from stormwright.cli.history.place import HistoryPlace, opened
     from stormwright.cli.moments import parse_stretch
     from stormwright.history.asked.rates import hourly_trees
-    from stormwright.pipeline.run.batch import Stretch
+    from stormwright.pipeline.run.batch import TimeStretch
 
     left_out = [parse_stretch(text, "--leave-out") for text in past.left_out]
-    with opened(Place(past.state_dir, None, "parquet", None, ())) as (_, store):
-        series = hourly_trees(store, Stretch(), left_out)
+    with opened(HistoryPlace(past.state_dir, None, "parquet", None, ())) as (_, store):
+        series = hourly_trees(store, TimeStretch(), left_out)
     return expected_saturations(problem, series)
 
 
 def _document(
-    problem: Problem, advice: Advice, orders: Sequence[Order], warnings: Sequence[Saturation]
+    problem: Problem, advice: Advice, orders: Sequence[RebalanceOrder], warnings: Sequence[Saturation]
 ) -> dict[str, object]:
     from dataclasses import asdict
 
@@ -218,7 +218,9 @@ def _document(
     }
 
 
-def _applied(problem: Problem, advice: Advice, orders: Sequence[Order], home: Path, wait_s: int) -> Iterator[str]:
+def _applied(
+    problem: Problem, advice: Advice, orders: Sequence[RebalanceOrder], home: Path, wait_s: int
+) -> Iterator[str]:
     """Have Nimbus rebalance, and tell each; refused where the cluster has not the nodes, or is not as FILE says."""
     from stormwright.advise.commands import carry_out, not_as_told
     from stormwright.storm.gateway import NimbusGateway, gateway_command

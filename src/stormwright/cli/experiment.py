@@ -17,7 +17,7 @@ from stormwright.errors import Fault, InputError
 if TYPE_CHECKING:
     from stormwright.experiments.evaluation.cells import Cell
     from stormwright.experiments.evaluation.definitions import Paper
-    from stormwright.experiments.evaluation.kept import Kept
+    from stormwright.experiments.evaluation.kept import KeptCells
 
 #: In the output directory: a line for each cell.
 _CELLS = "cells.jsonl"
@@ -42,7 +42,7 @@ def command(ctx: click.Context, name: str | None, output: Path, fresh: bool, qui
     Without NAME the experiments are listed, with about how many minutes each takes; NAME may be all. What was stopped
     goes on where it ended. Exits with 1 when a cell could not be measured; verdicts are in the pages.
     """
-    from stormwright.experiments.evaluation.kept import Kept
+    from stormwright.experiments.evaluation.kept import KeptCells
     from stormwright.experiments.papers import ALL, PAPERS, papers_named
 
     papers = papers_named(ALL if name is None else name)
@@ -50,7 +50,7 @@ def command(ctx: click.Context, name: str | None, output: Path, fresh: bool, qui
         raise InputError("--fresh", [Fault("begins an experiment again: name it", "experiment")])
     cells = {paper.name: _cells(paper, quick) for paper in papers}
     if name is None:
-        kept = Kept(output / _CELLS)
+        kept = KeptCells(output / _CELLS)
         _list(list(PAPERS.values()), cells, kept, as_json)
         return
     from stormwright.experiments.report import check_report
@@ -58,7 +58,7 @@ def command(ctx: click.Context, name: str | None, output: Path, fresh: bool, qui
     check_report()
     with shown(err=as_json):
         every = [cell for of in cells.values() for cell in of]
-        kept = Kept(output / _CELLS, {cell.key for cell in every} if fresh else ())
+        kept = KeptCells(output / _CELLS, {cell.key for cell in every} if fresh else ())
         failed = _run(every, kept)
         documents = _write(papers, cells, kept, output)
     if as_json:
@@ -70,12 +70,12 @@ def command(ctx: click.Context, name: str | None, output: Path, fresh: bool, qui
 
 
 def _cells(paper: Paper, quick: bool) -> list[Cell]:
-    from stormwright.experiments.evaluation.cells import Times, cells_of, quick_cells
+    from stormwright.experiments.evaluation.cells import CellTimes, cells_of, quick_cells
 
-    return list(quick_cells(paper)) if quick else cells_of(paper, Times())
+    return list(quick_cells(paper)) if quick else cells_of(paper, CellTimes())
 
 
-def _run(cells: Sequence[Cell], kept: Kept) -> int:
+def _run(cells: Sequence[Cell], kept: KeptCells) -> int:
     if all(cell.key in kept.found for cell in cells):
         return 0
     from stormwright.experiments.evaluation.lab.real import RealLab
@@ -85,7 +85,7 @@ def _run(cells: Sequence[Cell], kept: Kept) -> int:
 
 
 def _write(
-    papers: Sequence[Paper], cells: Mapping[str, Sequence[Cell]], kept: Kept, output: Path
+    papers: Sequence[Paper], cells: Mapping[str, Sequence[Cell]], kept: KeptCells, output: Path
 ) -> list[dict[str, Any]]:
     from stormwright.experiments.evaluation.report import as_dict, write_page
     from stormwright.formats.files.json_files import write_json
@@ -99,7 +99,7 @@ def _write(
     return documents
 
 
-def _list(papers: Sequence[Paper], cells: Mapping[str, Sequence[Cell]], kept: Kept, as_json: bool) -> None:
+def _list(papers: Sequence[Paper], cells: Mapping[str, Sequence[Cell]], kept: KeptCells, as_json: bool) -> None:
     from stormwright.experiments.evaluation.cells import minutes
 
     left = {name: [cell for cell in of if cell.key not in kept.found] for name, of in cells.items()}

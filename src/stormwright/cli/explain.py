@@ -19,7 +19,7 @@ from stormwright.model import UNPLACED, Assignment
 from stormwright.model.texts import counted
 
 if TYPE_CHECKING:
-    from stormwright.explain.explanation import Explanation, NodeVerdict
+    from stormwright.explain.explanation import ComponentExplanation, NodeVerdict
     from stormwright.explain.overloads import Overload
 
 _MAX_EXPLANATIONS, _MAX_NODES, _MAX_SHARES, _MAX_NAMES = 20, 20, 4, 4
@@ -81,7 +81,7 @@ def _overloaded(overloads: Sequence[Overload]) -> Iterator[str]:
         yield f"overloaded: {one.node}: {one}: {who}"
 
 
-def _lines(explanation: Explanation) -> Iterator[str]:
+def _lines(explanation: ComponentExplanation) -> Iterator[str]:
     who = f"{explanation.topology}, component {explanation.component}, {_numbers(explanation.executors)}"
     if explanation.slot is None:
         yield f"{who}: unplaced"
@@ -94,7 +94,7 @@ def _lines(explanation: Explanation) -> Iterator[str]:
     yield from _ruled_out(explanation)
 
 
-def _moves(explanation: Explanation) -> Iterator[str]:
+def _moves(explanation: ComponentExplanation) -> Iterator[str]:
     from stormwright.explain.explanation import BEST
 
     alike: dict[tuple[str, str], list[str]] = {}
@@ -110,7 +110,7 @@ def _moves(explanation: Explanation) -> Iterator[str]:
         yield f"  {open_nodes}"
 
 
-def _ruled_out(explanation: Explanation) -> Iterator[str]:
+def _ruled_out(explanation: ComponentExplanation) -> Iterator[str]:
     """Every node that is ruled out, with all its obstacles; of many only how many by what."""
     ruled_out = [node for node in explanation.nodes if node.obstacles]
     if explanation.slot is not None and ruled_out:
@@ -126,7 +126,7 @@ def _change(node: NodeVerdict) -> str:
     return "" if node.cost_change is None else f" (cost {node.cost_change:+,.1f})"
 
 
-def _place(node: NodeVerdict, explanation: Explanation) -> str:
+def _place(node: NodeVerdict, explanation: ComponentExplanation) -> str:
     where = f"in the worker at port {node.joins}" if node.joins is not None else "in a new worker"
     wanted = explanation.workers_wanted
     misfit = "" if node.workers in (None, wanted) else f"; {counted(node.workers, 'worker')}, wanted {wanted}"

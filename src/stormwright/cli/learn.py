@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from stormwright.cli import options
-from stormwright.cli.history.place import Place, opened, place
+from stormwright.cli.history.place import HistoryPlace, opened, place
 from stormwright.cli.lines import say
 from stormwright.cli.output import prepare_output, print_json
 from stormwright.cli.progress import shown
@@ -60,7 +60,7 @@ def command(
     keep: Path | None,
     seed: int,
     output: Path,
-    where: Place,
+    where: HistoryPlace,
     as_json: bool,
 ) -> None:
     """Make a file that the scheduler `learned` goes by (--set model=FILE): draw problems, have cheap rules place them,
@@ -126,7 +126,7 @@ def _of_sweep(spec: Path, table: Path) -> tuple[list[Group], str]:
     )
 
 
-def _of_history(where: Place, seed: int) -> list[Group]:
+def _of_history(where: HistoryPlace, seed: int) -> list[Group]:
     from stormwright.experiments.learning.recorded import history_examples
 
     with opened(where) as (_, store):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from stormwright.errors import Fault, InputError
 
 if TYPE_CHECKING:
-    from stormwright.pipeline.run.batch import Stretch
+    from stormwright.pipeline.run.batch import TimeStretch
 
 #: What `parse_stretch` takes, for help texts.
 RANGE_HELP = "RANGE is a day (2026-11-21), or FROM..TO (2026-11-01..2026-11-30, 2026-11-21T10:00..; TO included)."
@@ -33,7 +33,7 @@ def parse_moment(text: str, source: str = "TIME") -> int:
         raise InputError(source, [Fault("no day or time in ISO 8601, such as 2026-11-21T10:30", text)]) from error
 
 
-def parse_stretch(text: str, source: str = "RANGE") -> Stretch:
+def parse_stretch(text: str, source: str = "RANGE") -> TimeStretch:
     """A day, or ``FROM..TO`` with either end left out; where TO is a day it is all of it.
 
     Raises
@@ -41,7 +41,7 @@ def parse_stretch(text: str, source: str = "RANGE") -> Stretch:
     InputError
         It is none, or ends before it begins.
     """
-    from stormwright.pipeline.run.batch import Stretch
+    from stormwright.pipeline.run.batch import TimeStretch
 
     begin, dots, end = text.partition("..")
     if not dots:
@@ -50,7 +50,7 @@ def parse_stretch(text: str, source: str = "RANGE") -> Stretch:
     end_ms = parse_moment(end, source) + _DAY_MS * (len(end) <= _DAY_LENGTH) if end else None
     if start_ms is not None and end_ms is not None and start_ms >= end_ms:
         raise InputError(source, [Fault("ends before it begins", text)])
-    return Stretch(start_ms, end_ms)
+    return TimeStretch(start_ms, end_ms)
 
 
 def from_iso(text: str) -> datetime:

@@ -85,7 +85,7 @@ def cut_short(lines: Sequence[str], most: int, rest: str = "") -> Iterator[str]:
         yield f"and {len(lines) - most} more{rest}"
 
 
-class Table:
+class _Table:
     """Names and numbers in columns as wide as what is in them; none of them can steer the terminal.
 
     Parameters
@@ -124,18 +124,18 @@ def _width(text: str) -> int:
     return cell_len(text)
 
 
-def print_table(table: Table) -> None:
+def print_table(table: _Table) -> None:
     """Print a table in its own width: a terminal breaks lines that are too long for it, a file keeps them."""
     titles, *rows = table.lines()
     stream = sys.stderr if output_is_stdout() else sys.stdout
     print(click.style(titles, bold=True) if stream.isatty() else titles, *rows, sep="\n", file=stream, flush=True)
 
 
-def numbers_table(*columns: str, texts: Collection[int] = (0,)) -> Table:
+def numbers_table(*columns: str, texts: Collection[int] = (0,)) -> _Table:
     """A table of numbers; `texts` are the positions of columns of text, -1 the last."""
-    return Table(columns, set(range(len(columns))) - {position % len(columns) for position in texts})
+    return _Table(columns, set(range(len(columns))) - {position % len(columns) for position in texts})
 
 
-def text_table(*columns: str) -> Table:
+def text_table(*columns: str) -> _Table:
     """A table of text."""
-    return Table(columns)
+    return _Table(columns)

@@ -69,7 +69,7 @@ def backfill(
     """
     stretch_ms = _moments({"--from": start, "--to": end})
     files = _landed_in(directories)
-    from stormwright.pipeline.run.batch import Stretch
+    from stormwright.pipeline.run.batch import TimeStretch
     from stormwright.pipeline.run.batch import backfill as run
     from stormwright.pipeline.run.into import require_own
     from stormwright.pipeline.settings import StreamSettings
@@ -79,7 +79,7 @@ def backfill(
 
     settings = StreamSettings(window_s=window_s, slide_s=slide_s, late_s=late_s)
     target = SparkTarget.parsed(master, spark_conf)
-    stretch = Stretch(stretch_ms["--from"], stretch_ms["--to"])
+    stretch = TimeStretch(stretch_ms["--from"], stretch_ms["--to"])
     require_own(into, files)
     if not is_uri(into):
         Path(into).mkdir(parents=True, exist_ok=True)  # before the work, where nothing could be written after it

@@ -179,7 +179,7 @@ def _of_service(
 def _of_file(file: Path, wished: dict[str, object]) -> Plan:
     from stormwright.client.shapes import Plan
     from stormwright.controller.aims.in_order import InOrder
-    from stormwright.controller.plans.draft import Wish, drafted
+    from stormwright.controller.plans.draft import PlanWish, drafted
     from stormwright.controller.plans.overloaded import FewestMoves
     from stormwright.controller.plans.saved import step_to_dict
     from stormwright.controller.plans.stages import staged
@@ -197,7 +197,7 @@ def _of_file(file: Path, wished: dict[str, object]) -> Plan:
     scheduler = InOrder(
         goals, lambda goal: asked(name, make_scheduler(name, settings, objective=goal), None, if_it_adapts)
     )
-    wish = Wish(
+    wish = PlanWish(
         goals,
         cast("tuple[str, ...]", wished["topologies"]),
         cast("tuple[str, ...]", wished["nodes"]),

@@ -103,7 +103,7 @@ def _print_moves(plan: Plan) -> None:
         )
     print_table(table)
     for known in dict.fromkeys(each.pause_from for each in plan.moved):
-        say(f"pauses are {known}" if known.startswith("assumed") else f"pauses are those of {known}")
+        say(f"pauses: {known}")
     if len(plan.moved) > _MOST:
         say(f"and {counted(len(plan.moved) - _MOST, 'topology')} more; --json has all")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import isinf
 from pathlib import Path
 
 from stormwright.cli.lines import say
@@ -103,24 +104,25 @@ def _print_nodes(prediction: Prediction, when: str) -> None:
 def _of_node(node: NodePrediction) -> Sequence[str]:
     parts = (node.cpu, node.link_out, node.link_in)
     return (
-        *("unknown" if p is None else _between(f"{p.value:.0%}", f"{p.low:.0%}", f"{p.high:.0%}") for p in parts),
+        *("unknown" if p is None else _between(p, ".0%") for p in parts),
         f"{node.spinning:.0%}",
         f"{node.workers}",
     )
 
 
 def _rate(rate: Interval | None) -> str:
-    return "" if rate is None else _between(*(f"{value:,.0f}" for value in (rate.value, rate.low, rate.high)))
+    return "" if rate is None else _between(rate, ",.0f")
 
 
 def _ms(time: Interval | None) -> str:
-    return "" if time is None else _between(*(f"{value:,.1f} ms" for value in (time.value, time.low, time.high)))
+    return "" if time is None else _between(time, ",.1f", " ms")
 
 
-def _between(value: str, low: str, high: str) -> str:
+def _between(told: Interval, form: str, unit: str = "") -> str:
+    value, low, high = (f"{each:{form}}{unit}" for each in (told.value, told.low, told.high))
     if low == high:
         return value
-    return f"{value} ({low} and more)" if high.startswith("inf") else f"{value} ({low} to {high})"
+    return f"{value} ({low} and more)" if isinf(told.high) else f"{value} ({low} to {high})"
 
 
 def _notes(predictions: Mapping[str, Prediction]) -> Iterator[str]:

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from stormwright.cli import options
-from stormwright.cli.history.place import Place, opened, place
+from stormwright.cli.history.place import HistoryPlace, opened, place
 from stormwright.cli.lines import say, say_lines
 from stormwright.cli.moments import RANGE_HELP, parse_stretch
 from stormwright.cli.output import cut_short, numbers_table, print_json, print_table
@@ -45,7 +45,7 @@ def command(
     assignments: tuple[str, ...],
     anew: bool | None,
     seed: int | None,
-    where: Place,
+    where: HistoryPlace,
     as_json: bool,
 ) -> None:
     """Ask a scheduler at every recorded look in a RANGE of time what it would have decided, and what that would cost.

@@ -13,7 +13,7 @@ from stormwright.cli.lines import say, say_lines
 from stormwright.cli.output import print_json
 from stormwright.schedulers import scheduler_names
 from stormwright.schedulers.anew.told import what_runs
-from stormwright.schedulers.kit.describe import Description, Parameter, options_of_all
+from stormwright.schedulers.kit.describe import Description, Parameter, describe_anyway, options_of_all
 from stormwright.schedulers.kit.registry import traits_of
 from stormwright.schedulers.kit.resolve import ANY_JAVA, describe_scheduler, is_java
 
@@ -33,22 +33,14 @@ def command(name: str | None, as_json: bool) -> None:
         else:
             _print(description)
         return
-    rules = {known: _rule(known) for known in scheduler_names()}
+    rules = {known: describe_anyway(known).rule for known in scheduler_names()}
     if as_json:
         print_json({"schedulers": [{"name": known, "rule": rule} for known, rule in rules.items()]})
         return
-    rules[ANY_JAVA] = _rule(ANY_JAVA)
+    rules[ANY_JAVA] = describe_scheduler(ANY_JAVA).rule
     width = max(map(len, rules))
     for known, rule in rules.items():
         say(f"{known:<{width}}  {rule}")
-
-
-def _rule(name: str) -> str:
-    """One line on a scheduler; a plugin that is broken does not hide the others."""
-    try:
-        return describe_scheduler(name).rule
-    except Exception as error:
-        return f"broken: {error}"
 
 
 def _print(description: Description) -> None:

@@ -251,7 +251,7 @@ def command(check: bool, log_format: str, **told: Any) -> None:
 def _serve(made: Prepared, address: str) -> None:
     """Until a signal ends it."""
     from stormwright.cli.serving.access import warnings_of
-    from stormwright.cli.serving.again import Again
+    from stormwright.cli.serving.again import Reloading
     from stormwright.experiments.live_trials import LiveTrials
     from stormwright.schedulers.anew.anew import why_nothing_moves
     from stormwright.service.wiring import Service
@@ -274,7 +274,7 @@ def _serve(made: Prepared, address: str) -> None:
         if cluster:
             cluster.begin(service)
         else:
-            Again(context.command, given(), context.params, service).start(again)
+            Reloading(context.command, given(), context.params, service).start(again)
         log.info("serving at %s", address)
         for warning in warnings_of(context.params, made.settings.access):
             log.warning("%s", warning)

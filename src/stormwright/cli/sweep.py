@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from stormwright.experiments.sweep.cells import Sweep
-    from stormwright.experiments.sweep.summary import Row, Summary
+    from stormwright.experiments.sweep.summary import CellRow, Summary
     from stormwright.experiments.sweep.table import CellTable
     from stormwright.pipeline.spark.target import SparkTarget
 
@@ -92,7 +92,7 @@ def command(
         say(f"stopped; what was decided is kept in {where}, and the same command goes on from there", err=True)
         raise
     cells = own_cells(sweep, cells)
-    rows: list[Row] = cells.to_pylist()
+    rows: list[CellRow] = cells.to_pylist()
     found = summaries(rows)
     if csv_file:
         from pyarrow import csv
@@ -153,7 +153,7 @@ def _run(
 
 
 def _document(
-    where: str, decided: int, rows: Sequence[Row], found: Sequence[Summary], failed: Sequence[Row]
+    where: str, decided: int, rows: Sequence[CellRow], found: Sequence[Summary], failed: Sequence[CellRow]
 ) -> dict[str, Any]:
     named = ("problem", "scheduler", "parameters", "seed", "repeat", "error")
     return {
@@ -169,7 +169,7 @@ def _told(value: float | None, digits: int) -> str:
     return "–" if value is None else f"{value:,.{digits}f}"
 
 
-def _print(found: Sequence[Summary], failed: Sequence[Row]) -> None:
+def _print(found: Sequence[Summary], failed: Sequence[CellRow]) -> None:
     simulated = any(one.relative_rate is not None for one in found)
     came = ("relative rate", "p95, ms") if simulated else ()
     table = numbers_table("", "relative cost", *came, "valid", "s", "cells", "failed")

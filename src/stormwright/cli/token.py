@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
@@ -15,12 +15,12 @@ from stormwright.cli.lines import say
 from stormwright.cli.output import print_json, print_table, text_table
 from stormwright.errors import Fault, InputError
 from stormwright.model.texts import in_utc
+from stormwright.service.access.roles import Role, role_of
 
 if TYPE_CHECKING:
     from stormwright.service.access.tokens import Token, Tokens
 
 _DAY_MS = 86_400_000
-_ROLES = ("viewer", "operator", "approver", "bridge", "probe")
 
 
 def _where(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -52,7 +52,7 @@ def command() -> None:
 @click.argument("name")
 @click.option(
     "--role",
-    type=click.Choice(_ROLES),
+    type=click.Choice(get_args(Role)),
     required=True,
     help="viewer reads; operator also plans, applies, reverts and says modes; approver reads, and applies or discards "
     "what others have planned; bridge is Nimbus and the probes, probe those alone.",
@@ -67,8 +67,6 @@ def create(
 
     NAME is what the history says. The file has the token's SHA-256 alone; nobody guesses 256 random bits.
     """
-    from stormwright.service.access.roles import role_of
-
     tokens = _tokens(state_dir, tokens_file, makes=True)
     expires_ms = round(time.time() * 1000) + days * _DAY_MS if days else None
     secret = tokens.create(name, role_of(role), expires_ms)

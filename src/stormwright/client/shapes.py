@@ -50,7 +50,7 @@ class Shape(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
-class Asked(BaseModel):
+class _Asked(BaseModel):
     """Base of what the service is asked: unknown keys are faults, and nothing is converted."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -282,7 +282,7 @@ class Done(Shape):
     moves: tuple[DoneMove, ...]
 
 
-class Modes(Asked):
+class Modes(_Asked):
     """What the service may do by itself.
 
     Parameters
@@ -329,7 +329,7 @@ class ModesChange(Modes):
     by: Who
 
 
-class PlanAsked(Asked):
+class PlanAsked(_Asked):
     """A plan that is wished.
 
     Parameters
@@ -353,7 +353,7 @@ class PlanAsked(Asked):
     least_gain_percent: Annotated[float, Field(ge=0, le=100)] | None = None
 
 
-class Told(Asked):
+class Told(_Asked):
     """Who changes something, and why."""
 
     reason: Reason

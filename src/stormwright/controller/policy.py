@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from stormwright.controller.aims.aim import Aim
+from stormwright.controller.aims.aim import PlacementAim
 from stormwright.controller.aims.outlook import TRAFFIC, Outlooks
 from stormwright.controller.guarding.holding import Word
 from stormwright.controller.planning.plan import MoveBudget, MovePlan, TopologyMove
@@ -20,8 +20,8 @@ from stormwright.model.arrays import IntArray
 from stormwright.model.load import silent_load
 from stormwright.schedulers.kit.triggers import (
     Adaptation,
-    Observation,
     TriggerParams,
+    TriggerView,
     by_name,
     own_overload_s,
     should_reschedule,
@@ -39,7 +39,7 @@ PART_LOSS_PERCENT = 2.0
 
 
 @dataclass(frozen=True)
-class Clock:
+class LookBack:
     """What the triggers look back at, in seconds of one clock.
 
     `last_idle_look_s` is the last look after which nothing moved: what that could not cure is not looked at again
@@ -96,10 +96,10 @@ def decide(
     scheduler: Scheduler,
     triggers: TriggerParams,
     budget: MoveBudget,
-    clock: Clock,
+    clock: LookBack,
     stay: Mapping[str, str] | None = None,
     drifted: str = "",
-    aim: Aim | None = None,
+    aim: PlacementAim | None = None,
 ) -> Decision:
     """Decide whether and what to move.
 
@@ -123,12 +123,12 @@ def decide(
     aim
         What is wanted of placements, which those triggers speak of; by default little traffic between nodes.
     """
-    aim, stay = aim or Aim(), _staying(problem, stay or {})
+    aim, stay = aim or PlacementAim(), _staying(problem, stay or {})
     problem = without_assumed_traffic(problem)
     outlooks = Outlooks(problem, aim.objective, aim.assumptions, aim.adapts.gains)
     before = outlooks.cost
     # Whether even the best placement there could be would be a reason to move.
-    at_best = Observation(
+    at_best = TriggerView(
         since_change_s=clock.now_s - clock.last_change_s,
         since_look_s=clock.now_s - clock.last_look_s,
         overload_s=by_name(problem, problem.load.overload_s if problem.load else {}),
@@ -166,7 +166,7 @@ def decide(
     return Decision(True, reason, plan, before, after, assignment, outlooks.promises(slots, arriving), because=because)
 
 
-def _because(triggers: TriggerParams, seen: Observation, adapts: Adaptation) -> Literal["overload", "drift", ""]:
+def _because(triggers: TriggerParams, seen: TriggerView, adapts: Adaptation) -> Literal["overload", "drift", ""]:
     """The anomaly without which no trigger would have fired."""
     calm = replace(seen, overload_s={})
     if should_reschedule(triggers, calm, adapts) is None:

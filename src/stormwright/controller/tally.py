@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
 
 from stormwright.clock import WALL, Clock
-
-Record = Mapping[str, Any]
+from stormwright.perflog.records import LogRecord, WorkerId, worker_id
 
 #: Newest records kept for measurements: an hour of ten workers that report twice a second.
 MAX_RECORDS = 72_000
@@ -35,16 +33,6 @@ MIN_SILENT_S = 2.5
 
 #: Quiet records of a worker whose arrival is remembered.
 QUIET_KEPT = 64
-
-
-class WorkerId(NamedTuple):
-    """One life of one worker."""
-
-    topology: str
-    supervisor: str
-    port: int
-    pid: int
-    start_ms: int
 
 
 @dataclass
@@ -112,13 +100,13 @@ class Tally:
         self._forgotten: dict[str, WorkerTally] = {}
         self._next_sweep = 0.0
         self.began_s = clock.monotonic()
-        self._records: deque[Record] = deque(maxlen=MAX_RECORDS)
+        self._records: deque[LogRecord] = deque(maxlen=MAX_RECORDS)
         self._changed = threading.Condition()
 
-    def add(self, records: Iterable[Record]) -> list[Record]:
+    def add(self, records: Iterable[LogRecord]) -> list[LogRecord]:
         """Count valid records; one that came before counts nothing. Those that count."""
         records = list(records)  # may be parsed only now, which is none of the lock's business
-        new: list[Record] = []
+        new: list[LogRecord] = []
         with self._changed:
             for record in records:
                 identity = worker_id(record)
@@ -133,7 +121,7 @@ class Tally:
             self._changed.notify_all()
         return new
 
-    def records(self) -> list[Record]:
+    def records(self) -> list[LogRecord]:
         """The newest records, in order of arrival."""
         with self._changed:
             return list(self._records)
@@ -247,13 +235,7 @@ def _has(worker: WorkerTally, task: int) -> bool:
     return any(first <= task <= last for first, last in worker.tasks)
 
 
-def worker_id(record: Record) -> WorkerId:
-    """The life of the worker that wrote `record`."""
-    worker = record["worker"]
-    return WorkerId(worker["topology"], worker["supervisor"], worker["port"], worker["pid"], worker["start_ms"])
-
-
-def _count(worker: WorkerTally, record: Record, now_s: float) -> None:
+def _count(worker: WorkerTally, record: LogRecord, now_s: float) -> None:
     # Only spouts begin trees; a bolt's acked and failed are of tuples, not of trees.
     spouts = [executor for executor in record["executors"] if executor["type"] == "spout"]
     ended = sum(spout["acked"] + spout["failed"] for spout in spouts)

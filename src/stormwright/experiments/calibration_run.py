@@ -27,7 +27,7 @@ _SIZES = {"spouts": 2, "split": 4, "count": 4}
 _REPORT_S, _LOOK_S = 120.0, 0.5
 
 
-class Nimbus(Protocol):
+class _Nimbus(Protocol):
     """The call to Nimbus that a calibration makes."""
 
     def kill(self, name: str, wait_s: int) -> None: ...
@@ -52,7 +52,7 @@ class _Records:
 
 
 def run_calibration(
-    submit: Submit, nimbus: Nimbus, address: tuple[str, int], file: Path, *, rate_tps: float, seconds: float
+    submit: Submit, nimbus: _Nimbus, address: tuple[str, int], file: Path, *, rate_tps: float, seconds: float
 ) -> None:
     """Run the topology, and keep its records in `file`; the topology is killed whatever happens.
 

@@ -13,9 +13,10 @@ from stormwright.experiments.what_if import Changes, what_if
 from stormwright.model import Problem
 from stormwright.model.texts import assumed_text, counted
 from stormwright.predict.told.prediction import NOT_SUSTAINED, Interval, Prediction, TopologyPrediction
+from stormwright.schedulers.kit.describe import describe_anyway
 from stormwright.schedulers.kit.registry import scheduler_names
-from stormwright.schedulers.kit.resolve import choose_schedulers, describe_scheduler
-from stormwright.service.pages.trials import Change, Table
+from stormwright.schedulers.kit.resolve import choose_schedulers
+from stormwright.service.pages.trials import Change, TextTable
 
 #: Topologies of which a table tells.
 _MOST = 50
@@ -32,7 +33,7 @@ class LiveTrials:
         """Name of a scheduler → what it does, in a sentence; of another's that is broken, that."""
         return _rules()
 
-    def compare(self, problem: Problem, schedulers: Sequence[str]) -> Table:
+    def compare(self, problem: Problem, schedulers: Sequence[str]) -> TextTable:
         """What their placements cost, use and move, best first.
 
         Raises
@@ -43,9 +44,9 @@ class LiveTrials:
         found = compare(problem, choose_schedulers(",".join(schedulers)))
         table = comparison_table(found)
         failed = [f"{row.label}: {row.error}" for row in found.rows if row.error]
-        return Table(["scheduler", *table.head[1:]], table.rows, [*found.notes, *failed, _UNITS])
+        return TextTable(["scheduler", *table.head[1:]], table.rows, [*found.notes, *failed, _UNITS])
 
-    def what_if(self, problem: Problem, change: Change) -> Table:
+    def what_if(self, problem: Problem, change: Change) -> TextTable:
         """What a change would bring, beside today.
 
         Raises
@@ -74,7 +75,9 @@ class LiveTrials:
             notes.append(f"and {counted(len(names) - _MOST, 'topology')} more: the command line tells all")
         for topology, count, reasons in found.assignment.reasons_together():
             notes.append(f"no slot for {counted(count, 'executor')} of {topology}: {'; '.join(reasons)}")
-        return Table(["topology", "", "trees/s asked", "reachable", "latency", "limited by"], rows, notes, texts=(1, 5))
+        return TextTable(
+            ["topology", "", "trees/s asked", "reachable", "latency", "limited by"], rows, notes, texts=(1, 5)
+        )
 
 
 def _rows(names: Mapping[str, str], today: Prediction | None, then: Prediction) -> Iterator[list[str]]:
@@ -97,11 +100,4 @@ def _reach(of: Interval) -> str:
 
 @cache
 def _rules() -> dict[str, str]:
-    return {name: _rule(name) for name in scheduler_names()}
-
-
-def _rule(name: str) -> str:
-    try:
-        return describe_scheduler(name).rule
-    except Exception as error:  # one of another package does not hide the others
-        return f"broken: {error}"
+    return {name: describe_anyway(name).rule for name in scheduler_names()}

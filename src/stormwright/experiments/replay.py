@@ -19,7 +19,7 @@ from stormwright.history.asked.looks import answers, look_moments
 from stormwright.history.tables.store import Store
 from stormwright.model import UNPLACED, Scheduler, cost_of, diff
 from stormwright.model.texts import in_utc
-from stormwright.pipeline.run.batch import Stretch
+from stormwright.pipeline.run.batch import TimeStretch
 from stormwright.schedulers.anew.anew import asked, unless_it_moves
 from stormwright.schedulers.kit.resolve import resolve_scheduler
 
@@ -68,7 +68,7 @@ _ARROW = pa.schema([(f.name, _ARROW_TYPES[str(f.type).partition(" ")[0]]) for f 
 
 def replay(
     store: Store,
-    stretch: Stretch,
+    stretch: TimeStretch,
     name: str,
     settings: Sequence[str] = (),
     seed: int | None = None,
@@ -105,7 +105,7 @@ def replay(
     for begin in range(0, len(moments), LOOKS_A_JOB):
         progress(begin, len(moments))
         some = moments[begin : begin + LOOKS_A_JOB]
-        rows = answers(store, Stretch(some[0], some[-1] + 1), _asking(name, tuple(settings), seed, anew), _ARROW)
+        rows = answers(store, TimeStretch(some[0], some[-1] + 1), _asking(name, tuple(settings), seed, anew), _ARROW)
         found += sorted((ReplayedLook(**row) for row in rows), key=lambda look: look.at_ms)
     progress(len(moments), len(moments))
     return found
@@ -169,6 +169,6 @@ def _answer(scheduler: Scheduler, look: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _range_of(stretch: Stretch) -> str:
+def _range_of(stretch: TimeStretch) -> str:
     begin, end = ("" if ms is None else in_utc(ms) for ms in (stretch.start_ms, stretch.end_ms))
     return f"{begin}..{end}"

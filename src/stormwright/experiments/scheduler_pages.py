@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from stormwright.defaults import STORMS_OWN
-from stormwright.experiments.compare.run import Figures, measure
+from stormwright.experiments.compare.run import PlacementFigures, measure
 from stormwright.explain.drawing import component_colours, component_legend, draw
 from stormwright.explain.placement_svg import placement_svg
 from stormwright.formats import read_problem
@@ -65,7 +65,7 @@ def pages(problem: Problem) -> dict[str, str]:
     return made
 
 
-def _picture(problem: Problem, name: str, figures: Figures, slots: IntArray) -> str:
+def _picture(problem: Problem, name: str, figures: PlacementFigures, slots: IntArray) -> str:
     colours = component_colours(problem)
     lead = f"cost {figures.cost.total:,.0f}, {figures.nodes} nodes, {figures.workers} workers"
     return placement_svg(draw(problem, name, lead, slots, colours), list(component_legend(problem, colours)))
@@ -78,7 +78,7 @@ def _text(blocks: Iterator[str]) -> str:
 # Pages -------------------------------------------------------------------------------------------
 
 
-def _page(description: Description, figures: Mapping[str, Figures]) -> Iterator[str]:
+def _page(description: Description, figures: Mapping[str, PlacementFigures]) -> Iterator[str]:
     name = description.name
     yield from _head(description)
     yield f"![Where {name} puts the executors of the word count]({name}.svg)"
@@ -123,7 +123,7 @@ def _rule(description: Description) -> Iterator[str]:
     yield "\n\n".join(filter(None, ["## Rule", description.details]))
 
 
-def _figures_table(figures: Mapping[str, Figures]) -> str:
+def _figures_table(figures: Mapping[str, PlacementFigures]) -> str:
     weights = CostWeights()
     rows: list[tuple[str, list[str]]] = [
         ("cost", [f"**{of.cost.total:,.0f}**" for of in figures.values()]),
@@ -152,7 +152,7 @@ def _parameters_table(parameters: Sequence[Parameter]) -> str:
 # Index -------------------------------------------------------------------------------------------
 
 
-def _index(problem: Problem, descriptions: Mapping[str, Description], figures: Mapping[str, Figures]) -> str:
+def _index(problem: Problem, descriptions: Mapping[str, Description], figures: Mapping[str, PlacementFigures]) -> str:
     lines = ["| name | rule | source | honours | cost |", "|---|---|---|---|---:|"]
     for name, description in descriptions.items():
         lines.append(_index_row(name, f"{name}.md", description, f"{figures[name].cost.total:,.0f}"))

@@ -34,7 +34,7 @@ class Obstacle:
 
 
 @dataclass(frozen=True)
-class RuledOut:
+class RuledOutNodes:
     """The nodes that have one obstacle.
 
     Parameters
@@ -60,7 +60,7 @@ class RuledOut:
 
 
 @dataclass(frozen=True)
-class Count:
+class NodeCount:
     """How many nodes have one obstacle as their first, and the least and the most that they are short by."""
 
     kind: str
@@ -75,7 +75,7 @@ class Count:
         return f"{self.text} short by {amount_range(*self.short_by, self.unit)}"
 
 
-def count_first(ruled_out: Sequence[RuledOut], among: BoolArray) -> tuple[Count, ...]:
+def count_first(ruled_out: Sequence[RuledOutNodes], among: BoolArray) -> tuple[NodeCount, ...]:
     """Each node of `among`, shape (N,), under its first obstacle; most nodes first, ties by the first of the nodes."""
     left = among.copy()
     found = []
@@ -84,7 +84,7 @@ def count_first(ruled_out: Sequence[RuledOut], among: BoolArray) -> tuple[Count,
         if len(nodes):
             amounts = None if one.short_by is None else one.short_by[nodes]
             span = None if amounts is None else (float(amounts.min()), float(amounts.max()))
-            found.append((-len(nodes), int(nodes[0]), Count(one.kind, one.text, len(nodes), span, one.unit)))
+            found.append((-len(nodes), int(nodes[0]), NodeCount(one.kind, one.text, len(nodes), span, one.unit)))
             left[nodes] = False
     return tuple(count for *_, count in sorted(found, key=lambda entry: entry[:2]))
 
@@ -94,7 +94,7 @@ def count_first(ruled_out: Sequence[RuledOut], among: BoolArray) -> tuple[Count,
 FREE, FREE_FOR_ONE = "could take it", "could take each one alone"
 
 
-def histogram(counts: Sequence[Count], total: int, of_free: str) -> str:
+def histogram(counts: Sequence[NodeCount], total: int, of_free: str) -> str:
     """``2 of 3 nodes: memory short by 512 MB; 1 of 3: tag "etl" missing``; empty if there are no nodes."""
     parts = [(count.nodes, str(count)) for count in counts]
     free = total - sum(nodes for nodes, _ in parts)
@@ -105,7 +105,7 @@ def histogram(counts: Sequence[Count], total: int, of_free: str) -> str:
     )
 
 
-def status_text(scheduler: str, said: Sequence[str], component: str, counts: Sequence[Count], total: int) -> str:
+def status_text(scheduler: str, said: Sequence[str], component: str, counts: Sequence[NodeCount], total: int) -> str:
     """The reasons for an executor without a slot in one line: the scheduler's own, then how many nodes lack what.
 
     Parameters

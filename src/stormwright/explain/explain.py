@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from stormwright.errors import Fault, InputError, who_is_there
-from stormwright.explain.counts import RuledOut, count_first
-from stormwright.explain.explanation import Explanation, NodeVerdict
+from stormwright.explain.counts import RuledOutNodes, count_first
+from stormwright.explain.explanation import ComponentExplanation, NodeVerdict
 from stormwright.explain.move_costs import MoveCosts
 from stormwright.explain.obstacles import Obstacles
 from stormwright.model import UNPLACED, Assignment, Problem
@@ -21,7 +21,7 @@ from stormwright.schedulers.kit.limits import max_executors_per_worker
 
 def explain(
     problem: Problem, assignment: Assignment, topology: str | None = None, executor: int | None = None
-) -> list[Explanation]:
+) -> list[ComponentExplanation]:
     """Explain what was asked for; if nothing was, every executor without a slot.
 
     Parameters
@@ -49,7 +49,7 @@ def explanations(
     executor: int | None = None,
     *,
     only_unplaced: bool = False,
-) -> Iterator[Explanation]:
+) -> Iterator[ComponentExplanation]:
     """As `explain`, one at a time, as each looks at all nodes.
 
     Parameters
@@ -110,7 +110,7 @@ class _State:
         """Slot of an executor, numbered within its topology."""
         return int(self.slots[int(self.problem.executor_offset[topology]) + executor])
 
-    def explain(self, topology: int, executors: Sequence[int]) -> Iterator[Explanation]:
+    def explain(self, topology: int, executors: Sequence[int]) -> Iterator[ComponentExplanation]:
         """Those without a slot, then those that run; executors that are alike together."""
         of, first = self.problem.topologies[topology], int(self.problem.executor_offset[topology])
         alike: dict[tuple[Any, ...], list[int]] = {}
@@ -127,7 +127,7 @@ class _State:
         for together in alike.values():
             yield self._explanation(topology, together)
         moves = MoveCosts(self.problem, topology, self.slots)
-        running: dict[tuple[object, ...], list[Explanation]] = {}
+        running: dict[tuple[object, ...], list[ComponentExplanation]] = {}
         for executor in executors:
             if self.slot(topology, executor) != UNPLACED:
                 one = self._explanation(topology, [executor], moves)
@@ -135,7 +135,7 @@ class _State:
         for same in running.values():
             yield replace(same[0], executors=tuple(one.executors[0] for one in same))
 
-    def _explanation(self, topology: int, executors: list[int], moves: MoveCosts | None = None) -> Explanation:
+    def _explanation(self, topology: int, executors: list[int], moves: MoveCosts | None = None) -> ComponentExplanation:
         """Of executors without a slot that are alike, or of one that runs, with the cost of moving it."""
         problem, of, executor = self.problem, self.problem.topologies[topology], executors[0]
         slot = self.slot(topology, executor)
@@ -146,7 +146,7 @@ class _State:
         verdicts = {node: self._verdict(node, ruled_out) for node in np.flatnonzero(elsewhere).tolist()}
         if moves:
             verdicts = self._with_costs(verdicts, moves, topology, executor)
-        return Explanation(
+        return ComponentExplanation(
             scheduler=self.assignment.scheduler,
             topology=of.id,
             component=self.obstacles.component(topology, executor),
@@ -161,7 +161,7 @@ class _State:
             shortages=tuple(self.obstacles.shortages(topology)) if slot == UNPLACED else (),
         )
 
-    def _verdict(self, node: int, ruled_out: Sequence[RuledOut]) -> NodeVerdict:
+    def _verdict(self, node: int, ruled_out: Sequence[RuledOutNodes]) -> NodeVerdict:
         supervisor, name = self.problem.supervisors[node], self.problem.cluster.node_names[node]
         obstacles = tuple(one.at(node) for one in ruled_out if one.nodes[node])
         return NodeVerdict(name, supervisor.id, supervisor.host, obstacles)

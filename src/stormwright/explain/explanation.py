@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from stormwright.explain.counts import FREE, FREE_FOR_ONE, Count, Obstacle, histogram, status_text
+from stormwright.explain.counts import FREE, FREE_FOR_ONE, NodeCount, Obstacle, histogram, status_text
 
 #: Nodes that are named as the cheapest.
 BEST = 5
@@ -58,7 +58,7 @@ class NodeVerdict:
 
 
 @dataclass(frozen=True)
-class Explanation:
+class ComponentExplanation:
     """Where executors of one component stand, which differ in nothing that matters.
 
     Parameters
@@ -87,7 +87,7 @@ class Explanation:
     executors: tuple[int, ...]
     slot: str | None
     nodes: tuple[NodeVerdict, ...]
-    counts: tuple[Count, ...]
+    counts: tuple[NodeCount, ...]
     said: tuple[str, ...]
     reasons: tuple[str, ...]
     status: str

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 
 import numpy as np
 
-from stormwright.explain.counts import RuledOut, count_first, status_text
+from stormwright.explain.counts import RuledOutNodes, count_first, status_text
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import FloatArray, IndexArray, IntArray
 from stormwright.model.limits.blacklist import closed_nodes
@@ -122,21 +122,21 @@ class Obstacles:
                 short = f"{resource.name} short by {amount(short_by, resource.unit)}"
                 yield f"{short} {nodes} for its {counted(len(waiting), 'executor')} without a slot"
 
-    def of(self, topology: int, executor: int) -> list[RuledOut]:
+    def of(self, topology: int, executor: int) -> list[RuledOutNodes]:
         """What keeps an executor from nodes; of a node's obstacles the first is the one that counts."""
         problem, named = self._problem, self._problem.topologies[topology]
         e = int(problem.executor_offset[topology]) + executor
         component = int(named.executor_component[executor])
         found = [
-            *(RuledOut(*closed) for closed in self._closed),
-            *(RuledOut(*no) for limit in self._extra for no in limit.forbids(problem, topology, component)),
+            *(RuledOutNodes(*closed) for closed in self._closed),
+            *(RuledOutNodes(*no) for limit in self._extra for no in limit.forbids(problem, topology, component)),
             *self._crowded(topology, executor),
             *self._full(topology, executor),
             *self._short(problem.executor_demand[:, [e]]),
         ]
         return [one for one in found if one.nodes.any()]
 
-    def _short(self, demand: FloatArray) -> Iterator[RuledOut]:
+    def _short(self, demand: FloatArray) -> Iterator[RuledOutNodes]:
         """Resources that nodes have too little left of for a demand, shape (K, 1); memory comes before CPU.
 
         Who asks for nothing of a generic resource can go where others have taken too much of it.
@@ -145,7 +145,7 @@ class Obstacles:
         lacking[2:] = np.where(demand[2:] > 0, lacking[2:], 0.0)
         for position in (1, 0, *range(2, len(lacking))):
             name, unit = self._problem.resources[position]
-            yield RuledOut(name, name, lacking[position] > 0, lacking[position], unit)
+            yield RuledOutNodes(name, name, lacking[position] > 0, lacking[position], unit)
 
     def clashing(self, topology: int, executor: int) -> frozenset[int]:
         """Slots of a topology's workers that hold executors which one may not share a worker with."""
@@ -158,7 +158,7 @@ class Obstacles:
         foes[executor] = False
         return frozenset(slots[foes].tolist())
 
-    def _crowded(self, topology: int, executor: int) -> Iterator[RuledOut]:
+    def _crowded(self, topology: int, executor: int) -> Iterator[RuledOutNodes]:
         problem, of = self._problem, self._problem.topologies[topology]
         limits = problem.component_limits.get(topology)
         if limits is None:
@@ -167,13 +167,13 @@ class Obstacles:
         alike = slots[(of.executor_component == component) & (slots != UNPLACED)]
         there = np.bincount(problem.slot_node[alike], minlength=len(problem.supervisors))
         for count in np.unique(there[there >= limits.most_on_node[component]]).tolist():
-            yield RuledOut(
+            yield RuledOutNodes(
                 "crowded",
                 f"{counted(count, 'executor')} of {of.components[component].id} already, the limit",
                 there == count,
             )
 
-    def _full(self, topology: int, executor: int) -> Iterator[RuledOut]:
+    def _full(self, topology: int, executor: int) -> Iterator[RuledOutNodes]:
         """Neither can the executor join a worker of its topology on a node, nor may a further one start there."""
         problem, of = self._problem, self._problem.topologies[topology]
         wanted, limit = min(of.num_workers, of.num_executors), max_executors_per_worker(of)
@@ -189,14 +189,14 @@ class Obstacles:
         free = self.free_slots > 0
         closed = ~joinable & ~(free & may_open)
         every = f"{counted(limit, 'executor')} in every worker of its topology, the limit"
-        yield RuledOut("executors per worker", every, closed & held)
+        yield RuledOutNodes("executors per worker", every, closed & held)
         for count in np.unique(foes[closed & (foes > 0)]).tolist():
             text = f"incompatible components in {counted(count, 'worker')} of its topology"
-            yield RuledOut("incompatible", text, closed & (foes == count))
+            yield RuledOutNodes("incompatible", text, closed & (foes == count))
         for ports in np.unique(self._ports[closed & ~free]).tolist():
             text = f"no free worker slot of {ports}"
-            yield RuledOut("slots", text, closed & ~free & (self._ports == ports))
-        yield RuledOut("workers", _elsewhere(wanted), closed & free)
+            yield RuledOutNodes("slots", text, closed & ~free & (self._ports == ports))
+        yield RuledOutNodes("workers", _elsewhere(wanted), closed & free)
 
 
 def _elsewhere(workers: int) -> str:

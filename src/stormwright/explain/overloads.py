@@ -15,7 +15,7 @@ from stormwright.model.texts import amount, amount_of, counted
 
 
 @dataclass(frozen=True)
-class Share:
+class _Share:
     """What the executors of one component ask for on a node."""
 
     topology: str
@@ -47,7 +47,7 @@ class Overload:
     unit: str
     used: float
     capacity: float
-    shares: tuple[Share, ...]
+    shares: tuple[_Share, ...]
 
     def __str__(self) -> str:
         over = amount(self.used - self.capacity, self.unit)
@@ -83,7 +83,7 @@ def overloads(problem: Problem, slots: IntArray) -> list[Overload]:
     return found
 
 
-def _shares(problem: Problem, slots: IntArray, demand: FloatArray, node: int) -> Iterator[Share]:
+def _shares(problem: Problem, slots: IntArray, demand: FloatArray, node: int) -> Iterator[_Share]:
     there = np.append(problem.slot_node, UNPLACED)[slots] == node
     for index, topology in enumerate(problem.topologies):
         own = problem.executors_of(index)
@@ -91,4 +91,4 @@ def _shares(problem: Problem, slots: IntArray, demand: FloatArray, node: int) ->
         executors = np.bincount(component)
         sums = np.bincount(component, weights=demand[own][there[own]])
         for c in np.flatnonzero(executors).tolist():
-            yield Share(topology.id, topology.components[c].id, int(executors[c]), float(sums[c]))
+            yield _Share(topology.id, topology.components[c].id, int(executors[c]), float(sums[c]))

@@ -22,7 +22,7 @@ from stormwright.model.topology import Topology
 from stormwright.model.workload import Resource, Workload
 
 
-class Parts(NamedTuple):
+class ProblemParts(NamedTuple):
     """The four parts of a problem, which hold its arrays."""
 
     cluster: Cluster
@@ -34,7 +34,7 @@ class Parts(NamedTuple):
 _NOTHING = Workload((), {})
 
 #: Given as the parts of a problem by a reader that has found no fault: it is not checked again.
-CHECKED: Final = Parts(Cluster(()), _NOTHING, Demand(_NOTHING, None, 0.0), Running(Cluster(()), _NOTHING, {}))
+CHECKED: Final = ProblemParts(Cluster(()), _NOTHING, Demand(_NOTHING, None, 0.0), Running(Cluster(()), _NOTHING, {}))
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +88,7 @@ class Problem(ByContent):
     load: LoadProfile | None = None
     core_hz: float = DEFAULT_CORE_HZ
     measured: Mapping[str, TopologyAssignment] | None = None
-    parts: Parts | None = field(default=None, repr=False, compare=False)
+    parts: ProblemParts | None = field(default=None, repr=False, compare=False)
     cluster: Cluster = field(init=False, repr=False, compare=False)
     workload: Workload = field(init=False, repr=False, compare=False)
     demand: Demand = field(init=False, repr=False, compare=False)
@@ -113,7 +113,7 @@ class Problem(ByContent):
     def __str__(self) -> str:
         return f"{self.name or 'problem'}: {size_of(self)}"
 
-    def _made_of(self, before: Parts | None) -> Parts:
+    def _made_of(self, before: ProblemParts | None) -> ProblemParts:
         """The parts, those of `before` where they are made of the same."""
         cluster, workload, demand, running = before or (None, None, None, None)
         nodes = self.supervisors, self.blacklisted_hosts, self.greylisted_supervisors
@@ -127,7 +127,7 @@ class Problem(ByContent):
             running = Running(cluster, workload, self.current)
         elif running.current is not self.current:
             running = running.with_current(self.current)
-        return Parts(cluster, workload, demand, running)
+        return ProblemParts(cluster, workload, demand, running)
 
     def with_load(self, load: LoadProfile) -> Problem:
         """The same problem under another load."""

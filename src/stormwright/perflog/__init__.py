@@ -1,14 +1,14 @@
 """The performance log: what every worker did in an interval."""
 
 from stormwright.perflog.landing import Landing
-from stormwright.perflog.records import Record, Rejected, encode, parse, parse_lines, read_file
+from stormwright.perflog.records import LogRecord, Rejected, encode, parse, parse_lines, read_file
 from stormwright.perflog.schema import LATENCY_EDGES_MS, VERSION, json_schema
 
 __all__ = [
     "LATENCY_EDGES_MS",
     "VERSION",
     "Landing",
-    "Record",
+    "LogRecord",
     "Rejected",
     "encode",
     "json_schema",

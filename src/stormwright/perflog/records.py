@@ -5,18 +5,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import orjson
 
 from stormwright.perflog.schema import CPU_SLACK_NS, MAX_CPU_PER_WALL, RECORD, Structure
 from stormwright.perflog.verdicts import RIGHT, UNTYPED, judge
 
-Record: TypeAlias = dict[str, Any]
+#: A record, as it is read and counted everywhere; nobody changes one.
+LogRecord: TypeAlias = Mapping[str, Any]
 
 NOT_A_RECORD = "not a JSON object with fields of the right types"
 TASKS_REVERSED = "executors: a first task after the last one"
@@ -46,7 +47,23 @@ class Rejected:
     line: bytes
 
 
-def parse(line: bytes, landed_ms: int | None = None) -> Record | Rejected:
+class WorkerId(NamedTuple):
+    """One life of one worker."""
+
+    topology: str
+    supervisor: str
+    port: int
+    pid: int
+    start_ms: int
+
+
+def worker_id(record: LogRecord) -> WorkerId:
+    """The life of the worker that wrote `record`."""
+    worker = record["worker"]
+    return WorkerId(worker["topology"], worker["supervisor"], worker["port"], worker["pid"], worker["start_ms"])
+
+
+def parse(line: bytes, landed_ms: int | None = None) -> LogRecord | Rejected:
     """Read one line of a performance log.
 
     Parameters
@@ -56,7 +73,7 @@ def parse(line: bytes, landed_ms: int | None = None) -> Record | Rejected:
 
     Returns
     -------
-    Record or Rejected
+    LogRecord or Rejected
         The record, nullable fields that were left out being None, or why it is none.
     """
     if len(line) > MAX_LINE_BYTES and len(line.rstrip(b"\n")) > MAX_LINE_BYTES:
@@ -69,18 +86,18 @@ def parse(line: bytes, landed_ms: int | None = None) -> Record | Rejected:
     return Rejected(reason, line) if reason else record
 
 
-def parse_lines(lines: Iterable[bytes], landed_ms: int | None = None) -> Iterator[Record | Rejected]:
+def parse_lines(lines: Iterable[bytes], landed_ms: int | None = None) -> Iterator[LogRecord | Rejected]:
     """Read line by line; blank lines are none."""
     return (parse(line, landed_ms) for line in lines if line.strip())
 
 
-def read_file(path: Path) -> Iterator[Record | Rejected]:
+def read_file(path: Path) -> Iterator[LogRecord | Rejected]:
     """Read a landed file, which tells by its modification time when its lines arrived."""
     with path.open("rb") as file:
         yield from parse_lines(file, landed_ms=path.stat().st_mtime_ns // 1_000_000)
 
 
-def encode(record: Record) -> bytes:
+def encode(record: LogRecord) -> bytes:
     """One line, without its newline."""
     return orjson.dumps(record)
 
@@ -90,7 +107,7 @@ def missing(name: str) -> str:
     return f"{name}: missing or out of range"
 
 
-def impossible(record: Record, landed_ms: int | None = None) -> str | None:
+def impossible(record: LogRecord, landed_ms: int | None = None) -> str | None:
     """Say what cannot be true of a record whose fields are all right by themselves."""
     most_cpu_ns, cpu_ns = MAX_CPU_PER_WALL * record["length_ns"] + CPU_SLACK_NS, 0
     for executor in record["executors"]:

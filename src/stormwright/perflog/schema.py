@@ -29,7 +29,7 @@ CPU_SLACK_NS = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class WholeNumber:
     """A whole number."""
 
     minimum: int
@@ -37,7 +37,7 @@ class Whole:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class Fraction:
     """A number from 0 to 1."""
 
 
@@ -66,7 +66,7 @@ class Listing:
 class Row:
     """A list of whole numbers, each with a meaning of its own: short where there are many."""
 
-    columns: tuple[tuple[str, Whole], ...]
+    columns: tuple[tuple[str, WholeNumber], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +85,13 @@ class Structure:
     fields: tuple[Field, ...]
 
 
-Type: TypeAlias = Whole | Share | Text | Constants | Listing | Row | Structure
+Type: TypeAlias = WholeNumber | Fraction | Text | Constants | Listing | Row | Structure
 
 #: No count of one interval comes near, and thousands of them still add up in 64 bits.
-COUNT = Whole(0, 10**15)
+COUNT = WholeNumber(0, 10**15)
 
 #: Storm numbers tasks from 1; the one that sends ticks and metrics is -1.
-TASK = Whole(-1, 2**31 - 1)
+TASK = WholeNumber(-1, 2**31 - 1)
 
 #: `last` is 1 once the worker's tasks have ended: no other record follows.
 WORKER = Structure(
@@ -99,10 +99,10 @@ WORKER = Structure(
         Field("topology", Text()),
         Field("supervisor", Text()),
         Field("host", Text()),
-        Field("port", Whole(1, 65535)),
+        Field("port", WholeNumber(1, 65535)),
         Field("pid", COUNT),
         Field("start_ms", COUNT),
-        Field("last", Whole(0, 1), nullable=True),
+        Field("last", WholeNumber(0, 1), nullable=True),
     )
 )
 
@@ -128,7 +128,7 @@ EXECUTOR = Structure(
         Field("acked", COUNT),
         Field("failed", COUNT),
         Field("execute_ns", COUNT),
-        Field("queue", Share(), nullable=True),
+        Field("queue", Fraction(), nullable=True),
         Field("pending", COUNT, nullable=True),
         Field("waited_ns", COUNT, nullable=True),
         Field("inputs", Listing(INPUT), nullable=True),
@@ -178,12 +178,12 @@ LATENCY = Structure(
 #: it is delivered, and a gap in `seq` is a loss. `start_ms` and `written_ms` are wall clock, `length_ns` is monotonic.
 RECORD = Structure(
     (
-        Field("version", Whole(VERSION, VERSION)),
+        Field("version", WholeNumber(VERSION, VERSION)),
         Field("worker", WORKER),
         Field("seq", COUNT),
-        Field("start_ms", Whole(0, 2**52)),
-        Field("length_ns", Whole(1, 3_600_000_000_000)),
-        Field("written_ms", Whole(0, 2**52)),
+        Field("start_ms", WholeNumber(0, 2**52)),
+        Field("length_ns", WholeNumber(1, 3_600_000_000_000)),
+        Field("written_ms", WholeNumber(0, 2**52)),
         Field("process_cpu_ns", COUNT),
         Field("heap_bytes", COUNT),
         Field("executors", Listing(EXECUTOR)),
@@ -212,9 +212,9 @@ def json_schema() -> dict[str, Any]:
 
 def _json_type(kind: Type) -> dict[str, Any]:
     match kind:
-        case Whole(minimum, maximum):
+        case WholeNumber(minimum, maximum):
             return {"type": "integer", "minimum": minimum, "maximum": maximum}
-        case Share():
+        case Fraction():
             return {"type": "number", "minimum": 0, "maximum": 1}
         case Text():
             return {"type": "string"}

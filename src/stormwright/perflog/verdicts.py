@@ -15,32 +15,32 @@ from stormwright.perflog.schema import (
     EDGE_TOLERANCE,
     Constants,
     Field,
+    Fraction,
     Listing,
     Row,
-    Share,
     Structure,
     Text,
     Type,
-    Whole,
+    WholeNumber,
 )
 
 #: The right type all the way down, but a part that is missing or out of range; a wrong type somewhere.
 RIGHT, OUT_OF_RANGE, UNTYPED = range(3)
 
-Judge: TypeAlias = Callable[[Any], int]
+_Judge: TypeAlias = Callable[[Any], int]
 
 _INT, _STR, _LIST = {int}, {str}, {list}
 
 
-def judge(kind: Type) -> Judge:
+def judge(kind: Type) -> _Judge:
     """The function that gives the verdict of a value that is not None.
 
     It sets nullable fields that were left out to None.
     """
     match kind:
-        case Whole():
+        case WholeNumber():
             return _whole(kind)
-        case Share():
+        case Fraction():
             return _share
         case Text():
             return _text
@@ -54,7 +54,7 @@ def judge(kind: Type) -> Judge:
             return _structure(fields)
 
 
-def _whole(kind: Whole) -> Judge:
+def _whole(kind: WholeNumber) -> _Judge:
     minimum, maximum = kind.minimum, kind.maximum
 
     def verdict(value: Any) -> int:
@@ -77,7 +77,7 @@ def _text(value: Any) -> int:
     return RIGHT if type(value) is str else UNTYPED
 
 
-def _constants(kind: Constants) -> Judge:
+def _constants(kind: Constants) -> _Judge:
     def near(value: Any, wanted: float) -> bool:
         return value is not None and abs(value - wanted) <= EDGE_TOLERANCE * wanted
 
@@ -89,7 +89,7 @@ def _constants(kind: Constants) -> Judge:
     return verdict
 
 
-def _row(kind: Row) -> Judge:
+def _row(kind: Row) -> _Judge:
     judges = [judge(number) for _, number in kind.columns]
 
     def verdict(value: Any) -> int:
@@ -103,7 +103,7 @@ def _row(kind: Row) -> Judge:
     return verdict
 
 
-def _listing(kind: Listing) -> Judge:
+def _listing(kind: Listing) -> _Judge:
     judge_element, all_right = judge(kind.element), _all_right(kind.element)
     shortest, longest = kind.shortest, sys.maxsize if kind.longest is None else kind.longest
 
@@ -116,11 +116,11 @@ def _listing(kind: Listing) -> Judge:
     return verdict
 
 
-def _judged(judged: Judge, value: Any) -> int:
+def _judged(judged: _Judge, value: Any) -> int:
     return OUT_OF_RANGE if value is None else judged(value)
 
 
-def _structure(fields: Sequence[Field]) -> Judge:
+def _structure(fields: Sequence[Field]) -> _Judge:
     parts = [(field.name, judge(field.type), field.nullable) for field in fields]
 
     def verdict(value: Any) -> int:
@@ -145,7 +145,7 @@ def _structure(fields: Sequence[Field]) -> Judge:
 def _all_right(kind: Type) -> Callable[[list[Any]], bool]:
     """Whether all elements of a list are right, found without a look at each; False says nothing."""
     match kind:
-        case Whole(minimum, maximum):
+        case WholeNumber(minimum, maximum):
             return lambda value: (
                 not value or (set(map(type, value)) == _INT and min(value) >= minimum and max(value) <= maximum)
             )
@@ -157,7 +157,7 @@ def _all_right(kind: Type) -> Callable[[list[Any]], bool]:
             return lambda value: not value
 
 
-def _all_rows(columns: Sequence[tuple[str, Whole]]) -> Callable[[list[Any]], bool]:
+def _all_rows(columns: Sequence[tuple[str, WholeNumber]]) -> Callable[[list[Any]], bool]:
     width = len(columns)
     limits = [(column, number.minimum, number.maximum) for column, (_, number) in enumerate(columns)]
 

@@ -31,25 +31,25 @@ from stormwright.pipeline.run.live import LiveState
 from stormwright.pipeline.settings import StreamSettings
 
 
-class Ends(NamedTuple):
+class LinesOut(NamedTuple):
     """Where lines of files at rest come out: records that count, each once, and one row of audit per line."""
 
     records: DataFrame
     audit: DataFrame
 
 
-class Batch(NamedTuple):
+class StreamBatch(NamedTuple):
     """What came out of a batch of a stream: facts per pane as `PANES`, and one row of audit per line."""
 
     facts: pa.Table
     audit: pa.Table
 
 
-def pipeline(lines: DataFrame, settings: StreamSettings, taken: Column | None = None) -> Ends:
+def pipeline(lines: DataFrame, settings: StreamSettings, taken: Column | None = None) -> LinesOut:
     """Lines as read → records, and audit of all lines. With `taken` only such records are taken."""
     lines = judged(lines, settings.late_s)
     records = accepted(lines if taken is None else lines.where(taken))
-    return Ends(distinct(records), audited(lines))
+    return LinesOut(distinct(records), audited(lines))
 
 
 def prepared(lines: DataFrame, settings: StreamSettings) -> DataFrame:
@@ -64,7 +64,7 @@ def prepared(lines: DataFrame, settings: StreamSettings) -> DataFrame:
     return lines.withColumn("fact", fact).select(*audit, "fact.*")
 
 
-def batch_of(rows: DataFrame, state: LiveState, settings: StreamSettings) -> Batch:
+def batch_of(rows: DataFrame, state: LiveState, settings: StreamSettings) -> StreamBatch:
     """A batch of what is `prepared` → what a stream whose state is `state` makes of it.
 
     Raises
@@ -75,10 +75,10 @@ def batch_of(rows: DataFrame, state: LiveState, settings: StreamSettings) -> Bat
     facts, audit = (_of_many if settings.rate == "bulk" else _of_few)(rows, state, settings)
     if records_in(facts) != (pc.sum(audit["new"]).as_py() or 0):
         raise StormwrightError("a landed file was changed while it was read")
-    return Batch(facts, audit)
+    return StreamBatch(facts, audit)
 
 
-def _of_few(rows: DataFrame, state: LiveState, settings: StreamSettings) -> Batch:
+def _of_few(rows: DataFrame, state: LiveState, settings: StreamSettings) -> StreamBatch:
     table = rows.toArrow()
     of_line = pc.is_null(table["kind"])
     line = np.cumsum(of_line.to_numpy()) - 1
@@ -87,10 +87,10 @@ def _of_few(rows: DataFrame, state: LiveState, settings: StreamSettings) -> Batc
     taken = audit["new"].to_numpy()[line] & ~of_line.to_numpy()
     start_ms = audit["start_ms"].take(pa.array(line[taken]))
     facts = table.filter(pa.array(taken)).select([*KEYS, *VALUES])
-    return Batch(in_panes(facts, start_ms.to_numpy(), settings), audit)
+    return StreamBatch(in_panes(facts, start_ms.to_numpy(), settings), audit)
 
 
-def _of_many(lines: DataFrame, state: LiveState, settings: StreamSettings) -> Batch:
+def _of_many(lines: DataFrame, state: LiveState, settings: StreamSettings) -> StreamBatch:
     # Read once, used twice. Row numbers grow along a file.
     lines = lines.withColumn("row", F.monotonically_increasing_id()).persist()
     try:
@@ -98,7 +98,7 @@ def _of_many(lines: DataFrame, state: LiveState, settings: StreamSettings) -> Ba
         facts = panes(accepted(_without(lines, audit)), settings).toArrow().cast(PANES)
     finally:
         lines.unpersist()
-    return Batch(facts, audit)
+    return StreamBatch(facts, audit)
 
 
 def _without(lines: DataFrame, audit: pa.Table) -> DataFrame:

@@ -8,7 +8,7 @@ from typing import get_args
 
 from stormwright.errors import Fault, InputError
 from stormwright.perflog.records import MAX_CLOCK_AHEAD_MS
-from stormwright.pipeline.spark.rates import Rate
+from stormwright.pipeline.spark.rates import RecordRate
 
 #: Of what a stream keeps between two runs. State of another version is left alone and a new one begun.
 STATE_VERSION = 3
@@ -64,7 +64,7 @@ class StreamSettings:
     trigger_s: float = 2.5
     max_files_per_batch: int = 1000
     keep_raw_s: int = 0
-    rate: Rate = "low"
+    rate: RecordRate = "low"
     overload_percent: float = 100.0
     alarm_after_s: float | None = None
     heap_mb: int = 1024
@@ -79,8 +79,8 @@ class StreamSettings:
         if not 0 < self.overload_percent <= 100:
             wrong = f"overload_percent is {self.overload_percent}, must be above 0, at most 100"
             faults.append(Fault(wrong, "$.overload_percent"))
-        if self.rate not in get_args(Rate):
-            faults.append(Fault(f"rate is {self.rate!r}, must be one of {', '.join(get_args(Rate))}", "$.rate"))
+        if self.rate not in get_args(RecordRate):
+            faults.append(Fault(f"rate is {self.rate!r}, must be one of {', '.join(get_args(RecordRate))}", "$.rate"))
         if self.alarm_after_s is not None and not self.alarm_after_s > 0:
             faults.append(Fault(f"alarm_after_s is {self.alarm_after_s}, must be positive", "$.alarm_after_s"))
         if self.keep_raw_s < 0:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 #: Executors wanted of components of one topology, by index.
-Wanted = Mapping[int, int]
+_Wanted = Mapping[int, int]
 
 
 def with_nodes(problem: Problem, count: int) -> Problem:
@@ -59,7 +59,7 @@ def _times(load: TopologyLoad, factor: float) -> TopologyLoad:
     return replace(load, **{name: amounts * factor for name, amounts in given.items() if amounts is not None})
 
 
-def with_parallelism(problem: Problem, profile: Profile, costs: Costs, wanted: Mapping[int, Wanted]) -> Problem:
+def with_parallelism(problem: Problem, profile: Profile, costs: Costs, wanted: Mapping[int, _Wanted]) -> Problem:
     """With other numbers of executors, each of one task, as if the topologies were submitted anew.
 
     A component's work and traffic are divided evenly among its new executors. The new topologies run nowhere yet, and
@@ -77,7 +77,7 @@ def with_parallelism(problem: Problem, profile: Profile, costs: Costs, wanted: M
     return _with_executors(problem, profile, costs, wanted, (_resized, _evenly))
 
 
-def rebalanced(problem: Problem, profile: Profile, costs: Costs, wanted: Mapping[int, Wanted]) -> Problem:
+def rebalanced(problem: Problem, profile: Profile, costs: Costs, wanted: Mapping[int, _Wanted]) -> Problem:
     """With other numbers of executors, as ``storm rebalance -e`` makes them: tasks stay, and are dealt out anew.
 
     Storm deals consecutive tasks out, to the first executors one more where they do not come out even
@@ -124,11 +124,11 @@ def _not_dealt(topology: Topology, component: int, count: int) -> str:
 
 
 #: A topology with other executors; and what part of each old executor's load each new one gets, shape (old, new).
-_Way = tuple[Callable[[Topology, Wanted], Topology], Callable[[Topology, Topology, Wanted], "csr_array"]]
+_Way = tuple[Callable[[Topology, _Wanted], Topology], Callable[[Topology, Topology, _Wanted], "csr_array"]]
 
 
 def _with_executors(
-    problem: Problem, profile: Profile, costs: Costs, wanted: Mapping[int, Wanted], way: _Way
+    problem: Problem, profile: Profile, costs: Costs, wanted: Mapping[int, _Wanted], way: _Way
 ) -> Problem:
     work_hz = profile.work_cycles(costs) * profile.handled_tps + profile.idle_hz()
     topologies, loads = list(problem.topologies), dict(problem.load.topologies if problem.load else {})
@@ -151,7 +151,7 @@ def _without(placed: Mapping[str, TopologyAssignment], gone: Set[str]) -> dict[s
     return {name: where for name, where in placed.items() if name not in gone}
 
 
-def _resized(old: Topology, wanted: Wanted) -> Topology:
+def _resized(old: Topology, wanted: _Wanted) -> Topology:
     runs: list[ExecutorRun] = []
     task, done = 1, set[int]()
     for run in old.executor_runs:
@@ -166,7 +166,7 @@ def _resized(old: Topology, wanted: Wanted) -> Topology:
     return _with_runs(old, wanted, runs)
 
 
-def _dealt_anew(old: Topology, wanted: Wanted) -> Topology:
+def _dealt_anew(old: Topology, wanted: _Wanted) -> Topology:
     tasks, runs, done = tasks_of(old), list[ExecutorRun](), set[int]()
     for run in old.executor_runs:
         if run.component not in wanted:
@@ -183,7 +183,7 @@ def _dealt_anew(old: Topology, wanted: Wanted) -> Topology:
     return _with_runs(old, wanted, runs)
 
 
-def _with_runs(old: Topology, wanted: Wanted, runs: list[ExecutorRun]) -> Topology:
+def _with_runs(old: Topology, wanted: _Wanted, runs: list[ExecutorRun]) -> Topology:
     components = tuple(
         replace(component, parallelism=wanted.get(number, component.parallelism))
         for number, component in enumerate(old.components)
@@ -191,7 +191,7 @@ def _with_runs(old: Topology, wanted: Wanted, runs: list[ExecutorRun]) -> Topolo
     return replace(old, components=components, executor_runs=tuple(runs))
 
 
-def _evenly(old: Topology, new: Topology, wanted: Wanted) -> csr_array:
+def _evenly(old: Topology, new: Topology, wanted: _Wanted) -> csr_array:
     """Of components that are named, the same part for each executor; of others, each executor's own."""
     from scipy.sparse import csr_array  # takes longer to import than the rest
 
@@ -207,7 +207,7 @@ def _evenly(old: Topology, new: Topology, wanted: Wanted) -> csr_array:
     return csr_array((np.concatenate(parts), at), shape=(old.num_executors, new.num_executors))
 
 
-def _by_tasks(old: Topology, new: Topology, wanted: Wanted) -> csr_array:  # noqa: ARG001 - as `_evenly`
+def _by_tasks(old: Topology, new: Topology, wanted: _Wanted) -> csr_array:  # noqa: ARG001 - as `_evenly`
     """By the tasks that they share."""
     from scipy.sparse import csr_array  # takes longer to import than the rest
 

@@ -14,7 +14,7 @@ _WORK_ERROR, _MESSAGE_ERROR, _DELAY_ERROR = 0.1, 0.3, 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class CostRange:
     """From `least` to `most` of something that was seen while costs were fitted."""
 
     least: float
@@ -37,8 +37,8 @@ class FittedIn:
         Topology id → trees/s at which it was seen.
     """
 
-    node_utilisation: Range
-    rate_tps: Mapping[str, Range] = field(default_factory=dict)
+    node_utilisation: CostRange
+    rate_tps: Mapping[str, CostRange] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from stormwright.predict.flow.graph import Graph
 from stormwright.predict.flow.profile import Profile, correction_factors
 from stormwright.predict.flow.routes import Routes
 from stormwright.predict.sums import first_of_most, sums
-from stormwright.predict.workers import Nodes, Workers
+from stormwright.predict.workers import NodeSpeeds, SteadyWorkers
 
 if TYPE_CHECKING:
     from scipy.sparse import coo_array
@@ -62,7 +62,7 @@ ALL_AT_ONCE = 1e15
 
 
 @dataclass(frozen=True, eq=False)
-class Demand:
+class TreeDemand:
     """What each tree takes, in seconds of threads at the full speed of their node's cores and in bytes of links.
 
     Threads are those of the executors (E), then one of each worker (W) that sends and one that receives: E + 2 W.
@@ -79,7 +79,7 @@ class Demand:
         CPU of nodes that depends on no rate, shape (N,).
     """
 
-    workers: Workers
+    workers: SteadyWorkers
     thread_s: FloatArray
     thread_visits: FloatArray
     link_bytes: FloatArray
@@ -87,7 +87,7 @@ class Demand:
     base_cores: FloatArray
 
     @property
-    def nodes(self) -> Nodes:
+    def nodes(self) -> NodeSpeeds:
         """What nodes have."""
         return self.workers.nodes
 
@@ -197,7 +197,7 @@ class Demand:
         costs: Costs,
         corrections: Mapping[str, Correction] = NO_CORRECTIONS,
         base_cores: FloatArray | None = None,
-    ) -> Demand:
+    ) -> TreeDemand:
         """The demand of a profile's topologies along `routes`, on the nodes of `problem`.
 
         Parameters
@@ -235,14 +235,14 @@ class Demand:
         )
 
 
-def free_of(nodes: Nodes, base_cores: FloatArray) -> FloatArray:
+def free_of(nodes: NodeSpeeds, base_cores: FloatArray) -> FloatArray:
     """Part of each shared resource that is there for trees, shape (3 N,)."""
     part = _part(base_cores, nodes.cores)
     left = np.where(nodes.cores > 0, np.maximum(1.0 - part, 0.0), 0.0)
     return np.concatenate([left, np.ones(2 * len(part))])
 
 
-def base_cores_of(profile: Profile, workers: Workers, costs: Costs) -> FloatArray:
+def base_cores_of(profile: Profile, workers: SteadyWorkers, costs: Costs) -> FloatArray:
     """CPU of nodes that depends on no rate, shape (N,): of workers, and of topologies that begin no trees."""
     count, node, idle_hz = len(workers.nodes.cores), workers.executor_node, profile.idle_hz()
     idle = np.flatnonzero((idle_hz > 0) & (node != UNPLACED))

@@ -11,11 +11,11 @@ from stormwright.predict.spill import with_spill
 from stormwright.predict.steady import Placed, Steady, steady_state
 
 #: Costs, and what is known of single topologies, by id.
-Known = tuple[Costs, Mapping[str, Correction]]
+_Known = tuple[Costs, Mapping[str, Correction]]
 
 
 def steady_states(
-    placed: Placed, rate_tps: FloatArray, weights: FloatArray, known: Sequence[Known]
+    placed: Placed, rate_tps: FloatArray, weights: FloatArray, known: Sequence[_Known]
 ) -> tuple[Placed, list[Steady]]:
     """The steady states of a placement by several costs, and the placement with its routes at highest rates.
 

@@ -25,16 +25,16 @@ import numpy as np
 from stormwright.model import UNPLACED
 from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.predict.costs import NO_CORRECTIONS, Correction, Costs
-from stormwright.predict.demand import Demand, base_cores_of, free_of
+from stormwright.predict.demand import TreeDemand, base_cores_of, free_of
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.flow.routes import Routes
 from stormwright.predict.flow.standing import Fair
 from stormwright.predict.steady import Placed
 from stormwright.predict.sums import sums
-from stormwright.predict.workers import Workers
+from stormwright.predict.workers import SteadyWorkers
 
 #: Use of resources and waits for them by resource and executor of a spout, shape (R, S) each.
-Limits = tuple[FloatArray, FloatArray]
+_Limits = tuple[FloatArray, FloatArray]
 
 #: More executors of a topology's spouts share evenly: what the trees of each take costs as much as a prediction.
 MOST_SPOUTS = 32
@@ -82,7 +82,7 @@ def with_shares(placed: Placed, costs: Costs, corrections: Mapping[str, Correcti
     return replace(placed, full_routes=placed.standing.begun(begins))
 
 
-def _rooms(workers: Workers, base_cores: FloatArray) -> list[FloatArray]:
+def _rooms(workers: SteadyWorkers, base_cores: FloatArray) -> list[FloatArray]:
     """CPU that is there for trees at the places of each topology."""
     sites, nodes = workers.places, workers.nodes
     by = np.argsort(sites.topology, kind="stable")
@@ -102,7 +102,7 @@ def _alone(
     for own in spouts:
         # What the trees of each take is worked out as often as any of a group has spouts.
         by_size.setdefault((len(own) - 1).bit_length(), []).append(own)
-    limited: dict[int, Limits] = {}
+    limited: dict[int, _Limits] = {}
     for group in by_size.values():
         limited |= _limited(placed, group, base_cores, costs, corrections)
     return dict(zip(limited, _fair(list(limited.values())), strict=True))
@@ -114,7 +114,7 @@ def _limited(
     base_cores: FloatArray,
     costs: Costs,
     corrections: Mapping[str, Correction],
-) -> dict[int, Limits]:
+) -> dict[int, _Limits]:
     """What limits the rates of the executors of some topologies' spouts, by topology, where there are any."""
     profile, topology = placed.profile, [int(placed.profile.layout.executor_topology[own[0]]) for own in spouts]
     several = np.zeros(len(profile.rate_tps), dtype=bool)
@@ -123,7 +123,7 @@ def _limited(
     uses = []
     for number in range(max(map(len, spouts))):
         routes = paths.routes(None, _begun_by(profile.begins, spouts, number)[part.executors])
-        demand = Demand.of(part, routes, placed.problem, costs, corrections, base_cores)
+        demand = TreeDemand.of(part, routes, placed.problem, costs, corrections, base_cores)
         uses.append(_uses(demand, part, routes))
     row_topology = np.concatenate([*[demand.places.topology] * 3, demand.thread_topology])
     order = np.argsort(row_topology, kind="stable")
@@ -152,7 +152,7 @@ def fair_rates(use: FloatArray, waits: FloatArray) -> FloatArray:
     return rates
 
 
-def _limits(use: FloatArray, waits: FloatArray) -> Limits:
+def _limits(use: FloatArray, waits: FloatArray) -> _Limits:
     """What may limit rates, waits in units of use."""
     used = (use.max(axis=1) > 0) & (waits.max(axis=1) > 0)
     use, waits = use[used], waits[used]
@@ -167,7 +167,7 @@ def _limits(use: FloatArray, waits: FloatArray) -> Limits:
     return use[~below], waits[~below]
 
 
-def _fair(limits: Sequence[Limits]) -> list[FloatArray]:
+def _fair(limits: Sequence[_Limits]) -> list[FloatArray]:
     """Fair rates for each of several, those of about the same size at once."""
     by_size: dict[tuple[int, int], list[int]] = {}
     for number, (use, _) in enumerate(limits):
@@ -233,7 +233,7 @@ def _begun_by(begins: FloatArray, spouts: Sequence[IndexArray], number: int) -> 
     return found
 
 
-def _uses(demand: Demand, profile: Profile, routes: Routes) -> tuple[FloatArray, FloatArray]:
+def _uses(demand: TreeDemand, profile: Profile, routes: Routes) -> tuple[FloatArray, FloatArray]:
     """Part of what is there that 1 tree/s takes, and how often it waits: of CPU and links by place, and threads."""
     places, count = demand.places, len(demand.nodes.cores)
     on = places.of_thread != UNPLACED
@@ -244,7 +244,7 @@ def _uses(demand: Demand, profile: Profile, routes: Routes) -> tuple[FloatArray,
     return use, np.concatenate([cpu, *_hops(demand, profile, routes), demand.thread_s])
 
 
-def _hops(demand: Demand, profile: Profile, routes: Routes) -> FloatArray:
+def _hops(demand: TreeDemand, profile: Profile, routes: Routes) -> FloatArray:
     """Hops of a tree over the link of every place, out of its node and into it, shape (2, P)."""
     graph = profile.graph
     part = graph.holding_up(profile.layout, routes.edge_tuples)

@@ -11,16 +11,16 @@ import numpy as np
 from stormwright.model import Problem
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from stormwright.predict.costs import NO_CORRECTIONS, Correction, Costs
-from stormwright.predict.demand import ALL_AT_ONCE, Claims, Demand, free_of
+from stormwright.predict.demand import ALL_AT_ONCE, Claims, TreeDemand, free_of
 from stormwright.predict.fairness import NO_LIMIT, highest_rates
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.flow.routes import Routes
 from stormwright.predict.flow.standing import Standing
 from stormwright.predict.queue.again import Of
 from stormwright.predict.queue.narrowed import Networks, demand_of
-from stormwright.predict.queue.network import Network
-from stormwright.predict.queue.waits import State, closed
-from stormwright.predict.workers import Workers
+from stormwright.predict.queue.network import QueueNetwork
+from stormwright.predict.queue.waits import QueueState, closed
+from stormwright.predict.workers import SteadyWorkers
 
 if TYPE_CHECKING:
     from scipy.sparse import coo_array
@@ -96,12 +96,12 @@ class Steady:
         How full the fullest resource of each topology is then, shape (T,).
     """
 
-    demand: Demand
-    full_demand: Demand
+    demand: TreeDemand
+    full_demand: TreeDemand
     highest_tps: FloatArray
     limit: IndexArray
-    given: State
-    pending: State
+    given: QueueState
+    pending: QueueState
     given_use: FloatArray
     pending_use: FloatArray
 
@@ -127,14 +127,14 @@ def steady_state(
         What messages and workers cost, and what is known of single topologies, by id.
     """
     profile = placed.profile
-    demand = Demand.of(profile, placed.routes, placed.problem, costs, corrections)
+    demand = TreeDemand.of(profile, placed.routes, placed.problem, costs, corrections)
     shares, free = limits(demand)
     there = demand.running & (profile.rate_tps > 0)
     weights, full_demand = np.where(there, weights, 0.0), demand
     network = full = _networks_of(placed, placed.routes, demand, costs)
     full_shares, full_free = shares, free
     if placed.full_routes is not None:
-        full_demand = Demand.of(profile, placed.full_routes, placed.problem, costs, corrections)
+        full_demand = TreeDemand.of(profile, placed.full_routes, placed.problem, costs, corrections)
         full_shares, full_free = limits(full_demand)
         full = _networks_of(placed, placed.full_routes, full_demand, costs)
     highest = highest_rates(full_shares, full_free, weights)
@@ -151,29 +151,29 @@ def steady_state(
         full_demand=full_demand,
         highest_tps=highest.rate_tps,
         limit=highest.limit,
-        given=State(rate_tps, network, costs=costs, again=(Of("given", costs, corrections), again)),
+        given=QueueState(rate_tps, network, costs=costs, again=(Of("given", costs, corrections), again)),
         pending=pending,
         given_use=fullest_use(shares, free, rate_tps),
         pending_use=fullest_use(full_shares, full_free, pending.rate_tps),
     )
 
 
-def _networks_of(placed: Placed, routes: Routes, demand: Demand, costs: Costs) -> Networks:
+def _networks_of(placed: Placed, routes: Routes, demand: TreeDemand, costs: Costs) -> Networks:
     """The network of a demand along routes."""
     profile, standing = placed.profile, placed.standing
 
-    def of_all() -> Network:
-        return Network.of(demand, routes, profile.graph, profile.layout, costs)
+    def of_all() -> QueueNetwork:
+        return QueueNetwork.of(demand, routes, profile.graph, profile.layout, costs)
 
-    def of_some(topologies: BoolArray) -> Network:
+    def of_some(topologies: BoolArray) -> QueueNetwork:
         part, paths = standing.paths(topologies)
         own = routes.of_part(part, paths.workers)
-        return Network.of(demand_of(demand, topologies), own, part.graph, part.layout, costs)
+        return QueueNetwork.of(demand_of(demand, topologies), own, part.graph, part.layout, costs)
 
     return Networks(demand, of_all, of_some)
 
 
-def limits(demand: Demand) -> tuple[coo_array, FloatArray]:
+def limits(demand: TreeDemand) -> tuple[coo_array, FloatArray]:
     """Part of every resource that 1 tree/s of each topology takes, and part that is there.
 
     Returns
@@ -184,7 +184,7 @@ def limits(demand: Demand) -> tuple[coo_array, FloatArray]:
     return limits_of(demand.claims, demand.workers, demand.base_cores)
 
 
-def limits_of(claims: Claims, workers: Workers, base_cores: FloatArray) -> tuple[coo_array, FloatArray]:
+def limits_of(claims: Claims, workers: SteadyWorkers, base_cores: FloatArray) -> tuple[coo_array, FloatArray]:
     """As `limits` of a demand that has these claims, and leaves so much of nodes, shape (N,)."""
     from scipy.sparse import coo_array  # takes longer to import than the rest
 

@@ -12,7 +12,7 @@ from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from stormwright.model.conf.requests import CPU
 from stormwright.model.traffic.scopes import Scopes, scopes_of
-from stormwright.predict.flow.layout import Layout
+from stormwright.predict.flow.layout import FlowLayout
 from stormwright.predict.sums import sums
 
 #: Of what goes over a link, the part that is not headers where much goes at once, as on one that is full: a frame of
@@ -21,7 +21,7 @@ from stormwright.predict.sums import sums
 PAYLOAD = 1448 / 1514
 
 
-class Nodes(NamedTuple):
+class NodeSpeeds(NamedTuple):
     """Cores of every node, their speed in Hz, and payload in bytes/s of its link in either direction, (N,).
 
     Where the speed of a link is not known that is infinite.
@@ -32,7 +32,7 @@ class Nodes(NamedTuple):
     link_bytes_per_s: FloatArray
 
 
-def nodes_of(problem: Problem) -> Nodes:
+def nodes_of(problem: Problem) -> NodeSpeeds:
     """What the nodes of a problem have.
 
     A node that does not say how many cores its CPU is has cores of the problem's `core_hz`. One with less than a core
@@ -43,7 +43,7 @@ def nodes_of(problem: Problem) -> Nodes:
     cores = np.where(told > 0, told, cpu_hz / problem.core_hz)
     core_hz = np.divide(cpu_hz, cores, out=np.full(len(cores), problem.core_hz), where=cores > 0)
     links = [PAYLOAD * node.link_bps / 8 if node.link_bps else np.inf for node in problem.supervisors]
-    return Nodes(cores, np.where(core_hz > 0, core_hz, problem.core_hz), np.array(links, dtype=np.float64))
+    return NodeSpeeds(cores, np.where(core_hz > 0, core_hz, problem.core_hz), np.array(links, dtype=np.float64))
 
 
 class Sites(NamedTuple):
@@ -55,7 +55,7 @@ class Sites(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Workers:
+class SteadyWorkers:
     """Workers of a placement, by topology and slot (W of them).
 
     Parameters
@@ -72,7 +72,7 @@ class Workers:
         Worker, topology and node of every executor, -1 for none, shape (E,).
     """
 
-    nodes: Nodes
+    nodes: NodeSpeeds
     scopes: Scopes
     running: BoolArray
     topology: IndexArray
@@ -83,7 +83,9 @@ class Workers:
     executor_node: IndexArray
 
     @classmethod
-    def of(cls, problem: Problem, layout: Layout, slot_of_executor: IntArray, nodes: Nodes | None = None) -> Workers:
+    def of(
+        cls, problem: Problem, layout: FlowLayout, slot_of_executor: IntArray, nodes: NodeSpeeds | None = None
+    ) -> SteadyWorkers:
         """Those of a placement.
 
         Parameters
@@ -118,12 +120,12 @@ class Workers:
             executor_node=np.where(on, scopes.node, UNPLACED),
         )
 
-    def part(self, executors: IndexArray, topologies: BoolArray) -> Workers:
+    def part(self, executors: IndexArray, topologies: BoolArray) -> SteadyWorkers:
         """Those of some topologies, shape (T,), with these executors."""
         kept = np.flatnonzero(topologies[self.topology])
         number = np.full(len(self.topology) + 1, UNPLACED, dtype=np.int64)
         number[kept] = np.arange(len(kept))
-        return Workers(
+        return SteadyWorkers(
             nodes=self.nodes,
             scopes=Scopes(*(each[executors] for each in self.scopes)),
             running=self.running,

@@ -12,7 +12,7 @@ from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.schedulers.frame.waiting import Rule, place_waiting
 from stormwright.schedulers.kit.params import Params, param
 from stormwright.schedulers.kit.triggers import Adaptation
-from stormwright.schedulers.placing.placing import Placing, Room
+from stormwright.schedulers.placing.placing import NodeRoom, Placing
 from stormwright.schedulers.traffic.exchange import Exchange
 
 
@@ -79,7 +79,7 @@ class DStormScheduler:
         exchange = Exchange.of(problem)
         traffic = exchange.total()
 
-        def make_rule(_: Room) -> Rule:
+        def make_rule(_: NodeRoom) -> Rule:
             def place(placing: Placing) -> None:
                 packing = _Packing(placing, exchange, traffic, self.params.communication)
                 for node in _nodes(placing):

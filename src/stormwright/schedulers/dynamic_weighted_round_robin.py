@@ -8,7 +8,7 @@ from stormwright.model import Assignment, Problem
 from stormwright.schedulers.frame.turns import SmoothTurns, deal
 from stormwright.schedulers.frame.waiting import Rule, place_waiting
 from stormwright.schedulers.kit.params import Params
-from stormwright.schedulers.placing.placing import Room
+from stormwright.schedulers.placing.placing import NodeRoom
 from stormwright.schedulers.placing.scores import weights_of
 
 
@@ -53,6 +53,6 @@ class DynamicWeightedScheduler:
         return place_waiting(problem, "dynamic_weighted_round_robin", self.params, _rule)
 
 
-def _rule(room: Room) -> Rule:
+def _rule(room: NodeRoom) -> Rule:
     turns = SmoothTurns(room.num_nodes)
     return deal(lambda can_host: turns.take(can_host, weights_of(room.cpu_hz)))

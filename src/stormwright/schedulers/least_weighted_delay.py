@@ -13,7 +13,7 @@ from stormwright.schedulers.draft.exact import addends
 from stormwright.schedulers.frame.waiting import Rule, place_waiting
 from stormwright.schedulers.kit.params import Params
 from stormwright.schedulers.kit.told import topologies_tell
-from stormwright.schedulers.placing.placing import Placing, Room
+from stormwright.schedulers.placing.placing import NodeRoom, Placing
 from stormwright.schedulers.placing.scores import part_used
 
 #: Idle part of a node that counts as full.
@@ -67,7 +67,7 @@ class LeastWeightedDelayScheduler:
         weight = np.array(topologies_tell(problem, WEIGHT, 1.0), float)[problem.executor_topology]
         weighted_hz = addends(weight * problem.executor_cpu_hz)
 
-        def make_rule(room: Room) -> Rule:
+        def make_rule(room: NodeRoom) -> Rule:
             placed = np.flatnonzero(room.node_of != UNPLACED)
             on_node_hz = np.bincount(room.node_of[placed], weighted_hz[placed], room.num_nodes).astype(np.float64)
 
@@ -85,7 +85,7 @@ class LeastWeightedDelayScheduler:
         return place_waiting(problem, "least_weighted_delay", self.params, make_rule)
 
 
-def _delay(room: Room, weighted_hz: FloatArray, more_hz: float) -> FloatArray:
+def _delay(room: NodeRoom, weighted_hz: FloatArray, more_hz: float) -> FloatArray:
     """Weighted delay times rate of what is on every node, with `more_hz` of CPU in use; finite on a full one, too."""
     idle = np.maximum(1.0 - part_used(room.capacity_hz, room.cpu_hz, more_hz), _FULL)
     delay: FloatArray = part_used(room.capacity_hz, room.capacity_hz - weighted_hz) / idle

@@ -9,7 +9,7 @@ import numpy as np
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.schedulers.frame.waiting import Rule, place_waiting
 from stormwright.schedulers.kit.params import Params, param
-from stormwright.schedulers.placing.placing import Placing, Room
+from stormwright.schedulers.placing.placing import NodeRoom, Placing
 from stormwright.schedulers.traffic.exchange import Exchange
 from stormwright.schedulers.traffic.partition import partition
 
@@ -84,7 +84,7 @@ class MetisScheduler:
         exchange = Exchange.of(problem)
         rule = self._on_supervisors if self.params.part == "supervisor" else self._on_workers
 
-        def make_rule(_: Room) -> Rule:
+        def make_rule(_: NodeRoom) -> Rule:
             return lambda placing: rule(placing, exchange)
 
         return place_waiting(problem, "metis", self.params, make_rule)

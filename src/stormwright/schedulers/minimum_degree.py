@@ -10,7 +10,7 @@ from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import IndexArray
 from stormwright.schedulers.frame.waiting import Rule, place_waiting
 from stormwright.schedulers.kit.params import Params
-from stormwright.schedulers.placing.placing import Placing, Room
+from stormwright.schedulers.placing.placing import NodeRoom, Placing
 from stormwright.schedulers.placing.scores import ranked
 from stormwright.schedulers.traffic.exchange import Exchange
 
@@ -52,7 +52,7 @@ class MinimumDegreeScheduler:
         """Place what has no slot."""
         exchange = Exchange.of(problem)
 
-        def make_rule(room: Room) -> Rule:
+        def make_rule(room: NodeRoom) -> Rule:
             degree = _degrees(room, exchange)
 
             def place(placing: Placing) -> None:
@@ -72,7 +72,7 @@ class MinimumDegreeScheduler:
         return place_waiting(problem, "minimum_degree", self.params, make_rule)
 
 
-def _degrees(room: Room, exchange: Exchange) -> IndexArray:
+def _degrees(room: NodeRoom, exchange: Exchange) -> IndexArray:
     """Degree of every node by what is placed, shape (N,)."""
     first = np.repeat(np.arange(len(exchange.first) - 1), np.diff(exchange.first))
     one, other = room.node_of[first], room.node_of[exchange.partner]

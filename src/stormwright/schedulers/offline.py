@@ -15,7 +15,7 @@ from stormwright.schedulers.frame.waiting import Rule, place_waiting
 from stormwright.schedulers.kit.limits import most_executors
 from stormwright.schedulers.kit.params import Params, param
 from stormwright.schedulers.kit.told import topologies_tell
-from stormwright.schedulers.placing.placing import Placing, Room, fill_empty
+from stormwright.schedulers.placing.placing import NodeRoom, Placing, fill_empty
 from stormwright.schedulers.traffic.dag import by_component, linearised, upstream
 
 
@@ -87,7 +87,7 @@ class OfflineScheduler:
         """Place what has no slot."""
         return place_waiting(problem, "offline", self.params, self._rule)
 
-    def _rule(self, room: Room) -> Rule:
+    def _rule(self, room: NodeRoom) -> Rule:
         told = _Told.of(room.problem, self.params)
 
         def place(placing: Placing) -> None:
@@ -128,7 +128,7 @@ class OfflineScheduler:
         fill_empty(workers)
         return workers
 
-    def _nodes(self, room: Room, workers: int, beta: float) -> list[int]:
+    def _nodes(self, room: NodeRoom, workers: int, beta: float) -> list[int]:
         """The nodes to deal workers to, by free slots: from as few as have enough, by `beta`, up to one a worker."""
         by_slots = [int(node) for node in np.argsort(-room.slots, kind="stable") if room.slots[node] >= 1]
         reach = np.cumsum(room.slots[by_slots])

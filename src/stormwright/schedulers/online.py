@@ -26,13 +26,13 @@ from stormwright.model.limits.limit import RELATIVE_TOLERANCE
 from stormwright.optimize.construct.greedy import Bins, Greedy, Items
 from stormwright.optimize.kernel.records import NOWHERE
 from stormwright.schedulers.draft.draft import Draft
-from stormwright.schedulers.frame.waiting import Plan, answer, plan_with_last_resort
+from stormwright.schedulers.frame.waiting import Finished, answer, plan_with_last_resort
 from stormwright.schedulers.kit.limits import max_executors_per_worker, most_executors
 from stormwright.schedulers.kit.params import param
 from stormwright.schedulers.kit.told import topologies_tell
 from stormwright.schedulers.kit.triggers import ONLINE, TriggerParams
 from stormwright.schedulers.mend.repair import make_room
-from stormwright.schedulers.placing.admission import Wanted, admit, find_wanted
+from stormwright.schedulers.placing.admission import WantedWorkers, admit, find_wanted
 from stormwright.schedulers.placing.node_wishes import authors_wishes, own_wishes
 from stormwright.schedulers.placing.nodes_by_traffic import nodes_by_traffic
 from stormwright.schedulers.placing.staying import choose_slots, restore_cheaper, swap_nodes
@@ -155,7 +155,7 @@ class OnlineScheduler:
         """Place every topology, as a whole or not at all."""
         problem = _with_capacity(problem, self.params.capacity / 100)
         traffic = measured_traffic(problem)
-        rates, told = Rates.of(problem, traffic), Told.of(problem, self.params)
+        rates, told = Rates.of(problem, traffic), _Told.of(problem, self.params)
         plan = self._plan(problem, rates, told, keep_running=True)
         if not self.params.keep_running and np.any(problem.current_slot != UNPLACED):
             moved = self._plan(problem, rates, told, keep_running=False)
@@ -163,10 +163,10 @@ class OnlineScheduler:
                 plan = moved
         return answer(problem, "online", self.params, plan)
 
-    def _plan(self, problem: Problem, rates: Rates, told: Told, *, keep_running: bool) -> Plan:
+    def _plan(self, problem: Problem, rates: Rates, told: _Told, *, keep_running: bool) -> Finished:
         return plan_with_last_resort(problem, lambda usable: self._plan_on(problem, rates, told, keep_running, usable))
 
-    def _plan_on(self, problem: Problem, rates: Rates, told: Told, keep_running: bool, usable: BoolArray) -> Plan:
+    def _plan_on(self, problem: Problem, rates: Rates, told: _Told, keep_running: bool, usable: BoolArray) -> Finished:
         draft = Draft.empty(problem, usable)
         for wanted in admit(draft, find_wanted(draft, keep_running)):
             for executors in self._workers(draft, rates, told, wanted):
@@ -175,11 +175,11 @@ class OnlineScheduler:
         if not keep_running:
             restore_cheaper(draft, rates, _WEIGHTS)
             swap_nodes(draft)
-        return Plan(choose_slots(draft), draft.reasons)
+        return Finished(choose_slots(draft), draft.reasons)
 
     # Phase 1 -------------------------------------------------------------------------------------
 
-    def _workers(self, draft: Draft, rates: Rates, told: Told, wanted: Wanted) -> Iterator[IndexArray]:
+    def _workers(self, draft: Draft, rates: Rates, told: _Told, wanted: WantedWorkers) -> Iterator[IndexArray]:
         """Phase 1: executors of one topology → exactly as many workers as wanted, each given by its executors."""
         problem, members, count = draft.problem, wanted.executors, wanted.workers
         pairs = rates.within(wanted.topology, members)
@@ -205,7 +205,7 @@ class OnlineScheduler:
 
     # Phase 2 -------------------------------------------------------------------------------------
 
-    def _choose_nodes(self, draft: Draft, rates: Rates, told: Told) -> None:
+    def _choose_nodes(self, draft: Draft, rates: Rates, told: _Told) -> None:
         """Phase 2: workers of all topologies → nodes."""
         wishes = authors_wishes if self.params.meaning == AUTHORS else own_wishes
         nodes_by_traffic(draft, rates, _WEIGHTS, partial(wishes, beta=told.beta, delta=told.delta))
@@ -214,7 +214,7 @@ class OnlineScheduler:
             make_room(draft)
 
 
-class Told(NamedTuple):
+class _Told(NamedTuple):
     """The parameters of every topology, by index."""
 
     alpha: list[float]
@@ -223,7 +223,7 @@ class Told(NamedTuple):
     delta: list[float]
 
     @classmethod
-    def of(cls, problem: Problem, params: OnlineParams) -> Told:
+    def of(cls, problem: Problem, params: OnlineParams) -> _Told:
         """Those in its configuration; of the scheduler where it says nothing.
 
         Raises
@@ -243,13 +243,13 @@ def _with_capacity(problem: Problem, part: float) -> Problem:
     return replace(problem, supervisors=nodes)
 
 
-def _is_better(problem: Problem, traffic: Traffic, moved: Plan, stay: Plan) -> bool:
+def _is_better(problem: Problem, traffic: Traffic, moved: Finished, stay: Finished) -> bool:
     """Whether moving pays: more executors placed, else fewer limits broken, else less cost; all that runs runs on."""
     stopped = (moved.slots == UNPLACED) & (problem.current_slot != UNPLACED)
     if stopped.any():
         return False
 
-    def rank(plan: Plan) -> tuple[int, int, float]:
+    def rank(plan: Finished) -> tuple[int, int, float]:
         unplaced = int(np.count_nonzero(plan.slots == UNPLACED))
         return unplaced, len(violations(problem, plan.slots)), cost_under(problem, plan.slots, traffic, _WEIGHTS).total
 

@@ -17,7 +17,7 @@ from stormwright.optimize.rates.start import MeasuredLoad
 from stormwright.optimize.search.budget import Budget
 from stormwright.predict.fit.file import costs_of
 from stormwright.predict.flow.profile import Profile
-from stormwright.schedulers.frame.by_rates import RateSearch, Wish, wanted_of
+from stormwright.schedulers.frame.by_rates import RateSearch, RateWish, wanted_of
 from stormwright.schedulers.frame.by_traffic import WEIGHTS, TrafficSearch
 from stormwright.schedulers.frame.proof_by_rates import PROVEN, proof_by_rates
 from stormwright.schedulers.frame.waiting import answer
@@ -234,7 +234,7 @@ class OptimizerScheduler:
         )
         first = OptimizerScheduler(traffic).schedule(with_room_for_cpu(problem))
         load = MeasuredLoad(Profile.of(problem), *costs_of(problem))
-        wish = Wish(objective, given.workers, given.headroom_percent / 100, given.seed)
+        wish = RateWish(objective, given.workers, given.headroom_percent / 100, given.seed)
         search = RateSearch(problem, load, wish)
         steps = 0 if given.time_budget_s else min(given.iterations, _STEPS_PER_EXECUTOR * problem.num_executors)
         left_s = max(given.time_budget_s - (time.perf_counter() - begun_s), _NO_TIME_S) if given.time_budget_s else 0.0

@@ -12,7 +12,7 @@ from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.schedulers.frame.waiting import Rule, place_waiting
 from stormwright.schedulers.kit.params import Params, param
 from stormwright.schedulers.kit.triggers import NODES, TRAFFIC, Adaptation
-from stormwright.schedulers.placing.placing import Placing, Room
+from stormwright.schedulers.placing.placing import NodeRoom, Placing
 from stormwright.schedulers.traffic.exchange import Exchange
 from stormwright.schedulers.traffic.partition import partition
 
@@ -77,7 +77,7 @@ class PSchedulerScheduler:
         """Place what has no slot."""
         exchange = Exchange.of(problem)
 
-        def make_rule(_: Room) -> Rule:
+        def make_rule(_: NodeRoom) -> Rule:
             def place(placing: Placing) -> None:
                 executors = placing.wanted.executors
                 graph, cpu_hz = exchange.within(executors), problem.executor_cpu_hz[executors]

@@ -13,7 +13,7 @@ from stormwright.schedulers.draft.exact import addends
 from stormwright.schedulers.frame.waiting import Rule, place_waiting
 from stormwright.schedulers.kit.params import Params
 from stormwright.schedulers.kit.told import topologies_tell
-from stormwright.schedulers.placing.placing import Placing, Room
+from stormwright.schedulers.placing.placing import NodeRoom, Placing
 from stormwright.schedulers.placing.scores import part_used
 
 
@@ -62,7 +62,7 @@ class PredictiveScheduler:
         """Place what has no slot."""
         forecast_hz = forecast_cpu_hz(problem)
 
-        def make_rule(room: Room) -> Rule:
+        def make_rule(room: NodeRoom) -> Rule:
             placed = np.flatnonzero(room.node_of != UNPLACED)
             used_hz = np.bincount(room.node_of[placed], addends(forecast_hz)[placed], room.num_nodes).astype(np.float64)
 

@@ -12,7 +12,7 @@ from stormwright.model.arrays import BoolArray, FloatArray
 from stormwright.schedulers.frame.waiting import Rule, place_waiting
 from stormwright.schedulers.kit.params import MOST_FACTOR, Params, param
 from stormwright.schedulers.placing.favour import most_favoured
-from stormwright.schedulers.placing.placing import Placing, Room
+from stormwright.schedulers.placing.placing import NodeRoom, Placing
 from stormwright.schedulers.traffic.dag import breadth_first, by_component
 
 #: Network distance from the reference node: to itself, to a node of its rack, to any other.
@@ -83,7 +83,7 @@ class RStormScheduler:
     def schedule(self, problem: Problem) -> Assignment:
         """Place what has no slot."""
 
-        def make_rule(room: Room) -> Rule:
+        def make_rule(room: NodeRoom) -> Rule:
             distances = _Distances(problem, room, self.params)
 
             def place(placing: Placing) -> None:
@@ -117,7 +117,7 @@ def in_passes(placing: Placing) -> Iterator[int]:
 class _Distances:
     """Distances between executors and nodes, given what nodes have left at the moment."""
 
-    def __init__(self, problem: Problem, room: Room, params: RStormParams) -> None:
+    def __init__(self, problem: Problem, room: NodeRoom, params: RStormParams) -> None:
         self._problem, self._room = problem, room
         self._no_cpu, self._no_memory = ~np.isfinite(room.capacity_hz), ~np.isfinite(room.capacity_mb)
         cpu_unit, memory_unit = problem.core_hz / 100, 1.0

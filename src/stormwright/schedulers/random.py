@@ -9,7 +9,7 @@ import numpy as np
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.schedulers.frame.waiting import Rule, place_waiting
 from stormwright.schedulers.kit.params import MOST_SEED, Params, param
-from stormwright.schedulers.placing.placing import Placing, Room
+from stormwright.schedulers.placing.placing import NodeRoom, Placing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +52,7 @@ class RandomScheduler:
         """Place what has no slot."""
         return place_waiting(problem, "random", self.params, self._rule)
 
-    def _rule(self, _: Room) -> Rule:
+    def _rule(self, _: NodeRoom) -> Rule:
         rng = np.random.default_rng(self.params.seed)
 
         def place(placing: Placing) -> None:

@@ -8,7 +8,7 @@ from stormwright.model import Assignment, Problem
 from stormwright.schedulers.frame.turns import Turns, deal
 from stormwright.schedulers.frame.waiting import Rule, place_waiting
 from stormwright.schedulers.kit.params import Params
-from stormwright.schedulers.placing.placing import Room
+from stormwright.schedulers.placing.placing import NodeRoom
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,5 +50,5 @@ class RoundRobinScheduler:
         return place_waiting(problem, "round_robin", self.params, _rule)
 
 
-def _rule(room: Room) -> Rule:
+def _rule(room: NodeRoom) -> Rule:
     return deal(Turns(room.num_nodes).take)

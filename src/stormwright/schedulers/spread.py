@@ -10,7 +10,7 @@ from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import IndexArray
 from stormwright.schedulers.frame.waiting import Rule, place_waiting
 from stormwright.schedulers.kit.params import Params
-from stormwright.schedulers.placing.placing import Placing, Room
+from stormwright.schedulers.placing.placing import NodeRoom, Placing
 from stormwright.schedulers.placing.scores import ranked
 from stormwright.schedulers.traffic.dag import by_component
 
@@ -56,7 +56,7 @@ class SpreadScheduler:
         return place_waiting(problem, "spread", self.params, _rule)
 
 
-def _rule(room: Room) -> Rule:
+def _rule(room: NodeRoom) -> Rule:
     problem = room.problem
     numbers: dict[str, int] = {}
     host = np.array([numbers.setdefault(node.host, len(numbers)) for node in problem.supervisors], dtype=np.intp)

@@ -12,7 +12,7 @@ from stormwright.model.arrays import BoolArray
 from stormwright.schedulers.frame.waiting import Rule, place_waiting
 from stormwright.schedulers.kit.params import MOST_FACTOR, Params, param
 from stormwright.schedulers.kit.triggers import NODES, TRAFFIC, Adaptation
-from stormwright.schedulers.placing.placing import Placing, Room
+from stormwright.schedulers.placing.placing import NodeRoom, Placing
 from stormwright.schedulers.traffic.exchange import Exchange
 
 
@@ -77,7 +77,7 @@ class TStormScheduler:
         exchange = Exchange.of(problem)
         traffic = exchange.total()
 
-        def make_rule(room: Room) -> Rule:
+        def make_rule(room: NodeRoom) -> Rule:
             def place(placing: Placing) -> None:
                 executors = placing.wanted.executors
                 most = self._most_executors(room, len(executors), placing.wanted.workers)
@@ -92,7 +92,7 @@ class TStormScheduler:
 
         return place_waiting(problem, "t_storm", self.params, make_rule)
 
-    def _most_executors(self, room: Room, executors: int, workers: int) -> int:
+    def _most_executors(self, room: NodeRoom, executors: int, workers: int) -> int:
         """Rule 4: executors that a node may have."""
         usable = max(int(np.count_nonzero(room.problem.node_usable)), 1)
         average = max(room.problem.num_executors / usable, executors / workers)

@@ -14,13 +14,13 @@ from stormwright.model.arrays import BoolArray
 from stormwright.model.conf.keys import WORKERS_OF_TAG
 from stormwright.model.limits.extra import UNTAGGED, tags_of, tags_of_node
 from stormwright.schedulers.draft.draft import Draft
-from stormwright.schedulers.frame.waiting import Plan, answer, plan_with_last_resort
+from stormwright.schedulers.frame.waiting import Finished, answer, plan_with_last_resort
 from stormwright.schedulers.kit.params import Params
 from stormwright.schedulers.kit.told import topologies_tell
 from stormwright.schedulers.mend.moving_apart import why_together
 from stormwright.schedulers.mend.repair import Repair
-from stormwright.schedulers.placing.admission import Wanted, find_wanted
-from stormwright.schedulers.placing.placing import Placing, Room
+from stormwright.schedulers.placing.admission import WantedWorkers, find_wanted
+from stormwright.schedulers.placing.placing import NodeRoom, Placing
 from stormwright.schedulers.placing.staying import choose_slots
 from stormwright.schedulers.traffic.dag import by_component
 
@@ -89,19 +89,19 @@ class TagAwareScheduler:
             plan_with_last_resort(problem, lambda usable: self._plan(problem, usable, asked)),
         )
 
-    def _plan(self, problem: Problem, usable: BoolArray, asked: Sequence[Mapping[str, int]]) -> Plan:
+    def _plan(self, problem: Problem, usable: BoolArray, asked: Sequence[Mapping[str, int]]) -> Finished:
         draft = Draft.empty(problem, usable)
         queue = find_wanted(
             draft, keep_running=True, may_join=lambda e, mates: _tags(problem, e) == _tags(problem, mates[0])
         )
-        room = Room(draft)
+        room = NodeRoom(draft)
         of_node = [tags_of_node(node) for node in problem.supervisors]
         for wanted in queue:
             reasons = _place(draft, room, wanted, of_node, asked[wanted.topology])
             if reasons:
                 room.recount(draft)  # what it was given is to be free again
                 draft.reasons[wanted.topology] = reasons
-        return Plan(choose_slots(draft), draft.reasons)
+        return Finished(choose_slots(draft), draft.reasons)
 
 
 def _tags(problem: Problem, executor: int) -> TagSet:
@@ -112,7 +112,7 @@ def _tags(problem: Problem, executor: int) -> TagSet:
 
 
 def _place(
-    draft: Draft, room: Room, wanted: Wanted, of_node: list[TagSet], asked: Mapping[str, int]
+    draft: Draft, room: NodeRoom, wanted: WantedWorkers, of_node: list[TagSet], asked: Mapping[str, int]
 ) -> tuple[str, ...]:
     """Add the workers of a topology to the draft, or tell why it cannot have them."""
     placing = Placing(draft, room, wanted)
@@ -178,7 +178,7 @@ def _mend(draft: Draft, overloading: list[_Group]) -> tuple[str, ...]:
     )
 
 
-def _groups(problem: Problem, wanted: Wanted) -> dict[TagSet, list[int]]:
+def _groups(problem: Problem, wanted: WantedWorkers) -> dict[TagSet, list[int]]:
     """Tags → the executors whose components have them; in order of the tags' names."""
     topology = problem.topologies[wanted.topology]
     offset = int(problem.executor_offset[wanted.topology])

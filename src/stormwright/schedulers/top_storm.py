@@ -13,7 +13,7 @@ from stormwright.model import UNPLACED, Assignment, LoadProfile, Problem, Superv
 from stormwright.schedulers.frame.waiting import Rule, place_waiting
 from stormwright.schedulers.kit.params import Params, param
 from stormwright.schedulers.kit.told import nodes_tell
-from stormwright.schedulers.placing.placing import Placing, Room, fill_empty
+from stormwright.schedulers.placing.placing import NodeRoom, Placing, fill_empty
 from stormwright.schedulers.traffic.rates import Rates
 
 #: Keys of `supervisor.scheduler.meta` that tell what the node's processors are.
@@ -98,7 +98,7 @@ class TopStormScheduler:
         power = np.array([computation_power(node, self.params.alpha) for node in problem.supervisors])
         rank = np.unique(-power, return_inverse=True)[1]
 
-        def make_rule(room: Room) -> Rule:
+        def make_rule(room: NodeRoom) -> Rule:
             def place(placing: Placing) -> None:
                 # Algorithm 3, lines 15 to 17; the slots move a node by less than one rank of power.
                 turn = rank - room.slots / (room.slots.max(initial=0) + 1)

@@ -11,7 +11,7 @@ from stormwright.model.arrays import FloatArray
 from stormwright.schedulers.frame.waiting import Rule, place_waiting
 from stormwright.schedulers.kit.params import MOST_FACTOR, Params, param
 from stormwright.schedulers.kit.triggers import BALANCE, Adaptation
-from stormwright.schedulers.placing.placing import Placing, Room
+from stormwright.schedulers.placing.placing import NodeRoom, Placing
 from stormwright.schedulers.traffic.dag import by_component, upstream
 
 
@@ -70,7 +70,7 @@ class TossScheduler:
     def schedule(self, problem: Problem) -> Assignment:
         """Place what has no slot."""
 
-        def make_rule(room: Room) -> Rule:
+        def make_rule(room: NodeRoom) -> Rule:
             def place(placing: Placing) -> None:
                 workers = self._workers(placing, problem.executor_cpu_hz)
                 load = [float(problem.executor_cpu_hz[members].sum()) for members in workers]
@@ -127,7 +127,7 @@ def depth_first(topology: Topology) -> list[int]:
     return list(order)
 
 
-def _part_left(room: Room) -> FloatArray:
+def _part_left(room: NodeRoom) -> FloatArray:
     """Part of every node's CPU that is left; 1 where it is infinite."""
     bounded = np.isfinite(room.capacity_hz) & (room.capacity_hz > 0)
     left: FloatArray = np.where(np.isfinite(room.capacity_hz), 0.0, 1.0)

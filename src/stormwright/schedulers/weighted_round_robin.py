@@ -8,7 +8,7 @@ from stormwright.model import Assignment, Problem
 from stormwright.schedulers.frame.turns import SmoothTurns, deal
 from stormwright.schedulers.frame.waiting import Rule, place_waiting
 from stormwright.schedulers.kit.params import Params
-from stormwright.schedulers.placing.placing import Room
+from stormwright.schedulers.placing.placing import NodeRoom
 from stormwright.schedulers.placing.scores import weights_of
 
 
@@ -52,6 +52,6 @@ class WeightedRoundRobinScheduler:
         return place_waiting(problem, "weighted_round_robin", self.params, _rule)
 
 
-def _rule(room: Room) -> Rule:
+def _rule(room: NodeRoom) -> Rule:
     turns, weights = SmoothTurns(room.num_nodes), weights_of(room.problem.node_cpu_hz)
     return deal(lambda can_host: turns.take(can_host, weights))

@@ -11,9 +11,9 @@ from stormwright.controller.policy import Decision
 from stormwright.controller.reports import MoveReport
 from stormwright.errors import MoveError, MoveStoppedError, NimbusError, StormwrightError
 from stormwright.service.guarding.budgeting import Budgeting
-from stormwright.service.hooks.event import Event
-from stormwright.service.kept.history import History
-from stormwright.service.memory import Memory
+from stormwright.service.hooks.event import ServiceEvent
+from stormwright.service.kept.history import KeptHistory
+from stormwright.service.memory import ServiceMemory
 from stormwright.service.operating.ledger import Ledger
 
 log = logging.getLogger(__name__)
@@ -48,12 +48,12 @@ class Acting:
     def __init__(
         self,
         move: Move,
-        memory: Memory,
-        history: History,
+        memory: ServiceMemory,
+        history: KeptHistory,
         scheduler_name: str,
         cool_down_s: float,
         ledger: Ledger,
-        tell: Callable[[Event], None] = lambda _: None,
+        tell: Callable[[ServiceEvent], None] = lambda _: None,
         budget: Budgeting | None = None,
     ) -> None:
         self._tell, self._budget = tell, budget
@@ -126,7 +126,7 @@ class Acting:
                     pause_s = report.drain_s + report.swap_s
                     self._budget.moved(move.topology.name, pause_s, move.topology.id in decision.takes_back)
                 if move.topology.id in decision.takes_back:
-                    self._tell(Event("taken-back", move.topology.name, decision.reason))
+                    self._tell(ServiceEvent("taken-back", move.topology.name, decision.reason))
         return reports
 
     def _failed(self, topologies: Collection[str], error: StormwrightError) -> None:
@@ -134,7 +134,7 @@ class Acting:
             self._history.move(topology, None, str(error))
             self._memory.setbacks.note(topology, self._memory.time.monotonic(), str(error))
             self._memory.counts.failed_moves += 1
-            self._tell(Event("move-failed", topology, str(error)))
+            self._tell(ServiceEvent("move-failed", topology, str(error)))
             if self._budget:
                 self._budget.failed(topology)
 

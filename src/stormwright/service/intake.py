@@ -6,11 +6,11 @@ import logging
 from collections.abc import Callable, Sequence
 
 from stormwright.collection import collection_paused
-from stormwright.controller.tally import Record, Tally
+from stormwright.controller.tally import Tally
 from stormwright.perflog.landing import Landing
-from stormwright.perflog.records import Rejected, parse_lines
+from stormwright.perflog.records import LogRecord, Rejected, parse_lines
 from stormwright.service.kept.calibrating import Calibrating
-from stormwright.service.kept.history import History
+from stormwright.service.kept.history import KeptHistory
 from stormwright.service.on_change import OnChange
 
 log = logging.getLogger(__name__)
@@ -33,9 +33,9 @@ class Intake:
         self,
         landing: Landing,
         tally: Tally,
-        history: History,
+        history: KeptHistory,
         calibrating: Calibrating | None = None,
-        watch: Callable[[Sequence[Record]], None] = lambda _: None,
+        watch: Callable[[Sequence[LogRecord]], None] = lambda _: None,
     ) -> None:
         self._landing = landing
         self._tally = tally

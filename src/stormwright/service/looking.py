@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from stormwright.controller.aims.aim import Aim
+from stormwright.controller.aims.aim import PlacementAim
 from stormwright.controller.aims.bounds import out_of_bounds, within_heaps
-from stormwright.controller.aims.refused import Refused
+from stormwright.controller.aims.refused import RefusedPlacements
 from stormwright.controller.aims.way_back import refusal, way_back
 from stormwright.controller.guarding.holding import Hold
 from stormwright.controller.plans.modes import AUTO, IGNORE, OBSERVE, response_to
@@ -20,8 +20,8 @@ from stormwright.schedulers.kit.traits import declared
 from stormwright.schedulers.kit.triggers import ONLINE, Adaptation, TriggerParams
 from stormwright.service.drift_text import drift_text
 from stormwright.service.guarding.budgeting import Budgeting
-from stormwright.service.kept.history import History
-from stormwright.service.memory import Memory
+from stormwright.service.kept.history import KeptHistory
+from stormwright.service.memory import ServiceMemory
 from stormwright.service.operating.guard import Guard
 from stormwright.service.settings import ServiceSettings
 from stormwright.service.view import View
@@ -62,9 +62,9 @@ class Looking:
         settings: ServiceSettings,
         scheduler: Scheduler,
         view: View,
-        memory: Memory,
-        history: History,
-        refused: Refused,
+        memory: ServiceMemory,
+        history: KeptHistory,
+        refused: RefusedPlacements,
         guard: Guard,
         budget: Budgeting | None = None,
     ) -> None:
@@ -138,7 +138,7 @@ class Looking:
             clock,
             {**waits, **memory.setbacks.stay(clock.now_s), **self._view.unfit(), **self._guard.stay(problem)},
             drift_text(drifts, problem),
-            Aim(self._settings.objective, refuses=self._refuses, adapts=adapts),
+            PlacementAim(self._settings.objective, refuses=self._refuses, adapts=adapts),
         )
         if decision.looked:
             self._note(problem, decision, clock.now_s)

@@ -19,7 +19,7 @@ from stormwright.service.on_change import OnChange
 log = logging.getLogger(__name__)
 
 
-class Dealing(Protocol):
+class _Dealing(Protocol):
     """What becomes of decisions, and of the plans of people."""
 
     def advance(self, stop: threading.Event | None) -> bool:
@@ -57,7 +57,7 @@ class Loop:
         acting: Acting,
         require_running: Callable[[], None],
         resume: Callable[[], None],
-        dealing: Dealing,
+        dealing: _Dealing,
         clock: Clock = WALL,
     ) -> None:
         self._clock = clock

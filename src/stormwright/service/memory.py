@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 
 from stormwright import clock as clocks
 from stormwright.controller.guarding.holding import Hold
-from stormwright.controller.policy import Clock, Decision
+from stormwright.controller.policy import Decision, LookBack
 from stormwright.controller.reports import MoveReport
 from stormwright.controller.setbacks import Setbacks
 from stormwright.pipeline.watch.drift import Drift, DriftWatch
 
 
 @dataclass
-class Counts:
+class EventCounts:
     """How often what has happened since the start.
 
     Parameters
@@ -40,7 +40,7 @@ class Counts:
 
 
 @dataclass
-class Memory:
+class ServiceMemory:
     """Moments are those of `time`, as its `monotonic` has them.
 
     A service that has just come up knows nothing yet: the first look waits a whole period. `waits` says why topologies
@@ -49,7 +49,7 @@ class Memory:
     """
 
     time: clocks.Clock = clocks.WALL
-    counts: Counts = field(default_factory=Counts)
+    counts: EventCounts = field(default_factory=EventCounts)
     setbacks: Setbacks = field(default_factory=Setbacks)
     drift_watch: DriftWatch = field(default_factory=DriftWatch)
     drifts: Sequence[Drift] = ()
@@ -66,10 +66,10 @@ class Memory:
     def __post_init__(self) -> None:
         self.last_look_s = self.time.monotonic()
 
-    def clock(self) -> Clock:
+    def clock(self) -> LookBack:
         """The moments that triggers go by."""
         now_s = self.time.monotonic()
-        return Clock(now_s, self.last_change_s, self.last_look_s, self.last_idle_look_s, self.last_alarm_s)
+        return LookBack(now_s, self.last_change_s, self.last_look_s, self.last_idle_look_s, self.last_alarm_s)
 
     def take_resumed(self) -> set[str]:
         """Topologies that go on since this was asked last."""

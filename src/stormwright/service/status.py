@@ -9,7 +9,7 @@ from typing import Any
 from stormwright.controller.reports import MoveReport
 from stormwright.pipeline.run.progress import Progress
 from stormwright.pipeline.watch.drift import Drift
-from stormwright.service.memory import Counts
+from stormwright.service.memory import EventCounts
 
 
 @dataclass(frozen=True)
@@ -29,10 +29,10 @@ class ServiceStatus:
     pipeline
         Where the stream of loads stands.
     history
-        As `stormwright.service.kept.history.History.status` gives it, with ``closed_panes``: why panes that are
+        As `stormwright.service.kept.history.KeptHistory.status` gives it, with ``closed_panes``: why panes that are
         complete have not reached it.
     evaluation
-        What came of moves, as `stormwright.service.kept.history.History.judged` gives it.
+        What came of moves, as `stormwright.service.kept.history.KeptHistory.judged` gives it.
     costs
         What messages and workers cost and how well that is known, as
         `stormwright.service.kept.calibrating.Calibrating.status` gives it.
@@ -57,7 +57,7 @@ class ServiceStatus:
     initial: str
     decision: str | None
     moves: Sequence[MoveReport]
-    counts: Counts
+    counts: EventCounts
     drift: Sequence[Drift]
     pipeline: Progress
     history: Mapping[str, Any]

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from stormwright.client.shapes import ModesChange
-from stormwright.controller.aims.refused import Refused
+from stormwright.controller.aims.refused import RefusedPlacements
 from stormwright.controller.guarding.holding import Hold
 from stormwright.controller.move import REBALANCING, Mover, Nimbus
 from stormwright.controller.pauses import Pauses
@@ -38,7 +38,7 @@ from stormwright.service.acting import Acting
 from stormwright.service.guarding.budgeting import Budgeting
 from stormwright.service.guarding.telling import Telling
 from stormwright.service.guarding.watching import SlowWatch, Watching
-from stormwright.service.hooks.event import Event
+from stormwright.service.hooks.event import ServiceEvent
 from stormwright.service.hooks.failure_hook import FailureHook
 from stormwright.service.hooks.notifier import Notifier, Target
 from stormwright.service.http.api import api_routes
@@ -48,19 +48,19 @@ from stormwright.service.http.server import HttpServer
 from stormwright.service.intake import Intake
 from stormwright.service.kept.calibrating import Calibrating
 from stormwright.service.kept.forecasting import Forecasting
-from stormwright.service.kept.history import History
+from stormwright.service.kept.history import KeptHistory
 from stormwright.service.leading.fenced import Fenced
 from stormwright.service.leading.standing_by import PAUSED, REFUSED
 from stormwright.service.loads import Loads
 from stormwright.service.looking import Looking
 from stormwright.service.loop import Loop
-from stormwright.service.memory import Memory
+from stormwright.service.memory import ServiceMemory
 from stormwright.service.operating.applying import Applying
 from stormwright.service.operating.dealing import Dealing, Watched
 from stormwright.service.operating.desk import Desk, Makers
 from stormwright.service.operating.guard import Guard
 from stormwright.service.operating.ledger import Ledger
-from stormwright.service.operating.plans import Plans
+from stormwright.service.operating.plans import KeptPlans
 from stormwright.service.operating.state import FILE, State
 from stormwright.service.operating.tidying import Tidying
 from stormwright.service.operating.turns import OneAtATime
@@ -117,19 +117,19 @@ class Service:
     ) -> None:
         self.settings = settings
         state, clock, lead = settings.state_dir, settings.clock, settings.lead
-        self.memory = Memory(clock)
+        self.memory = ServiceMemory(clock)
         self.tally = Tally(keep_records=settings.keep_records, clock=clock)
         self._failure_hook = FailureHook(settings.on_failure)
         initial = keeping_what_runs(settings.initial, settings.rules)
         self._state = State(state / FILE, clock)
         lead.begin(self._state)
-        plans, ledger = Plans(self._state), Ledger(self._state)
+        plans, ledger = KeptPlans(self._state), Ledger(self._state)
         self.guard = Guard(
             self._state, plans, ledger, settings.mode, settings.most_missing, self._rebalancing, settings.modes
         )
         tell_failures, drained = self._failure_hook.update, self.guard.drains.on
         self.bridge = Bridge(initial, settings.initial, tell_failures, status_texts, clock, drained, lead.require)
-        self._history = History(settings.history, state, scheduler_name, ledger.judged, clock)
+        self._history = KeptHistory(settings.history, state, scheduler_name, ledger.judged, clock)
         self._calibrating = Calibrating(state / "costs.json", clock)
         landing = Landing(state / "landing", clock)
         self.stream = loads or LoadStream(
@@ -144,7 +144,7 @@ class Service:
         forecasting = Forecasting(state / "minutes.arrow", settings.forecast_min, clock) if forecasts else None
         self._view = View(self.bridge, self.stream, self._calibrating, forecasting, drained)
         self._pauses = Pauses(state / PAUSED, lead.keep(self._state, PAUSED))
-        self._refused = Refused(state / REFUSED, lead.keep(self._state, REFUSED))
+        self._refused = RefusedPlacements(state / REFUSED, lead.keep(self._state, REFUSED))
         turns = OneAtATime(scheduler)
         # The move that was just made is the first of those that the ledger has.
         self._budget = Budgeting(self._state, settings.budget, lambda: ledger.pauses()[1:], settings.budget_adapts)
@@ -274,7 +274,7 @@ class Service:
         app = make_app(self.bridge, intake.take, self.status, view.problem, intake.count, routes, pages, figures)
         return HttpServer(app, settings.host, settings.port, door, settings.access.tls)
 
-    def _dealing(self, plans: Plans, ledger: Ledger) -> Dealing:
+    def _dealing(self, plans: KeptPlans, ledger: Ledger) -> Dealing:
         watched = Watched(self._looking, self._view, self._history, self.memory, self._refused, self.guard)
         applying = Applying(plans, ledger, watched, self._acting.act)
         tidying = Tidying(plans, ledger, self.settings.history.keep_days)
@@ -297,4 +297,4 @@ class Service:
         self.memory.last_alarm_s = self.settings.clock.monotonic()
         node = self.guard.holds.names.of(alarm.supervisor)
         log.warning("%s: %s, for more than %g s", node, alarm, self.settings.stream.alarm_after_s)
-        self._notifier.tell(Event("overload", node, str(alarm)))
+        self._notifier.tell(ServiceEvent("overload", node, str(alarm)))

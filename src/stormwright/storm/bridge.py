@@ -24,7 +24,7 @@ ORDER_S = 120.0
 
 
 @dataclass(frozen=True)
-class Answer:
+class NimbusAnswer:
     """Topology id → assignment for those that should change, and the status text of every topology."""
 
     assignments: Mapping[str, TopologyAssignment] = field(default_factory=dict)
@@ -157,7 +157,7 @@ class Bridge:
 
     def answer(
         self, problem: Problem, unfit: Mapping[str, tuple[str, ...]] | None = None, limit_s: float | None = None
-    ) -> Answer:
+    ) -> NimbusAnswer:
         """Decide about one snapshot of Nimbus.
 
         Parameters
@@ -206,7 +206,7 @@ class Bridge:
         group = {topology_id, *order.together} & self._orders.keys()
         return any(problem.current.get(other) != self._orders[other].assignment for other in group)
 
-    def _decide(self, problem: Problem, orders: Mapping[str, Order], limit_s: float | None) -> Answer:
+    def _decide(self, problem: Problem, orders: Mapping[str, Order], limit_s: float | None) -> NimbusAnswer:
         occupancy = Occupancy(problem)
         incomplete = [problem.topologies[index] for index in occupancy.incomplete()]
         waiting = {topology.id for topology in incomplete}
@@ -232,7 +232,7 @@ class Bridge:
         if rest and (kept := self._kept_class(problem)):
             left = {topology.id: f"stormwright: left to {kept}" for topology in rest}
             self._status = {t: text for t, text in self._status.items() if t not in left}
-            return Answer(assignments, self._status | left)
+            return NimbusAnswer(assignments, self._status | left)
         if rest:
             around = self._around(problem, occupancy, assignments)
             try:
@@ -246,7 +246,7 @@ class Bridge:
                     self._fail(topology, text, (text,))
             else:
                 assignments |= self._accept(around, placed, slots, rest, occupancy)
-        return Answer(assignments, dict(self._status))
+        return NimbusAnswer(assignments, dict(self._status))
 
     def _kept_class(self, problem: Problem) -> str:
         """The class that the cluster keeps for placement, unless another scheduler was asked for; else empty."""

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from stormwright.cli.doctoring import of_service as checks
-from stormwright.cli.doctoring.facts import Service
+from stormwright.cli.doctoring.facts import ServiceFacts
 from stormwright.cli.doctoring.judged import judged
 from tests.cli.doctoring.test_of_installation import FACTS, STORM
 
 PIPELINE = {"running": True, "error": None, "profile_age_s": 3.2, "ledger": {"read": 10_000, "quarantined": 10}}
-SERVICE = Service("http://s:7070", None, "1.2.3", 0.4, True, {"pipeline": PIPELINE, "waits": []})
+SERVICE = ServiceFacts("http://s:7070", None, "1.2.3", 0.4, True, {"pipeline": PIPELINE, "waits": []})
 
 
 def with_pipeline(**told):

@@ -12,7 +12,7 @@ from stormwright import __version__
 from stormwright.cli.serving.told import as_json, as_line, beginning, kept_mode
 from stormwright.service.operating.guard import Guard
 from stormwright.service.operating.ledger import Ledger
-from stormwright.service.operating.plans import Plans
+from stormwright.service.operating.plans import KeptPlans
 from stormwright.service.operating.state import FILE, State
 
 
@@ -39,7 +39,7 @@ def test_the_mode_is_that_which_was_kept(tmp_path):
     assert kept_mode(tmp_path) == "observe"
     assert not (tmp_path / FILE).exists()
     state = State(tmp_path / FILE)
-    Guard(state, Plans(state), Ledger(state), "suggest")
+    Guard(state, KeptPlans(state), Ledger(state), "suggest")
     state.close()
     assert kept_mode(tmp_path) == "suggest"
     (tmp_path / FILE).write_text("damaged")

@@ -8,10 +8,10 @@ from math import inf
 import numpy as np
 import pytest
 
-from stormwright.controller.aims.aim import Aim
+from stormwright.controller.aims.aim import PlacementAim
 from stormwright.controller.aims.outlook import LATENCY, NODES, THROUGHPUT, TRAFFIC, Outlooks
 from stormwright.controller.planning.plan import MoveBudget
-from stormwright.controller.policy import Clock, Decision, decide
+from stormwright.controller.policy import Decision, LookBack, decide
 from stormwright.model import Assignment, LoadProfile, Problem, cost_of
 from stormwright.model.conf.keys import WEIGHT
 from stormwright.model.conf.requests import CPU
@@ -165,7 +165,9 @@ def decided(
     assert problem.load is not None
     loaded = problem.with_load(replace(problem.load, overload_s={"n1": overload_s}))
     triggers = TriggerParams(min_gain_percent=10)
-    return decide(loaded, To(slots), triggers, MoveBudget(), Clock(1000, 0, 900), aim=Aim(objective, assumptions))
+    return decide(
+        loaded, To(slots), triggers, MoveBudget(), LookBack(1000, 0, 900), aim=PlacementAim(objective, assumptions)
+    )
 
 
 def test_a_move_that_saves_traffic_and_costs_throughput_is_made_by_traffic_only() -> None:
@@ -200,8 +202,8 @@ def test_an_overload_is_no_reason_to_move_what_gains_nothing() -> None:
 
 
 def test_what_was_taken_back_stays_and_is_said(apart: Problem) -> None:
-    aim = Aim(TRAFFIC, refuses=lambda problem, wanted, worth, rate: {"words-1-0": "it was taken back"})
-    decision = decide(apart, To(TOGETHER), TriggerParams(), MoveBudget(), Clock(1000, 0, 900), aim=aim)
+    aim = PlacementAim(TRAFFIC, refuses=lambda problem, wanted, worth, rate: {"words-1-0": "it was taken back"})
+    decision = decide(apart, To(TOGETHER), TriggerParams(), MoveBudget(), LookBack(1000, 0, 900), aim=aim)
     assert decision.plan.moves == ()
     assert str(decision.plan.left["words-1-0"]) == "it was taken back"
 

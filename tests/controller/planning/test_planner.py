@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from stormwright.controller.planning.plan import Kept, MoveBudget, NoRoom, OverBudget
 from stormwright.controller.planning.planner import plan_moves
-from stormwright.controller.planning.room import Room
+from stormwright.controller.planning.room import MoveRoom
 from stormwright.controller.planning.spare import FEW_ASIDE, MOST_ASIDE, Helpers
 from stormwright.model import Assignment, Problem, Supervisor
 from tests.controller.builders import on, problem
@@ -62,7 +62,7 @@ def test_what_stays_is_named_and_what_does_not_arrives(seed: int, topologies: in
 
 def test_what_is_tried_finds_out_about_workers_once() -> None:
     of, wanted = random_problem(1)
-    room = Room(of, wanted.slot_of_executor)
+    room = MoveRoom(of, wanted.slot_of_executor)
     first, again = room.copy(), room.copy()
     assert first.workers(0) is again.workers(0)
     assert first.loads(0) is again.loads(0)
@@ -135,7 +135,7 @@ def test_a_small_budget_is_kept_by_those_that_make_room(seed: int, topologies: i
 def test_helpers_rest_after_some_trips_and_go_oftener_only_where_that_is_asked_for(topologies: int, most: int) -> None:
     names = [f"t{number}" for number in range(topologies)]
     of = problem([of_name(name) for name in names], nodes=8, current={f"{name}-1-0": on("n0") for name in names[:1]})
-    helpers = Helpers(Room(of, of.current_slot), range(topologies))
+    helpers = Helpers(MoveRoom(of, of.current_slot), range(topologies))
     assert not helpers.once_more(), "nobody rests"
     trips = 0
     while 0 in helpers or helpers.once_more():

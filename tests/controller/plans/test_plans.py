@@ -13,7 +13,7 @@ from stormwright.controller.aims.outlook import Outlook
 from stormwright.controller.aims.placements import Placements
 from stormwright.controller.planning.plan import Step, TopologyMove
 from stormwright.controller.plans.back import moves_back
-from stormwright.controller.plans.draft import Wish, drafted
+from stormwright.controller.plans.draft import PlanWish, drafted
 from stormwright.controller.plans.outcome import unclear
 from stormwright.controller.plans.overloaded import FewestMoves
 from stormwright.controller.plans.relied import changes, relied_on
@@ -68,7 +68,7 @@ def test_no_stage_ends_while_somebody_is_in_a_spare_slot() -> None:
 
 def test_steps_are_the_same_after_they_were_kept() -> None:
     now = two()
-    draft = drafted(now, Forced([4] * 4 + [0] * 4), Wish(repairs=True))
+    draft = drafted(now, Forced([4] * 4 + [0] * 4), PlanWish(repairs=True))
     assert draft.plan.steps
     for step in draft.plan.steps:
         kept = step_of_dict(step_to_dict(step, now), now)
@@ -80,16 +80,16 @@ def test_steps_are_the_same_after_they_were_kept() -> None:
 
 def test_only_what_is_meant_moves() -> None:
     now, wanted = two(), Forced([4] * 4 + [0] * 4)
-    of_a = drafted(now, wanted, Wish(topologies=("a*",), repairs=True))
+    of_a = drafted(now, wanted, PlanWish(topologies=("a*",), repairs=True))
     assert {m.topology.id for m in of_a.plan.moves} == {A.id}
-    on_n1 = drafted(now, Forced([4] * 4 + [5] * 4), Wish(nodes=("host1",), repairs=True))
+    on_n1 = drafted(now, Forced([4] * 4 + [5] * 4), PlanWish(nodes=("host1",), repairs=True))
     assert {m.topology.id for m in on_n1.plan.moves} == {B.id}
     with pytest.raises(InputError, match=r"zz\*: fits no topology; there is a, b"):
-        drafted(now, wanted, Wish(topologies=("zz*",)))
+        drafted(now, wanted, PlanWish(topologies=("zz*",)))
 
 
 def test_what_gains_too_little_is_no_plan() -> None:
-    draft = drafted(two(), Forced([4] * 4 + [2] * 4), Wish(("traffic",)))
+    draft = drafted(two(), Forced([4] * 4 + [2] * 4), PlanWish(("traffic",)))
     assert draft.plan.steps == ()
     assert draft.why.endswith("less than the 20 % that a move has to gain")
 
@@ -99,7 +99,7 @@ def test_it_is_said_as_what_a_gain_counts(monkeypatch: pytest.MonkeyPatch, count
     """A rate above twice the measured one counts for no more, so figures alone would not explain it."""
     outlook = Outlook(counted, "", "reachable throughput 10 → 20 trees/s")
     monkeypatch.setattr("stormwright.controller.plans.draft.Outlooks.of", lambda *_: outlook)
-    why = drafted(two(), Forced([4] * 4 + [2] * 4), Wish(("throughput",))).why
+    why = drafted(two(), Forced([4] * 4 + [2] * 4), PlanWish(("throughput",))).why
     assert why.startswith(f"reachable throughput 10 → 20 trees/s, counted as {told}: less than the 10 % that ")
 
 
@@ -119,16 +119,16 @@ def _fields(load: object) -> dict[str, object]:
 def test_the_fewest_moves_end_all_broken_limits() -> None:
     now = crowded()
     assert broken_limits(now, now.current_slot)
-    draft = drafted(now, FewestMoves(keeping_what_runs("online")), Wish(repairs=True))
+    draft = drafted(now, FewestMoves(keeping_what_runs("online")), PlanWish(repairs=True))
     assert len({m.topology.id for m in draft.plan.moves}) == 1, "one of both is enough"
     assert broken_limits(now, draft.slots) == []
     whole = two()
-    assert drafted(whole, FewestMoves(keeping_what_runs("online")), Wish(repairs=True)).plan.steps == ()
+    assert drafted(whole, FewestMoves(keeping_what_runs("online")), PlanWish(repairs=True)).plan.steps == ()
 
 
 def test_the_score_is_higher_where_more_is_carried_and_nothing_is_broken() -> None:
     now = crowded()
-    slots = drafted(now, FewestMoves(keeping_what_runs("online")), Wish(repairs=True)).slots
+    slots = drafted(now, FewestMoves(keeping_what_runs("online")), PlanWish(repairs=True)).slots
     before, after = (side_of(Placements(now), each) for each in (now.current_slot, slots))
     assert 0 <= before.score < after.score <= 100
     assert len(before.violations) == 1
@@ -144,7 +144,7 @@ def test_each_placement_is_predicted_once(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr("stormwright.controller.aims.placements.predict", counted)
     now = two()
-    wish = Wish(("throughput", "latency", "nodes"), least_gain_percent=0.0)
+    wish = PlanWish(("throughput", "latency", "nodes"), least_gain_percent=0.0)
     draft = drafted(now, Forced([0] * 4 + [4] * 4), wish)
     document = plan_document(draft, lambda _: expected_pause((), ()), staged(draft.plan.steps))
     assert document["before"]
@@ -155,7 +155,7 @@ def test_each_placement_is_predicted_once(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize("slots", [[0] * 4 + [1] * 4, [0, 0, 2, 2, 4, 4, 1, 1]])
 def test_no_placement_is_better_than_a_plan_by_more_than_its_gap(slots: list[int]) -> None:
     now, rng = two(), np.random.default_rng(1)
-    draft = drafted(now, Forced(slots), Wish(("throughput",), least_gain_percent=0.0))
+    draft = drafted(now, Forced(slots), PlanWish(("throughput",), least_gain_percent=0.0))
     document = plan_document(draft, lambda _: expected_pause((), ()), staged(draft.plan.steps))
     reached = _grown(now, draft.slots)
     best = max(_grown(now, rng.integers(0, len(now.slots), 8, dtype=np.int32)) for _ in range(300))
@@ -166,7 +166,7 @@ def test_no_placement_is_better_than_a_plan_by_more_than_its_gap(slots: list[int
 
 def test_what_goes_back_is_not_judged_and_takes_no_longer_than_its_pauses() -> None:
     now = two()
-    draft = drafted(now, Forced([4] * 4 + [2] * 4), Wish(repairs=True))
+    draft = drafted(now, Forced([4] * 4 + [2] * 4), PlanWish(repairs=True))
     pause_s = ASSUMED.seconds.value or 0.0
     there = plan_document(draft, lambda _: ASSUMED, staged(draft.plan.steps))
     back = plan_document(draft, lambda _: ASSUMED, None)
@@ -176,7 +176,7 @@ def test_what_goes_back_is_not_judged_and_takes_no_longer_than_its_pauses() -> N
 
 
 def test_of_latency_nothing_is_proven() -> None:
-    draft = drafted(two(), Forced([0] * 4 + [1] * 4), Wish(("latency",)))
+    draft = drafted(two(), Forced([0] * 4 + [1] * 4), PlanWish(("latency",)))
     document = plan_document(draft, lambda _: ASSUMED, staged(draft.plan.steps))
     assert (document["gap_percent"], document["proof"]) == (None, "")
 
@@ -193,7 +193,7 @@ def _grown(now: Problem, slots: np.ndarray) -> float:
 
 def test_what_has_changed_is_said() -> None:
     now = two()
-    steps = drafted(now, Forced([4] * 4 + [2] * 4), Wish(repairs=True)).plan.steps
+    steps = drafted(now, Forced([4] * 4 + [2] * 4), PlanWish(repairs=True)).plan.steps
     relied = relied_on(now, steps, {A.id: 100.0})
     assert changes(relied, now, {}, {A.id: 110.0}) == []
     assert changes(relied, now, {}, {A.id: 60.0}) == [f"{A.id} does 60 trees/s, and did 100"]
@@ -218,7 +218,7 @@ def test_what_has_changed_is_said() -> None:
 def test_what_has_changed_of_a_node_is_said_in_plain_words() -> None:
     now = two()
     drained = replace(now, blacklisted_hosts=frozenset(["host2"]))
-    steps = drafted(now, Forced([4] * 4 + [2] * 4), Wish(repairs=True)).plan.steps
+    steps = drafted(now, Forced([4] * 4 + [2] * 4), PlanWish(repairs=True)).plan.steps
     assert changes(relied_on(now, steps, {}), drained, {}) == [
         "node host2 takes nothing new now, and did when the plan was made"
     ]

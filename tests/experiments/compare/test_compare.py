@@ -11,7 +11,7 @@ from hypothesis import given
 
 from stormwright.cli.progress import shown
 from stormwright.errors import InputError, MissingDependencyError
-from stormwright.experiments.compare.run import Row, compare, measure
+from stormwright.experiments.compare.run import ComparedRow, compare, measure
 from stormwright.model import UNPLACED, Assignment, cost_of
 from stormwright.schedulers import make_scheduler, scheduler_names
 from stormwright.schedulers.kit.resolve import choose_schedulers
@@ -138,8 +138,8 @@ def test_progress_tells_each_scheduler():
 
 
 def test_java_classes_are_shown_without_their_packages():
-    assert Row("java:a.b.Scheduler:a.b.c.Strategy").label == "java:Scheduler:Strategy"
-    assert Row("top_storm").label == "top_storm"
+    assert ComparedRow("java:a.b.Scheduler:a.b.c.Strategy").label == "java:Scheduler:Strategy"
+    assert ComparedRow("top_storm").label == "top_storm"
 
 
 # Choosing ----------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from stormwright.controller.reports import MoveReport
 from stormwright.experiments.demo.measure import measure
 from stormwright.experiments.demo.nodes import NodeUse
 from stormwright.experiments.demo.promise import promise
-from stormwright.experiments.demo.result import DemoResult, Phase, Stretch, TopologyResult
+from stormwright.experiments.demo.result import DemoResult, MeasuredStretch, Phase, TopologyResult
 from stormwright.model import TopologyAssignment, WorkerSlot
 from stormwright.testing.word_counts import WordCount
 from tests.controller.builders import record
@@ -38,7 +38,7 @@ def demo_result(*, rate: float | None = None, limits: bool = True) -> DemoResult
     before, after = (
         Phase(
             name,
-            Stretch(start, start + 30_000, 31.0, {f"n{n}": use(*used, limits) for n, used in enumerate(nodes)}),
+            MeasuredStretch(start, start + 30_000, 31.0, {f"n{n}": use(*used, limits) for n, used in enumerate(nodes)}),
             placement,
             promise(problem, placement, {} if rate is None else {WORDS: rate}),
         )

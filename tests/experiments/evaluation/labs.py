@@ -9,9 +9,17 @@ import numpy as np
 
 from stormwright.errors import ClusterError
 from stormwright.experiments.evaluation.cells import Cell
-from stormwright.experiments.evaluation.definitions import Block, Kind, Order, Paper, Row, Shown, Variant
-from stormwright.experiments.evaluation.kept import Found
-from stormwright.experiments.evaluation.placing import Placement, named
+from stormwright.experiments.evaluation.definitions import (
+    Block,
+    BlockKind,
+    OrderClaim,
+    Paper,
+    PublishedRow,
+    Shown,
+    Variant,
+)
+from stormwright.experiments.evaluation.kept import CellFound
+from stormwright.experiments.evaluation.placing import CellPlacement, named
 from stormwright.experiments.top_storm import top_storm
 from stormwright.formats import problem_to_dict
 from stormwright.model import Problem
@@ -30,10 +38,14 @@ PAPER = Paper(
     "nobody",
     "not at all",
     rows=(
-        Row("Fig. 1", "fewer nodes", (Order("words", "nodes", "packed", "default", more=False),)),
-        Row("Fig. 2", "more throughput", (Order("words", "acked_tps", "packed", "default", more=True, published=1.4),)),
-        Row("Fig. 3", "throughput", (Shown("words", "acked_tps"),)),
-        Row("Fig. 4", "an illustration", why_not="Nothing is claimed."),
+        PublishedRow("Fig. 1", "fewer nodes", (OrderClaim("words", "nodes", "packed", "default", more=False),)),
+        PublishedRow(
+            "Fig. 2",
+            "more throughput",
+            (OrderClaim("words", "acked_tps", "packed", "default", more=True, published=1.4),),
+        ),
+        PublishedRow("Fig. 3", "throughput", (Shown("words", "acked_tps"),)),
+        PublishedRow("Fig. 4", "an illustration", why_not="Nothing is claimed."),
     ),
     blocks=(BLOCK,),
 )
@@ -63,7 +75,7 @@ class StandIn:
     def __init__(self, log: list[str], failing: dict[str, int] | None = None, stopping: str = "") -> None:
         self._log, self._failing, self._stopping = log, failing if failing is not None else {}, stopping
 
-    def __call__(self, kind: Kind) -> StandIn:
+    def __call__(self, kind: BlockKind) -> StandIn:
         self._log.append(f"make {kind}")
         return self
 
@@ -74,7 +86,7 @@ class StandIn:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self._log.append("down")
 
-    def measure(self, cell: Cell, placement: Placement | None, rate_tps: float) -> Found:
+    def measure(self, cell: Cell, placement: CellPlacement | None, rate_tps: float) -> CellFound:
         self._log.append(cell.variant)
         if cell.variant == self._stopping:
             raise KeyboardInterrupt
@@ -90,4 +102,4 @@ class StandIn:
         tps = 1000 + 100 * (5 - nodes) + np.arange(4.0)
         figures = {"nodes": [nodes] * 4, "acked_tps": tps.tolist()}
         shown = problem_to_dict(of) if cell.is_first else None
-        return Found(figures, {"fullest": "nothing"}, placement, shown, 500.0)
+        return CellFound(figures, {"fullest": "nothing"}, placement, shown, 500.0)

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from stormwright.errors import SchedulerError
-from stormwright.experiments.evaluation.cells import Cell, Times
+from stormwright.experiments.evaluation.cells import Cell, CellTimes
 from stormwright.experiments.evaluation.definitions import Machine, Variant
-from stormwright.experiments.evaluation.kept import Found
-from stormwright.experiments.evaluation.lab.cluster import Placing
+from stormwright.experiments.evaluation.kept import CellFound
+from stormwright.experiments.evaluation.lab.cluster import LabPlacing
 from stormwright.experiments.evaluation.lab.kills import recoveries
 from stormwright.experiments.evaluation.lab.moves import next_nodes
 from stormwright.experiments.evaluation.placing import declared, named, placement_of, same_as, slots_of
@@ -24,7 +24,7 @@ from tests.experiments.evaluation.labs import BLOCK, problem
 
 def cell(**variants: Variant) -> Cell:
     block = replace(BLOCK, variants={"default": Variant("even"), **variants})
-    return Cell("stand-in", block, list(block.variants)[-1], 0, Times())
+    return Cell("stand-in", block, list(block.variants)[-1], 0, CellTimes())
 
 
 def running(slots):
@@ -50,7 +50,7 @@ def test_placements_go_by_hosts_and_ports_and_come_back():
 
 def test_a_scheduler_is_asked_as_if_nothing_ran():
     of = running(make_scheduler("even").schedule(problem()).slot_of_executor)
-    shown = Found({}, problem=problem_to_dict(of))
+    shown = CellFound({}, problem=problem_to_dict(of))
     wanted = named(problem(), make_scheduler("top_storm").schedule(problem()).slot_of_executor)
     assert placement_of(cell(packed=Variant("top_storm")), shown) == wanted
 
@@ -58,12 +58,14 @@ def test_a_scheduler_is_asked_as_if_nothing_ran():
 def test_placements_are_the_same_whatever_nodes_are_called():
     of = problem()
     slots = make_scheduler("top_storm").schedule(of).slot_of_executor
-    shown, here = Found({}, problem=problem_to_dict(of)), named(of, slots)
+    shown, here = CellFound({}, problem=problem_to_dict(of)), named(of, slots)
     there = [[((node + 2) % 5, port) for node, port in own] for own in here]
     apart = [[(number % 5, 6700) for number, _ in enumerate(own)] for own in here]
     packed = cell(packed=Variant("top_storm"))
-    assert same_as(packed, here, shown, {"x": Found({}, placement=apart), "y": Found({}, placement=there)}) == "y"
-    assert same_as(packed, here, shown, {"x": Found({}, placement=apart)}) is None
+    assert (
+        same_as(packed, here, shown, {"x": CellFound({}, placement=apart), "y": CellFound({}, placement=there)}) == "y"
+    )
+    assert same_as(packed, here, shown, {"x": CellFound({}, placement=apart)}) is None
 
 
 def test_nodes_declare_machines_in_the_order_of_their_hosts():
@@ -74,7 +76,7 @@ def test_nodes_declare_machines_in_the_order_of_their_hosts():
 
 
 def test_nimbus_is_told_what_a_cell_wants_and_storms_own_placement_otherwise():
-    of, placing = problem(), Placing()
+    of, placing = problem(), LabPlacing()
     placing.ports = 3
     even = make_scheduler("even").schedule(of).slot_of_executor
     np.testing.assert_array_equal(placing.schedule(of).slot_of_executor, even)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stormwright.errors import MissingDependencyError
-from stormwright.experiments.evaluation.definitions import Bound, Number, Order, Row, Shown
+from stormwright.experiments.evaluation.definitions import LimitClaim, NumberClaim, OrderClaim, PublishedRow, Shown
 from stormwright.experiments.evaluation.intervals import difference_of, mean_of, ratio_of, samples_of
 from stormwright.experiments.evaluation.verdict import (
     NOTHING,
@@ -49,9 +49,9 @@ def test_of_many_starts_their_means_are_the_samples():
 
 
 def order(first, second, *, more=True, published=None):
-    claim = Order("b", "acked_tps", "x", "y", more, published)
+    claim = OrderClaim("b", "acked_tps", "x", "y", more, published)
     measured = {("b", "x"): {"acked_tps": [first]}, ("b", "y"): {"acked_tps": [second]}}
-    return judge(Row("Fig. 1", "", (claim,)), measured)
+    return judge(PublishedRow("Fig. 1", "", (claim,)), measured)
 
 
 @pytest.mark.parametrize(
@@ -79,17 +79,19 @@ def test_a_published_number_is_shown_beside_ours():
 
 
 def test_a_row_is_what_the_least_of_its_claims_is():
-    good, missing = Number("a", 1, lambda: 1.0), Shown("b", "nodes")
-    bad = Number("b", 1, lambda: 2.0)
-    assert judge(Row("", "", (good,)), {}).verdict == REPRODUCED
-    assert judge(Row("", "", (good, missing)), {}).verdict == UNMEASURED
-    assert judge(Row("", "", (good, missing, bad)), {}).verdict == OTHERWISE
-    assert judge(Row("", "", why_not="an illustration"), {}).verdict == NOTHING
+    good, missing = NumberClaim("a", 1, lambda: 1.0), Shown("b", "nodes")
+    bad = NumberClaim("b", 1, lambda: 2.0)
+    assert judge(PublishedRow("", "", (good,)), {}).verdict == REPRODUCED
+    assert judge(PublishedRow("", "", (good, missing)), {}).verdict == UNMEASURED
+    assert judge(PublishedRow("", "", (good, missing, bad)), {}).verdict == OTHERWISE
+    assert judge(PublishedRow("", "", why_not="an illustration"), {}).verdict == NOTHING
 
 
 def test_what_is_only_shown_does_not_hide_what_is_reproduced():
     measured = {("b", "x"): {"nodes": [[3.0]]}}
-    row = Row("", "", (Number("a", 1, lambda: 1.0), Shown("b", "nodes"), Number("c", None, lambda: 9.0)))
+    row = PublishedRow(
+        "", "", (NumberClaim("a", 1, lambda: 1.0), Shown("b", "nodes"), NumberClaim("c", None, lambda: 9.0))
+    )
     judged = judge(row, measured)
     assert judged.verdict == REPRODUCED
     assert [claim.verdict for claim in judged.claims] == [REPRODUCED, SHOWN, SHOWN]
@@ -99,18 +101,18 @@ def test_what_is_only_shown_does_not_hide_what_is_reproduced():
 def test_limits():
     measured = {("b", "x"): {"failed": [[0.0, 0.0]]}}
     for claim, verdict in (
-        (Bound("b", "failed", "x", 0.0, at_least=False), REPRODUCED),
-        (Bound("b", "failed", "x", 1.0), OTHERWISE),
-        (Bound("b", "failed", "y", 1.0), UNMEASURED),
+        (LimitClaim("b", "failed", "x", 0.0, at_least=False), REPRODUCED),
+        (LimitClaim("b", "failed", "x", 1.0), OTHERWISE),
+        (LimitClaim("b", "failed", "y", 1.0), UNMEASURED),
     ):
-        assert judge(Row("", "", (claim,)), measured).verdict == verdict
+        assert judge(PublishedRow("", "", (claim,)), measured).verdict == verdict
 
 
 def test_a_number_that_cannot_be_computed_here_is_no_verdict():
     def ours():
         raise MissingDependencyError("there is no Java")
 
-    judged = judge(Row("", "", (Number("a", 1, ours),)), {})
+    judged = judge(PublishedRow("", "", (NumberClaim("a", 1, ours),)), {})
     assert judged.verdict == UNMEASURED
     assert "there is no Java" in judged.claims[0].ours
 
@@ -123,6 +125,8 @@ def test_tables_of_top_storm_are_reproduced_without_a_cluster(where):
 
 @pytest.mark.parametrize("name", ["top-storm", "adaptive", "tag-aware"])
 def test_no_published_number_that_needs_no_java_is_another_one(name):
-    claims = [c for row in PAPERS[name].rows for c in row.claims if isinstance(c, Number) and "R-Storm" not in c.what]
-    judged = judge(Row("", "", tuple(claims)), {})
+    claims = [
+        c for row in PAPERS[name].rows for c in row.claims if isinstance(c, NumberClaim) and "R-Storm" not in c.what
+    ]
+    judged = judge(PublishedRow("", "", tuple(claims)), {})
     assert {claim.verdict for claim in judged.claims} <= {REPRODUCED, SHOWN}

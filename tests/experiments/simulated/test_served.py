@@ -17,17 +17,17 @@ from typing import cast
 import pytest
 
 from stormwright.client.client import Client
-from stormwright.controller.tally import Record
-from stormwright.experiments.simulated.placement import Change
+from stormwright.experiments.simulated.placement import RateChange
 from stormwright.experiments.simulated.served import ServedCluster
 from stormwright.model import Problem, TopologyAssignment
+from stormwright.perflog import LogRecord
 from stormwright.perflog.records import Rejected, parse_lines
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.kit.triggers import TriggerParams
 from stormwright.service.kept.history import HistorySettings
 from stormwright.service.settings import ServiceSettings
 from stormwright.service.wiring import Service
-from stormwright.storm.bridge import Answer
+from stormwright.storm.bridge import NimbusAnswer
 from stormwright.testing.word_counts import two_word_counts
 from tests.pipeline.oracle import expected_profile, found_profile
 
@@ -143,9 +143,11 @@ def test_a_node_is_drained(served: Served) -> None:
 # Without a service --------------------------------------------------------------------------------
 
 
-def running(problem: Problem, seconds: float, trace: tuple[Change, ...] = ()) -> tuple[ServedCluster, list[Record]]:
+def running(
+    problem: Problem, seconds: float, trace: tuple[RateChange, ...] = ()
+) -> tuple[ServedCluster, list[LogRecord]]:
     """A cluster after some time, and what its workers wrote in it; nobody places anything."""
-    cluster, records = ServedCluster(problem, trace, speed=1e6), list[Record]()
+    cluster, records = ServedCluster(problem, trace, speed=1e6), list[LogRecord]()
 
     def count(lines: list[bytes]) -> None:
         records.extend(each for each in parse_lines(lines) if not isinstance(each, Rejected))
@@ -156,9 +158,9 @@ def running(problem: Problem, seconds: float, trace: tuple[Change, ...] = ()) ->
     return cluster, records
 
 
-def nothing(_: Problem) -> Answer:
+def nothing(_: Problem) -> NimbusAnswer:
     """What nobody answers."""
-    return Answer()
+    return NimbusAnswer()
 
 
 def spread_out() -> Problem:
@@ -198,7 +200,7 @@ def test_rates_follow_the_trace() -> None:
         assert load is not None
         return float(load.topologies[topology].flow_tps.sum())
 
-    cluster, _ = running(problem, 40, (Change(10.0, 0.5, None), Change(60.0, 2.0, 1)))
+    cluster, _ = running(problem, 40, (RateChange(10.0, 0.5, None), RateChange(60.0, 2.0, 1)))
     assert [rate(cluster, each) for each in ("one-1-0", "other-1-0")] == pytest.approx([500, 500], rel=0.01)
     cluster.clock.sleep(60)
     assert [rate(cluster, each) for each in ("one-1-0", "other-1-0")] == pytest.approx([500, 2_000], rel=0.01)

@@ -10,7 +10,7 @@ import pytest
 
 from stormwright import cli
 from stormwright.errors import InputError
-from stormwright.experiments.tradeoff.run import Limits, steps_up_to, tradeoff
+from stormwright.experiments.tradeoff.run import MoveLimit, steps_up_to, tradeoff
 from stormwright.formats import write_problem
 from stormwright.model import cost_of
 from tests.cli.test_compare import Page
@@ -35,7 +35,7 @@ def test_more_moves_cost_no_more_and_limits_are_kept():
     of = chain()
     found = tradeoff(of, [0, 1, 2, 3, 4], seconds=0.1)
     assert found.staying == cost_of(of, of.current_slot).total == 700.0
-    assert [point.limits for point in found.points] == [*map(Limits, range(5)), Limits()]
+    assert [point.limits for point in found.points] == [*map(MoveLimit, range(5)), MoveLimit()]
     assert all(point.limits.allow(point) for point in found.points)
     assert all(before.cost >= after.cost for before, after in pairwise(found.points))
     first = found.points[0]
@@ -65,11 +65,11 @@ def test_more_restarts_cost_no_more():
 def test_both_limits_hold_together():
     found = tradeoff(chain(), [1, 8], [1, 2], seconds=0.1)
     assert [point.limits for point in found.points] == [
-        Limits(1, 1),
-        Limits(1, 2),
-        Limits(8, 1),
-        Limits(8, 2),
-        Limits(),
+        MoveLimit(1, 1),
+        MoveLimit(1, 2),
+        MoveLimit(8, 1),
+        MoveLimit(8, 2),
+        MoveLimit(),
     ]
     assert all(point.limits.allow(point) for point in found.points)
     assert [point.cost for point in found.points[:3]] == pytest.approx([700.0, 500.0, 140.0])
@@ -79,9 +79,9 @@ def test_both_limits_hold_together():
 def test_both_curves_by_default():
     found = tradeoff(chain(), seconds=0.05)
     assert [limits.limits for limits in found.points] == [
-        *(Limits(moves=most) for most in (0, 1, 2, 5)),
-        *(Limits(restarts=most) for most in (0, 1)),
-        Limits(),
+        *(MoveLimit(moves=most) for most in (0, 1, 2, 5)),
+        *(MoveLimit(restarts=most) for most in (0, 1)),
+        MoveLimit(),
     ]
     assert [len(points) for _, points in found.curves()] == [5, 3]
 
@@ -128,6 +128,8 @@ def test_verb_refuses_what_is_no_number(option, numbers, tmp_path, capsys):
 
 
 def test_limits_as_people_say_them():
-    assert str(Limits(moves=1)) == "at most 1 executor may move"
-    assert str(Limits(moves=1_000, restarts=1)) == "at most 1,000 executors may move and at most 1 worker may restart"
-    assert str(Limits()) == "anything goes"
+    assert str(MoveLimit(moves=1)) == "at most 1 executor may move"
+    assert (
+        str(MoveLimit(moves=1_000, restarts=1)) == "at most 1,000 executors may move and at most 1 worker may restart"
+    )
+    assert str(MoveLimit()) == "anything goes"

@@ -15,7 +15,7 @@ from stormwright.history.tables.ingest import ingest
 from stormwright.history.tables.staging import Staging
 from stormwright.history.tables.store import ParquetStore
 from stormwright.model import Problem
-from stormwright.pipeline.run.batch import Stretch
+from stormwright.pipeline.run.batch import TimeStretch
 from stormwright.service.kept.recorder import Recorder
 from tests.controller.builders import problem, topology
 from tests.history.recorded import START_MS, Clockwork
@@ -95,14 +95,14 @@ def test_every_episode_by_the_cores_that_the_node_had_then(
     store = ParquetStore(spark, (tmp_path / "tables").as_uri())
     ingest(spark, store, staging)
 
-    def found(stretch: Stretch) -> Found:
+    def found(stretch: TimeStretch) -> Found:
         episodes = overload_episodes(store, stretch, AFTER_S)
         return [(e.supervisor, e.start_s, e.end_s, pytest.approx(e.peak_cores), e.capacity_cores) for e in episodes]
 
     everything = expected(workers, SECONDS[0], SECONDS[-1] + 1)
     assert len(everything) > 4
     assert any(start_s < CHANGED_S <= end_s for _, start_s, end_s, _, _ in everything)
-    assert found(Stretch()) == everything
+    assert found(TimeStretch()) == everything
     inside = START_S + 33, START_S + 91
-    assert found(Stretch(inside[0] * 1000, inside[1] * 1000)) == expected(workers, *inside)
-    assert found(Stretch(end_ms=START_MS)) == []
+    assert found(TimeStretch(inside[0] * 1000, inside[1] * 1000)) == expected(workers, *inside)
+    assert found(TimeStretch(end_ms=START_MS)) == []

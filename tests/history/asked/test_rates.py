@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from stormwright.history.asked.rates import hourly_trees
 from stormwright.history.tables.definitions import FACTS
 from stormwright.history.tables.store import ParquetStore
-from stormwright.pipeline.run.batch import Stretch
+from stormwright.pipeline.run.batch import TimeStretch
 from tests.history.samples import DAY_MS, START_MS, frame
 
 pytestmark = pytest.mark.spark
@@ -45,12 +45,12 @@ def store(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Parq
 
 def test_trees_by_the_second_of_what_is_known_of_each_hour(store):
     """Hour 2 is not there, and of hour 3 less than half."""
-    (first, rates) = hourly_trees(store, Stretch())["words"]
+    (first, rates) = hourly_trees(store, TimeStretch())["words"]
     assert first == FIRST_MS // HOUR_MS
     assert rates == pytest.approx([10.0, 20.0, np.nan, np.nan, 5.0], nan_ok=True)
 
 
 def test_what_is_left_out_is_as_if_it_were_not_known(store):
-    outage = Stretch(FIRST_MS + HOUR_MS, FIRST_MS + 2 * HOUR_MS)
-    _, rates = hourly_trees(store, Stretch(), [outage])["words"]
+    outage = TimeStretch(FIRST_MS + HOUR_MS, FIRST_MS + 2 * HOUR_MS)
+    _, rates = hourly_trees(store, TimeStretch(), [outage])["words"]
     assert rates == pytest.approx([10.0, np.nan, np.nan, np.nan, 5.0], nan_ok=True)

@@ -18,7 +18,7 @@ from stormwright.history.tables.definitions import FACTS, TABLES
 from stormwright.history.tables.store import ParquetStore, day_at
 from stormwright.perflog.schema import LATENCY_EDGES_MS
 from stormwright.pipeline.measure.activity import LatencyHistogram
-from stormwright.pipeline.run.batch import Stretch
+from stormwright.pipeline.run.batch import TimeStretch
 from tests.history.samples import DAY_MS, START_MS, Row, facts, frame
 
 pytestmark = pytest.mark.spark
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.spark
 FIRST_MS = START_MS // DAY_MS * DAY_MS
 
 
-def expected_reports(rows: list[Row], stretch: Stretch, by_day: bool) -> list[dict[str, Any]]:
+def expected_reports(rows: list[Row], stretch: TimeStretch, by_day: bool) -> list[dict[str, Any]]:
     groups: dict[tuple[str, str | None], list[Row]] = defaultdict(list)
     for row in rows:
         if (stretch.start_ms or 0) <= row["pane_ms"] < (stretch.end_ms or 10**15):
@@ -82,10 +82,10 @@ def store(spark: SparkSession, directory: Path, rows: list[Row]) -> ParquetStore
 @pytest.mark.parametrize("by_day", [False, True])
 @pytest.mark.parametrize(
     "stretch",
-    [Stretch(), Stretch(FIRST_MS + 3000, FIRST_MS + 2 * DAY_MS + 3000), Stretch(end_ms=FIRST_MS + DAY_MS)],
+    [TimeStretch(), TimeStretch(FIRST_MS + 3000, FIRST_MS + 2 * DAY_MS + 3000), TimeStretch(end_ms=FIRST_MS + DAY_MS)],
     ids=["all", "cut", "first day"],
 )
-def test_reports_are_sums_of_the_rows(store: ParquetStore, rows: list[Row], stretch: Stretch, by_day: bool) -> None:
+def test_reports_are_sums_of_the_rows(store: ParquetStore, rows: list[Row], stretch: TimeStretch, by_day: bool) -> None:
     found = [asdict(report) for report in topology_reports(store, stretch, by_day)]
     assert found == expected_reports(rows, stretch, by_day)
 

@@ -12,7 +12,14 @@ import numpy as np
 import pytest
 
 from stormwright.experiments.demo.measure import measure
-from stormwright.history.judged.evaluation import INTER_NODE, SETTLE_S, THROUGHPUT, Evaluation, Judged, predicted_ratios
+from stormwright.history.judged.evaluation import (
+    INTER_NODE,
+    SETTLE_S,
+    THROUGHPUT,
+    Evaluation,
+    JudgedMove,
+    predicted_ratios,
+)
 from stormwright.history.judged.judging import AS_PREDICTED, CANNOT_TELL, LESS
 from stormwright.history.judged.observed import ObservedTraffic
 from stormwright.history.judged.promise import Promise
@@ -98,7 +105,7 @@ def test_an_executor_with_all_tasks_there_can_be_takes_little_memory() -> None:
     assert most < 50e6
 
 
-def judged_of(found: list[Judged]) -> dict[str, Any]:
+def judged_of(found: list[JudgedMove]) -> dict[str, Any]:
     return {each.judgement.quantity: each.judgement for each in found}
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stormwright.history.judged.measured import LEAST_WINDOWS, Measured
+from stormwright.history.judged.measured import LEAST_WINDOWS, MeasuredTopologies
 from stormwright.history.judged.observed import ObservedTraffic
 from stormwright.model import Problem
 from tests.controller.builders import on, problem, record, topology
@@ -35,14 +35,14 @@ def seconds(start_s: int, end_s: int, born_s: int, compiler_share: float | None 
     return found
 
 
-def waits(measured: Measured, least_s: float = 30) -> str | None:
+def waits(measured: MeasuredTopologies, least_s: float = 30) -> str | None:
     measured.look(NOW)
     return measured.waits(NOW, least_s).get(T.id)
 
 
 def test_it_says_how_much_is_to_be_measured_still() -> None:
     observed = ObservedTraffic(5)
-    measured = Measured(observed)
+    measured = MeasuredTopologies(observed)
     assert waits(measured) == "0 of 30 s measured since its workers started and warmed up"
     observed.add(seconds(100, 115 + CLOSED_S, born_s=90))
     assert waits(measured) == "15 of 30 s measured since its workers started and warmed up"
@@ -53,7 +53,7 @@ def test_it_says_how_much_is_to_be_measured_still() -> None:
 
 def test_few_windows_are_not_enough_however_long() -> None:
     observed = ObservedTraffic(60)
-    measured = Measured(observed)
+    measured = MeasuredTopologies(observed)
     observed.add(seconds(1200, 1320 + 66, born_s=0))
     assert waits(measured) == f"2 of {LEAST_WINDOWS} windows measured since its workers started and warmed up"
 
@@ -62,14 +62,14 @@ def test_few_windows_are_not_enough_however_long() -> None:
 def test_workers_that_warm_up_are_not_measured(share: float | None, from_s: int) -> None:
     """Not in their first 10 s, nor as long as they compile, for 120 s at most; 20 s where that is not told."""
     observed = ObservedTraffic(5)
-    measured = Measured(observed)
+    measured = MeasuredTopologies(observed)
     observed.add(seconds(100, from_s + 25 + CLOSED_S, born_s=100, compiler_share=share))
     assert waits(measured) == "25 of 30 s measured since its workers started and warmed up"
 
 
 def test_a_worker_that_starts_begins_anew() -> None:
     observed = ObservedTraffic(5)
-    measured = Measured(observed)
+    measured = MeasuredTopologies(observed)
     observed.add(seconds(100, 200, born_s=0))
     assert waits(measured) is None
     observed.add(seconds(200, 230 + CLOSED_S, born_s=200))
@@ -79,7 +79,7 @@ def test_a_worker_that_starts_begins_anew() -> None:
 def test_what_was_paused_begins_anew() -> None:
     """A service that was killed in the middle of a move resumes the topology, and decides no more 10 s later."""
     observed = ObservedTraffic(5)
-    measured = Measured(observed)
+    measured = MeasuredTopologies(observed)
     observed.add(seconds(100, 200, born_s=0))
     assert waits(measured) is None
     measured.begin_anew(T.id, 200_000)
@@ -89,24 +89,24 @@ def test_what_was_paused_begins_anew() -> None:
 
 def test_a_restart_of_the_service_forgets_nothing() -> None:
     observed = ObservedTraffic(5)
-    measured = Measured(observed)
+    measured = MeasuredTopologies(observed)
     observed.add(seconds(100, 120 + CLOSED_S, born_s=0))
     assert waits(measured) == "20 of 30 s measured since its workers started and warmed up"
     kept = json.loads(json.dumps(measured.kept()))
     observed = ObservedTraffic(5)
-    again = Measured(observed, kept)
+    again = MeasuredTopologies(observed, kept)
     assert waits(again) == "20 of 30 s measured since its workers started and warmed up"
     observed.add(seconds(300, 310 + CLOSED_S, born_s=0))
     assert waits(again) is None
     # Workers that were started meanwhile are others.
     other = ObservedTraffic(5)
-    again = Measured(other, kept)
+    again = MeasuredTopologies(other, kept)
     other.add(seconds(300, 315 + CLOSED_S, born_s=290))
     assert waits(again) == "15 of 30 s measured since its workers started and warmed up"
 
 
 def test_every_worker_has_to_report() -> None:
     observed = ObservedTraffic(5)
-    measured = Measured(observed)
+    measured = MeasuredTopologies(observed)
     observed.add([each for each in seconds(100, 200, born_s=0) if each["worker"]["supervisor"] == "n0"])
     assert waits(measured) == "0 of 30 s measured since its workers started and warmed up"

@@ -2,28 +2,43 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from stormwright.model import cost_of, violations
+from stormwright.model import Problem, cost_of, violations
+from stormwright.model.limits.workers import MAX_EXECUTORS_PER_WORKER
 from stormwright.optimize.layout import start
 from stormwright.optimize.search.refine import refine
 from stormwright.schedulers import make_scheduler
 from stormwright.testing.pipelines import shuffled_pipelines
-from stormwright.testing.strategies import problems
+from stormwright.testing.strategies import problems, roomy
 from tests.examples import examples
 from tests.optimize.layout.test_layout import placed_layout, slots_of
 
 
-@given(problems(running=False), st.integers(0, 3), st.sampled_from([0.0, 0.5, 5.0]))
-@settings(max_examples=examples(100))
+def without_limits_of_workers(problem: Problem) -> Problem:
+    """The same problem, in which a worker may have any number of executors."""
+    topologies = (
+        replace(topology, conf={key: value for key, value in topology.conf.items() if key != MAX_EXECUTORS_PER_WORKER})
+        for topology in problem.topologies
+    )
+    return replace(problem, topologies=tuple(topologies))
+
+
+@given(
+    problems(running=False).map(roomy).map(without_limits_of_workers),
+    st.integers(0, 3),
+    st.sampled_from([0.0, 0.5, 5.0]),
+)
+@settings(max_examples=examples(40))
 def test_the_cost_is_that_of_the_model_after_many_steps(problem, seed, temperature):
     wanted = sum(min(topology.num_workers, topology.num_executors) for topology in problem.topologies)
     usable = sum(len(n.ports) for n, fit in zip(problem.supervisors, problem.node_usable, strict=True) if fit)
-    if not 0 < wanted <= usable or any("stormwright.max.executors.per.worker" in t.conf for t in problem.topologies):
-        return
+    assume(0 < wanted <= usable)
     layout = placed_layout(problem, seed)
     start.add_up_cost(layout)
     refine(layout, 500, temperature * (layout.executors["tps"].mean() if problem.num_executors else 0.0))

@@ -33,7 +33,7 @@ from stormwright.optimize.rates.score import LATENCY, NODES, THROUGHPUT, add_up,
 from stormwright.optimize.rates.search import search
 from stormwright.optimize.rates.start import Aim, MeasuredLoad, Seats, make_sustained
 from stormwright.predict.costs import NO_CORRECTIONS, Correction, Costs
-from stormwright.predict.demand import Demand
+from stormwright.predict.demand import TreeDemand
 from stormwright.predict.flow.dealt import Dealt
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.flow.standing import Standing
@@ -70,7 +70,7 @@ def use_of(
     problem: Problem, profile: Profile, slots: IntArray, corrections: Mapping[str, Correction] = NO_CORRECTIONS
 ) -> np.ndarray:
     """How full every resource and busiest thread is at the measured rates, as a prediction has it."""
-    demand = Demand.of(profile, Standing(profile, problem, slots).routes(), problem, COSTS, corrections)
+    demand = TreeDemand.of(profile, Standing(profile, problem, slots).routes(), problem, COSTS, corrections)
     shares, free = limits(demand)
     silent = np.where(demand.running & (profile.rate_tps > 0), profile.rate_tps, 0.0)
     return np.asarray(shares @ silent) + (1 - free)

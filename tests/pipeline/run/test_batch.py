@@ -13,14 +13,14 @@ from pyspark.sql import SparkSession
 from stormwright.errors import InputError
 from stormwright.perflog import Landing
 from stormwright.pipeline.lines.clean import LATE
-from stormwright.pipeline.lines.ledger import Ledger
+from stormwright.pipeline.lines.ledger import LineCounts
 from stormwright.pipeline.lines.source import read_files
 from stormwright.pipeline.measure.measurement import Measurement, measure
 from stormwright.pipeline.panes.derive import KEYS
 from stormwright.pipeline.panes.gaps import worker_records
 from stormwright.pipeline.panes.windows import PANES, worker_seconds
 from stormwright.pipeline.plan import batch_of, prepared
-from stormwright.pipeline.run.batch import NEVER_LATE_S, Stretch, backfill, measure_files
+from stormwright.pipeline.run.batch import NEVER_LATE_S, TimeStretch, backfill, measure_files
 from stormwright.pipeline.run.live import LiveState
 from stormwright.pipeline.settings import StreamSettings
 from tests.pipeline.generator import (
@@ -146,13 +146,13 @@ def test_a_stretch_without_records_and_stretches_that_are_none(spark: SparkSessi
     missing = tmp_path / "raw"
     into = tmp_path / "into"
     day_ms = 24 * 3600 * 1000
-    assert backfill(spark, [missing, directory], into, Stretch(START_MS // day_ms * day_ms, None)).read == 1
-    assert backfill(spark, [missing, directory], into, Stretch(None, START_MS // day_ms * day_ms)) == Ledger()
+    assert backfill(spark, [missing, directory], into, TimeStretch(START_MS // day_ms * day_ms, None)).read == 1
+    assert backfill(spark, [missing, directory], into, TimeStretch(None, START_MS // day_ms * day_ms)) == LineCounts()
     assert spark.read.parquet(str(into / "panes")).count() == 0
     with pytest.raises(InputError, match=r"no directory .*raw"):
         backfill(spark, [missing], into)
     with pytest.raises(InputError, match="2 faults") as caught:
-        backfill(spark, [directory], into, Stretch(1, 3002))
+        backfill(spark, [directory], into, TimeStretch(1, 3002))
     assert [fault.path for fault in caught.value.faults] == ["$.start_ms", "$.end_ms"]
 
 
@@ -167,7 +167,7 @@ def test_lines_are_numbered_through_a_file_that_is_read_in_parts(spark: SparkSes
         ledger = backfill(spark, [tmp_path / "landing"], tmp_path / "into", settings=settings)
     finally:
         spark.conf.unset("spark.sql.files.maxPartitionBytes")
-    assert ledger == Ledger(read=60, used=1, duplicate=53, quarantined=6)
+    assert ledger == LineCounts(read=60, used=1, duplicate=53, quarantined=6)
     rows = spark.read.json(str(tmp_path / "into" / "quarantine")).collect()
     assert sorted(row["line_number"] for row in rows) == bad
 

@@ -18,7 +18,7 @@ from stormwright.pipeline.lines.clean import LATE
 from stormwright.pipeline.lines.quarantine import QUARANTINE
 from stormwright.pipeline.panes.windows import PANES
 from stormwright.pipeline.run import state_files
-from stormwright.pipeline.run.batch import Stretch, backfill
+from stormwright.pipeline.run.batch import TimeStretch, backfill
 from stormwright.pipeline.run.live import OVERTAKEN
 from stormwright.pipeline.run.stream import LoadStream, StreamSettings
 from tests.pipeline.generator import World, deliver, dice, encoded, land, land_files, make_world, records
@@ -102,7 +102,7 @@ def test_stream_and_batch_make_the_same_of_the_same_files(spark: SparkSession, t
     assert not list(landing.iterdir())
     # Two stretches that touch hold everything once.
     middle_ms = START_MS // 3000 * 3000 + 33_000
-    parts = {tmp_path / "first": Stretch(end_ms=middle_ms), tmp_path / "second": Stretch(start_ms=middle_ms)}
+    parts = {tmp_path / "first": TimeStretch(end_ms=middle_ms), tmp_path / "second": TimeStretch(start_ms=middle_ms)}
     ledgers = [backfill(spark, [landing, stream.raw], into, stretch, settings) for into, stretch in parts.items()]
     assert min(ledger.used for ledger in ledgers) > 100
     assert asdict(ledgers[0] + ledgers[1]) == outcome.ledger

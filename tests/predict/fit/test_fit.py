@@ -9,7 +9,7 @@ import pytest
 from stormwright.perflog.records import Rejected, encode, parse
 from stormwright.predict.costs import Costs
 from stormwright.predict.fit.calibration import Calibration, calibrated
-from stormwright.predict.fit.known import Known
+from stormwright.predict.fit.known import Learned
 from stormwright.predict.fit.learn import learn
 from stormwright.predict.fit.windows import Windows
 from tests.predict.fit.log import SPREAD, STREAMS, TOGETHER, Log, dealt
@@ -35,7 +35,7 @@ OTHERS = (
 
 
 def fitted(*minutes) -> Calibration:
-    known = Known()
+    known = Learned()
     for records in minutes:
         windows = Windows()
         windows.add(records)
@@ -149,7 +149,7 @@ def test_quotas_are_those_of_most_nodes():
 
 
 def test_topologies_that_are_gone_leave_what_they_told_of_messages():
-    known, windows = Known(), Windows()
+    known, windows = Learned(), Windows()
     windows.add(Log(SPREAD, serialise_us=4.0).records(1))
     learn(known, windows.closed(all_of_them=True))
     before = calibrated(known)
@@ -162,15 +162,15 @@ def test_topologies_that_are_gone_leave_what_they_told_of_messages():
 
 
 def test_what_is_known_survives_as_json():
-    known, windows = Known(), Windows()
+    known, windows = Learned(), Windows()
     windows.add(Log(SPREAD, held={"quota_period_us": 100_000, "processors": 4}).records(1))
     learn(known, windows.closed(all_of_them=True))
-    again = Known.from_dict(orjson.loads(orjson.dumps(known.as_dict())))
+    again = Learned.from_dict(orjson.loads(orjson.dumps(known.as_dict())))
     assert calibrated(again).as_dict() == calibrated(known).as_dict()
 
 
 def test_nothing_known_is_the_default():
-    assert calibrated(Known()).costs == Costs()
+    assert calibrated(Learned()).costs == Costs()
 
 
 def test_last_records_are_skipped():

@@ -13,7 +13,7 @@ from stormwright.perflog.records import Rejected, encode, parse
 from stormwright.predict.costs import InputWork
 from stormwright.predict.fit.calibration import Calibration, calibrated
 from stormwright.predict.fit.file import costs_from_dict, costs_to_dict
-from stormwright.predict.fit.known import Known
+from stormwright.predict.fit.known import Learned
 from stormwright.predict.fit.learn import learn
 from stormwright.predict.fit.windows import Windows
 from tests.predict.fit.log import SPREAD, START_MS, Log
@@ -62,8 +62,8 @@ def record(worker: int, second: int, tuples: list[int], cpu_ns: int, *, inputs: 
     }
 
 
-def known_of(*minutes: list[dict[str, Any]]) -> Known:
-    known = Known()
+def known_of(*minutes: list[dict[str, Any]]) -> Learned:
+    known = Learned()
     for minute in minutes:
         windows = Windows()
         windows.add(minute)
@@ -149,7 +149,7 @@ def test_strange_inputs_do_no_harm(inputs):
 
 def test_it_survives_as_json_and_as_a_document():
     known = known_of(records(1, VARIES), records(2, VARIES))
-    again = Known.from_dict(orjson.loads(orjson.dumps(known.as_dict())))
+    again = Learned.from_dict(orjson.loads(orjson.dumps(known.as_dict())))
     found = calibrated(again)
     assert found.as_dict() == calibrated(known).as_dict()
     document = orjson.loads(orjson.dumps(costs_to_dict(found)))
@@ -160,7 +160,7 @@ def test_what_was_known_before_streams_were_told_is_still_read():
     told = known_of(Log(SPREAD).records(1)).as_dict()
     for one in told["topologies"].values():
         del one["by_input"]
-    assert calibrated(Known.from_dict(told)).as_dict() == calibrated(known_of(Log(SPREAD).records(1))).as_dict()
+    assert calibrated(Learned.from_dict(told)).as_dict() == calibrated(known_of(Log(SPREAD).records(1))).as_dict()
 
 
 def test_another_placement_tells_more_and_is_not_forgotten():

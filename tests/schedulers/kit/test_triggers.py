@@ -13,8 +13,8 @@ from stormwright.schedulers.kit.triggers import (
     NEVER,
     OVERLOAD_S,
     Adaptation,
-    Observation,
     TriggerParams,
+    TriggerView,
     own_overload_s,
     should_reschedule,
 )
@@ -22,7 +22,7 @@ from stormwright.schedulers.online import OnlineParams
 from tests.schedulers.builders import nodes
 
 PARAMS = TriggerParams(overload_s=30, period_s=60, min_gain_percent=20, cool_down_s=45)
-QUIET = Observation(since_change_s=1000, since_look_s=61, overload_s={}, gain_percent=10, gained="it gains 10 %")
+QUIET = TriggerView(since_change_s=1000, since_look_s=61, overload_s={}, gain_percent=10, gained="it gains 10 %")
 
 
 def test_nothing_to_gain():

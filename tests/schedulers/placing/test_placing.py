@@ -13,7 +13,7 @@ from stormwright.schedulers.draft.draft import Draft
 from stormwright.schedulers.frame.waiting import place_waiting
 from stormwright.schedulers.kit.params import NoParams
 from stormwright.schedulers.placing.admission import find_wanted
-from stormwright.schedulers.placing.placing import Placing, Room, fill_empty
+from stormwright.schedulers.placing.placing import NodeRoom, Placing, fill_empty
 from tests.schedulers.builders import load, nodes, problem, topology
 
 
@@ -23,7 +23,7 @@ def placing_of(supervisors, executors, workers, limit=None, **demand) -> Placing
     of = problem(supervisors, (topology("t", executors, workers, **conf), load(executors, **demand)))
     draft = Draft.empty(of, of.node_usable)
     (wanted,) = find_wanted(draft, keep_running=True)
-    return Placing(draft, Room(draft), wanted)
+    return Placing(draft, NodeRoom(draft), wanted)
 
 
 def workers_of(placing: Placing) -> list[tuple[int, list[int]]]:

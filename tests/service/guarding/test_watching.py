@@ -12,7 +12,7 @@ import pytest
 from stormwright.client.shapes import ModesChange
 from stormwright.controller.guarding.slowness import SlowNode
 from stormwright.service.guarding.watching import KEPT_S, Watching
-from stormwright.service.hooks.event import Event
+from stormwright.service.hooks.event import ServiceEvent
 from tests.service.guarding.test_drains import begun, cluster, hosts
 from tests.service.operating.nimbus import Nimbus
 
@@ -36,7 +36,7 @@ class Watched:
     """A watch over a virtual Nimbus, with a clock."""
 
     def __init__(self, nimbus: Nimbus, clock: list[float]) -> None:
-        self.nimbus, self.slow, self.events, self._clock = nimbus, Slow(), list[Event](), clock
+        self.nimbus, self.slow, self.events, self._clock = nimbus, Slow(), list[ServiceEvent](), clock
         self.begin()
 
     def begin(self) -> None:

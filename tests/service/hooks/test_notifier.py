@@ -17,11 +17,11 @@ import pytest
 
 from stormwright.errors import InputError
 from stormwright.service.hooks import notifier
-from stormwright.service.hooks.event import KINDS, Event
+from stormwright.service.hooks.event import KINDS, ServiceEvent
 from stormwright.service.hooks.notifier import MOST_WAITING, Notifier, Target
 from stormwright.service.hooks.places import places
 
-EVENT = Event("slow-node", "n0", "CPU per tuple is up by <60 %> & more", at_ms=1_795_219_140_000)
+EVENT = ServiceEvent("slow-node", "n0", "CPU per tuple is up by <60 %> & more", at_ms=1_795_219_140_000)
 SECRET = "T00/B00/very-secret"  # noqa: S105 (no password)
 
 
@@ -72,7 +72,7 @@ def place() -> Iterator[Place]:
     made.end()
 
 
-def tell(told: list[str], *events: Event) -> None:
+def tell(told: list[str], *events: ServiceEvent) -> None:
     with Notifier(places(told)) as telling:
         for event in events:
             telling.tell(event)
@@ -96,7 +96,7 @@ def test_each_place_gets_its_form(place: Place) -> None:
 
 
 def test_an_alertmanager_gets_an_alert_and_its_end(place: Place) -> None:
-    over = Event("slow-node", "n0", "is over", over=True, at_ms=EVENT.at_ms + 60_000)
+    over = ServiceEvent("slow-node", "n0", "is over", over=True, at_ms=EVENT.at_ms + 60_000)
     tell([f"all=alertmanager:{place.url}"], EVENT, over)
     (path, (one,)), (_, (other,)) = place.got
     assert path == "/api/v2/alerts"
@@ -106,7 +106,7 @@ def test_an_alertmanager_gets_an_alert_and_its_end(place: Place) -> None:
 
 
 def test_only_the_events_that_are_meant_are_told(place: Place) -> None:
-    tell([f"plan,hold=json:{place.url}"], EVENT, Event("hold", "missing", "3 of 4"))
+    tell([f"plan,hold=json:{place.url}"], EVENT, ServiceEvent("hold", "missing", "3 of 4"))
     assert [body["kind"] for _, body in place.got] == ["hold"]
 
 
@@ -139,7 +139,7 @@ def test_nobody_waits_for_a_place_that_hangs_or_is_away(caplog: pytest.LogCaptur
 
 
 def test_a_place_with_a_bug_harms_nobody(place: Place, caplog: pytest.LogCaptureFixture) -> None:
-    def bug(_: Event) -> None:
+    def bug(_: ServiceEvent) -> None:
         raise ValueError(SECRET)
 
     with Notifier([Target(frozenset(KINDS), "a place", bug), *places([f"all=json:{place.url}"])]) as telling:

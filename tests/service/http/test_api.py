@@ -24,7 +24,7 @@ from stormwright.schedulers import make_scheduler
 from stormwright.service.http.api import EVERY_ENDPOINT, api_routes
 from stormwright.service.http.app import make_app
 from stormwright.service.http.server import HttpServer
-from stormwright.service.operating.plans import Plans
+from stormwright.service.operating.plans import KeptPlans
 from stormwright.storm.bridge import Bridge
 from tests.service.http.test_metrics import STATUS
 from tests.service.operating.nimbus import Nimbus, random_cluster, settled
@@ -148,7 +148,7 @@ def test_what_was_planned_is_read_once_however_often_it_is_asked_for(
     """That of thousands of topologies is a megabyte, and each open page asks for the list of plans."""
     plan = client.made(client.plan("a look", least_gain_percent=0).id)
     assert client.show(plan.id).made == plan.made
-    monkeypatch.setattr(Plans, "row", lambda *_: pytest.fail("it is read again"))
+    monkeypatch.setattr(KeptPlans, "row", lambda *_: pytest.fail("it is read again"))
     assert client.show(plan.id).made == plan.made
     assert [each.id for each in client.plans().plans] == [plan.id]
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from stormwright.service.http import deliveries
-from stormwright.service.http.deliveries import Deliveries, Refusal, Take
+from stormwright.service.http.deliveries import Deliveries, DeliveryRefusal, Take
 
 
 def kept(ingest: Take, use: Callable[[Deliveries], Any], count: Take = lambda _: None) -> Any:
@@ -33,7 +33,7 @@ def test_whatever_fails_nobody_is_left_waiting(
         if bodies[0] == b"odd":
             raise SystemExit(3)
 
-    async def use(of: Deliveries) -> list[Refusal | None]:
+    async def use(of: Deliveries) -> list[DeliveryRefusal | None]:
         with monkeypatch.context() as patched:
             patched.setattr(ThreadPoolExecutor, "submit", no_thread)
             told = await asyncio.gather(of.take(b"1"), of.take(b"2"))
@@ -46,10 +46,10 @@ def test_whatever_fails_nobody_is_left_waiting(
 
 
 def test_one_who_cannot_be_answered_takes_no_answer_from_others(caplog: pytest.LogCaptureFixture) -> None:
-    def gone(_: Refusal | None) -> None:
+    def gone(_: DeliveryRefusal | None) -> None:
         raise ConnectionResetError("gone")
 
-    async def use(of: Deliveries) -> Refusal | None:
+    async def use(of: Deliveries) -> DeliveryRefusal | None:
         of.hand_over(b"1", gone)
         return await of.take(b"2")
 
@@ -81,7 +81,7 @@ def test_what_is_in_more_of_a_hurry_comes_first(monkeypatch: pytest.MonkeyPatch)
 def test_nobody_holds_deliveries_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deliveries, "HELD_S", 0.2)
 
-    async def use(of: Deliveries) -> Refusal | None:
+    async def use(of: Deliveries) -> DeliveryRefusal | None:
         with of.held():
             return await of.take(b"1")
 
@@ -93,7 +93,7 @@ def test_what_is_kept_is_counted_and_answered_by_and_by() -> None:
     came: list[tuple[str, int]] = []
 
     async def use(of: Deliveries) -> None:
-        answered: list[Refusal | None] = []
+        answered: list[DeliveryRefusal | None] = []
         for number in range(600):
             of.hand_over(b"%d" % number, answered.append)
         while len(answered) < 600:
@@ -167,7 +167,7 @@ def test_who_keeps_on_asking_does_not_keep_deliveries_waiting_for_each_part(monk
 
 def test_what_is_on_disk_when_the_service_ends_is_kept() -> None:
     kept: list[bytes] = []
-    told: list[Refusal | None] = []
+    told: list[DeliveryRefusal | None] = []
 
     async def end_while_nimbus_asks() -> None:
         deliveries = Deliveries(kept.extend, lambda _: None)

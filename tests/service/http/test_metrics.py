@@ -8,7 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from stormwright.pipeline.watch.drift import Drift
 from stormwright.service.http.metrics import metrics_text
-from stormwright.service.memory import Counts
+from stormwright.service.memory import EventCounts
 from stormwright.service.status import ServiceStatus
 
 STATUS = ServiceStatus(
@@ -16,7 +16,7 @@ STATUS = ServiceStatus(
     initial="even",
     decision=None,
     moves=[],
-    counts=Counts(looks=7, decisions=2, moves=3, failed_moves=1, taken_back=1),
+    counts=EventCounts(looks=7, decisions=2, moves=3, failed_moves=1, taken_back=1),
     objective="throughput",
     waits=["t: 12 of 30 s measured"],
     drift=[Drift(topology='odd "name"\n', what="CPU", executor=3, change=-0.4, since_ms=5)],

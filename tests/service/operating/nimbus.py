@@ -25,18 +25,18 @@ from stormwright.controller.policy import Decision
 from stormwright.controller.reports import MoveReport
 from stormwright.defaults import KEEPING
 from stormwright.errors import MoveError, NimbusError
-from stormwright.history.judged.evaluation import THROUGHPUT, Judged
+from stormwright.history.judged.evaluation import THROUGHPUT, JudgedMove
 from stormwright.history.judged.judging import Judgement
 from stormwright.model import Assignment, Problem, TopologyAssignment, WorkerSlot
 from stormwright.model.arrays import IntArray
 from stormwright.schedulers.kit.resolve import keeping_what_runs
 from stormwright.service.acting import Acting
-from stormwright.service.memory import Memory
+from stormwright.service.memory import ServiceMemory
 from stormwright.service.operating.applying import Applying
 from stormwright.service.operating.desk import Desk, Makers
 from stormwright.service.operating.guard import Guard
 from stormwright.service.operating.ledger import Ledger
-from stormwright.service.operating.plans import UNDER_WAY, Plans
+from stormwright.service.operating.plans import UNDER_WAY, KeptPlans
 from stormwright.service.operating.state import FILE, State
 from tests.controller.builders import problem, topology
 
@@ -113,10 +113,10 @@ class Nimbus:
         """A service starts."""
         self._dead = False
         self._open()
-        self.plans, self.ledger = Plans(self.state), Ledger(self.state)
+        self.plans, self.ledger = KeptPlans(self.state), Ledger(self.state)
         self.guard = Guard(self.state, self.plans, self.ledger, rebalancing=lambda: self.rebalanced)
         history = SimpleNamespace(move=self._note, decision_ms=0)
-        acting = Acting(self.move, Memory(), cast(Any, history), "forced", 0.0, self.ledger)
+        acting = Acting(self.move, ServiceMemory(), cast(Any, history), "forced", 0.0, self.ledger)
         makers = Makers("traffic", lambda _: Forced(self.wants), KEEPS)
         self.desk = Desk(self.plans, self.ledger, self.guard, self.now, makers)
         self._asked = True
@@ -159,7 +159,7 @@ class Nimbus:
             topology, moment = self._pending.popitem()
             low, high = (0.9, 1.1) if self.verdict == "as predicted" else (0.5, 1.5)
             judged = Judgement(THROUGHPUT, 1.0, 1.0, low, high, 9, 9, self.verdict)
-            self.ledger.judged(Judged(moment, topology, judged))
+            self.ledger.judged(JudgedMove(moment, topology, judged))
         return dict.fromkeys(self.does_worse, "each tree takes longer")
 
     def held(self) -> str:

@@ -13,7 +13,7 @@ import pytest
 
 from stormwright.client.shapes import ModesChange, Plan, Told
 from stormwright.controller.aims.outlook import Outlook
-from stormwright.controller.plans.draft import Draft
+from stormwright.controller.plans.draft import PlanDraft
 from stormwright.controller.plans.saved import placement_of, where
 from stormwright.controller.policy import Decision
 from stormwright.errors import ConflictError, NotThereError
@@ -31,7 +31,7 @@ Begin = Callable[..., Nimbus]
 def unpredicted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Thousands of plans whose figures nobody looks at (`test_api.py` does)."""
 
-    def counted(draft: Draft, _: object, stages: list[int] | None) -> dict[str, Any]:
+    def counted(draft: PlanDraft, _: object, stages: list[int] | None) -> dict[str, Any]:
         steps = len(draft.plan.steps)
         return {"steps": steps, "stages": min(steps, 1) if stages is None else max(stages, default=-1) + 1}
 

@@ -9,13 +9,13 @@ import time
 PROGRAM = """
 import threading, time
 from types import SimpleNamespace
-from stormwright.service.operating.making import Making
+from stormwright.service.operating.making import PlanMaking
 
 begun = threading.Event()
 def search():
     begun.set()
     time.sleep(120)
-making = Making(SimpleNamespace(), SimpleNamespace(), lambda: None)
+making = PlanMaking(SimpleNamespace(), SimpleNamespace(), lambda: None)
 making.submit(search)
 begun.wait()
 making.close()

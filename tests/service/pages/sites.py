@@ -17,13 +17,13 @@ from stormwright.model import Problem
 from stormwright.service.operating.desk import Desk, Makers
 from stormwright.service.operating.guard import Guard
 from stormwright.service.operating.ledger import Ledger
-from stormwright.service.operating.plans import Plans
+from stormwright.service.operating.plans import KeptPlans
 from stormwright.service.operating.state import FILE, State
 from stormwright.service.pages.over_file import app_of
 from stormwright.service.pages.seen.known import Known
 from stormwright.service.pages.site import Site
 from stormwright.service.pages.sources import Sources
-from stormwright.service.pages.trials import Change, Table, Trials
+from stormwright.service.pages.trials import Change, TextTable, Trials
 from stormwright.service.status import ServiceStatus
 from tests.service.http.test_metrics import STATUS
 from tests.service.operating.nimbus import Forced, Nimbus
@@ -160,18 +160,18 @@ class Parrot:
     def schedulers(self) -> dict[str, str]:
         return {"even": "as Storm does", "online": "as is best"}
 
-    def compare(self, problem: Problem, schedulers: Any) -> Table:
-        return Table(["scheduler", "cost"], [[name, "1.0"] for name in schedulers], [f"of {problem.name}"])
+    def compare(self, problem: Problem, schedulers: Any) -> TextTable:
+        return TextTable(["scheduler", "cost"], [[name, "1.0"] for name in schedulers], [f"of {problem.name}"])
 
-    def what_if(self, problem: Problem, change: Change) -> Table:
-        return Table(["topology", "rate"], [["t", change.rate]])
+    def what_if(self, problem: Problem, change: Change) -> TextTable:
+        return TextTable(["topology", "rate"], [["t", change.rate]])
 
 
 @contextmanager
 def browsing(tmp_path: Path, problem: Problem | None, trials: Trials | None = None) -> Iterator[Browser]:
     """A service that knows a problem, and does nothing by itself; without one, Nimbus has not asked yet."""
     state = State(tmp_path / FILE)
-    plans, ledger = Plans(state), Ledger(state)
+    plans, ledger = KeptPlans(state), Ledger(state)
     makers = (
         Makers("throughput", lambda _: Forced(problem.current_slot), Forced(problem.current_slot)) if problem else None
     )

@@ -20,18 +20,18 @@ from stormwright.schedulers import make_scheduler
 from stormwright.simulator.cluster.clock import VirtualClock
 from stormwright.simulator.cluster.storm import VirtualStorm
 from stormwright.simulator.steady.engine import SteadyEngine, SteadySettings
-from stormwright.storm.bridge import Answer, Bridge
+from stormwright.storm.bridge import Bridge, NimbusAnswer
 from stormwright.testing.word_counts import two_word_counts
 
 EVEN = make_scheduler("even")
 
 
-def evenly(problem: Problem) -> Answer:
+def evenly(problem: Problem) -> NimbusAnswer:
     """What has no slots goes where Even has it."""
     placed = EVEN.schedule(problem).by_topology(problem)
     nowhere = [np.any(problem.current_slot[problem.executors_of(i)] < 0) for i in range(len(problem.topologies))]
     lacking = [t.id for t, lacks in zip(problem.topologies, nowhere, strict=True) if lacks]
-    return Answer({each: placed[each] for each in lacking if UNPLACED not in placed[each].slot_of_executor})
+    return NimbusAnswer({each: placed[each] for each in lacking if UNPLACED not in placed[each].slot_of_executor})
 
 
 def words(slots: int = 4, **settings: Any) -> Problem:

@@ -10,11 +10,11 @@ from math import ceil
 import numpy as np
 
 from stormwright.advise.own.advice import Advice, Alternative, ComponentAdvice, NodeAdvice, TopologyAdvice
-from stormwright.advise.own.judged import Judged
+from stormwright.advise.own.judged import JudgedPlacement
 from stormwright.advise.own.kinds import NodeKind, kinds_of
 from stormwright.advise.own.search import Search
 from stormwright.advise.own.steps import there
-from stormwright.advise.own.trials import Key, Trials
+from stormwright.advise.own.trials import Key, MixTrials
 from stormwright.advise.own.wish import Wish
 from stormwright.errors import InputError
 from stormwright.model import UNPLACED, Problem
@@ -46,7 +46,7 @@ def advised(
     kinds
         Nodes that can be had; by default more of those that the cluster has, at the price of a core each.
     held_cores
-        As `Trials` takes them.
+        As `MixTrials` takes them.
     alternatives
         Whether to look for some with other headroom, too.
 
@@ -55,7 +55,7 @@ def advised(
     InputError
         Nothing is enough within the wish, or it does not fit the problem; why, and what would help.
     """
-    trials = Trials(problem, wish, kinds or kinds_of(problem), held_cores)
+    trials = MixTrials(problem, wish, kinds or kinds_of(problem), held_cores)
     search = Search(trials)
     found = search.best()
     nodes = tuple(_node(found, node) for node in sorted(found.used_nodes()))
@@ -73,7 +73,7 @@ def advised(
     )
 
 
-def _components(problem: Problem, trials: Trials, found: Judged) -> Iterator[ComponentAdvice]:
+def _components(problem: Problem, trials: MixTrials, found: JudgedPlacement) -> Iterator[ComponentAdvice]:
     counts = trials.counts(found)
     for (topology, component), size in trials.sizes.items():
         one = problem.topologies[topology]
@@ -88,7 +88,7 @@ def _components(problem: Problem, trials: Trials, found: Judged) -> Iterator[Com
         )
 
 
-def _topologies(problem: Problem, trials: Trials, found: Judged) -> Iterator[TopologyAdvice]:
+def _topologies(problem: Problem, trials: MixTrials, found: JudgedPlacement) -> Iterator[TopologyAdvice]:
     runs = {t: problem.current_slot[problem.executors_of(t)] for t in trials.asked}
     rates = {problem.topologies[t].id: rate for t, rate in trials.asked.items()}
     now = None
@@ -122,7 +122,7 @@ def _max_pending(problem: Problem, topology: int) -> float:
     return float({**problem.conf, **problem.topologies[topology].conf}[MAX_SPOUT_PENDING])
 
 
-def _node(found: Judged, node: int) -> NodeAdvice:
+def _node(found: JudgedPlacement, node: int) -> NodeAdvice:
     kind, supervisor = found.mix.kind_of(node), found.problem.supervisors[node]
     slots = found.assignment.slot_of_executor
     return NodeAdvice(
@@ -137,14 +137,14 @@ def _node(found: Judged, node: int) -> NodeAdvice:
 
 
 def _alternatives(
-    problem: Problem, trials: Trials, best: Judged, held_cores: Mapping[Key, float] | None
+    problem: Problem, trials: MixTrials, best: JudgedPlacement, held_cores: Mapping[Key, float] | None
 ) -> Iterator[Alternative]:
     """What other headrooms cost; none that is neither cheaper nor roomier than another one."""
     found = [(trials, best)]
     for headroom in _HEADROOMS:
         if abs(headroom - trials.wish.headroom) > 1e-9:
             log.info("what else there is: with %.0f%% to stay free …", 100 * headroom)
-            other = Trials(problem, replace(trials.wish, headroom=headroom), trials.kinds, held_cores)
+            other = MixTrials(problem, replace(trials.wish, headroom=headroom), trials.kinds, held_cores)
             try:
                 found.append((other, Search(other).best()))
             except InputError:

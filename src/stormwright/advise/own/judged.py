@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from stormwright.advise.observed import P95
-from stormwright.advise.own.kinds import Mix
+from stormwright.advise.own.kinds import NodeMix
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import FloatArray
 from stormwright.predict.costs import Correction, Costs
@@ -24,7 +24,7 @@ _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class Judged:
+class JudgedPlacement:
     """A placement, at the rates that are asked for.
 
     Parameters
@@ -41,7 +41,7 @@ class Judged:
     """
 
     problem: Problem
-    mix: Mix
+    mix: NodeMix
     assignment: Assignment
     placed: Placed
     state: Steady
@@ -51,12 +51,12 @@ class Judged:
     def of(
         cls,
         problem: Problem,
-        mix: Mix,
+        mix: NodeMix,
         assignment: Assignment,
         profile: Profile,
         known: tuple[Costs, Mapping[str, Correction]],
         held: Mapping[tuple[int, int], float],
-    ) -> Judged:
+    ) -> JudgedPlacement:
         """That of an assignment.
 
         Parameters
@@ -168,7 +168,7 @@ class Judged:
         return set(self.problem.slot_node[slots[slots != UNPLACED]].tolist())
 
     @cached_property
-    def used(self) -> Mix:
+    def used(self) -> NodeMix:
         """How many nodes of each kind have anything."""
         kinds = [self.mix.kind_of(node) for node in self.used_nodes()]
-        return Mix(self.mix.kinds, tuple(kinds.count(kind) for kind in self.mix.kinds))
+        return NodeMix(self.mix.kinds, tuple(kinds.count(kind) for kind in self.mix.kinds))

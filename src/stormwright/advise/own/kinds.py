@@ -55,7 +55,7 @@ class NodeKind:
 
 
 @dataclass(frozen=True)
-class Mix:
+class NodeMix:
     """Some nodes of each kind.
 
     Parameters
@@ -123,7 +123,7 @@ def _cores(node: Supervisor, core_hz: float) -> float:
     return told if told > 0 else node.cpu_hz / core_hz
 
 
-def mixes(kinds: Sequence[NodeKind], most_nodes: int) -> Iterator[Mix]:
+def mixes(kinds: Sequence[NodeKind], most_nodes: int) -> Iterator[NodeMix]:
     """All mixes of 1 to `most_nodes` nodes, the cheapest first; then fewer nodes first, then more of the first kinds.
 
     Parameters
@@ -140,7 +140,7 @@ def mixes(kinds: Sequence[NodeKind], most_nodes: int) -> Iterator[Mix]:
     while waiting:
         _, size, _, counts = heappop(waiting)
         if size:
-            yield Mix(kinds, counts)
+            yield NodeMix(kinds, counts)
         if size == most_nodes:
             continue
         # Each mix comes of one other: that with one node less of the last kind that it has.
@@ -148,5 +148,5 @@ def mixes(kinds: Sequence[NodeKind], most_nodes: int) -> Iterator[Mix]:
         for number in range(last, len(kinds)):
             if kinds[number].most is None or counts[number] < (kinds[number].most or 0):
                 more = (*counts[:number], counts[number] + 1, *counts[number + 1 :])
-                price = Mix(kinds, more).price
+                price = NodeMix(kinds, more).price
                 heappush(waiting, (price, size + 1, tuple(-count for count in more), more))

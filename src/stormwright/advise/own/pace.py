@@ -54,7 +54,7 @@ class Patience:
     soon: int = 4
 
 
-class Pace:
+class WindowPace:
     """Remembers the rates of windows, and says for which rate to add or take away.
 
     Parameters

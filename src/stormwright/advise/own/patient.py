@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from stormwright.advise.adviser import Observation, Wanted
-from stormwright.advise.own.judged import Judged
-from stormwright.advise.own.kinds import Mix, NodeKind, kinds_of
-from stormwright.advise.own.pace import Pace, Patience
+from stormwright.advise.adviser import Observation, WantedSize
+from stormwright.advise.own.judged import JudgedPlacement
+from stormwright.advise.own.kinds import NodeKind, NodeMix, kinds_of
+from stormwright.advise.own.pace import Patience, WindowPace
 from stormwright.advise.own.search import Search
-from stormwright.advise.own.trials import Trials
+from stormwright.advise.own.trials import MixTrials
 from stormwright.advise.own.wish import Wish
 from stormwright.errors import Fault, InputError
 from stormwright.model import UNPLACED, Assignment, Problem
@@ -62,7 +62,7 @@ class Ours:
         self, wish: Wish, kinds: Sequence[NodeKind] = (), patience: Patience | None = None, past: Iterable[float] = ()
     ) -> None:
         self._wish, self._kinds, self._patience = wish, tuple(kinds), patience or Patience()
-        self._pace = Pace(self._patience, past)
+        self._pace = WindowPace(self._patience, past)
         self._in_vain = self._wait = 0
         self._last: _Change | None = None
 
@@ -71,7 +71,7 @@ class Ours:
         """Part of everything that is to stay free."""
         return self._wish.headroom
 
-    def advise(self, seen: Observation) -> Wanted:
+    def advise(self, seen: Observation) -> WantedSize:
         """See `Adviser`.
 
         Raises
@@ -86,7 +86,7 @@ class Ours:
         last = self._useless(seen)
         self._in_vain = self._in_vain + 1 if last else 0
         if last and self._in_vain < _IN_VAIN:
-            return Wanted(seen.executors, why="the last change has brought next to nothing so far: a window more")
+            return WantedSize(seen.executors, why="the last change has brought next to nothing so far: a window more")
         if last:
             return self._back(seen, last)
         runs = _judged(seen.problem, seen.topology, seen.wanted_tps)
@@ -97,15 +97,15 @@ class Ours:
         if full > most or late or seen.reached_tps < _REACHED * seen.wanted_tps:
             self._pace.changed()
             if self._wait:
-                return Wanted(seen.executors, why="more did not help a while ago")
+                return WantedSize(seen.executors, why="more did not help a while ago")
             return self._more(seen, seen.problem)
         self._pace.enough(less_is=full < (1 - self._wish.headroom) * (1 - self._patience.saving))
         most_tps = self._pace.to_leave_for()
         if most_tps is not None and most_tps < (1 - self._patience.saving) * self._holds(full, seen.wanted_tps):
             return self._less(seen, seen.problem, most_tps)
-        return Wanted(seen.executors, why=f"enough: the fullest thread, node or link is {full:.0%} full")
+        return WantedSize(seen.executors, why=f"enough: the fullest thread, node or link is {full:.0%} full")
 
-    def _more(self, seen: Observation, problem: Problem) -> Wanted:
+    def _more(self, seen: Observation, problem: Problem) -> WantedSize:
         why = ""
         for rate_tps in (self._pace.to_add_for(), seen.wanted_tps):
             try:
@@ -114,29 +114,29 @@ class Ours:
                 why = "; ".join(fault.message for fault in error.faults)
                 continue
             return self._changed(seen, found, rate_tps, "; ".join(steps))
-        return Wanted(seen.executors, why=f"nothing is enough: {why}")
+        return WantedSize(seen.executors, why=f"nothing is enough: {why}")
 
     def _holds(self, full: float, rate_tps: float) -> float:
         """Trees/s at which what is so full at a rate would have just the headroom."""
         return rate_tps * (1 - self._wish.headroom) / full if full > 0 else np.inf
 
-    def _less(self, seen: Observation, problem: Problem, most_tps: float) -> Wanted:
+    def _less(self, seen: Observation, problem: Problem, most_tps: float) -> WantedSize:
         why = f"{self._pace.below} windows in which less was enough, and for {most_tps:,.0f} trees/s it is"
         self._pace.changed()
         try:
             found, _ = self._best(problem, seen.topology, most_tps)
         except InputError:
-            return Wanted(seen.executors, why="nothing less is enough")
+            return WantedSize(seen.executors, why="nothing less is enough")
         executors, most = sum(_executors(found, seen.topology).values()), 1 - self._patience.saving
         if found.used.price > most * self._price_now(problem) and executors > most * seen.total:
-            return Wanted(seen.executors, why="less would save too little for a restart")
+            return WantedSize(seen.executors, why="less would save too little for a restart")
         return self._changed(seen, found, most_tps, why)
 
-    def _changed(self, seen: Observation, found: Judged, rate_tps: float, why: str) -> Wanted:
+    def _changed(self, seen: Observation, found: JudgedPlacement, rate_tps: float, why: str) -> WantedSize:
         self._last, self._in_vain = _Change(rate_tps, seen), 0
         self._pace.changed()
         workers = found.workers(found.problem.topology_index[seen.topology])
-        return Wanted(_executors(found, seen.topology), workers, why, found.problem, found.assignment)
+        return WantedSize(_executors(found, seen.topology), workers, why, found.problem, found.assignment)
 
     def _useless(self, seen: Observation) -> _Change | None:
         """The last change, where it added something and brought next to nothing of the rate that it promised."""
@@ -148,7 +148,7 @@ class Ours:
         held = seen.reached_tps >= _REACHED * min(seen.wanted_tps, last.promised_tps)
         return None if held or came >= _HELP * promised else last
 
-    def _back(self, seen: Observation, last: _Change) -> Wanted:
+    def _back(self, seen: Observation, last: _Change) -> WantedSize:
         self._last, self._in_vain, self._wait = None, 0, self._patience.windows + 1
         why = (
             f"the last change did not help: {min(last.promised_tps, seen.wanted_tps):,.0f} trees/s were promised, and "
@@ -156,11 +156,11 @@ class Ours:
         )
         before, problem = last.before, last.before.problem
         placed = None if problem is None else Assignment(problem.current_slot)
-        return Wanted(before.executors, before.workers, why, problem, placed)
+        return WantedSize(before.executors, before.workers, why, problem, placed)
 
-    def _best(self, problem: Problem, topology: str, rate_tps: float) -> tuple[Judged, list[str]]:
+    def _best(self, problem: Problem, topology: str, rate_tps: float) -> tuple[JudgedPlacement, list[str]]:
         wish = replace(self._wish, rates={topology: rate_tps}, times={})
-        search = Search(Trials(problem, wish, self._kinds or kinds_of(problem)))
+        search = Search(MixTrials(problem, wish, self._kinds or kinds_of(problem)))
         return search.best(), search.steps
 
     def _price_now(self, problem: Problem) -> float:
@@ -171,17 +171,17 @@ class Ours:
         return sum(price_of.get(problem.supervisors[node].cpu_hz, kinds[0].price) for node in used)
 
 
-def _judged(problem: Problem, topology: str, rate_tps: float) -> Judged:
+def _judged(problem: Problem, topology: str, rate_tps: float) -> JudgedPlacement:
     """What runs, at another rate of one topology."""
     assumptions, rates = Assumptions.of(problem), Profile.of(problem).rate_tps
     index, factors = problem.topology_index[topology], np.ones(len(problem.topologies))
     factors[index] = rate_tps / rates[index] if rates[index] > 0 else 1.0
     scaled = with_rates(problem, factors)
     known = assumptions.costs, assumptions.corrections
-    return Judged.of(scaled, Mix((), ()), Assignment(problem.current_slot), Profile.of(scaled), known, {})
+    return JudgedPlacement.of(scaled, NodeMix((), ()), Assignment(problem.current_slot), Profile.of(scaled), known, {})
 
 
-def _executors(found: Judged, topology: str) -> dict[str, int]:
+def _executors(found: JudgedPlacement, topology: str) -> dict[str, int]:
     """Executors by name."""
     one = found.problem.topologies[found.problem.topology_index[topology]]
     sizes = np.bincount(one.executor_component, minlength=len(one.components)).tolist()

@@ -17,10 +17,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from stormwright.advise.own.judged import Judged
-from stormwright.advise.own.kinds import Mix, mixes
-from stormwright.advise.own.steps import Refused, singles, too_small, work
-from stormwright.advise.own.trials import Counts, Key, Trials
+from stormwright.advise.own.judged import JudgedPlacement
+from stormwright.advise.own.kinds import NodeMix, mixes
+from stormwright.advise.own.steps import RefusedMixes, singles, too_small, work
+from stormwright.advise.own.trials import ExecutorCounts, Key, MixTrials
 from stormwright.errors import Fault, InputError
 from stormwright.model.texts import counted
 
@@ -48,11 +48,11 @@ class Search:
         Of a problem, with what is wished for.
     """
 
-    def __init__(self, trials: Trials) -> None:
+    def __init__(self, trials: MixTrials) -> None:
         self.trials = trials
         self.steps: list[str] = []
 
-    def best(self) -> Judged:
+    def best(self) -> JudgedPlacement:
         """The cheapest that is enough; `steps` then say in words how it was come to.
 
         Raises
@@ -62,7 +62,7 @@ class Search:
         """
         trials, least = self.trials, self.least()
         self.steps.append(work(trials, least))
-        refused = Refused()
+        refused = RefusedMixes()
         quickest, in_vain = np.inf, 0
         for mix in self._mixes(least, refused):
             raised: list[str] = []
@@ -129,7 +129,7 @@ class Search:
         self.steps += singles(trials, counts)
         return counts
 
-    def _mixes(self, least: Counts, refused: Refused) -> Iterator[Mix]:
+    def _mixes(self, least: ExecutorCounts, refused: RefusedMixes) -> Iterator[NodeMix]:
         """Mixes that have enough CPU and memory for the work alone, the cheapest first; others are refused."""
         trials, tried = self.trials, 0
         memory_mb, work_hz = trials.memory_mb(least), trials.work_hz
@@ -142,7 +142,7 @@ class Search:
             if tried == _MOST_MIXES:
                 return
 
-    def _enough(self, least: Counts, mix: Mix, raised: list[str]) -> Judged | str:
+    def _enough(self, least: ExecutorCounts, mix: NodeMix, raised: list[str]) -> JudgedPlacement | str:
         """A placement that is nowhere too full, with no fewer executors than `least`; or why there is none.
 
         What is added is told in `raised`.
@@ -177,23 +177,23 @@ class Search:
             counts[key] = more
 
     @staticmethod
-    def _total(counts: Counts, topology: int) -> int:
+    def _total(counts: ExecutorCounts, topology: int) -> int:
         return sum(count for key, count in counts.items() if key[0] == topology)
 
-    def _largest(self, judged: Judged) -> Sequence[Key]:
+    def _largest(self, judged: JudgedPlacement) -> Sequence[Key]:
         """The component with the largest executor: smaller ones fill nodes better."""
         counts, use = self.trials.counts(judged), judged.component_use
         keys = [key for key, size in self.trials.sizes.items() if size.more(counts[key]) is not None]
         return [max(keys, key=lambda key: (use[key], key))] if keys else []
 
-    def _quicker(self, found: Judged, raised: list[str]) -> Judged:
+    def _quicker(self, found: JudgedPlacement, raised: list[str]) -> JudgedPlacement:
         """With executors more where that shortens latency most, until it is short enough or nothing helps."""
         trials = self.trials
         for _ in range(_MOST_QUICKER):
             if trials.quick_enough(found):
                 break
             late, counts = trials.late_ms(found), trials.counts(found)
-            tried: list[tuple[float, Key, Judged]] = []
+            tried: list[tuple[float, Key, JudgedPlacement]] = []
             for key in counts:
                 more = dict(counts)
                 self._raise(more, key)
@@ -207,7 +207,7 @@ class Search:
             _note(raised, f"{found.mix}: 95 % of trees within {late:,.1f} ms; with {more_of} within {less:,.1f} ms")
         return found
 
-    def _thinned(self, found: Judged) -> Judged:
+    def _thinned(self, found: JudgedPlacement) -> JudgedPlacement:
         """Without executors that are not needed, from the component that has most.
 
         One is taken away, or two: an odd number is harder to spread over nodes.
@@ -231,6 +231,6 @@ def _note(steps: list[str], step: str) -> None:
     steps.append(step)
 
 
-def _unplaced(judged: Judged) -> str:
+def _unplaced(judged: JudgedPlacement) -> str:
     reasons = [reason for _, _, why in judged.assignment.reasons_together() for reason in why]
     return f"not every executor finds a slot: {reasons[0]}" if reasons else "not every executor finds a slot"

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from stormwright.advise.own.kinds import Mix
-from stormwright.advise.own.trials import Counts, Trials
+from stormwright.advise.own.kinds import NodeMix
+from stormwright.advise.own.trials import ExecutorCounts, MixTrials
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.texts import counted
 
@@ -16,7 +16,7 @@ from stormwright.model.texts import counted
 _TOLD = 3
 
 
-class Refused:
+class RefusedMixes:
     """Reasons against mixes of nodes; the first and the last are kept."""
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class Refused:
         self._last = deque[str](maxlen=_TOLD)
         self._count = 0
 
-    def add(self, mix: Mix, why: str) -> None:
+    def add(self, mix: NodeMix, why: str) -> None:
         """One more."""
         self._count += 1
         (self._first if len(self._first) < _TOLD else self._last).append(f"{mix}: {why}")
@@ -51,7 +51,7 @@ def there(problem: Problem) -> str:
     )
 
 
-def work(trials: Trials, least: Counts) -> str:
+def work(trials: MixTrials, least: ExecutorCounts) -> str:
     """What all executors take at least, where they are so many."""
     cores, core_ghz = trials.work_hz / trials.base.core_hz, trials.base.core_hz / 1e9
     return (
@@ -60,7 +60,7 @@ def work(trials: Trials, least: Counts) -> str:
     )
 
 
-def singles(trials: Trials, least: Counts) -> Iterator[str]:
+def singles(trials: MixTrials, least: ExecutorCounts) -> Iterator[str]:
     """Components for which one executor is enough, a line for each topology."""
     for topology in trials.asked:
         one = trials.base.topologies[topology]
@@ -69,7 +69,7 @@ def singles(trials: Trials, least: Counts) -> Iterator[str]:
             yield f"{one.name}: 1 executor is enough for {' and for '.join(names)}"
 
 
-def too_small(trials: Trials, mix: Mix, work_hz: float, memory_mb: float) -> str:
+def too_small(trials: MixTrials, mix: NodeMix, work_hz: float, memory_mb: float) -> str:
     """Why nodes have too little for the work alone; empty where they have enough.
 
     Parameters

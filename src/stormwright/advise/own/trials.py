@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from stormwright.advise.own.dealt import dealt
-from stormwright.advise.own.judged import Judged
-from stormwright.advise.own.kinds import Mix, NodeKind
+from stormwright.advise.own.judged import JudgedPlacement
+from stormwright.advise.own.kinds import NodeKind, NodeMix
 from stormwright.advise.own.sizes import sizes_of
 from stormwright.advise.own.wish import Wish
 from stormwright.errors import Fault, InputError
@@ -26,7 +26,7 @@ from stormwright.schedulers.optimizer import OptimizerParams, OptimizerScheduler
 Key = tuple[int, int]
 
 #: Executors of each.
-Counts = Mapping[Key, int]
+ExecutorCounts = Mapping[Key, int]
 
 #: The optimizer counts a node as much as 0.1 % that something is too full: so much more is to stay free, so that it
 #: does not do without a node for less.
@@ -36,7 +36,7 @@ _NOT_OVER_PERCENT = 0.1
 _ITERATIONS = 15_000
 
 
-class Trials:
+class MixTrials:
     """Tries out numbers of executors on mixes of nodes.
 
     Topologies that are not asked for keep their executors and their measured rates, and are placed along with the
@@ -89,7 +89,7 @@ class Trials:
         work_hz = self._profile.work_cycles(*self.known) * self._profile.handled_tps
         return float(work_hz.sum() + self._profile.idle_hz().sum())
 
-    def memory_mb(self, counts: Counts) -> float:
+    def memory_mb(self, counts: ExecutorCounts) -> float:
         """Memory of all executors, so many of components that are asked for."""
         problem, _ = self.made(counts)
         return float(problem.executor_memory_mb.sum())
@@ -101,7 +101,7 @@ class Trials:
 
     # One trial -------------------------------------------------------------------------------------------
 
-    def judged(self, counts: Counts, mix: Mix, *, thoroughly: bool = False) -> Judged:
+    def judged(self, counts: ExecutorCounts, mix: NodeMix, *, thoroughly: bool = False) -> JudgedPlacement:
         """What so many executors on some nodes come to where they are dealt out, or where a search puts them.
 
         Searched is only where dealing out is not enough; or in any case, and the better one counts.
@@ -132,7 +132,9 @@ class Trials:
         tried += [self.judged_at(problem, mix, self._placed(problem, goal), counts) for goal in goals]
         return min(tried, key=self._badness)
 
-    def judged_at(self, problem: Problem, mix: Mix, assignment: Assignment, counts: Counts) -> Judged:
+    def judged_at(
+        self, problem: Problem, mix: NodeMix, assignment: Assignment, counts: ExecutorCounts
+    ) -> JudgedPlacement:
         """What they come to where they are.
 
         Parameters
@@ -143,27 +145,27 @@ class Trials:
             The nodes, where executors are, and how many there are of each component that is asked for.
         """
         held = {key: self.sizes[key].busiest(count) for key, count in counts.items() if key in self._held}
-        return Judged.of(problem, mix, assignment, self.made(counts)[1], self.known, held)
+        return JudgedPlacement.of(problem, mix, assignment, self.made(counts)[1], self.known, held)
 
-    def counts(self, judged: Judged) -> dict[Key, int]:
+    def counts(self, judged: JudgedPlacement) -> dict[Key, int]:
         """How many executors components have that are asked for."""
         layout = judged.placed.profile.layout
         return {key: int(layout.size[layout.component_offset[key[0]] + key[1]]) for key in self.sizes}
 
-    def late_ms(self, judged: Judged) -> float:
+    def late_ms(self, judged: JudgedPlacement) -> float:
         """The longest 95th percentile of complete latency of the topologies that are asked for, in ms."""
         return max(judged.p95_ms(topology) for topology in self.asked)
 
-    def quick_enough(self, judged: Judged) -> bool:
+    def quick_enough(self, judged: JudgedPlacement) -> bool:
         """Whether latency is as short as is asked for."""
         return self.wish.p95_ms is None or self.late_ms(judged) <= self.wish.p95_ms
 
-    def roomy(self, judged: Judged) -> bool:
+    def roomy(self, judged: JudgedPlacement) -> bool:
         """Whether everything is placed and nothing fuller than allowed."""
         over = judged.complete and judged.too_full(set(self.asked), self.allowed)
         return judged.complete and not over and not judged.node_fault(self.allowed)
 
-    def _badness(self, judged: Judged) -> tuple[bool, float]:
+    def _badness(self, judged: JudgedPlacement) -> tuple[bool, float]:
         if not judged.complete:
             return True, np.inf
         full = judged.fullest(set(self.asked))
@@ -175,7 +177,7 @@ class Trials:
         params = OptimizerParams(objective=goal, iterations=_ITERATIONS, **settings)
         return OptimizerScheduler(params).schedule(problem)
 
-    def made(self, counts: Counts) -> tuple[Problem, Profile]:
+    def made(self, counts: ExecutorCounts) -> tuple[Problem, Profile]:
         """The topologies with so many executors, and their load per tuple."""
         key = tuple(counts[each] for each in sorted(counts))
         if key not in self._made:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import ceil
 
-from stormwright.advise.adviser import ComponentSeen, Observation, Wanted, within_tasks
+from stormwright.advise.adviser import ComponentSeen, Observation, WantedSize, within_tasks
 
 #: Less of the time than this is no back pressure.
 _LEAST_HELD_BACK = 0.01
@@ -37,7 +37,7 @@ class Dhalion:
         self._last: tuple[str, bool, float] | None = None
         self._useless: set[tuple[str, bool]] = set()
 
-    def advise(self, seen: Observation) -> Wanted:
+    def advise(self, seen: Observation) -> WantedSize:
         """See `Adviser`."""
         holding = [each for each in seen.components if each.held_back > _LEAST_HELD_BACK]
         self._judge(seen, bool(holding))
@@ -54,7 +54,7 @@ class Dhalion:
             self._useless.add((component, up))
         self._last = None
 
-    def _up(self, seen: Observation, worst: ComponentSeen) -> Wanted:
+    def _up(self, seen: Observation, worst: ComponentSeen) -> WantedSize:
         candidates = [worst, *sorted(seen.components, key=lambda each: -each.busiest)]
         for each in candidates:
             if (each.component, True) in self._useless or each.executors >= each.tasks:
@@ -63,13 +63,13 @@ class Dhalion:
             factor = 1 + suspended / (1 - suspended)
             self._last = (each.component, True, seen.reached_tps)
             counts = within_tasks({each.component: ceil(each.executors * factor)}, seen)
-            return Wanted(counts, why=f"{each.component} holds spouts back for {suspended:.0%} of the time")
-        return Wanted(seen.executors, why="nothing is left that could help")
+            return WantedSize(counts, why=f"{each.component} holds spouts back for {suspended:.0%} of the time")
+        return WantedSize(seen.executors, why="nothing is left that could help")
 
-    def _down(self, seen: Observation) -> Wanted:
+    def _down(self, seen: Observation) -> WantedSize:
         for each in seen.components:
             fewer = int(each.executors * (1 - self._scale_down))
             if each.busiest < self._idle_below and fewer >= 1 and (each.component, False) not in self._useless:
                 self._last = (each.component, False, seen.reached_tps)
-                return Wanted(within_tasks({each.component: fewer}, seen), why=f"{each.component} is idle")
-        return Wanted(seen.executors, why="nothing is to be done")
+                return WantedSize(within_tasks({each.component: fewer}, seen), why=f"{each.component} is idle")
+        return WantedSize(seen.executors, why="nothing is to be done")

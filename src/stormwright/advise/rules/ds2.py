@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import ceil, inf
 
-from stormwright.advise.adviser import Observation, Wanted, target_rates, within_tasks
+from stormwright.advise.adviser import Observation, WantedSize, target_rates, within_tasks
 
 #: Rounding of a quotient that is a whole number.
 _ROUNDING = 1e-9
@@ -31,7 +31,7 @@ class Ds2:
     def __init__(self, target_ratio: float = 1.0) -> None:
         self._target_ratio = target_ratio
 
-    def advise(self, seen: Observation) -> Wanted:
+    def advise(self, seen: Observation) -> WantedSize:
         """See `Adviser`."""
         target = target_rates(seen)
         counts = {
@@ -39,4 +39,4 @@ class Ds2:
             for each in seen.components
             if 0 < each.true_tps < inf
         }
-        return Wanted(within_tasks(counts, seen), why="what is wanted, by the true rate of an executor")
+        return WantedSize(within_tasks(counts, seen), why="what is wanted, by the true rate of an executor")

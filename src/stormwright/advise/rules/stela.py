@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from stormwright.advise.adviser import Observation, Wanted, target_rates, within_tasks
+from stormwright.advise.adviser import Observation, WantedSize, target_rates, within_tasks
 
 #: What comes in is more than is handled by at least this.
 _CONGESTED = 1.0 + 1e-6
@@ -38,16 +38,16 @@ class Stela:
     def __init__(self, idle_below: float = 0.5) -> None:
         self._idle_below = idle_below
 
-    def advise(self, seen: Observation) -> Wanted:
+    def advise(self, seen: Observation) -> WantedSize:
         """See `Adviser`."""
         per_machine = max(round(seen.total / max(seen.workers, 1)), 1)
         if any(each.held_back > _LEAST_HELD_BACK for each in seen.components):
             return self._out(seen, per_machine)
         if seen.workers > 1 and max(each.busiest for each in seen.components) < self._idle_below:
             return self._in(seen, per_machine)
-        return Wanted(seen.executors, why="nobody asks for a machine more or less")
+        return WantedSize(seen.executors, why="nobody asks for a machine more or less")
 
-    def _out(self, seen: Observation, room: int) -> Wanted:
+    def _out(self, seen: Observation, room: int) -> WantedSize:
         counts = seen.executors
         for _ in range(room):
             found = {name: etp for name, etp in _etp(seen, counts).items() if counts[name] < _tasks(seen)[name]}
@@ -55,10 +55,10 @@ class Stela:
                 break
             counts[max(found, key=lambda name: (found[name], name))] += 1
         if counts == seen.executors:
-            return Wanted(counts, why="nothing that is congested has a task left")
-        return Wanted(within_tasks(counts, seen), seen.workers + 1, "a machine more for what is congested")
+            return WantedSize(counts, why="nothing that is congested has a task left")
+        return WantedSize(within_tasks(counts, seen), seen.workers + 1, "a machine more for what is congested")
 
-    def _in(self, seen: Observation, room: int) -> Wanted:
+    def _in(self, seen: Observation, room: int) -> WantedSize:
         counts, left = seen.executors, room
         by_busy = sorted(seen.components, key=lambda each: (each.busy, each.component))
         while left:
@@ -68,8 +68,8 @@ class Stela:
                 break
             counts, left = good[0], left - 1
         if left == room:
-            return Wanted(seen.executors, why="no machine can go")
-        return Wanted(within_tasks(counts, seen), seen.workers - 1, "a machine less, as none is busy")
+            return WantedSize(seen.executors, why="no machine can go")
+        return WantedSize(within_tasks(counts, seen), seen.workers - 1, "a machine less, as none is busy")
 
 
 def _tasks(seen: Observation) -> dict[str, int]:

@@ -74,7 +74,7 @@ class Installation:
 
 
 @dataclass(frozen=True)
-class Service:
+class ServiceFacts:
     """A running service, as it answers here.
 
     Parameters
@@ -136,4 +136,4 @@ class Facts:
     able: bool | None
     compiled: int
     installation: Installation | None
-    service: Service | None
+    service: ServiceFacts | None

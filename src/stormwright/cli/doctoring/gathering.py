@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from stormwright import __version__
 from stormwright.cli.asking import told_token
-from stormwright.cli.doctoring.facts import Facts, Installation, Jar, Service
+from stormwright.cli.doctoring.facts import Facts, Installation, Jar, ServiceFacts
 from stormwright.cli.doctoring.storm_yaml import path_of, seeds_of, storm_yaml
 from stormwright.client import Client
 from stormwright.client.client import bearing
@@ -129,23 +129,23 @@ def _connects(host: str, port: int) -> bool:
         return False
 
 
-def _service(address: str) -> Service:
+def _service(address: str) -> ServiceFacts:
     try:
         code, headers, body = _get(address, "/")
     except (OSError, HTTPException) as error:
         why = (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
-        return Service(address, why_not=f"no answer ({why})")
+        return ServiceFacts(address, why_not=f"no answer ({why})")
     if code in (401, 403):
-        return Service(address, why_not=str(_object(body).get("error")), asks=True)
+        return ServiceFacts(address, why_not=str(_object(body).get("error")), asks=True)
     told = re.fullmatch(r"stormwright (\S+)", str(_object(body).get("service")))
     if told is None:
-        return Service(address, why_not=f"answers with status {code}, and not as stormwright does")
+        return ServiceFacts(address, why_not=f"answers with status {code}, and not as stormwright does")
     try:
         asked = {200: True, 503: False}.get(_get(address, "/v1/problem", most_bytes=0)[0])
         status = _object(_get(address, "/v1/status")[2])
     except (OSError, HTTPException):
         asked, status = None, {}
-    return Service(address, None, told[1], _skew_s(headers), asked, status)
+    return ServiceFacts(address, None, told[1], _skew_s(headers), asked, status)
 
 
 def _get(address: str, path: str, most_bytes: int = _MOST_BYTES) -> tuple[int, Mapping[str, str], bytes]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stormwright.cli.doctoring import of_installation, of_service
-from stormwright.cli.doctoring.facts import Facts, Finding, Installation, Service
+from stormwright.cli.doctoring.facts import Facts, Finding, Installation, ServiceFacts
 
 
 def judged(facts: Facts) -> list[Finding]:
@@ -39,7 +39,7 @@ def _of_installation(facts: Facts, found: Installation) -> Iterator[Finding]:
     yield of_service.nimbus_reached(found)
 
 
-def _of_service(facts: Facts, service: Service) -> Iterator[Finding]:
+def _of_service(facts: Facts, service: ServiceFacts) -> Iterator[Finding]:
     yield of_service.reached(service)
     if service.why_not is None:
         yield of_service.same_version(facts, service)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from stormwright.cli.doctoring.facts import Facts, Finding, Installation, Service
+from stormwright.cli.doctoring.facts import Facts, Finding, Installation, ServiceFacts
 
 #: Seconds by which clocks may differ: records from further ahead are refused, those from further back come too late.
 MOST_SKEW_S = 2.0
@@ -17,7 +17,7 @@ MOST_PROFILE_S = 45.0
 MOST_QUARANTINED = 0.001
 
 
-def reached(service: Service) -> Finding:
+def reached(service: ServiceFacts) -> Finding:
     """The service answers from here."""
     name = "service reached"
     if service.why_not is None:
@@ -29,7 +29,7 @@ def reached(service: Service) -> Finding:
     return Finding(name, "wrong", f"{service.address}: {service.why_not}", fix)
 
 
-def stands_by(service: Service) -> Finding | None:
+def stands_by(service: ServiceFacts) -> Finding | None:
     """Another service leads, which is to be asked for all else; None for one that leads or is alone."""
     pair = service.status.get("pair") or {}
     if not pair.get("stands_by"):
@@ -52,7 +52,7 @@ def nimbus_reached(found: Installation) -> Finding:
     )
 
 
-def nimbus_asks(service: Service) -> Finding:
+def nimbus_asks(service: ServiceFacts) -> Finding:
     """Nimbus has asked the service: the way back."""
     name = "Nimbus asks the service"
     if service.asked is None:
@@ -63,7 +63,7 @@ def nimbus_asks(service: Service) -> Finding:
     return Finding(name, "wrong", "it never has since the service started", fix)
 
 
-def same_version(facts: Facts, service: Service) -> Finding:
+def same_version(facts: Facts, service: ServiceFacts) -> Finding:
     """The service is of this version."""
     name = "versions"
     if service.version is None:
@@ -74,7 +74,7 @@ def same_version(facts: Facts, service: Service) -> Finding:
     return Finding(name, "ok", f"stormwright {facts.version}, the service too")
 
 
-def clock_skew(service: Service) -> Finding:
+def clock_skew(service: ServiceFacts) -> Finding:
     """The service's clock goes with this machine's."""
     name = "clock skew"
     if service.skew_s is None:
@@ -88,7 +88,7 @@ def clock_skew(service: Service) -> Finding:
     )
 
 
-def record_gaps(service: Service) -> Iterator[Finding]:
+def record_gaps(service: ServiceFacts) -> Iterator[Finding]:
     """Records come, all of them, and are worked on."""
     name, pipeline = "records", service.status.get("pipeline")
     if not isinstance(pipeline, dict):
@@ -119,7 +119,7 @@ def _gaps(ledger: Mapping[str, Any], aside: int, fix: str) -> Finding:
     return Finding(name, "ok", f"{lost:,} of {read:,} lines did not count")
 
 
-def measured(service: Service) -> Finding:
+def measured(service: ServiceFacts) -> Finding:
     """All topologies report."""
     name, waits = "topologies measured", service.status.get("waits")
     if not isinstance(waits, list):

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from stormwright.cli import options
-from stormwright.cli.history.place import Place, opened, place
+from stormwright.cli.history.place import HistoryPlace, opened, place
 from stormwright.cli.lines import say
 from stormwright.cli.moments import RANGE_HELP, parse_moment, parse_stretch
 from stormwright.cli.output import numbers_table, prepare_output, print_json, print_table, text_table
@@ -24,7 +24,7 @@ _MB = 1e6
 @click.command()
 @place
 @options.as_json("Print it as JSON.")
-def tables(where: Place, as_json: bool) -> None:
+def tables(where: HistoryPlace, as_json: bool) -> None:
     """Tell which tables there are: rows, days, bytes."""
     from stormwright.history.asked.reports import table_summaries
 
@@ -45,7 +45,7 @@ def tables(where: Place, as_json: bool) -> None:
 @place
 @click.option("--by-day", is_flag=True, help="A line for each day.")
 @options.as_json("Print it as JSON.")
-def report(stretch: str, where: Place, by_day: bool, as_json: bool) -> None:
+def report(stretch: str, where: HistoryPlace, by_day: bool, as_json: bool) -> None:
     """Tell traffic and load by topology over a RANGE of time."""
     from stormwright.history.asked.reports import topology_reports
 
@@ -77,7 +77,7 @@ def report(stretch: str, where: Place, by_day: bool, as_json: bool) -> None:
 @place
 @click.option("--moving", is_flag=True, help="Only those that moved something.")
 @options.as_json("Print them as JSON.")
-def decisions(stretch: str, where: Place, moving: bool, as_json: bool) -> None:
+def decisions(stretch: str, where: HistoryPlace, moving: bool, as_json: bool) -> None:
     """List the decisions in a RANGE of time: cost and traffic between nodes before and after, and what came of them."""
     from stormwright.history.asked.reports import decisions as decisions_of
 
@@ -126,7 +126,7 @@ def _judged(judgement: dict[str, Any]) -> str:
     help="X: list overloads of more than so many seconds.",
 )
 @options.as_json("Print them as JSON.")
-def overloads(stretch: str, where: Place, after_s: float, as_json: bool) -> None:
+def overloads(stretch: str, where: HistoryPlace, after_s: float, as_json: bool) -> None:
     """List when nodes were at or over their CPU capacity in a RANGE of time, for more than X seconds on end."""
     from stormwright.history.asked.overloads import overload_episodes
 
@@ -153,7 +153,7 @@ def overloads(stretch: str, where: Place, after_s: float, as_json: bool) -> None
 @click.argument("statement")
 @place
 @options.as_json("Print the rows as JSON.")
-def sql(statement: str, where: Place, as_json: bool) -> None:
+def sql(statement: str, where: HistoryPlace, as_json: bool) -> None:
     """Answer a query in SQL over the tables, each of which has a column `day`."""
     from stormwright.history.asked.reports import documents, run_sql, texts
 
@@ -176,7 +176,7 @@ def sql(statement: str, where: Place, as_json: bool) -> None:
 @place
 @options.output("Write the problem file here, gzipped for *.gz.")
 @options.as_json("Print the problem.")
-def at(moment: str, where: Place, output: Path | None, as_json: bool) -> None:
+def at(moment: str, where: HistoryPlace, output: Path | None, as_json: bool) -> None:
     """Tell what the scheduler knew at a TIME (2026-11-21T10:30, in UTC): a problem file for `schedule` and others."""
     from stormwright.formats import problem_to_dict, write_problem
     from stormwright.history.asked.known import known_at

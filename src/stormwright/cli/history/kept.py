@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 import click
 
 from stormwright.cli import options
-from stormwright.cli.history.place import Place, opened, place
+from stormwright.cli.history.place import HistoryPlace, opened, place
 from stormwright.cli.lines import say
 from stormwright.cli.output import print_json
 from stormwright.cli.progress import shown
@@ -17,7 +17,7 @@ from stormwright.errors import Fault, InputError
 @click.command()
 @place
 @options.as_json("Print it as JSON.")
-def ingest(where: Place, as_json: bool) -> None:
+def ingest(where: HistoryPlace, as_json: bool) -> None:
     """Take what is staged below the state directory into the tables; a running service does so by itself."""
     from stormwright.history.tables.ingest import ingest as take_in
     from stormwright.history.tables.staging import Staging
@@ -43,7 +43,7 @@ def ingest(where: Place, as_json: bool) -> None:
 @click.command()
 @place
 @options.as_json("Print how many days were made; progress goes to standard error.")
-def compact(where: Place, as_json: bool) -> None:
+def compact(where: HistoryPlace, as_json: bool) -> None:
     """Make each past day one set of sorted files; a running service does so by itself, and only one may."""
     from stormwright.history.tables.ingest import compact as tidy
 
@@ -56,7 +56,7 @@ def compact(where: Place, as_json: bool) -> None:
 @click.argument("keep", metavar="[TABLE=]DAYS", nargs=-1, required=True)
 @place
 @options.as_json("Print how many days were deleted; progress goes to standard error.")
-def retain(keep: tuple[str, ...], where: Place, as_json: bool) -> None:
+def retain(keep: tuple[str, ...], where: HistoryPlace, as_json: bool) -> None:
     """Delete what is older than so many DAYS, of all tables or of one (facts=30)."""
     from stormwright.history.tables.ingest import retain as delete_older
 
@@ -73,7 +73,7 @@ def _tell_nothing(as_json: bool) -> None:
         say("nothing was staged; a simulated service (serve --simulated) keeps no tables")
 
 
-def _alone(where: Place) -> AbstractContextManager[None]:
+def _alone(where: HistoryPlace) -> AbstractContextManager[None]:
     """Wards off the service, and others, where it is known which state directory the tables belong to."""
     from stormwright.history.tables.staging import Staging
     from stormwright.service.kept.history import DIRECTORY

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Place:
+class HistoryPlace:
     """Where the tables are, and where Spark runs, as the options say."""
 
     state_dir: Path | None
@@ -45,7 +45,7 @@ def place(function: Callable[..., None]) -> Callable[..., None]:
         **others: Any,
     ) -> None:
         """`state_dir`, `uri`, `kind`, `master` and `spark_conf` as one `where`; `args` and `others` as they came."""
-        function(*args, where=Place(state_dir, uri, kind, master, spark_conf), **others)
+        function(*args, where=HistoryPlace(state_dir, uri, kind, master, spark_conf), **others)
 
     decorated = options.spark(placed)
     for option in (
@@ -60,7 +60,7 @@ def place(function: Callable[..., None]) -> Callable[..., None]:
 
 
 @contextmanager
-def opened(where: Place, to_read: bool = True) -> Iterator[tuple[SparkSession, Store]]:
+def opened(where: HistoryPlace, to_read: bool = True) -> Iterator[tuple[SparkSession, Store]]:
     """Spark and the tables; those `to_read` have to be there."""
     state_dir, uri, kind = where.state_dir, where.uri, where.kind
     if state_dir is None and uri is None:

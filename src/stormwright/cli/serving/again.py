@@ -47,7 +47,7 @@ class Changing(Protocol):
         """Show the certificate that its files have now."""
 
 
-class Again:
+class Reloading:
     """Reads the file again when it is asked to, in a thread of its own; Nimbus gets its answers all the while.
 
     Parameters

@@ -12,12 +12,12 @@ from stormwright.predict.answer import Assumptions
 from stormwright.schedulers.kit.triggers import ONLINE, Adaptation
 
 #: A problem, the slots that are wanted, what those are worth, and trees/s as measured, by topology id → why topologies
-#: do not go there (`stormwright.controller.aims.refused.Refused.stay`).
+#: do not go there (`stormwright.controller.aims.refused.RefusedPlacements.stay`).
 Refuses = Callable[[Problem, IntArray, Mapping[str, float], Mapping[str, float]], Mapping[str, str]]
 
 
 @dataclass(frozen=True)
-class Aim:
+class PlacementAim:
     """What is wanted of placements.
 
     Parameters

@@ -18,7 +18,7 @@ from stormwright.model.conf.requests import ON_HEAP
 from stormwright.model.limits.asked import Requests, max_heap_mb
 from stormwright.model.limits.extra import tags_of, tags_of_node
 from stormwright.model.limits.isolation import isolated
-from stormwright.model.limits.limit import Placed
+from stormwright.model.limits.limit import PlacedExecutors
 from stormwright.model.limits.workers import MAX_EXECUTORS_PER_WORKER
 
 
@@ -89,7 +89,7 @@ def _without_tags(problem: Problem, wanted: IntArray, arrives: BoolArray) -> Ite
 
 def _beyond_requests(problem: Problem, wanted: IntArray, arrives: BoolArray) -> Iterator[tuple[str, str]]:
     """Topologies that come to a node, or change at all, where too much would be asked of it or of their heaps."""
-    for broken in Requests().violations(Placed(problem, wanted)):
+    for broken in Requests().violations(PlacedExecutors(problem, wanted)):
         if broken.topology is None:
             there = arrives & (problem.slot_node[wanted] == problem.node_index[broken.supervisor or ""])
             for index in _moved(problem, there):

@@ -15,7 +15,7 @@ from stormwright.model import UNPLACED, Cost, Problem
 from stormwright.model.arrays import IntArray
 from stormwright.predict.answer import Assumptions
 from stormwright.predict.fairness import weights_of
-from stormwright.predict.flow.layout import Layout
+from stormwright.predict.flow.layout import FlowLayout
 from stormwright.predict.told.prediction import TopologyPrediction
 
 #: What can be wanted: the highest rate; the shortest way of a tuple tree at the measured rate; the fewest nodes that
@@ -34,7 +34,7 @@ ENOUGH = 2.0
 _ENDLESS_MS = 1e9
 
 #: Of topologies what is predicted now, and of a placement.
-Pairs = list[tuple[TopologyPrediction, TopologyPrediction]]
+_Pairs = list[tuple[TopologyPrediction, TopologyPrediction]]
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class Outlooks:
         found = {topology: Promise(ratio) for topology, ratio in zip(topologies, ratios, strict=True)}
         if self.placements.profile is None or not topologies:
             return found
-        limits, pairs = Layout.of(self._problem).pending, self._pairs(slot_of_executor)
+        limits, pairs = FlowLayout.of(self._problem).pending, self._pairs(slot_of_executor)
         worth = self._of_pairs(slot_of_executor, pairs).worth if pairs else {}
         for now, new in pairs:
             if new.topology in topologies:
@@ -135,13 +135,13 @@ class Outlooks:
                 found[new.topology] = replace(promise, inter_node=inter_node, worth=worth.get(new.topology))
         return found
 
-    def _pairs(self, slot_of_executor: IntArray) -> Pairs:
+    def _pairs(self, slot_of_executor: IntArray) -> _Pairs:
         """What is predicted now and of a placement, of topologies that were measured and run."""
         now, new = (self.placements.predicted(slots) for slots in (self._problem.current_slot, slot_of_executor))
         both = zip(now.topologies, new.topologies, strict=True)
         return [(one, other) for one, other in both if one.measured_tps > 0 and one.reachable_tps.value > 0]
 
-    def _of_pairs(self, slots: IntArray, pairs: Pairs) -> Outlook:
+    def _of_pairs(self, slots: IntArray, pairs: _Pairs) -> Outlook:
         """Outlook on what is predicted of topologies, of which there are some."""
         kinds = {
             THROUGHPUT: self._of_throughput,
@@ -151,7 +151,7 @@ class Outlooks:
         }
         return kinds[self._objective](slots, pairs)
 
-    def _of_throughput(self, _: IntArray, pairs: Pairs) -> Outlook:
+    def _of_throughput(self, _: IntArray, pairs: _Pairs) -> Outlook:
         weight = [self._weight[now.topology] for now, _ in pairs]
         usual = exp(sum(map(log, weight)) / len(weight))
         enough = [ENOUGH * max(each / usual, 1.0) for each in weight]
@@ -163,14 +163,14 @@ class Outlooks:
         capped = any(rate < new.reachable_tps.value for (_, rate), (_, new) in zip(rates, pairs, strict=True))
         return Outlook(gain, f"reachable throughput rises by {gain:.0f} %{' or more' * capped}", text, worth)
 
-    def _of_latency(self, _: IntArray, pairs: Pairs) -> Outlook:
+    def _of_latency(self, _: IntArray, pairs: _Pairs) -> Outlook:
         gain = _gain([(1 / _latency_ms(now), 1 / _latency_ms(new)) for now, new in pairs], [1.0] * len(pairs))
         now, new = (sum(_latency_ms(pair[side]) for pair in pairs) / len(pairs) for side in (0, 1))
         text = f"predicted latency {now:,.1f} → {new:,.1f} ms"
         worth = {new.topology: -_latency_ms(new) for _, new in pairs}
         return Outlook(100 - 100 / (1 + gain / 100), f"predicted latency falls to {new:,.1f} ms", text, worth)
 
-    def _of_nodes(self, slots: IntArray, pairs: Pairs) -> Outlook:
+    def _of_nodes(self, slots: IntArray, pairs: _Pairs) -> Outlook:
         gain = gain_in(NODES, self._problem, slots)
         index = self._problem.topology_index
         own = {new.topology: slots[self._problem.executors_of(index[new.topology])] for _, new in pairs}
@@ -180,7 +180,7 @@ class Outlooks:
             return Outlook(-inf, "", f"{gain.text}, which would not sustain the rate of {', '.join(short)}", worth)
         return Outlook(gain.percent, gain.gained, gain.text, worth)
 
-    def _of_traffic(self, slots: IntArray, _: Pairs) -> Outlook:
+    def _of_traffic(self, slots: IntArray, _: _Pairs) -> Outlook:
         found = [gain_in(kind, self._problem, slots) for kind in self._gains]
         best = max(found, key=lambda gain: gain.percent)
         return Outlook(best.percent, best.gained, ", ".join(gain.text for gain in found))

@@ -27,7 +27,7 @@ OTHER_LOAD = 0.25
 NO_BETTER = 0.05
 
 #: Node, component and how many of its executors are there.
-Crowd = tuple[str, str, int]
+_Crowd = tuple[str, str, int]
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Refusal:
         What came of it.
     """
 
-    crowds: tuple[Crowd, ...]
+    crowds: tuple[_Crowd, ...]
     worth: float | None
     rate_tps: float
     until_ms: float
@@ -56,7 +56,7 @@ class Refusal:
     why: str
 
 
-class Refused:
+class RefusedPlacements:
     """Placements that are not tried, by topology, on disk.
 
     Parameters
@@ -143,12 +143,12 @@ class Refused:
         write_whole(self._path, told.encode())
 
 
-def crowds(problem: Problem, topology: int, slots: IntArray) -> tuple[Crowd, ...]:
+def crowds(problem: Problem, topology: int, slots: IntArray) -> tuple[_Crowd, ...]:
     """What a topology (index) has where under a placement: executors of a component are as good as each other."""
     return tuple(sorted(_crowds(problem, topology, slots)))
 
 
-def _crowds(problem: Problem, topology: int, slots: IntArray) -> Iterator[Crowd]:
+def _crowds(problem: Problem, topology: int, slots: IntArray) -> Iterator[_Crowd]:
     own = problem.topologies[topology]
     pairs = zip(slots[problem.executors_of(topology)].tolist(), own.executor_component.tolist(), strict=True)
     for (node, component), count in Counter(

@@ -11,7 +11,7 @@ from stormwright.controller.aims.outlook import Outlooks
 from stormwright.controller.planning.plan import MovePlan
 from stormwright.controller.planning.planner import plan_moves
 from stormwright.controller.plans.back import WHOLE
-from stormwright.controller.plans.draft import Draft, draft_of, seen_by_plans
+from stormwright.controller.plans.draft import PlanDraft, draft_of, seen_by_plans
 from stormwright.controller.policy import MOVE, planned_slots
 from stormwright.errors import ConflictError
 from stormwright.model import UNPLACED, Assignment, Problem, Scheduler
@@ -22,7 +22,7 @@ from stormwright.model.texts import counted
 _TOLD = 10
 
 
-def emptied(problem: Problem, keeping: Scheduler, hosts: Collection[str], goal: str) -> Draft:
+def emptied(problem: Problem, keeping: Scheduler, hosts: Collection[str], goal: str) -> PlanDraft:
     """The moves after which nothing runs on some hosts; what cannot leave stays, with the reason.
 
     Workers that are elsewhere already run on. That CPU becomes short where they go keeps nothing there: who drains a
@@ -49,7 +49,7 @@ def emptied(problem: Problem, keeping: Scheduler, hosts: Collection[str], goal: 
     now = problem.current_slot
     leaving = (now != UNPLACED) & listed[problem.slot_node[now]]
     if not leaving.any():
-        return Draft(problem, MovePlan(), now, why="nothing runs there")
+        return PlanDraft(problem, MovePlan(), now, why="nothing runs there")
     wanted, no_room = _as_far_as_there_is_room(problem, _elsewhere(problem, keeping, leaving))
     workers, stay = _workers(problem, wanted), no_room | _not_to_be_moved(problem)
     plan = plan_moves(problem, Assignment(wanted, num_workers=workers), WHOLE, stay, cpu_limits=False)

@@ -18,7 +18,7 @@ from math import expm1, log1p, sqrt
 
 import numpy as np
 
-from stormwright.controller.guarding.work import CPU, MOST_COMPONENTS, TIME, WINDOW_S, Component, Sample
+from stormwright.controller.guarding.work import CPU, MOST_COMPONENTS, TIME, WINDOW_S, ComponentKey, WorkSample
 from stormwright.pipeline.watch.cusum import cusum_threshold
 
 #: What is told of a node that is slow.
@@ -89,11 +89,11 @@ class _Reference:
     beyond: list[float]
     windows: int = 1
 
-    def change(self, sample: Sample, of: int) -> float:
+    def change(self, sample: WorkSample, of: int) -> float:
         own = sample.own[of] - self.own[of]
         return min(own, sample.own[of] - sample.peers[of] - self.beyond[of])
 
-    def learn(self, sample: Sample) -> None:
+    def learn(self, sample: WorkSample) -> None:
         self.windows = min(self.windows + 1, MOST_WINDOWS)
         for of in MEASURES:
             self.own[of] += (sample.own[of] - self.own[of]) / self.windows
@@ -119,7 +119,7 @@ class _Sum:
 
 @dataclass
 class _Node:
-    references: dict[Component, _Reference] = field(default_factory=dict)
+    references: dict[ComponentKey, _Reference] = field(default_factory=dict)
     sums: tuple[_Sum, _Sum] = field(default_factory=lambda: (_Sum(), _Sum()))
 
 
@@ -139,7 +139,7 @@ class SlowNodes:
         self._thresholds: dict[int, float] = {}
         self.slow: dict[str, SlowNode] = {}
 
-    def take(self, window: Mapping[str, Sequence[Sample]]) -> list[SlowNode]:
+    def take(self, window: Mapping[str, Sequence[WorkSample]]) -> list[SlowNode]:
         """Take what was measured in a window; nodes that are slow from now on.
 
         Parameters
@@ -165,7 +165,7 @@ class SlowNodes:
             self._nodes.pop(name, None)
             self.slow.pop(name, None)
 
-    def _judge(self, node: _Node, name: str, samples: Sequence[Sample]) -> SlowNode | None:
+    def _judge(self, node: _Node, name: str, samples: Sequence[WorkSample]) -> SlowNode | None:
         """Whether a node is slow now, by the measure that says so most."""
         known = [
             (sample, reference)
@@ -213,7 +213,7 @@ class SlowNodes:
             self._thresholds[key] = float(cusum_threshold(np.array([key / 100]), self._alarm_windows)[0])
         return self._thresholds[key]
 
-    def _learn(self, node: _Node, samples: Sequence[Sample]) -> None:
+    def _learn(self, node: _Node, samples: Sequence[WorkSample]) -> None:
         suspect = any(total.suspect for total in node.sums)
         # Other executors that come to a node under suspicion are no proof that it is well.
         by = [total.changes / total.windows if total.suspect else 0.0 for total in node.sums]

@@ -22,13 +22,13 @@ MOST_COMPONENTS = 8
 _MANY = 16
 
 #: Topology (id) and component.
-Component = tuple[str, str]
+ComponentKey = tuple[str, str]
 
 #: What is measured of a tuple: CPU time, and time in `execute` without what its thread waited for a core.
 CPU, TIME = 0, 1
 
 
-class Sample(NamedTuple):
+class WorkSample(NamedTuple):
     """What a tuple of a component took on a node in a window.
 
     Parameters
@@ -45,7 +45,7 @@ class Sample(NamedTuple):
         What it weighs by: CPU time of all its tuples there.
     """
 
-    component: Component
+    component: ComponentKey
     tasks: frozenset[int]
     own: tuple[float, float]
     peers: tuple[float, float]
@@ -81,7 +81,7 @@ class WorkWindows:
     """
 
     def __init__(self) -> None:
-        self._windows: dict[int, defaultdict[tuple[Component, str], _Sum]] = {}
+        self._windows: dict[int, defaultdict[tuple[ComponentKey, str], _Sum]] = {}
         self._newest = self._given = -1
 
     def count(self, records: Iterable[Mapping[str, Any]]) -> None:
@@ -96,7 +96,7 @@ class WorkWindows:
                 if executor["received"] and executor.get("type") != "spout":
                     sums[(worker["topology"], executor["component"]), worker["supervisor"]].add(executor)
 
-    def over(self) -> Iterator[Mapping[str, list[Sample]]]:
+    def over(self) -> Iterator[Mapping[str, list[WorkSample]]]:
         """Node → its samples, of each window that is over and was not given out, the oldest first."""
         for window in sorted(self._windows):
             if window < self._newest - LATE_WINDOWS:
@@ -104,18 +104,18 @@ class WorkWindows:
                 yield _samples(self._windows.pop(window))
 
 
-def _samples(sums: Mapping[tuple[Component, str], _Sum]) -> dict[str, list[Sample]]:
-    known: defaultdict[Component, dict[str, tuple[float, float]]] = defaultdict(dict)
+def _samples(sums: Mapping[tuple[ComponentKey, str], _Sum]) -> dict[str, list[WorkSample]]:
+    known: defaultdict[ComponentKey, dict[str, tuple[float, float]]] = defaultdict(dict)
     for (component, node), total in sums.items():
         if logs := total.logs():
             known[component][node] = logs
-    found: defaultdict[str, list[Sample]] = defaultdict(list)
+    found: defaultdict[str, list[WorkSample]] = defaultdict(list)
     for component, by_node in known.items():
         if len(by_node) > 1:
             others = _of_others(by_node)
             for node, logs in by_node.items():
                 total = sums[component, node]
-                found[node].append(Sample(component, frozenset(total.tasks), logs, others[node], total.cpu_ns))
+                found[node].append(WorkSample(component, frozenset(total.tasks), logs, others[node], total.cpu_ns))
     return {
         node: sorted(samples, key=lambda each: (-each.work_ns, each.component))[:MOST_COMPONENTS]
         for node, samples in found.items()

@@ -7,7 +7,7 @@ from itertools import islice
 
 import numpy as np
 
-from stormwright.controller.planning.room import Room
+from stormwright.controller.planning.room import MoveRoom
 from stormwright.model.arrays import IndexArray
 
 #: What is missing that is looked at to find the one with the fewest topologies to help.
@@ -31,7 +31,7 @@ class GroupSearch:
         Node → topologies that have something there.
     """
 
-    def __init__(self, room: Room, waiting: Collection[int], here: Mapping[int, Collection[int]]) -> None:
+    def __init__(self, room: MoveRoom, waiting: Collection[int], here: Mapping[int, Collection[int]]) -> None:
         self._room, self._waiting, self._here = room, waiting, here
         self._more = np.zeros_like(room.used)
         self._nodes: IndexArray = np.arange(room.used.shape[1])

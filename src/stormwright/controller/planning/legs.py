@@ -8,8 +8,8 @@ from itertools import chain
 import numpy as np
 
 from stormwright.controller.planning.plan import Leg, TopologyMove
-from stormwright.controller.planning.room import Room
-from stormwright.controller.planning.workers import Workers, workers_of
+from stormwright.controller.planning.room import MoveRoom
+from stormwright.controller.planning.workers import NodeWorkers, workers_of
 from stormwright.model import UNPLACED, Problem, WorkerSlot
 from stormwright.model.arrays import BoolArray, IndexArray, IntArray
 from stormwright.model.assignment import name_slots
@@ -17,7 +17,7 @@ from stormwright.model.limits.components import count_components
 from stormwright.model.limits.extra import tags_of, tags_of_node
 
 
-def choose_ports(room: Room, topologies: Collection[int]) -> dict[int, IntArray]:
+def choose_ports(room: MoveRoom, topologies: Collection[int]) -> dict[int, IntArray]:
     """Slots of topologies that go to their targets at one go; there must be room for them.
 
     Which port of a node a worker gets is free to choose. One whose executors stay together on their node keeps its
@@ -45,7 +45,7 @@ def choose_ports(room: Room, topologies: Collection[int]) -> dict[int, IntArray]
     return slots
 
 
-def kept_workers(problem: Problem, now: Workers, target: Workers) -> dict[int, int]:
+def kept_workers(problem: Problem, now: NodeWorkers, target: NodeWorkers) -> dict[int, int]:
     """Wished slot → slot now, of the workers of a topology whose executors stay together on their node."""
     found = {members.tobytes(): slot for slot, members in now.items()}
     kept = {slot: found[key] for slot, members in target.items() if (key := members.tobytes()) in found}
@@ -53,7 +53,7 @@ def kept_workers(problem: Problem, now: Workers, target: Workers) -> dict[int, i
 
 
 def make_move(
-    room: Room, topology: int, slots: IntArray, started: Workers, *, alone: bool, arrives: bool = True
+    room: MoveRoom, topology: int, slots: IntArray, started: NodeWorkers, *, alone: bool, arrives: bool = True
 ) -> TopologyMove:
     """The move of a topology to `slots` from where it is in `room`.
 
@@ -104,7 +104,7 @@ def make_move(
     )
 
 
-def _around_running(room: Room, topology: int, slots: IntArray, after: Workers, kept: set[int]) -> IntArray:
+def _around_running(room: MoveRoom, topology: int, slots: IntArray, after: NodeWorkers, kept: set[int]) -> IntArray:
     """`slots` with a free slot, of any node with room, for each worker that starts where another of its own runs."""
     before = room.workers(topology)
     waiting = [slot for slot in after if slot in before and slot not in kept]
@@ -127,7 +127,7 @@ def _around_running(room: Room, topology: int, slots: IntArray, after: Workers, 
 
 
 def spare_slot(
-    room: Room,
+    room: MoveRoom,
     topology: int,
     members: IndexArray,
     slots: IntArray,
@@ -207,12 +207,12 @@ def _keep_tags(problem: Problem, topology: int, members: IndexArray, open_nodes:
         open_nodes &= np.array([tags <= tags_of_node(node) for node in problem.supervisors])
 
 
-def _kept(old: Workers, new: Workers) -> set[int]:
+def _kept(old: NodeWorkers, new: NodeWorkers) -> set[int]:
     """Slots whose worker stays as it is."""
     return {slot for slot, members in new.items() if slot in old and old[slot].tobytes() == members.tobytes()}
 
 
-def _leg(room: Room, after: IntArray, old: Workers, new: Workers, kept: set[int]) -> Leg:
+def _leg(room: MoveRoom, after: IntArray, old: NodeWorkers, new: NodeWorkers, kept: set[int]) -> Leg:
     problem = room.problem
     left = sorted({room.node_of[slot] for slot in old} - {room.node_of[slot] for slot in new})
     return Leg(

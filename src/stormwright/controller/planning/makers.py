@@ -9,11 +9,11 @@ import numpy as np
 
 from stormwright.controller.planning.places import Place
 from stormwright.controller.planning.plan import TopologyMove
-from stormwright.controller.planning.room import Room
+from stormwright.controller.planning.room import MoveRoom
 from stormwright.model.arrays import FloatArray, IndexArray, IntArray
 
 
-class Makers:
+class StepMakers:
     """Follows the steps of a plan as they are added to it.
 
     Attributes
@@ -22,7 +22,7 @@ class Makers:
         Nodes of which the last step made anything free.
     """
 
-    def __init__(self, room: Room) -> None:
+    def __init__(self, room: MoveRoom) -> None:
         self._room = room
         # What would be in use if all moved to where they go, and nobody had left.
         self._entered = room.used.copy()

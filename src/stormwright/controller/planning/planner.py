@@ -10,9 +10,9 @@ import numpy as np
 
 from stormwright.controller.planning.groups import GroupSearch
 from stormwright.controller.planning.legs import kept_workers, make_move
-from stormwright.controller.planning.makers import Makers
+from stormwright.controller.planning.makers import StepMakers
 from stormwright.controller.planning.plan import Kept, Left, MoveBudget, MovePlan, NoRoom, OverBudget, Step, Unwished
-from stormwright.controller.planning.room import Room
+from stormwright.controller.planning.room import MoveRoom
 from stormwright.controller.planning.spare import Batch, Helpers, through_spare_slots
 from stormwright.controller.planning.workers import workers_of
 from stormwright.model import UNPLACED, Assignment, Problem
@@ -71,7 +71,7 @@ def plan_moves(
     target = problem.current_slot.copy()
     for index in movable:
         target[problem.executors_of(index)] = wanted.slot_of_executor[problem.executors_of(index)]
-    start, firm = Room(problem, target, cpu_limits), set[int]()
+    start, firm = MoveRoom(problem, target, cpu_limits), set[int]()
     for _ in range(_PLANS):
         planner = _Planner(start.copy(), movable, budget, firm)
         planner.run()
@@ -105,7 +105,7 @@ def _movable(problem: Problem, wanted: Assignment, stay: Mapping[str, str]) -> t
 class _Planner:
     """Moves that are still to be planned, and who waits for what."""
 
-    def __init__(self, room: Room, movable: Mapping[int, float], budget: MoveBudget, firm: Collection[int]) -> None:
+    def __init__(self, room: MoveRoom, movable: Mapping[int, float], budget: MoveBudget, firm: Collection[int]) -> None:
         self.steps: list[Step] = []
         self.left: dict[str, Left] = {}
         self._room, self._rank = room, movable
@@ -132,7 +132,7 @@ class _Planner:
             for node in place.entered.tolist():
                 self._wants[node].add(index)
         self._search = GroupSearch(room, self._waiting, self._here)
-        self._makers = Makers(room)
+        self._makers = StepMakers(room)
 
     def run(self) -> None:
         """Plan until nothing more can move."""

@@ -8,13 +8,13 @@ import numpy as np
 
 from stormwright.controller.planning.places import SLOTS, Measure, Place
 from stormwright.controller.planning.plan import Missing
-from stormwright.controller.planning.workers import Loads, Workers, workers_of
+from stormwright.controller.planning.workers import NodeWorkers, WorkerLoads, workers_of
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import FloatArray, IndexArray, IntArray
 from stormwright.model.limits.limit import RELATIVE_TOLERANCE
 
 
-class Room:
+class MoveRoom:
     """The cluster between two moves.
 
     A node never comes to have more of a resource in use than it has, unless it had more before: then no more than that.
@@ -49,11 +49,11 @@ class Room:
         self._holder = np.full(len(problem.slots), UNPLACED, dtype=np.int32)
         self._holder[self.now[placed]] = problem.executor_topology[placed]
         #: Who knows workers and loads of all that has not moved since; and what has.
-        self._base: Room | None = None
+        self._base: MoveRoom | None = None
         self._moved: set[int] = set()
-        self._workers: dict[int, Workers] = {}
-        self._target_workers: dict[int, Workers] = {}
-        self._loads: dict[int, Loads] = {}
+        self._workers: dict[int, NodeWorkers] = {}
+        self._target_workers: dict[int, NodeWorkers] = {}
+        self._loads: dict[int, WorkerLoads] = {}
         self._arrived: dict[int, Place] = {}
         self.node_of: list[int] = problem.slot_node.tolist()
         nodes = np.arange(len(problem.supervisors) + 1)
@@ -62,9 +62,9 @@ class Room:
         for place in self.places:
             self.wanted[place.entered] += 1
 
-    def copy(self) -> Room:
+    def copy(self) -> MoveRoom:
         """Another one, to try moves in; meanwhile this one stays as it is."""
-        other = object.__new__(Room)
+        other = object.__new__(MoveRoom)
         other.__dict__ = self.__dict__ | {
             "_base": self,
             "_moved": set(),
@@ -78,7 +78,7 @@ class Room:
         }
         return other
 
-    def workers(self, topology: int) -> Workers:
+    def workers(self, topology: int) -> NodeWorkers:
         """The workers of a topology now."""
         if topology not in self._workers:
             base = None if topology in self._moved else self._base
@@ -86,22 +86,22 @@ class Room:
             self._workers[topology] = base.workers(topology) if base else workers_of(self.now[own])
         return self._workers[topology]
 
-    def target_workers(self, topology: int) -> Workers:
+    def target_workers(self, topology: int) -> NodeWorkers:
         """The workers of a topology as they are wished."""
         if topology not in self._target_workers:
             self._target_workers[topology] = workers_of(self.target[self.problem.executors_of(topology)])
         return self._target_workers[topology]
 
-    def loads(self, topology: int) -> Loads:
+    def loads(self, topology: int) -> WorkerLoads:
         """What the workers of a topology take now; isolation is left out."""
         if topology not in self._loads:
             base = None if topology in self._moved else self._base
             self._loads[topology] = base.loads(topology) if base else self._loads_of(topology)
         return self._loads[topology]
 
-    def _loads_of(self, topology: int) -> Loads:
+    def _loads_of(self, topology: int) -> WorkerLoads:
         demand = self.problem.executor_demand[:, self.problem.executors_of(topology)]
-        return Loads.of_workers(demand, self.workers(topology))
+        return WorkerLoads.of_workers(demand, self.workers(topology))
 
     def workers_on(self, node: int) -> list[tuple[int, int]]:
         """Topology and slot of each worker on a node."""
@@ -163,7 +163,7 @@ class Room:
         self,
         slots: Mapping[int, IntArray],
         places: Mapping[int, Place] | None = None,
-        workers: Mapping[int, Workers] | None = None,
+        workers: Mapping[int, NodeWorkers] | None = None,
     ) -> None:
         """Move topologies at one go to the slots of their executors; they may take over each other's.
 
@@ -200,7 +200,7 @@ class Room:
         self._holder[to] = topology
         self._workers[topology] = dict(sorted((to if at == slot else at, each) for at, each in workers.items()))
         load = amounts[:, columns[slot]]
-        self._loads[topology] = Loads({to if at == slot else at: each for at, each in columns.items()}, amounts)
+        self._loads[topology] = WorkerLoads({to if at == slot else at: each for at, each in columns.items()}, amounts)
         place = self._place_beside(topology, self.node_of[slot], self.node_of[to], load)
         self.used[:, self.node_of[slot]] -= load
         self.used[:, self.node_of[to]] += load

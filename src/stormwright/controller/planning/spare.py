@@ -9,8 +9,8 @@ import numpy as np
 
 from stormwright.controller.planning.legs import choose_ports, spare_slot
 from stormwright.controller.planning.places import Place
-from stormwright.controller.planning.room import Room
-from stormwright.controller.planning.workers import Workers, workers_of
+from stormwright.controller.planning.room import MoveRoom
+from stormwright.controller.planning.workers import NodeWorkers, workers_of
 from stormwright.model import UNPLACED
 from stormwright.model.arrays import BoolArray, FloatArray, IntArray
 from stormwright.model.limits.limit import RELATIVE_TOLERANCE
@@ -32,18 +32,18 @@ class Batch:
 
     slots: Mapping[int, IntArray]
     places: Mapping[int, Place]
-    workers: Mapping[int, Workers]
+    workers: Mapping[int, NodeWorkers]
     arrives: bool = True
 
     @classmethod
-    def home(cls, room: Room, topologies: Collection[int]) -> Batch:
+    def home(cls, room: MoveRoom, topologies: Collection[int]) -> Batch:
         """Topologies that go to their targets from where they are in `room`."""
         slots = choose_ports(room, topologies)
         return cls(slots, room.places_in(slots), {topology: workers_of(to) for topology, to in slots.items()})
 
 
 @dataclass(frozen=True, eq=False)
-class Way:
+class _Way:
     """Batches in order, and topologies that went to spare slots and do not arrive in it."""
 
     batches: tuple[Batch, ...]
@@ -76,7 +76,7 @@ class Helpers:
         How often each has gone there.
     """
 
-    def __init__(self, room: Room, topologies: Collection[int]) -> None:
+    def __init__(self, room: MoveRoom, topologies: Collection[int]) -> None:
         self.times: dict[int, int] = {}
         self._room, self._most = room, FEW_ASIDE
         self._trips_left = MEAN_ASIDE * len(topologies)
@@ -129,7 +129,7 @@ class Helpers:
             self._use[:, place.nodes] += sign * place.before
 
 
-def through_spare_slots(room: Room, topology: int, helpers: Helpers, most: int) -> Way | None:
+def through_spare_slots(room: MoveRoom, topology: int, helpers: Helpers, most: int) -> _Way | None:
     """How a topology can move when others go to spare slots before; None if these do not suffice.
 
     Parameters
@@ -158,13 +158,13 @@ def through_spare_slots(room: Room, topology: int, helpers: Helpers, most: int) 
         batches.append(Batch.home(after, ready))
         after.put(batches[-1].slots, batches[-1].places, batches[-1].workers)
         arrivals.remove(ready[0])
-    return Way(tuple(batches), frozenset(arrivals))
+    return _Way(tuple(batches), frozenset(arrivals))
 
 
 class _Trial:
     """Workers that leave nodes on which a topology needs room."""
 
-    def __init__(self, room: Room, topology: int, helpers: Helpers, most: int) -> None:
+    def __init__(self, room: MoveRoom, topology: int, helpers: Helpers, most: int) -> None:
         self._room, self._place = room.copy(), room.places[topology]
         self._topology, self._helpers, self._most = topology, helpers, most
         self._paused = {topology} - helpers.times.keys()
@@ -184,7 +184,7 @@ class _Trial:
         ]
 
     @property
-    def after(self) -> Room:
+    def after(self) -> MoveRoom:
         """The cluster once they have; the trial is over."""
         self._room.hold([slot for _, slot in self.left], UNPLACED)
         return self._room

@@ -11,10 +11,10 @@ from stormwright.model import UNPLACED
 from stormwright.model.arrays import FloatArray, IndexArray, IntArray
 
 #: Slot → executors of the worker in it, numbered in their topology; slots in ascending order.
-Workers: TypeAlias = dict[int, IndexArray]
+NodeWorkers: TypeAlias = dict[int, IndexArray]
 
 
-def workers_of(slots: IntArray) -> Workers:
+def workers_of(slots: IntArray) -> NodeWorkers:
     """The workers of a topology whose executors are in `slots`."""
     order = np.argsort(slots, kind="stable")
     ordered = slots[order]
@@ -27,7 +27,7 @@ def workers_of(slots: IntArray) -> Workers:
     }
 
 
-class Loads(NamedTuple):
+class WorkerLoads(NamedTuple):
     """What the workers of a topology take: their slot → column, and slots and resources by column, shape (R, W)."""
 
     column: dict[int, int]
@@ -39,7 +39,7 @@ class Loads(NamedTuple):
         return amounts
 
     @classmethod
-    def of_workers(cls, demand: FloatArray, workers: Workers) -> Loads:
+    def of_workers(cls, demand: FloatArray, workers: NodeWorkers) -> WorkerLoads:
         """Those of workers of a topology, of which each executor takes `demand`, shape (R - 1, E)."""
         starts = np.cumsum([0, *map(len, workers.values())])[:-1]
         amounts = np.add.reduceat(demand[:, np.concatenate(list(workers.values()))], starts, axis=1)

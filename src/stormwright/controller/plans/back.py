@@ -12,7 +12,7 @@ from scipy.sparse.csgraph import connected_components
 from stormwright.controller.planning.legs import make_move
 from stormwright.controller.planning.plan import MoveBudget, MovePlan, Step
 from stormwright.controller.planning.planner import plan_moves
-from stormwright.controller.planning.room import Room
+from stormwright.controller.planning.room import MoveRoom
 from stormwright.controller.planning.workers import workers_of
 from stormwright.controller.plans.saved import where
 from stormwright.controller.policy import planned_slots
@@ -100,7 +100,7 @@ def _to_their_ports(
         return []
     own = {topology.id: problem.executors_of(index) for index, topology in enumerate(problem.topologies)}
     now = problem.with_current({topology: name_slots(problem, there[each]) for topology, each in own.items()})
-    room, steps = Room(now, wanted, cpu_limits=False), list[Step]()
+    room, steps = MoveRoom(now, wanted, cpu_limits=False), list[Step]()
     groups = _that_wait_for_each_other(room, astray)
     wanting = {slot: n for n, group in enumerate(groups) for index in group for slot in room.target_workers(index)}
     waiting, ready = set(range(len(groups))), deque(range(len(groups)))
@@ -114,7 +114,7 @@ def _to_their_ports(
     return steps
 
 
-def _that_wait_for_each_other(room: Room, topologies: list[int]) -> list[list[int]]:
+def _that_wait_for_each_other(room: MoveRoom, topologies: list[int]) -> list[list[int]]:
     """Topologies of which each holds a slot that the next one wants, round and round, together; any other by itself."""
     number = {topology: at for at, topology in enumerate(topologies)}
     holder = {slot: at for topology, at in number.items() for slot in room.workers(topology)}
@@ -132,7 +132,7 @@ def _that_wait_for_each_other(room: Room, topologies: list[int]) -> list[list[in
     return list(groups.values())
 
 
-def _step(room: Room, topologies: list[int]) -> Step:
+def _step(room: MoveRoom, topologies: list[int]) -> Step:
     """Topologies go to their targets; `room` is as it is then."""
     slots = {index: room.target[room.problem.executors_of(index)] for index in topologies}
     alone = len(topologies) == 1

@@ -24,7 +24,7 @@ from stormwright.model.arrays import IntArray
 
 
 @dataclass(frozen=True)
-class Wish:
+class PlanWish:
     """What a plan is to be.
 
     Parameters
@@ -48,7 +48,7 @@ class Wish:
 
 
 @dataclass(frozen=True)
-class Draft:
+class PlanDraft:
     """A plan as it is found.
 
     Parameters
@@ -79,7 +79,7 @@ class Draft:
     goal: str = ""
 
 
-def drafted(problem: Problem, scheduler: Scheduler, wish: Wish, stay: Mapping[str, str] | None = None) -> Draft:
+def drafted(problem: Problem, scheduler: Scheduler, wish: PlanWish, stay: Mapping[str, str] | None = None) -> PlanDraft:
     """The moves that lead to what a scheduler wants, as far as that is wished and pays.
 
     Parameters
@@ -103,19 +103,19 @@ def drafted(problem: Problem, scheduler: Scheduler, wish: Wish, stay: Mapping[st
     problem = seen_by_plans(within_heaps(problem))
     now = problem.current_slot
     if not (now != UNPLACED).any():
-        return Draft(problem, MovePlan(), now, why="nothing runs")
+        return PlanDraft(problem, MovePlan(), now, why="nothing runs")
     wanted = scheduler.schedule(problem)
     kept = {**unmeasured, **_staying(problem, wish), **(stay or {})}
     plan = plan_moves(problem, wanted, WHOLE, kept, cpu_limits=wish.repairs or wish.goals == (TRAFFIC,))
     placements, goal = Placements(problem), "" if wish.repairs else wish.goals[0]
     if not plan.steps:
         text = "nothing is out of place" if not plan.left else "what could be better stays"
-        return Draft(problem, plan, now, why=text, placements=placements, goal=goal)
+        return PlanDraft(problem, plan, now, why=text, placements=placements, goal=goal)
     slots = planned_slots(problem, plan.moves)
     outlooks = {goal: Outlooks(problem, goal, placements=placements) for goal in wish.goals}
     found = {goal: each.of(slots) for goal, each in outlooks.items()}
     if why := _not_worth(found, wish):
-        return Draft(problem, MovePlan((), plan.left), now, why=why, placements=placements, goal=goal)
+        return PlanDraft(problem, MovePlan((), plan.left), now, why=why, placements=placements, goal=goal)
     gain = "; ".join(each.text for each in found.values())
     if problem.load is None:
         gain += "; no load was measured, so it is assumed"
@@ -123,7 +123,7 @@ def drafted(problem: Problem, scheduler: Scheduler, wish: Wish, stay: Mapping[st
     return replace(draft, goal=goal)
 
 
-def _check(problem: Problem, wish: Wish) -> None:
+def _check(problem: Problem, wish: PlanWish) -> None:
     topologies: list[tuple[str, ...]] = [(each.name, each.id) for each in problem.topologies]
     names = problem.cluster.node_names
     nodes: list[tuple[str, ...]] = [
@@ -144,7 +144,7 @@ def restored(
     placements: Mapping[str, TopologyAssignment],
     goal: str,
     name: Callable[[WorkerSlot], str] = str,
-) -> Draft:
+) -> PlanDraft:
     """The moves that bring topologies (ids) back to where they were.
 
     Parameters
@@ -158,7 +158,7 @@ def restored(
     plan = moves_back(problem, placements, name)
     slots = planned_slots(problem, plan.moves)
     if not plan.steps:
-        return Draft(problem, plan, slots, why="everything is where it was then")
+        return PlanDraft(problem, plan, slots, why="everything is where it was then")
     _require_takers(problem, slots)
     outlooks = Outlooks(problem, goal)
     return draft_of(problem, plan, slots, outlooks, outlooks.of(slots).text)
@@ -175,7 +175,7 @@ def _require_takers(problem: Problem, slots: IntArray) -> None:
         raise InputError("the placement of then", faults)
 
 
-def draft_of(problem: Problem, plan: MovePlan, slots: IntArray, outlooks: Outlooks, gain: str) -> Draft:
+def draft_of(problem: Problem, plan: MovePlan, slots: IntArray, outlooks: Outlooks, gain: str) -> PlanDraft:
     """A plan with what it promises.
 
     Parameters
@@ -189,7 +189,7 @@ def draft_of(problem: Problem, plan: MovePlan, slots: IntArray, outlooks: Outloo
     """
     index = problem.topology_index
     promises = outlooks.promises(slots, {move.topology.id: index[move.topology.id] for move in plan.moves})
-    return Draft(problem, plan, slots, gain, "", promises, outlooks.placements)
+    return PlanDraft(problem, plan, slots, gain, "", promises, outlooks.placements)
 
 
 def measured_rates(problem: Problem, placements: Placements | None = None) -> dict[str, float]:
@@ -212,14 +212,14 @@ def seen_by_plans(problem: Problem) -> Problem:
     return problem if problem.load is None else without_assumed_traffic(problem)
 
 
-def _unmeasured(problem: Problem, wish: Wish) -> dict[str, str]:
+def _unmeasured(problem: Problem, wish: PlanWish) -> dict[str, str]:
     if problem.load is None or wish.repairs:
         return {}
     known = problem.load.topologies
     return {topology.id: "not measured" for topology in problem.topologies if topology.id not in known}
 
 
-def _not_worth(found: Mapping[str, Outlook], wish: Wish) -> str:
+def _not_worth(found: Mapping[str, Outlook], wish: PlanWish) -> str:
     """Why a placement is not worth the moves, by what it gains in each goal; empty where it is."""
     if wish.repairs:
         return ""
@@ -236,7 +236,7 @@ def _not_worth(found: Mapping[str, Outlook], wish: Wish) -> str:
     return "; ".join(why)
 
 
-def _staying(problem: Problem, wish: Wish) -> dict[str, str]:
+def _staying(problem: Problem, wish: PlanWish) -> dict[str, str]:
     """Topologies (ids) that do not move as they are not meant, or not to be moved."""
     nodes = {
         number

@@ -41,7 +41,7 @@ _MINUTES = 1440
 
 
 @dataclass(frozen=True)
-class Window:
+class _Window:
     """Minutes of a day, on some days of the week; one that ends before it begins ends on the next day."""
 
     days: frozenset[int]
@@ -57,7 +57,7 @@ class Window:
         return began_today or ((day - 1) % 7 in self.days and minute < self.to_min)
 
 
-def windows_of(modes: Modes) -> list[Window]:
+def windows_of(modes: Modes) -> list[_Window]:
     """The maintenance windows.
 
     Raises
@@ -159,7 +159,7 @@ def _zone(modes: Modes, faults: list[Fault]) -> tzinfo:
         return UTC
 
 
-def _window(text: str, path: str, faults: list[Fault]) -> Window | None:
+def _window(text: str, path: str, faults: list[Fault]) -> _Window | None:
     match = _WINDOW.fullmatch(text.strip())
     first, last = (match["first"] or "mon", match["last"]) if match else ("", None)
     # Without days it is every day; a day alone is that day.
@@ -170,7 +170,7 @@ def _window(text: str, path: str, faults: list[Fault]) -> Window | None:
         return None
     one, other = _DAYS.index(first.lower()), _DAYS.index(last.lower())
     days = frozenset((one + day) % 7 for day in range((other - one) % 7 + 1))
-    return Window(days, begin % _MINUTES, end)
+    return _Window(days, begin % _MINUTES, end)
 
 
 def _minute(text: str) -> int | None:

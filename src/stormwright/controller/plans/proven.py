@@ -12,7 +12,7 @@ from stormwright.model.arrays import IntArray
 from stormwright.model.texts import proof_text
 from stormwright.optimize.rates.start import MeasuredLoad
 from stormwright.predict.answer import Assumptions
-from stormwright.schedulers.frame.by_rates import RateSearch, Wish
+from stormwright.schedulers.frame.by_rates import RateSearch, RateWish
 from stormwright.schedulers.frame.proof_by_rates import Bounding, proof_by_rates, throughput_proof
 
 #: Seconds for a proof: what sums tell takes less, whatever the size, and a small program is solved in it.
@@ -23,14 +23,14 @@ _HEADROOM = 0.2
 
 
 @dataclass(frozen=True)
-class Proof:
+class _Proof:
     """By how many percent the best that there could be is better, None where that is not known; and in words."""
 
     gap_percent: float | None = None
     text: str = ""
 
 
-def proven(placements: Placements, goal: str, slots: IntArray) -> Proof:
+def proven(placements: Placements, goal: str, slots: IntArray) -> _Proof:
     """What is proven of a placement.
 
     Parameters
@@ -45,9 +45,9 @@ def proven(placements: Placements, goal: str, slots: IntArray) -> Proof:
     """
     problem, profile = placements.problem, placements.profile
     if goal not in (THROUGHPUT, NODES) or profile is None:
-        return Proof()
+        return _Proof()
     assumptions = placements.assumptions or Assumptions.of(problem)
-    wish = Wish(goal, "free", _HEADROOM, 0)
+    wish = RateWish(goal, "free", _HEADROOM, 0)
     if goal == THROUGHPUT:
         highest_tps = np.array([each.highest_tps.value for each in placements.predicted(slots).topologies])
         bounding = Bounding.of(problem, profile, assumptions, wish)
@@ -55,4 +55,4 @@ def proven(placements: Placements, goal: str, slots: IntArray) -> Proof:
     else:
         search = RateSearch(problem, MeasuredLoad(profile, assumptions.costs, assumptions.corrections), wish)
         found = proof_by_rates(search, slots, PROOF_S)
-    return Proof(None if found["gap"] is None else 100 * found["gap"], proof_text(found))
+    return _Proof(None if found["gap"] is None else 100 * found["gap"], proof_text(found))

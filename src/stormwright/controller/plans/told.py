@@ -10,7 +10,7 @@ from typing import Any
 from stormwright.client.shapes import PlannedMove, PlannedStep, PlannedTopology, Range, StepState
 from stormwright.controller.aims.placements import Placements
 from stormwright.controller.planning.plan import Kept, MovePlan, TopologyMove
-from stormwright.controller.plans.draft import Draft
+from stormwright.controller.plans.draft import PlanDraft
 from stormwright.controller.plans.proven import proven
 from stormwright.controller.plans.sides import side_of, topology_side
 from stormwright.history.judged.evaluation import AFTER_S, SETTLE_S
@@ -52,7 +52,7 @@ def expected_pause(own: Sequence[float], all_of_them: Sequence[float]) -> Pause:
     return Pause(ASSUMED_PAUSE_S, "assumed, as no move was measured yet")
 
 
-def plan_document(draft: Draft, pause_of: PauseOf, stages: Sequence[int] | None) -> dict[str, Any]:
+def plan_document(draft: PlanDraft, pause_of: PauseOf, stages: Sequence[int] | None) -> dict[str, Any]:
     """What `stormwright.client.shapes.Plan` has of a plan besides where it stands.
 
     Parameters

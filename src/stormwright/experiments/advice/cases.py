@@ -55,7 +55,7 @@ _TRACE_NOISE = 0.05
 
 
 @dataclass(frozen=True)
-class Case:
+class AdviceCase:
     """A topology on nodes, what is asked for, and what is told of costs.
 
     Parameters
@@ -87,7 +87,7 @@ class Case:
     seed: int
 
 
-def cases(scale: int = 1) -> list[Case]:
+def cases(scale: int = 1) -> list[AdviceCase]:
     """Five shapes: as they are, skewed, on two kinds of nodes, with a latency, and with more trees.
 
     Parameters
@@ -102,7 +102,7 @@ def cases(scale: int = 1) -> list[Case]:
     return found
 
 
-def _case(shape: str, variant: str, seed: int, scale: int) -> Case:
+def _case(shape: str, variant: str, seed: int, scale: int) -> AdviceCase:
     random = np.random.default_rng(seed)
     rate_tps = _RATE_TPS * float(random.uniform(0.8, 1.2)) * (1.4 if variant == "more trees" else 1.0)
     rate_tps *= scale
@@ -113,7 +113,7 @@ def _case(shape: str, variant: str, seed: int, scale: int) -> Case:
         name: getattr(costs, name) * float(np.exp(random.normal(0, _COSTS_OFF)))
         for name in ("serialise_us", "send_us", "receive_us", "worker_cores")
     }
-    return Case(
+    return AdviceCase(
         name=f"{shape}, {variant}",
         base=base,
         kinds=kinds,

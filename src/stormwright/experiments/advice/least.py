@@ -8,12 +8,12 @@ from itertools import combinations, pairwise, product
 
 import numpy as np
 
-from stormwright.advise.own.judged import Judged
-from stormwright.advise.own.kinds import Mix, mixes
-from stormwright.advise.own.trials import Counts, Key, Trials
+from stormwright.advise.own.judged import JudgedPlacement
+from stormwright.advise.own.kinds import NodeMix, mixes
+from stormwright.advise.own.trials import ExecutorCounts, Key, MixTrials
 from stormwright.model import Assignment
 from stormwright.model.arrays import FloatArray, IndexArray, IntArray
-from stormwright.predict.demand import Demand
+from stormwright.predict.demand import TreeDemand
 from stormwright.predict.steady import Placed, limits
 from stormwright.predict.workers import nodes_of
 
@@ -24,7 +24,9 @@ MORE = 3
 _ROUNDING = 1e-9
 
 
-def least_of_all(trials: Trials, most_nodes: int, more: int = MORE) -> tuple[Judged, list[dict[Key, int]]] | None:
+def least_of_all(
+    trials: MixTrials, most_nodes: int, more: int = MORE
+) -> tuple[JudgedPlacement, list[dict[Key, int]]] | None:
     """The cheapest nodes with the fewest executors, and all numbers of executors that are as few; None for nothing.
 
     Every mix of nodes, every number of executors, and every placement with a worker a node is tried, from the cheapest
@@ -48,7 +50,7 @@ def least_of_all(trials: Trials, most_nodes: int, more: int = MORE) -> tuple[Jud
     ranges = [range(first or 1, trials.sizes[key].tasks + 1) for key, first in zip(keys, least, strict=True)]
     every = sorted(product(*ranges), key=sum)
     for mix in mixes(trials.kinds, most_nodes):
-        best: Judged | None = None
+        best: JudgedPlacement | None = None
         found: list[dict[Key, int]] = []
         for numbers in every:
             counts = dict(zip(keys, numbers, strict=True))
@@ -64,7 +66,7 @@ def least_of_all(trials: Trials, most_nodes: int, more: int = MORE) -> tuple[Jud
     return None
 
 
-def roomy_placements(trials: Trials, counts: Counts, mix: Mix) -> Iterator[Judged]:
+def roomy_placements(trials: MixTrials, counts: ExecutorCounts, mix: NodeMix) -> Iterator[JudgedPlacement]:
     """All placements on all of some nodes with a worker each that leave enough free; of those that are alike, one.
 
     Alike are executors of a component that have equally much to do, and nodes of a kind. Placements that overfill a
@@ -101,7 +103,7 @@ def roomy_placements(trials: Trials, counts: Counts, mix: Mix) -> Iterator[Judge
         slots: IntArray = np.empty(problem.num_executors, np.int32)
         for members, on in zip(groups, chosen, strict=True):
             slots[members] = first_slot[np.repeat(np.arange(mix.size), on)]
-        demand = Demand.of(profile, Placed.under(profile, problem, slots).routes, problem, *trials.known)
+        demand = TreeDemand.of(profile, Placed.under(profile, problem, slots).routes, problem, *trials.known)
         shares, free = limits(demand)
         if np.max(shares @ rates + 1 - free) <= trials.allowed + _ROUNDING:
             yield trials.judged_at(problem, mix, Assignment(slots), counts)

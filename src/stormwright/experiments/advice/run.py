@@ -8,17 +8,17 @@ from itertools import product
 
 import numpy as np
 
-from stormwright.advise.adviser import Adviser, Observation, Wanted
+from stormwright.advise.adviser import Adviser, Observation, WantedSize
 from stormwright.advise.own.pace import Patience
 from stormwright.advise.own.patient import Ours
 from stormwright.advise.own.search import Search
-from stormwright.advise.own.trials import Trials
+from stormwright.advise.own.trials import MixTrials
 from stormwright.advise.own.wish import Wish
 from stormwright.advise.rules.dhalion import Dhalion
 from stormwright.advise.rules.ds2 import Ds2
 from stormwright.advise.rules.stela import Stela
 from stormwright.errors import InputError
-from stormwright.experiments.advice.cases import Case
+from stormwright.experiments.advice.cases import AdviceCase
 from stormwright.experiments.advice.least import least_of_all
 from stormwright.experiments.advice.world import Predicted, World
 from stormwright.model import LoadProfile
@@ -37,12 +37,12 @@ _MOST_STEPS = 8
 _WORKERS, _NODES = 2, 12
 
 
-def world_of(case: Case) -> World:
+def world_of(case: AdviceCase) -> World:
     """The world of a case; another one that runs its topology can be put here."""
     return Predicted(case.base, case.costs, case.told_costs, case.noise, case.seed)
 
 
-def advisers(case: Case, p95_ms: float | None = None) -> dict[str, Adviser]:
+def advisers(case: AdviceCase, p95_ms: float | None = None) -> dict[str, Adviser]:
     """Each of them new."""
     ours = Ours(Wish(p95_ms=p95_ms), case.kinds, Patience())
     roomy = Ds2(1 / (1 - ours.headroom))
@@ -88,18 +88,18 @@ class Sized:
         return max((abs(self.executors[name] - count) for name, count in self.least_executors.items()), default=0)
 
 
-def sized(case: Case, world: World) -> Sized:
+def sized(case: AdviceCase, world: World) -> Sized:
     """Advice from one window with half of the rate and two executors of each component; compared with the truth."""
     topology = case.base.topologies[0]
     names = [component.id for component in topology.components]
-    seen = world.run(Wanted(_begin(case, 2), _WORKERS), 0.5 * case.rate_tps)
+    seen = world.run(WantedSize(_begin(case, 2), _WORKERS), 0.5 * case.rate_tps)
     true_costs = {"schema": case.told_costs["schema"], "costs": {}}
     load = case.base.load or LoadProfile({})
-    truth = Trials(case.base.with_load(replace(load, costs=true_costs)), Wish(rates={"": case.rate_tps}), case.kinds)
+    truth = MixTrials(case.base.with_load(replace(load, costs=true_costs)), Wish(rates={"": case.rate_tps}), case.kinds)
     known = least_of_all(truth, _MOST_NODES)
     p95_ms = None if case.p95_factor is None or known is None else case.p95_factor * truth.late_ms(known[0])
     wish = Wish(rates={"": case.rate_tps}, p95_ms=p95_ms)
-    trials = Trials(seen.problem or case.base, wish, case.kinds)
+    trials = MixTrials(seen.problem or case.base, wish, case.kinds)
     try:
         found = Search(trials).best()
     except InputError as error:
@@ -124,7 +124,7 @@ def sized(case: Case, world: World) -> Sized:
     )
 
 
-def _begin(case: Case, executors: int) -> dict[str, int]:
+def _begin(case: AdviceCase, executors: int) -> dict[str, int]:
     """So many executors of each component, or as many as it has tasks."""
     return {one.id: min(executors, one.parallelism) for one in case.base.topologies[0].components}
 
@@ -133,7 +133,7 @@ def _begin(case: Case, executors: int) -> dict[str, int]:
 
 
 @dataclass(frozen=True)
-class Run:
+class AdviserRun:
     """What an adviser did over a trace.
 
     Parameters
@@ -161,7 +161,9 @@ class Run:
     nodes: float
 
 
-def followed(case: Case, world: World, name: str, adviser: Adviser, trace: str, rates_tps: FloatArray) -> Run:
+def followed(
+    case: AdviceCase, world: World, name: str, adviser: Adviser, trace: str, rates_tps: FloatArray
+) -> AdviserRun:
     """An adviser that is heard after every window; what it wants is there in the next.
 
     Parameters
@@ -174,7 +176,7 @@ def followed(case: Case, world: World, name: str, adviser: Adviser, trace: str, 
         Trees/s that are wanted by window, and what that is called.
     """
     workers = _WORKERS if name in ("ours", "Stela") else _NODES
-    wanted = Wanted(_begin(case, 1), workers)
+    wanted = WantedSize(_begin(case, 1), workers)
     restarts = kept = 0
     steps: int | None = None
     executors, nodes = [], []
@@ -190,16 +192,16 @@ def followed(case: Case, world: World, name: str, adviser: Adviser, trace: str, 
         if said.changes(seen):
             restarts += 1
             wanted = said if said.workers is not None else replace(said, workers=wanted.workers)
-    return Run(case.name, name, trace, steps, restarts, kept, len(rates_tps), _mean(executors), _mean(nodes))
+    return AdviserRun(case.name, name, trace, steps, restarts, kept, len(rates_tps), _mean(executors), _mean(nodes))
 
 
-def steps_to_target(case: Case, make: Callable[[], World]) -> list[Run]:
+def steps_to_target(case: AdviceCase, make: Callable[[], World]) -> list[AdviserRun]:
     """Each adviser from one executor of each component, at the whole rate all the time."""
     rates = np.full(_MOST_STEPS, case.rate_tps)
     return [followed(case, make(), name, each, "start", rates) for name, each in advisers(case).items()]
 
 
-def over_traces(case: Case, traces: Mapping[str, FloatArray], make: Callable[[], World]) -> list[Run]:
+def over_traces(case: AdviceCase, traces: Mapping[str, FloatArray], make: Callable[[], World]) -> list[AdviserRun]:
     """Each adviser over each trace."""
     return [
         followed(case, make(), name, advisers(case)[name], trace, case.rate_tps * parts)

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from stormwright.advise.adviser import Observation, Wanted
+from stormwright.advise.adviser import Observation, WantedSize
 from stormwright.advise.observed import seen_in
 from stormwright.defaults import STORMS_OWN
 from stormwright.model import Assignment, LoadProfile, Problem, TopologyLoad
@@ -27,7 +27,7 @@ _JUST_BELOW = 1 - 1e-3
 class World(Protocol):
     """Runs a topology for a window."""
 
-    def run(self, wanted: Wanted, wanted_tps: float) -> Observation:
+    def run(self, wanted: WantedSize, wanted_tps: float) -> Observation:
         """What is seen if executors, workers and placement are as wanted, and the sources have so many trees/s."""
         ...
 
@@ -62,7 +62,7 @@ class Predicted:
     def __post_init__(self) -> None:
         self._random = np.random.default_rng(self.seed)
 
-    def run(self, wanted: Wanted, wanted_tps: float) -> Observation:
+    def run(self, wanted: WantedSize, wanted_tps: float) -> Observation:
         """See `World`."""
         problem, slots = self._placed(wanted)
         placed, state = self._state(problem, slots, wanted_tps)
@@ -73,7 +73,7 @@ class Predicted:
             placed, state = self._state(problem, slots, min(wanted_tps, highest_tps) * _JUST_BELOW)
         return seen_in(placed, state, 0, wanted_tps, self._measured(placed, state, slots))
 
-    def _placed(self, wanted: Wanted) -> tuple[Problem, IntArray]:
+    def _placed(self, wanted: WantedSize) -> tuple[Problem, IntArray]:
         index = self.base.topologies[0].component_index
         counts = {0: {index[name]: count for name, count in wanted.executors.items()}}
         problem = rebalanced(self.base, Profile.of(self.base), self.costs, counts)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from stormwright.experiments.compare.run import MARK, MARK_MEANS, Comparison, Figures, outcome_text
+from stormwright.experiments.compare.run import MARK, MARK_MEANS, Comparison, PlacementFigures, outcome_text
 from stormwright.experiments.report import write_report
 from stormwright.explain.drawing import (
     CPU_USED,
@@ -74,7 +74,7 @@ def _placements(comparison: Comparison) -> Iterator[tuple[str, str, IntArray]]:
             yield row.label, _lead(row.figures), row.assignment.slot_of_executor
 
 
-def _lead(figures: Figures) -> str:
+def _lead(figures: PlacementFigures) -> str:
     return f"{outcome_text(figures)}, {counted(figures.nodes, 'node')}, {counted(figures.workers, 'worker')}"
 
 

@@ -31,7 +31,7 @@ MARK_MEANS = "not to be compared: the placement breaks limits or leaves executor
 
 
 @dataclass(frozen=True)
-class Figures:
+class PlacementFigures:
     """What there is to say of a placement.
 
     Parameters
@@ -105,12 +105,12 @@ class Figures:
 
 
 @dataclass(frozen=True)
-class Row:
+class ComparedRow:
     """One scheduler's answer, or the error with which it failed."""
 
     name: str
     seconds: float = 0.0
-    figures: Figures | None = None
+    figures: PlacementFigures | None = None
     assignment: Assignment | None = None
     error: str = ""
 
@@ -159,8 +159,8 @@ class Comparison:
     """
 
     problem: Problem
-    current: Figures | None
-    rows: tuple[Row, ...] = field(default=())
+    current: PlacementFigures | None
+    rows: tuple[ComparedRow, ...] = field(default=())
 
     @property
     def complete(self) -> bool:
@@ -238,14 +238,14 @@ def compare(
     return Comparison(problem, current if runs else None, tuple(sorted(rows, key=_rank)))
 
 
-def _run(problem: Problem, name: str, scheduler: Scheduler | StormwrightError) -> Row:
+def _run(problem: Problem, name: str, scheduler: Scheduler | StormwrightError) -> ComparedRow:
     if isinstance(scheduler, StormwrightError):
-        return Row(name, error=str(scheduler))
+        return ComparedRow(name, error=str(scheduler))
     warm_up(scheduler)
     return evaluate(problem, name, scheduler)
 
 
-def evaluate(problem: Problem, name: str, scheduler: Scheduler) -> Row:
+def evaluate(problem: Problem, name: str, scheduler: Scheduler) -> ComparedRow:
     """What a scheduler that is warm makes of `problem`; if it fails, the row has its error."""
     begin = time.perf_counter()
     try:
@@ -254,20 +254,20 @@ def evaluate(problem: Problem, name: str, scheduler: Scheduler) -> Row:
         assignment = checked(problem, answer, name)
         # A Java scheduler tells how long it took itself, without what brings the problem to its JVM.
         seconds = assignment.seconds or took
-        return Row(name, seconds, measure(problem, assignment.slot_of_executor), assignment)
+        return ComparedRow(name, seconds, measure(problem, assignment.slot_of_executor), assignment)
     except StormwrightError as error:
-        return Row(name, time.perf_counter() - begin, error=str(error))
+        return ComparedRow(name, time.perf_counter() - begin, error=str(error))
     except Exception as error:  # of another package, or a bug: the others are still worth comparing
-        return Row(name, time.perf_counter() - begin, error=f"{type(error).__name__}: {error}")
+        return ComparedRow(name, time.perf_counter() - begin, error=f"{type(error).__name__}: {error}")
 
 
-def _outcome(row: Row) -> str:
+def _outcome(row: ComparedRow) -> str:
     if row.figures is None:
         return f"failed after {row.seconds:.3f} s: {row.error}"
     return f"took {row.seconds:.3f} s, {outcome_text(row.figures)}"
 
 
-def outcome_text(figures: Figures) -> str:
+def outcome_text(figures: PlacementFigures) -> str:
     """``cost 8,034.1``, and what makes it no measure beside others."""
     cost = "nothing placed" if figures.total is None else f"cost {figures.total:,.1f}"
     broken = f", {counted(len(figures.broken), 'limit')} broken" if figures.broken else ""
@@ -275,19 +275,19 @@ def outcome_text(figures: Figures) -> str:
     return f"{cost}{broken}{left}"
 
 
-def _rank(row: Row) -> tuple[bool, int, bool, float, str]:
+def _rank(row: ComparedRow) -> tuple[bool, int, bool, float, str]:
     if row.figures is None:
         return True, 0, False, 0.0, row.name
     return False, row.figures.unplaced, bool(row.figures.broken), row.figures.cost.total, row.name
 
 
-def measure(problem: Problem, slot_of_executor: IntArray) -> Figures:
+def measure(problem: Problem, slot_of_executor: IntArray) -> PlacementFigures:
     """The figures of a placement."""
     used = np.unique(slot_of_executor[slot_of_executor != UNPLACED])
     nodes = np.unique(problem.slot_node[used])
     cpu_hz = node_sum(problem, slot_of_executor, problem.executor_cpu_hz)[nodes]
     changes = diff(problem, problem.current_slot, slot_of_executor)
-    return Figures(
+    return PlacementFigures(
         cost=cost_of(problem, slot_of_executor),
         broken=tuple(broken_limits(problem, slot_of_executor)),
         worker_counts=tuple(other_worker_counts(problem, slot_of_executor)),

@@ -7,10 +7,10 @@ from html import escape
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from stormwright.experiments.compare.run import Comparison, Figures
+    from stormwright.experiments.compare.run import Comparison, PlacementFigures
 
 #: Heading → what stands under it; traffic in tuples/s. Those without a number anywhere are left out, except `cost`.
-_COLUMNS: dict[str, Callable[[Figures], float | int | None]] = {
+_COLUMNS: dict[str, Callable[[PlacementFigures], float | int | None]] = {
     "cost": lambda figures: figures.total,
     "in worker": lambda figures: figures.cost.same_executor + figures.cost.same_worker,
     "in node": lambda figures: figures.cost.inter_worker,
@@ -62,7 +62,9 @@ def comparison_table(comparison: Comparison) -> ComparisonTable:
     return ComparisonTable(["", *columns, "limits", "s"], rows)
 
 
-def _cells(figures: Figures, columns: Mapping[str, Callable[[Figures], float | int | None]]) -> list[str]:
+def _cells(
+    figures: PlacementFigures, columns: Mapping[str, Callable[[PlacementFigures], float | int | None]]
+) -> list[str]:
     cost, *others = (_number(value(figures)) for value in columns.values())
     return [figures.mark + cost, *others, figures.limits_text]
 

@@ -36,7 +36,7 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Line:
+class _Line:
     """A curve as drawn: its points, and dashes (from x, to x, y) where something was predicted."""
 
     name: str
@@ -58,7 +58,7 @@ class Span:
 class Chart:
     """A picture; ticks are a position and a label."""
 
-    lines: Sequence[Line]
+    lines: Sequence[_Line]
     spans: Sequence[Span]
     x_ticks: Sequence[tuple[float, str]]
     y_ticks: Sequence[tuple[float, str]]
@@ -84,7 +84,7 @@ def chart_of(curves: Sequence[Curve], spans: Sequence[tuple[float, float, str]])
 
     return Chart(
         lines=[
-            Line(
+            _Line(
                 curve.name,
                 curve.colour,
                 " ".join(f"{x(s)},{y(rate)}" for s, rate in zip(curve.seconds, curve.acked_tps, strict=True)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -10,8 +10,7 @@ import numpy as np
 
 from stormwright.perflog import LATENCY_EDGES_MS
 from stormwright.perflog.crossing import crossing, tasks_on_nodes
-
-Record = Mapping[str, Any]
+from stormwright.perflog.records import LogRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +45,7 @@ class TopologyRun:
         return asdict(self)
 
 
-def measure(records: Iterable[Record], topology: str, start_ms: float, end_ms: float) -> TopologyRun:
+def measure(records: Iterable[LogRecord], topology: str, start_ms: float, end_ms: float) -> TopologyRun:
     """Measure one topology over the records that lie wholly between two moments.
 
     Where there are none, all figures are 0 and the latencies None.
@@ -83,7 +82,7 @@ def measure(records: Iterable[Record], topology: str, start_ms: float, end_ms: f
     )
 
 
-def compiler_share(records: Iterable[Record]) -> float | None:
+def compiler_share(records: Iterable[LogRecord]) -> float | None:
     """Of the workers' CPU, the part that compilers took; None where no record tells."""
     compiling = whole = 0
     for record in records:
@@ -94,7 +93,7 @@ def compiler_share(records: Iterable[Record]) -> float | None:
 
 
 def acked_series(
-    records: Iterable[Record], topology: str, start_ms: float, end_ms: float, step_ms: float
+    records: Iterable[LogRecord], topology: str, start_ms: float, end_ms: float, step_ms: float
 ) -> tuple[list[float], list[float]]:
     """Completed trees per second over time: times in s since `start_ms` (mid of each step), and rates.
 
@@ -122,7 +121,7 @@ def acked_series(
     return ((middle - start_ms) / 1000).tolist(), (trees / (step_ms / 1000)).tolist()
 
 
-def longest_silence_s(records: Iterable[Record], topology: str, start_ms: float, end_ms: float) -> float:
+def longest_silence_s(records: Iterable[LogRecord], topology: str, start_ms: float, end_ms: float) -> float:
     """The longest time without a completed tuple tree between two moments, in seconds.
 
     A record tells how many trees were completed in its interval, not when: so this is an upper bound, from the end
@@ -152,30 +151,30 @@ def longest_silence_s(records: Iterable[Record], topology: str, start_ms: float,
     return float(max(longest, end_ms - reached_end)) / 1000
 
 
-def _of(records: Iterable[Record], topology: str) -> Iterable[Record]:
+def _of(records: Iterable[LogRecord], topology: str) -> Iterable[LogRecord]:
     return (record for record in records if record["worker"]["topology"] == topology)
 
 
-def _slot(record: Record) -> tuple[str, int]:
+def _slot(record: LogRecord) -> tuple[str, int]:
     return record["worker"]["supervisor"], record["worker"]["port"]
 
 
-def _end_ms(record: Record) -> float:
+def _end_ms(record: LogRecord) -> float:
     return float(record["start_ms"] + record["length_ns"] / 1e6)
 
 
-def _acked(record: Record) -> int:
+def _acked(record: LogRecord) -> int:
     return sum(executor["acked"] for executor in record["executors"] if executor["type"] == "spout")
 
 
-def _covered_s(records: Sequence[Record]) -> dict[tuple[str, int], float]:
+def _covered_s(records: Sequence[LogRecord]) -> dict[tuple[str, int], float]:
     covered: dict[tuple[str, int], float] = {}
     for record in records:
         covered[_slot(record)] = covered.get(_slot(record), 0.0) + record["length_ns"] / 1e9
     return covered
 
 
-def _latency(records: Sequence[Record]) -> tuple[float | None, float | None]:
+def _latency(records: Sequence[LogRecord]) -> tuple[float | None, float | None]:
     """Mean and 99th percentile in ms from the histograms; within a bucket by its geometric middle."""
     edges = np.array(records[0]["complete_latency"].get("edges_ms") or LATENCY_EDGES_MS, dtype=float)
     counts = np.zeros(len(edges) + 1)

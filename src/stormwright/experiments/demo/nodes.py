@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 from stormwright.clock import WALL, Clock
-from stormwright.experiments.demo.measure import Record
 from stormwright.experiments.demo.settings import DemoCluster
 from stormwright.link_speed import link_bits_per_s
+from stormwright.perflog.records import LogRecord
 
 #: What is used to this share counts as full: of a quota, and of a link, a little is always lost.
 FULL = 0.9
@@ -90,7 +90,7 @@ class NodeMeter:
 
 
 def with_worker_cores(
-    used: Mapping[str, NodeUse], hosts: Mapping[str, str], records: Iterable[Record], start_ms: float, end_ms: float
+    used: Mapping[str, NodeUse], hosts: Mapping[str, str], records: Iterable[LogRecord], start_ms: float, end_ms: float
 ) -> dict[str, NodeUse]:
     """What nodes used, with what their workers tell in place of what no control group counts.
 

@@ -39,7 +39,7 @@ class TopologyPromise:
 
 
 @dataclass(frozen=True)
-class Promise:
+class PlacementPromise:
     """What a placement will come to.
 
     Parameters
@@ -59,7 +59,7 @@ def promise(
     placement: Mapping[str, TopologyAssignment],
     begin_tps: Mapping[str, float],
     assumptions: Assumptions | None = None,
-) -> Promise:
+) -> PlacementPromise:
     """What a placement will come to, by the load that was measured under the problem's own.
 
     Parameters
@@ -82,7 +82,7 @@ def promise(
     }
     asked = {topology: rate for topology, rate in rates.items() if 0 < rate < float("inf")}
     then = predict(problem, slots, replace(assumptions, rate_tps=asked))
-    return Promise(
+    return PlacementPromise(
         {
             most.topology: _of_topology(most, given, begin_tps.get(most.topology))
             for most, given in zip(highest.topologies, then.topologies, strict=True)

@@ -40,7 +40,7 @@ class PlacedNode:
 
 
 @dataclass(frozen=True)
-class Bar:
+class _Bar:
     """A share of what a node has as drawn: measured, and what was predicted if that is known; in percent."""
 
     phase: str
@@ -49,7 +49,7 @@ class Bar:
 
 
 @dataclass(frozen=True)
-class Held:
+class _Held:
     """A figure of one topology, measured beside predicted; `off` is how far the first is from the second."""
 
     topology: str
@@ -123,22 +123,22 @@ def _limits(result: DemoResult, phase: Phase) -> list[tuple[str, str]]:
     return [(t.name, promised[t.id].bottleneck) for t in result.topologies if t.id in promised]
 
 
-def _bars(result: DemoResult) -> dict[str, list[tuple[str, list[Bar]]]]:
+def _bars(result: DemoResult) -> dict[str, list[tuple[str, list[_Bar]]]]:
     """Node → what it has, in words → its bars."""
-    found: dict[str, list[tuple[str, list[Bar]]]] = {}
+    found: dict[str, list[tuple[str, list[_Bar]]]] = {}
     for node, used in result.before.stretch.nodes.items():
-        parts: list[tuple[str, list[Bar]]] = [(label, []) for label, _ in parts_of(used)]
+        parts: list[tuple[str, list[_Bar]]] = [(label, []) for label, _ in parts_of(used)]
         for phase in (result.before, result.after):
             shares = parts_of(phase.stretch.nodes[node])
             promised = promised_parts(phase.promise.nodes.get(node))
             for (_, bars), (_, share), told in zip(parts, shares, promised, strict=True):
                 if share is not None:
-                    bars.append(Bar(phase.scheduler, 100 * share, None if told is None else 100 * told))
+                    bars.append(_Bar(phase.scheduler, 100 * share, None if told is None else 100 * told))
         found[node] = [(label, bars) for label, bars in parts if bars]
     return {node: parts for node, parts in found.items() if parts}
 
 
-def _held(result: DemoResult) -> list[Held]:
+def _held(result: DemoResult) -> list[_Held]:
     rows = []
     for t in result.topologies:
         for phase, run in ((result.before, t.before), (result.after, t.after)):
@@ -152,10 +152,10 @@ def _held(result: DemoResult) -> list[Held]:
     return rows
 
 
-def _against(topology: str, figure: str, phase: Phase, measured: float, promised: Interval, digits: int) -> Held:
+def _against(topology: str, figure: str, phase: Phase, measured: float, promised: Interval, digits: int) -> _Held:
     value, low, high = (f"{each:,.{digits}f}" for each in (promised.value, promised.low, promised.high))
     off = f"{measured / promised.value - 1:+.0%}" if 0 < promised.value < float("inf") else "–"
-    return Held(topology, figure, phase.scheduler, f"{measured:,.{digits}f}", f"{value} ({low} to {high})", off)
+    return _Held(topology, figure, phase.scheduler, f"{measured:,.{digits}f}", f"{value} ({low} to {high})", off)
 
 
 def _chart(result: DemoResult) -> Chart:

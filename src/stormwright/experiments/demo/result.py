@@ -10,7 +10,7 @@ from stormwright.controller.policy import Decision
 from stormwright.controller.reports import MoveReport
 from stormwright.experiments.demo.measure import TopologyRun
 from stormwright.experiments.demo.nodes import NodeUse
-from stormwright.experiments.demo.promise import Promise
+from stormwright.experiments.demo.promise import PlacementPromise
 from stormwright.model import Problem, TopologyAssignment
 from stormwright.pipeline.run.progress import Progress
 
@@ -19,7 +19,7 @@ _AS_MUCH, _MORE = 0.95, 1.05
 
 
 @dataclass(frozen=True)
-class Stretch:
+class MeasuredStretch:
     """A stretch of time in which everything was measured.
 
     Parameters
@@ -75,9 +75,9 @@ class Phase:
     """
 
     scheduler: str
-    stretch: Stretch
+    stretch: MeasuredStretch
     placement: Mapping[str, TopologyAssignment]
-    promise: Promise
+    promise: PlacementPromise
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from stormwright.controller.tally import Tally
 from stormwright.defaults import STORMS_OWN
 from stormwright.experiments.demo.measure import compiler_share, longest_silence_s, measure
 from stormwright.experiments.demo.nodes import NodeMeter, with_worker_cores
-from stormwright.experiments.demo.promise import Promise, promise
-from stormwright.experiments.demo.result import DemoResult, Phase, Stretch, TopologyResult
+from stormwright.experiments.demo.promise import PlacementPromise, promise
+from stormwright.experiments.demo.result import DemoResult, MeasuredStretch, Phase, TopologyResult
 from stormwright.experiments.demo.settings import CORES, LINK, LINK_OF_SHARED_CORES, DemoCluster, DemoSettings, Virtual
 from stormwright.experiments.demo.steps import finish, measured_problem, snapshot_of, submit
 from stormwright.experiments.demo.warmth import ran_s, wait_until_as_warm
@@ -193,7 +193,7 @@ def _run(settings: DemoSettings, cluster: DemoCluster, service: Service) -> Demo
 
 def _measured(
     phase: str, settings: DemoSettings, cluster: DemoCluster, service: Service, ids: Collection[str]
-) -> Stretch:
+) -> MeasuredStretch:
     """Let everything run for a while, and count."""
     log.info("%s: measuring for %g s", phase, settings.measure_s)
     clock = service.settings.clock
@@ -203,7 +203,7 @@ def _measured(
     end_ms, used = clock.time() * 1000, meter.use()
     hosts = {node.name: node.address for node in cluster.plan.nodes}
     nodes = with_worker_cores(used, hosts, service.tally.records(), start_ms, end_ms)
-    return Stretch(start_ms, end_ms, ran, nodes)
+    return MeasuredStretch(start_ms, end_ms, ran, nodes)
 
 
 def _slots(service: Service, ids: Collection[str]) -> Mapping[str, tuple[WorkerSlot, ...]]:
@@ -222,13 +222,18 @@ def as_people_call_it(problem: Problem, cluster: DemoCluster) -> Problem:
 
 def _promised(
     settings: DemoSettings, ids: Mapping[str, str], problem: Problem, placement: Mapping[str, TopologyAssignment]
-) -> Promise:
+) -> PlacementPromise:
     told = {ids[each.name]: float(each.args.get("rate", 0)) for each in settings.submissions}
     return promise(problem, placement, {topology: rate for topology, rate in told.items() if rate})
 
 
 def _result(
-    tally: Tally, topology_id: str, name: str, before: Stretch, after: Stretch, moving: tuple[float, float]
+    tally: Tally,
+    topology_id: str,
+    name: str,
+    before: MeasuredStretch,
+    after: MeasuredStretch,
+    moving: tuple[float, float],
 ) -> TopologyResult:
     records, totals = tally.records(), tally.totals(topology_id)
     return TopologyResult(

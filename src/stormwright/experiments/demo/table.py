@@ -16,7 +16,7 @@ from stormwright.predict.told.prediction import NodePrediction
 
 
 @dataclass(frozen=True)
-class Row:
+class _Row:
     """A line of the before/after table."""
 
     label: str
@@ -26,7 +26,7 @@ class Row:
     better: bool
 
 
-def table(result: DemoResult) -> list[Row]:
+def table(result: DemoResult) -> list[_Row]:
     """The before/after table: sums over the topologies, each topology, what each node used, how warm workers were."""
     rows = sums(result)
     for topology in result.topologies:
@@ -35,7 +35,7 @@ def table(result: DemoResult) -> list[Row]:
     return [*rows, *(replace(row, better=False) for row in (*_node_rows(result), *_warmth_rows(result)))]
 
 
-def sums(result: DemoResult) -> list[Row]:
+def sums(result: DemoResult) -> list[_Row]:
     """Throughput and traffic over all topologies."""
     before, after = ([getattr(t, phase) for t in result.topologies] for phase in ("before", "after"))
     return [
@@ -47,7 +47,7 @@ def sums(result: DemoResult) -> list[Row]:
 
 def _topology_rows(
     topology: TopologyResult, before: TopologyPromise | None, after: TopologyPromise | None
-) -> Iterator[Row]:
+) -> Iterator[_Row]:
     name, early, late = topology.name, topology.before, topology.after
     yield _row(f"{name}: acked / s", early.acked_tps, late.acked_tps, more_is_better=True)
     if before and after:
@@ -60,7 +60,7 @@ def _topology_rows(
     yield _row(f"{name}: nodes used", early.nodes, late.nodes)
 
 
-def _node_rows(result: DemoResult) -> Iterator[Row]:
+def _node_rows(result: DemoResult) -> Iterator[_Row]:
     for node, before in result.before.stretch.nodes.items():
         after = result.after.stretch.nodes[node]
         if before.limit_cores is None:
@@ -85,7 +85,7 @@ def promised_parts(node: NodePrediction | None) -> list[float | None]:
     return [None if part is None else part.value for part in parts]
 
 
-def _warmth_rows(result: DemoResult) -> Iterator[Row]:
+def _warmth_rows(result: DemoResult) -> Iterator[_Row]:
     yield _row("youngest worker had run, s", *(phase.stretch.ran_s for phase in _phases(result)))
     shares = [
         [t.compiler_share for t in (getattr(each, phase) for each in result.topologies) if t.compiler_share is not None]
@@ -184,12 +184,12 @@ def _phases(result: DemoResult) -> tuple[Phase, Phase]:
 
 def _row(
     label: str, before: float | None, after: float | None, *, digits: int = 0, more_is_better: bool = False
-) -> Row:
+) -> _Row:
     early, late = ("–" if value is None else f"{value:,.{digits}f}" for value in (before, after))
     if not before or after is None:
-        return Row(label, early, late, "–", better=False)
+        return _Row(label, early, late, "–", better=False)
     ratio = after / before
-    return Row(label, early, late, f"{ratio:.2f}", better=ratio > 1.05 if more_is_better else ratio < 0.95)
+    return _Row(label, early, late, f"{ratio:.2f}", better=ratio > 1.05 if more_is_better else ratio < 0.95)
 
 
 def _sum(measurements: Sequence[TopologyRun], what: str) -> float:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from stormwright.controller.tally import Tally
-from stormwright.experiments.demo.measure import Record, compiler_share
+from stormwright.experiments.demo.measure import compiler_share
 from stormwright.model import WorkerSlot
+from stormwright.perflog.records import LogRecord
 
 #: A worker between two starts: topology, supervisor, port and process.
-Worker = tuple[str, str, int, int]
+_Worker = tuple[str, str, int, int]
 
 #: What the compilers took lately is looked at over so many seconds.
 LATELY_S = 10.0
@@ -18,7 +19,7 @@ LATELY_S = 10.0
 TOLERANCE = 0.03
 
 
-def ran_s(records: Iterable[Record], slots: Mapping[str, Sequence[WorkerSlot]], now_ms: float) -> float:
+def ran_s(records: Iterable[LogRecord], slots: Mapping[str, Sequence[WorkerSlot]], now_ms: float) -> float:
     """How long the youngest worker has run, in seconds: since its first record, before which it starts.
 
     Parameters
@@ -30,8 +31,8 @@ def ran_s(records: Iterable[Record], slots: Mapping[str, Sequence[WorkerSlot]], 
     now_ms
         The moment, in ms since 1970.
     """
-    since: dict[Worker, float] = {}
-    newest: dict[tuple[str, str, int], Worker] = {}
+    since: dict[_Worker, float] = {}
+    newest: dict[tuple[str, str, int], _Worker] = {}
     for record in records:
         of = record["worker"]
         worker = of["topology"], of["supervisor"], of["port"], of["pid"]

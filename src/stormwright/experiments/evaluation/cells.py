@@ -9,17 +9,17 @@ from functools import cached_property
 
 import orjson
 
-from stormwright.experiments.evaluation.definitions import Block, Kind, Paper, Variant
+from stormwright.experiments.evaluation.definitions import Block, BlockKind, Paper, Variant
 
 #: Seconds of a cell besides those that it is told: submitting, workers that start and end.
-_AROUND_S: dict[Kind, float] = {"steady": 34.0, "kills": 90.0, "moves": 75.0}
+_AROUND_S: dict[BlockKind, float] = {"steady": 34.0, "kills": 90.0, "moves": 75.0}
 
 #: Seconds that a new cluster takes.
 BOOT_S = 30.0
 
 
 @dataclass(frozen=True)
-class Times:
+class CellTimes:
     """How long cells are measured, in seconds.
 
     Parameters
@@ -59,7 +59,7 @@ class Times:
 
 
 #: A look that shows that everything works, and no figure.
-QUICK = Times(warm_s=3.0, probe_s=3.0, sample_s=1.5, samples=3, kill_s=45.0, kills=1)
+QUICK = CellTimes(warm_s=3.0, probe_s=3.0, sample_s=1.5, samples=3, kill_s=45.0, kills=1)
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Cell:
     block: Block
     variant: str
     repeat: int
-    times: Times
+    times: CellTimes
 
     @property
     def name(self) -> str:
@@ -116,7 +116,7 @@ class Cell:
         return Cell(self.paper, self.block, next(iter(self.block.variants)), self.repeat, self.times)
 
 
-def cells_of(paper: Paper, times: Times) -> list[Cell]:
+def cells_of(paper: Paper, times: CellTimes) -> list[Cell]:
     """All cells, block by block, what shows a load before what needs it; repeats as far apart as can be."""
     most = max((block.repeats for block in paper.blocks), default=0)
     return [
@@ -130,7 +130,7 @@ def cells_of(paper: Paper, times: Times) -> list[Cell]:
 
 def quick_cells(paper: Paper) -> Iterator[Cell]:
     """The first block of each kind under its first two variants, once."""
-    seen: set[Kind] = set()
+    seen: set[BlockKind] = set()
     for block in paper.blocks:
         if block.kind not in seen:
             seen.add(block.kind)

@@ -38,7 +38,7 @@ BEFORE_STORM_2: Mapping[str, Any] = {ALIKE: True}
 MOVED_BY = "moved by"
 STORMS_REBALANCE, SAFE_MOVE = "Storm's rebalance", "stormwright's move"
 
-Kind = Literal["steady", "kills", "moves"]
+BlockKind = Literal["steady", "kills", "moves"]
 
 
 @dataclass(frozen=True)
@@ -108,11 +108,11 @@ class Block:
     repeats: int = 1
     machines: tuple[Machine, ...] = ()
     conf: Mapping[str, Any] = field(default_factory=dict)
-    kind: Kind = "steady"
+    kind: BlockKind = "steady"
 
 
 @dataclass(frozen=True)
-class Order:
+class OrderClaim:
     """In a block a figure of one variant is more, or less, than that of another.
 
     Parameters
@@ -136,7 +136,7 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Bound:
+class LimitClaim:
     """In a block a figure of a variant is at least, or at most, so much."""
 
     block: str
@@ -147,7 +147,7 @@ class Bound:
 
 
 @dataclass(frozen=True)
-class Number:
+class NumberClaim:
     """A number that can be had without a cluster; `ours` computes it, and may raise what needs Java.
 
     Where none is published, ours is only shown.
@@ -168,11 +168,11 @@ class Shown:
     figure: str
 
 
-Claim = Order | Bound | Number | Shown
+Claim = OrderClaim | LimitClaim | NumberClaim | Shown
 
 
 @dataclass(frozen=True)
-class Row:
+class PublishedRow:
     """A published figure or table.
 
     Parameters
@@ -213,7 +213,7 @@ class Paper:
     title: str
     source: str
     how: str
-    rows: Sequence[Row]
+    rows: Sequence[PublishedRow]
     blocks: Sequence[Block] = ()
 
     def block(self, name: str) -> Block:

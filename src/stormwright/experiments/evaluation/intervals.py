@@ -17,7 +17,7 @@ LEAST_STARTS = 3
 
 
 @dataclass(frozen=True)
-class Interval:
+class FigureInterval:
     """A figure, and between what it is; both ends are the figure itself where that cannot be said."""
 
     value: float
@@ -42,16 +42,16 @@ def samples_of(starts: Sequence[Sequence[float]]) -> list[float]:
     return [each for start in starts for each in start]
 
 
-def mean_of(samples: Sequence[float]) -> Interval:
+def mean_of(samples: Sequence[float]) -> FigureInterval:
     """The mean of at least one sample."""
     value = fmean(samples)
     if len(samples) < 2:
-        return Interval(value, value, value)
+        return FigureInterval(value, value, value)
     half = float(stdtrit(len(samples) - 1, (1 + LEVEL) / 2)) * sqrt(variance(samples) / len(samples))
-    return Interval(value, value - half, value + half)
+    return FigureInterval(value, value - half, value + half)
 
 
-def difference_of(first: Sequence[float], second: Sequence[float]) -> Interval | None:
+def difference_of(first: Sequence[float], second: Sequence[float]) -> FigureInterval | None:
     """Mean of the first less that of the second, by Welch; None where a sample is alone and so tells no interval."""
     value = fmean(first) - fmean(second)
     if len(first) < 2 or len(second) < 2:
@@ -59,15 +59,15 @@ def difference_of(first: Sequence[float], second: Sequence[float]) -> Interval |
     parts = [variance(samples) / len(samples) for samples in (first, second)]
     spread = sum(parts)
     if not spread:
-        return Interval(value, value, value)
+        return FigureInterval(value, value, value)
     degrees = spread**2 / sum(p**2 / (len(s) - 1) for p, s in zip(parts, (first, second), strict=True))
     half = float(stdtrit(degrees, (1 + LEVEL) / 2)) * sqrt(spread)
-    return Interval(value, value - half, value + half)
+    return FigureInterval(value, value - half, value + half)
 
 
-def ratio_of(first: Sequence[float], second: Sequence[float]) -> Interval | None:
+def ratio_of(first: Sequence[float], second: Sequence[float]) -> FigureInterval | None:
     """Mean of the first in parts of that of the second, its interval that of the difference; None as above, or of 0."""
     difference, of = difference_of(first, second), fmean(second)
     if difference is None or of <= 0:
         return None
-    return Interval(*(1 + each / of for each in (difference.value, difference.low, difference.high)))
+    return FigureInterval(*(1 + each / of for each in (difference.value, difference.low, difference.high)))

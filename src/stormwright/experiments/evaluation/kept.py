@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Found:
+class CellFound:
     """What a cell found.
 
     Parameters
@@ -46,7 +46,7 @@ class Found:
     rate_tps: float = 0.0
 
 
-class Kept:
+class KeptCells:
     """The cells of a file that are done, and those that failed when they were tried last.
 
     Parameters
@@ -64,7 +64,7 @@ class Kept:
 
     def __init__(self, path: Path, forgotten: Collection[str] = ()) -> None:
         self._path = path
-        self.found: dict[str, Found] = {}
+        self.found: dict[str, CellFound] = {}
         self.errors: dict[str, str] = {}
         try:
             data = path.read_bytes() if path.exists() else b""
@@ -91,12 +91,12 @@ class Kept:
             figures = {str(name): [float(each) for each in of] for name, of in document["figures"].items()}
             told, rate = dict(document.get("told", {})), float(document.get("rate_tps", 0.0))
             placement = [[(int(n), int(p)) for n, p in each] for each in document.get("placement", ())]
-            self.found[key] = Found(figures, told, placement, document.get("problem"), rate)
+            self.found[key] = CellFound(figures, told, placement, document.get("problem"), rate)
             self.errors.pop(key, None)
             return True
         return False
 
-    def add(self, cell: Cell, found: Found | str) -> None:
+    def add(self, cell: Cell, found: CellFound | str) -> None:
         """Keep what a cell found, or why it found nothing; on disk when this returns.
 
         Raises

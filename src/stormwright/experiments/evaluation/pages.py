@@ -11,8 +11,15 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from stormwright.experiments.evaluation.cells import Times, cells_of, minutes
-from stormwright.experiments.evaluation.definitions import Bound, Claim, Number, Order, Paper, Row
+from stormwright.experiments.evaluation.cells import CellTimes, cells_of, minutes
+from stormwright.experiments.evaluation.definitions import (
+    Claim,
+    LimitClaim,
+    NumberClaim,
+    OrderClaim,
+    Paper,
+    PublishedRow,
+)
 from stormwright.experiments.papers import PAPERS
 from stormwright.model.texts import counted
 
@@ -33,7 +40,7 @@ is."""
 
 def text() -> str:
     """The whole page."""
-    whole = minutes([cell for paper in PAPERS.values() for cell in cells_of(paper, Times())])
+    whole = minutes([cell for paper in PAPERS.values() for cell in cells_of(paper, CellTimes())])
     blocks = [_MADE, _LEAD.format(minutes=whole)]
     for paper in PAPERS.values():
         blocks += _paper(paper)
@@ -41,25 +48,25 @@ def text() -> str:
 
 
 def _paper(paper: Paper) -> Iterator[str]:
-    cells = cells_of(paper, Times())
+    cells = cells_of(paper, CellTimes())
     yield f"## {paper.name}"
     yield f"{paper.title}. {paper.source}."
     yield f"{paper.how} ({counted(len(cells), 'cell')}, some {minutes(cells):.0f} minutes.)" if cells else paper.how
     yield "\n".join(["| figure or table | what it says | how it is checked |", "|---|---|---|", *map(_row, paper.rows)])
 
 
-def _row(row: Row) -> str:
+def _row(row: PublishedRow) -> str:
     how = "; ".join(f"{kind}: {count}" for kind, count in Counter(map(_kind, row.claims)).items())
     checked = ". ".join(part.rstrip(".") for part in (how, row.why_not) if part)
     return f"| {row.where} | {row.says} | {checked} |".replace("\n", " ")
 
 
 def _kind(claim: Claim) -> str:
-    if isinstance(claim, Order):
+    if isinstance(claim, OrderClaim):
         return "order, measured"
-    if isinstance(claim, Bound):
+    if isinstance(claim, LimitClaim):
         return "limit, measured"
-    if isinstance(claim, Number):
+    if isinstance(claim, NumberClaim):
         return "number, computed" if claim.published is not None else "computed and shown"
     return "measured and shown"
 

@@ -11,7 +11,7 @@ import numpy as np
 from stormwright.errors import SchedulerError
 from stormwright.experiments.evaluation.cells import Cell
 from stormwright.experiments.evaluation.definitions import Machine
-from stormwright.experiments.evaluation.kept import Found
+from stormwright.experiments.evaluation.kept import CellFound
 from stormwright.formats import problem_from_dict
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import IntArray
@@ -20,10 +20,10 @@ from stormwright.model.texts import counted
 from stormwright.schedulers.kit.resolve import resolve_scheduler, takes_seed
 
 #: Of each topology in turn, where every executor is: node from 0 in the order of hosts, and port.
-Placement = Sequence[Sequence[tuple[int, int]]]
+CellPlacement = Sequence[Sequence[tuple[int, int]]]
 
 
-def placement_of(cell: Cell, shown: Found) -> Placement:
+def placement_of(cell: Cell, shown: CellFound) -> CellPlacement:
     """Where a cell's scheduler puts everything, asked as if nothing ran.
 
     Raises
@@ -53,7 +53,7 @@ def declared(problem: Problem, machines: Sequence[Machine]) -> Problem:
     return replace(problem, supervisors=tuple(nodes))
 
 
-def named(problem: Problem, slots: IntArray) -> Placement:
+def named(problem: Problem, slots: IntArray) -> CellPlacement:
     """Slots of all executors as nodes in the order of hosts, and ports."""
     order = {number: position for position, number in enumerate(_by_host(problem))}
     where = [(order[int(problem.slot_node[slot])], problem.slots[slot].port) for slot in slots.tolist()]
@@ -70,7 +70,7 @@ def slots_of(problem: Problem, topology: int, placement: Sequence[tuple[int, int
     return np.array([index[nodes[node], port] for node, port in placement], np.int32)
 
 
-def same_as(cell: Cell, placement: Placement, shown: Found, alike: Mapping[str, Found]) -> str | None:
+def same_as(cell: Cell, placement: CellPlacement, shown: CellFound, alike: Mapping[str, CellFound]) -> str | None:
     """A variant that is done and has put everything just so, whatever nodes and ports are called; else None.
 
     Parameters
@@ -89,7 +89,7 @@ def same_as(cell: Cell, placement: Placement, shown: Found, alike: Mapping[str, 
     return next((name for name, found in alike.items() if _shape(problem, found.placement) == wanted), None)
 
 
-def _shape(problem: Problem, placement: Placement) -> object:
+def _shape(problem: Problem, placement: CellPlacement) -> object:
     """How many executors of each component every worker has, by node; the same whatever nodes and ports are called."""
     nodes: dict[int, dict[tuple[int, int], list[int]]] = {}
     for number, (topology, own) in enumerate(zip(problem.topologies, placement, strict=False)):

@@ -9,16 +9,16 @@ from typing import Any
 
 from stormwright import __version__
 from stormwright.experiments.evaluation.cells import QUICK, Cell
-from stormwright.experiments.evaluation.definitions import FIGURES, Order, Paper, Shown
+from stormwright.experiments.evaluation.definitions import FIGURES, OrderClaim, Paper, Shown
 from stormwright.experiments.evaluation.intervals import (
     LEAST_STARTS,
-    Interval,
+    FigureInterval,
     difference_of,
     mean_of,
     ratio_of,
     samples_of,
 )
-from stormwright.experiments.evaluation.kept import Kept
+from stormwright.experiments.evaluation.kept import KeptCells
 from stormwright.experiments.evaluation.run import measurements
 from stormwright.experiments.evaluation.verdict import (
     NOTHING,
@@ -42,7 +42,7 @@ _CLASSES = {REPRODUCED: "good", OTHERWISE: "bad", UNDECIDED: "open", UNMEASURED:
 _LINE, _AROUND = 0.27, 1.0
 
 
-def write_page(path: Path, paper: Paper, cells: Sequence[Cell], kept: Kept) -> list[JudgedRow]:
+def write_page(path: Path, paper: Paper, cells: Sequence[Cell], kept: KeptCells) -> list[JudgedRow]:
     """Write the page of a paper; its rows with their verdicts.
 
     Parameters
@@ -77,7 +77,7 @@ def write_page(path: Path, paper: Paper, cells: Sequence[Cell], kept: Kept) -> l
     return rows
 
 
-def as_dict(paper: Paper, rows: Sequence[JudgedRow], cells: Sequence[Cell], kept: Kept) -> dict[str, Any]:
+def as_dict(paper: Paper, rows: Sequence[JudgedRow], cells: Sequence[Cell], kept: KeptCells) -> dict[str, Any]:
     """The same for programs.
 
     Parameters
@@ -113,7 +113,7 @@ def as_dict(paper: Paper, rows: Sequence[JudgedRow], cells: Sequence[Cell], kept
 
 
 def _pictures(paper: Paper, measured: Measurements) -> Iterator[tuple[str, str]]:
-    orders = [claim for row in paper.rows for claim in row.claims if isinstance(claim, Order)]
+    orders = [claim for row in paper.rows for claim in row.claims if isinstance(claim, OrderClaim)]
     points = [(claim, ratio) for claim in orders if (ratio := _ratio(claim, measured)) is not None]
     if points:
         yield "Ours beside theirs", _ratios_svg(points)
@@ -129,7 +129,7 @@ def _pictures(paper: Paper, measured: Measurements) -> Iterator[tuple[str, str]]
             yield FIGURES[figure].capitalize(), _figure_svg(FIGURES[figure], lines)
 
 
-def _ratio(claim: Order, measured: Measurements) -> Interval | None:
+def _ratio(claim: OrderClaim, measured: Measurements) -> FigureInterval | None:
     first, second = (
         samples_of(measured.get((claim.block, variant), {}).get(claim.figure, ()))
         for variant in (claim.first, claim.second)
@@ -139,7 +139,7 @@ def _ratio(claim: Order, measured: Measurements) -> Interval | None:
     return ratio_of(first, second)
 
 
-def _ratios_svg(points: Sequence[tuple[Order, Interval]]) -> str:
+def _ratios_svg(points: Sequence[tuple[OrderClaim, FigureInterval]]) -> str:
     """Each ratio with its interval, and what was published: a number as a cross, a direction as an arrow from 1."""
     figure = blank_figure(10, _AROUND + _LINE * len(points))
     axes = figure.add_subplot()
@@ -160,7 +160,7 @@ def _ratios_svg(points: Sequence[tuple[Order, Interval]]) -> str:
     return svg_of(figure)
 
 
-def _figure_svg(name: str, lines: Sequence[tuple[str, str, Interval]]) -> str:
+def _figure_svg(name: str, lines: Sequence[tuple[str, str, FigureInterval]]) -> str:
     """A line for each block and variant, a colour a variant."""
     figure = blank_figure(10, _AROUND + _LINE * len(lines))
     axes = figure.add_subplot()

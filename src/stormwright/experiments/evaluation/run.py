@@ -11,9 +11,9 @@ from typing import Protocol
 
 from stormwright.errors import ClusterError, StormwrightError
 from stormwright.experiments.evaluation.cells import Cell, minutes
-from stormwright.experiments.evaluation.definitions import Kind, Paper
-from stormwright.experiments.evaluation.kept import Found, Kept
-from stormwright.experiments.evaluation.placing import Placement, placement_of, same_as
+from stormwright.experiments.evaluation.definitions import BlockKind, Paper
+from stormwright.experiments.evaluation.kept import CellFound, KeptCells
+from stormwright.experiments.evaluation.placing import CellPlacement, placement_of, same_as
 from stormwright.experiments.evaluation.verdict import Measurements
 
 log = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ class Lab(Protocol):
         self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
     ) -> None: ...
 
-    def measure(self, cell: Cell, placement: Placement | None, rate_tps: float) -> Found:
+    def measure(self, cell: Cell, placement: CellPlacement | None, rate_tps: float) -> CellFound:
         """What a cell finds.
 
         Parameters
@@ -50,10 +50,10 @@ class Lab(Protocol):
 
 
 #: Makes the cluster for cells of a kind.
-MakeLab = Callable[[Kind], Lab]
+MakeLab = Callable[[BlockKind], Lab]
 
 
-def run_cells(cells: Sequence[Cell], kept: Kept, make_lab: MakeLab) -> int:
+def run_cells(cells: Sequence[Cell], kept: KeptCells, make_lab: MakeLab) -> int:
     """Run what is left of `cells`; how many of them failed.
 
     A cell that fails is tried once more on a cluster of its own, then passed over, with those that needed what it
@@ -88,7 +88,7 @@ def run_cells(cells: Sequence[Cell], kept: Kept, make_lab: MakeLab) -> int:
     return failed
 
 
-def _tried(cell: Cell, kept: Kept, labs: _Labs) -> Found | str:
+def _tried(cell: Cell, kept: KeptCells, labs: _Labs) -> CellFound | str:
     if cell.is_first:
         return _measured(cell, None, 0.0, labs)
     shown = kept.found.get(cell.first().key)
@@ -106,7 +106,7 @@ def _tried(cell: Cell, kept: Kept, labs: _Labs) -> Found | str:
     return _measured(cell, placement, shown.rate_tps, labs)
 
 
-def _measured(cell: Cell, placement: Placement | None, rate_tps: float, labs: _Labs) -> Found | str:
+def _measured(cell: Cell, placement: CellPlacement | None, rate_tps: float, labs: _Labs) -> CellFound | str:
     why = ""
     for _ in range(_TRIES):
         lab = labs.of(cell.block.kind)
@@ -127,7 +127,7 @@ class _Labs:
 
     def __init__(self, make: MakeLab) -> None:
         self._make = make
-        self._up: tuple[Kind, Lab] | None = None
+        self._up: tuple[BlockKind, Lab] | None = None
         self._stack = ExitStack()
 
     def __enter__(self) -> _Labs:
@@ -136,14 +136,14 @@ class _Labs:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self.close()
 
-    def of(self, kind: Kind) -> Lab:
+    def of(self, kind: BlockKind) -> Lab:
         if self._up is not None and (self._up[0] != kind or kind == "kills"):
             self.close()
         if self._up is None:
             self._up = kind, self._begin(kind)
         return self._up[1]
 
-    def _begin(self, kind: Kind) -> Lab:
+    def _begin(self, kind: BlockKind) -> Lab:
         """A machine that is busy may be too slow once; what fails twice is no finding of a cell."""
         try:
             return self._stack.enter_context(self._make(kind))
@@ -156,7 +156,7 @@ class _Labs:
         self._stack.close()
 
 
-def measurements(paper: Paper, cells: Iterable[Cell], kept: Kept) -> Measurements:
+def measurements(paper: Paper, cells: Iterable[Cell], kept: KeptCells) -> Measurements:
     """What cells of a paper found, by block and variant, a start for each repeat."""
     found: dict[tuple[str, str], dict[str, list[Sequence[float]]]] = {}
     for cell in cells:

@@ -8,7 +8,15 @@ from functools import cache
 from statistics import fmean
 
 from stormwright.errors import StormwrightError
-from stormwright.experiments.evaluation.definitions import FIGURES, Bound, Claim, Number, Order, Row, Shown
+from stormwright.experiments.evaluation.definitions import (
+    FIGURES,
+    Claim,
+    LimitClaim,
+    NumberClaim,
+    OrderClaim,
+    PublishedRow,
+    Shown,
+)
 from stormwright.experiments.evaluation.intervals import difference_of, mean_of, ratio_of, samples_of
 
 REPRODUCED, OTHERWISE, UNDECIDED = "reproduced", "not reproduced", "undecided"
@@ -22,7 +30,7 @@ Measurements = Mapping[tuple[str, str], Mapping[str, Sequence[Sequence[float]]]]
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedClaim:
     """A claim: what is said, what was published and what is ours, in words, and the verdict."""
 
     what: str
@@ -35,8 +43,8 @@ class Judged:
 class JudgedRow:
     """A row and its claims."""
 
-    row: Row
-    claims: Sequence[Judged]
+    row: PublishedRow
+    claims: Sequence[JudgedClaim]
 
     @property
     def verdict(self) -> str:
@@ -45,7 +53,7 @@ class JudgedRow:
         return next(verdict for verdict in _WORST if verdict in found)
 
 
-def judge(row: Row, measured: Measurements, *, compute: bool = True) -> JudgedRow:
+def judge(row: PublishedRow, measured: Measurements, *, compute: bool = True) -> JudgedRow:
     """Hold a row against what was measured.
 
     Parameters
@@ -60,70 +68,70 @@ def judge(row: Row, measured: Measurements, *, compute: bool = True) -> JudgedRo
     return JudgedRow(row, [_judged(claim, measured, compute) for claim in row.claims])
 
 
-def _judged(claim: Claim, measured: Measurements, compute: bool) -> Judged:
+def _judged(claim: Claim, measured: Measurements, compute: bool) -> JudgedClaim:
     match claim:
-        case Order():
+        case OrderClaim():
             return _order(claim, measured)
-        case Bound():
+        case LimitClaim():
             return _bound(claim, measured)
-        case Number():
+        case NumberClaim():
             return _number(claim, compute)
         case Shown():
             return _shown(claim, measured)
 
 
-def _order(claim: Order, measured: Measurements) -> Judged:
+def _order(claim: OrderClaim, measured: Measurements) -> JudgedClaim:
     what = f"{claim.block}: {FIGURES[claim.figure]}, {claim.first} / {claim.second}"
     sign = ">" if claim.more else "<"
     published = f"{sign} 1" if claim.published is None else f"{claim.published:g}"
     first, second = (_samples(measured, claim.block, v, claim.figure) for v in (claim.first, claim.second))
     if not first or not second:
-        return Judged(what, published, "–", UNMEASURED)
+        return JudgedClaim(what, published, "–", UNMEASURED)
     difference, ratio = difference_of(first, second), ratio_of(first, second)
     ours = ratio.text if ratio else f"{mean_of(first).text} against {mean_of(second).text}"
     if difference is None or difference.low <= 0 <= difference.high != difference.low:
-        return Judged(what, published, ours, UNDECIDED)
+        return JudgedClaim(what, published, ours, UNDECIDED)
     ahead = difference.value if claim.more else -difference.value
-    return Judged(what, published, ours, REPRODUCED if ahead > 0 else OTHERWISE)
+    return JudgedClaim(what, published, ours, REPRODUCED if ahead > 0 else OTHERWISE)
 
 
-def _bound(claim: Bound, measured: Measurements) -> Judged:
+def _bound(claim: LimitClaim, measured: Measurements) -> JudgedClaim:
     what = f"{claim.block}: {FIGURES[claim.figure]}, {claim.variant}"
     published = f"{'≥' if claim.at_least else '≤'} {claim.limit:g}"
     samples = _samples(measured, claim.block, claim.variant, claim.figure)
     if not samples:
-        return Judged(what, published, "–", UNMEASURED)
+        return JudgedClaim(what, published, "–", UNMEASURED)
     kept = fmean(samples) >= claim.limit if claim.at_least else fmean(samples) <= claim.limit
-    return Judged(what, published, mean_of(samples).text, REPRODUCED if kept else OTHERWISE)
+    return JudgedClaim(what, published, mean_of(samples).text, REPRODUCED if kept else OTHERWISE)
 
 
-def _number(claim: Number, compute: bool) -> Judged:
+def _number(claim: NumberClaim, compute: bool) -> JudgedClaim:
     published = "–" if claim.published is None else f"{claim.published:,.10g}"
     if not compute:
-        return Judged(claim.what, published, "–", UNMEASURED)
+        return JudgedClaim(claim.what, published, "–", UNMEASURED)
     try:
         ours = _computed(claim)
     except (StormwrightError, ImportError) as error:
-        return Judged(claim.what, published, f"cannot be computed here: {error}", UNMEASURED)
+        return JudgedClaim(claim.what, published, f"cannot be computed here: {error}", UNMEASURED)
     if claim.published is None:
-        return Judged(claim.what, published, f"{ours:,.10g}", SHOWN)
+        return JudgedClaim(claim.what, published, f"{ours:,.10g}", SHOWN)
     equal = abs(ours - claim.published) <= claim.within
-    return Judged(claim.what, published, f"{ours:,.10g}", REPRODUCED if equal else OTHERWISE)
+    return JudgedClaim(claim.what, published, f"{ours:,.10g}", REPRODUCED if equal else OTHERWISE)
 
 
 @cache
-def _computed(claim: Number) -> float:
+def _computed(claim: NumberClaim) -> float:
     return float(claim.ours())
 
 
-def _shown(claim: Shown, measured: Measurements) -> Judged:
+def _shown(claim: Shown, measured: Measurements) -> JudgedClaim:
     found = {
         variant: samples_of(starts[claim.figure])
         for (block, variant), starts in measured.items()
         if block == claim.block and starts.get(claim.figure)
     }
     told = "; ".join(f"{variant} {mean_of(samples).text}" for variant, samples in found.items() if samples)
-    return Judged(f"{claim.block}: {FIGURES[claim.figure]}", "–", told or "–", SHOWN if told else UNMEASURED)
+    return JudgedClaim(f"{claim.block}: {FIGURES[claim.figure]}", "–", told or "–", SHOWN if told else UNMEASURED)
 
 
 def _samples(measured: Measurements, block: str, variant: str, figure: str) -> list[float]:

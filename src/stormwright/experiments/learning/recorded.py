@@ -102,9 +102,9 @@ def history_examples(store: Store, seed: int) -> Iterator[Group]:
     """
     from stormwright.history.asked.known import known_at
     from stormwright.history.asked.looks import look_moments
-    from stormwright.pipeline.run.batch import Stretch
+    from stormwright.pipeline.run.batch import TimeStretch
 
-    moments = look_moments(store, Stretch(None, None))
+    moments = look_moments(store, TimeStretch(None, None))
     if not moments:
         raise InputError("learn", [Fault("no look at the placement is recorded", "history")])
     chosen = {moments[at] for at in np.linspace(0, len(moments) - 1, MOST_LOOKS).round().astype(int).tolist()}

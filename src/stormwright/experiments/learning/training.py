@@ -11,7 +11,7 @@ from stormwright.errors import Fault, InputError
 from stormwright.experiments.learning.examples import Group, examples_to_dict
 from stormwright.model.arrays import FloatArray
 from stormwright.schedulers.choice.features import FEATURES
-from stormwright.schedulers.choice.model import LEAF, Model, Trees
+from stormwright.schedulers.choice.model import LEAF, Model, RegressionTrees
 
 #: Of the boosting; chosen on problems drawn by chance that it was not scored on.
 SETTINGS: Final = {
@@ -89,7 +89,7 @@ def _slope(groups: Sequence[Group]) -> FloatArray:
     return slope
 
 
-def _as_data(boosting: Any, slope: FloatArray) -> Trees:
+def _as_data(boosting: Any, slope: FloatArray) -> RegressionTrees:
     """The trees of a boosting, one after the other, nodes in an order in which ways only lead on."""
     roots, parts, first = [], [], 0
     for (estimator,) in boosting.estimators_:
@@ -108,4 +108,4 @@ def _as_data(boosting: Any, slope: FloatArray) -> Trees:
         )
         first += tree.node_count
     feature, threshold, left, right, value = (np.concatenate(each) for each in zip(*parts, strict=True))
-    return Trees(slope, np.array(roots), feature, threshold, left, right, value)
+    return RegressionTrees(slope, np.array(roots), feature, threshold, left, right, value)

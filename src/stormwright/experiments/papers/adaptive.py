@@ -8,10 +8,10 @@ from stormwright.experiments.evaluation.definitions import (
     BEFORE_STORM_2,
     Block,
     Claim,
-    Number,
-    Order,
+    NumberClaim,
+    OrderClaim,
     Paper,
-    Row,
+    PublishedRow,
     Shown,
     Variant,
 )
@@ -70,7 +70,7 @@ _BY_KEY = Block(
 
 def _quicker(*blocks: Block) -> tuple[Claim, ...]:
     orders = [
-        Order(block.name, "latency_ms", scheduler, DEFAULT, more=False)
+        OrderClaim(block.name, "latency_ms", scheduler, DEFAULT, more=False)
         for block in blocks
         for scheduler in (OFFLINE, ONLINE)
     ]
@@ -98,43 +98,47 @@ PAPER = Paper(
     "keeps shuffled tuples in the worker where it can; theirs did not, so that is switched off. The grand "
     "challenge's data and queries are replaced by words that are counted by key.",
     rows=(
-        Row("Fig. 1", "A Storm cluster with the paper's additions", why_not="An illustration: nothing is claimed."),
-        Row(
+        PublishedRow(
+            "Fig. 1", "A Storm cluster with the paper's additions", why_not="An illustration: nothing is claimed."
+        ),
+        PublishedRow(
             "§3, M(α)",
             "Executors that a worker may have: from ⌈E/W⌉ at α = 0 to E − W + 1 at α = 1; here E = 25, W = 4",
-            (Number("M(0)", 7, partial(_most, 0.0)), Number("M(1)", 22, partial(_most, 1.0))),
+            (NumberClaim("M(0)", 7, partial(_most, 0.0)), NumberClaim("M(1)", 22, partial(_most, 1.0))),
         ),
-        Row(
+        PublishedRow(
             "§3.1, §3.2",
             "Less traffic between nodes under both than under default",
             tuple(
-                Order(block.name, "inter_node_per_acked", scheduler, DEFAULT, more=False)
+                OrderClaim(block.name, "inter_node_per_acked", scheduler, DEFAULT, more=False)
                 for block in (*_STAGES, *_REPLICATION)
                 for scheduler in (OFFLINE, ONLINE)
             ),
         ),
-        Row(
+        PublishedRow(
             "§3.1",
             "Offline in general gives schedules that are less good than those of online",
             tuple(
-                Order(block.name, "inter_node_per_acked", OFFLINE, ONLINE, more=True)
+                OrderClaim(block.name, "inter_node_per_acked", OFFLINE, ONLINE, more=True)
                 for block in (*_STAGES, *_REPLICATION)
             ),
         ),
-        Row("§4, reference topology, stages", "Lower latency than default", _quicker(*_STAGES), _HAND),
-        Row("§4, reference topology, replication", "Lower latency than default", _quicker(*_REPLICATION), _HAND),
-        Row(
+        PublishedRow("§4, reference topology, stages", "Lower latency than default", _quicker(*_STAGES), _HAND),
+        PublishedRow(
+            "§4, reference topology, replication", "Lower latency than default", _quicker(*_REPLICATION), _HAND
+        ),
+        PublishedRow(
             "§4, parameters",
             "What alpha, beta, gamma, delta change",
             (Shown(_STAGES[1].name, "latency_ms"), Shown(_STAGES[1].name, "inter_node_per_acked")),
             _HAND,
         ),
-        Row(
+        PublishedRow(
             "Abstract and §1, grand challenge",
             "20 to 30 % less latency under online than under default",
             (
-                Order(_BY_KEY.name, "latency_ms", ONLINE, DEFAULT, more=False, published=0.75),
-                Order(_BY_KEY.name, "latency_ms", OFFLINE, DEFAULT, more=False),
+                OrderClaim(_BY_KEY.name, "latency_ms", ONLINE, DEFAULT, more=False, published=0.75),
+                OrderClaim(_BY_KEY.name, "latency_ms", OFFLINE, DEFAULT, more=False),
                 Shown(_BY_KEY.name, "latency_ms"),
                 Shown(_BY_KEY.name, "inter_node_tps"),
             ),

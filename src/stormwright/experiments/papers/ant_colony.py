@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stormwright.experiments.evaluation.definitions import Block, Order, Paper, Row, Shown, Variant
+from stormwright.experiments.evaluation.definitions import Block, OrderClaim, Paper, PublishedRow, Shown, Variant
 
 ROUND_ROBIN, ANTS, OURS = "round robin", "ant colony", "optimizer"
 
@@ -28,34 +28,34 @@ PAPER = Paper(
     how="Only the abstract was at hand, with three numbers against round robin. Word count at one rate, half of the "
     "highest under Storm's own scheduler, on five alike nodes; three starts each, the ants with seeds 0, 1 and 2.",
     rows=(
-        Row(
+        PublishedRow(
             "Abstract, CPU",
             "26 % less CPU load on average",
             (
-                Order(_BLOCK.name, "cpu_percent", ANTS, ROUND_ROBIN, more=False, published=0.74),
+                OrderClaim(_BLOCK.name, "cpu_percent", ANTS, ROUND_ROBIN, more=False, published=0.74),
                 Shown(_BLOCK.name, "cpu_percent"),
             ),
         ),
-        Row(
+        PublishedRow(
             "Abstract, standard deviation",
             "3.5 % less standard deviation of it",
             (
-                Order(_BLOCK.name, "cpu_sd_percent", ANTS, ROUND_ROBIN, more=False, published=0.965),
+                OrderClaim(_BLOCK.name, "cpu_sd_percent", ANTS, ROUND_ROBIN, more=False, published=0.965),
                 Shown(_BLOCK.name, "cpu_sd_percent"),
             ),
         ),
-        Row(
+        PublishedRow(
             "Abstract, efficiency",
             "21.6 % more efficient than round robin",
             (Shown(_BLOCK.name, "acked_tps"), Shown(_BLOCK.name, "latency_ms")),
             "Of what is not said in the text at hand.",
         ),
-        Row(
+        PublishedRow(
             "Abstract, parameters",
             "Best alpha and beta, and number of iterations",
             why_not="Their values are in a part of the paper that was not at hand.",
         ),
-        Row(
+        PublishedRow(
             "The generic rules",
             "Round robin, weighted, random, fewest tasks, nearest load and others",
             why_not="A list of rules without a figure; all of them are schedulers here, and `stormwright compare` "

@@ -7,10 +7,10 @@ from stormwright.experiments.evaluation.definitions import (
     SAFE_MOVE,
     STORMS_REBALANCE,
     Block,
-    Bound,
-    Order,
+    LimitClaim,
+    OrderClaim,
     Paper,
-    Row,
+    PublishedRow,
     Shown,
     Variant,
 )
@@ -47,26 +47,26 @@ PAPER = Paper(
     "Workers that Storm kills tell nothing of their last half second. Without ackers nothing begins those again that "
     "are lost.",
     rows=(
-        Row(
+        PublishedRow(
             "Adaptive online scheduling, §1",
             "No events are discarded when a topology moves",
             (
-                Bound(_WITH, "lost_trees", MOVE, 0.0, at_least=False),
-                Bound(_WITH, "failed", MOVE, 0.0, at_least=False),
-                Bound(_WITHOUT, "lost_s", MOVE, 0.001, at_least=False),
+                LimitClaim(_WITH, "lost_trees", MOVE, 0.0, at_least=False),
+                LimitClaim(_WITH, "failed", MOVE, 0.0, at_least=False),
+                LimitClaim(_WITHOUT, "lost_s", MOVE, 0.001, at_least=False),
             ),
         ),
-        Row(
+        PublishedRow(
             "Storm @Twitter, §2.3",
             "At most once: tuples are lost where something fails",
             (
-                Order(_WITHOUT, "lost_tuples", REBALANCE, MOVE, more=True),
+                OrderClaim(_WITHOUT, "lost_tuples", REBALANCE, MOVE, more=True),
                 Shown(_WITHOUT, "lost_tuples"),
                 Shown(_WITHOUT, "lost_s"),
                 Shown(_WITHOUT, "silence_s"),
             ),
         ),
-        Row(
+        PublishedRow(
             "Storm @Twitter, §2.3",
             "At least once: trees that fail begin again",
             (Shown(_WITH, "failed"), Shown(_WITH, "lost_trees"), Shown(_WITH, "silence_s")),

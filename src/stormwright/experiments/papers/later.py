@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from stormwright.experiments.evaluation.definitions import BEFORE_STORM_2, Block, Order, Paper, Row, Shown, Variant
+from stormwright.experiments.evaluation.definitions import (
+    BEFORE_STORM_2,
+    Block,
+    OrderClaim,
+    Paper,
+    PublishedRow,
+    Shown,
+    Variant,
+)
 
 DEFAULT = "default"
 
@@ -34,34 +42,37 @@ PAPER = Paper(
     how="Word count at half of the highest rate under default; all are told what was measured there. Shuffled tuples "
     "go to all tasks alike, as in Storm before 2.0.",
     rows=(
-        Row(
+        PublishedRow(
             "T-Storm, abstract",
             "27 to 84 % less processing time, with 30 % fewer nodes",
             (
-                Order(_BLOCK.name, "latency_ms", "t_storm", DEFAULT, more=False),
-                Order(_BLOCK.name, "nodes", "t_storm", DEFAULT, more=False, published=0.7),
+                OrderClaim(_BLOCK.name, "latency_ms", "t_storm", DEFAULT, more=False),
+                OrderClaim(_BLOCK.name, "nodes", "t_storm", DEFAULT, more=False, published=0.7),
                 *_shown("latency_ms", "nodes"),
             ),
         ),
-        Row(
+        PublishedRow(
             "P-Scheduler",
             "Less traffic between nodes, on as many as the load needs",
-            (Order(_BLOCK.name, "inter_node_per_acked", "p_scheduler", DEFAULT, more=False), *_shown("inter_node_tps")),
+            (
+                OrderClaim(_BLOCK.name, "inter_node_per_acked", "p_scheduler", DEFAULT, more=False),
+                *_shown("inter_node_tps"),
+            ),
             _NO_NUMBER,
         ),
-        Row(
+        PublishedRow(
             "D-Storm",
             "Less traffic between nodes; by TOP-Storm's authors 20 times slower to decide than default",
-            (Order(_BLOCK.name, "inter_node_per_acked", "d_storm", DEFAULT, more=False),),
+            (OrderClaim(_BLOCK.name, "inter_node_per_acked", "d_storm", DEFAULT, more=False),),
             "How long deciding takes is a matter of code more than of a rule: ours is compiled.",
         ),
-        Row(
+        PublishedRow(
             "TOSS",
             "Less communication",
-            (Order(_BLOCK.name, "inter_node_per_acked", "toss", DEFAULT, more=False),),
+            (OrderClaim(_BLOCK.name, "inter_node_per_acked", "toss", DEFAULT, more=False),),
             _NO_NUMBER,
         ),
-        Row(
+        PublishedRow(
             "Genetic algorithm, METIS",
             "More throughput; least communication volume",
             _shown("acked_tps", "inter_node_per_acked"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from stormwright.experiments.evaluation.definitions import Number, Paper, Row
+from stormwright.experiments.evaluation.definitions import NumberClaim, Paper, PublishedRow
 from stormwright.formats.document.faults import FaultList
 from stormwright.formats.storm.conf import Layer, StormConf
 from stormwright.formats.storm.submission import ACKERS, WORKERS, UserComponent, submitted
@@ -56,26 +56,28 @@ PAPER = Paper(
     source='P. Katseas, "Taking control of your Apache Storm cluster with tag-aware scheduling", Inside EDITED, 2017',
     how="The article measures nothing; what its pictures show is computed on its example, without a cluster.",
     rows=(
-        Row("Anatomy of a Storm cluster", "What a cluster consists of", why_not="An illustration: nothing is claimed."),
-        Row(
+        PublishedRow(
+            "Anatomy of a Storm cluster", "What a cluster consists of", why_not="An illustration: nothing is claimed."
+        ),
+        PublishedRow(
             "Default scheduling",
             "Four executors on four supervisors, one each",
-            (Number("nodes used under even", 4, partial(_count, "even", 1, "nodes")),),
+            (NumberClaim("nodes used under even", 4, partial(_count, "even", 1, "nodes")),),
         ),
-        Row(
+        PublishedRow(
             "Custom scheduling",
             "Bolt3 is on the supervisor with the GPU",
-            (Number("executors of Bolt3 on it", 1, partial(_count, "tag_aware", 1, "tagged")),),
+            (NumberClaim("executors of Bolt3 on it", 1, partial(_count, "tag_aware", 1, "tagged")),),
         ),
-        Row(
+        PublishedRow(
             "Example of successful scheduling feedback",
             "Everything is scheduled",
-            (Number("executors without a slot", 0, partial(_count, "tag_aware", 1, "unplaced")),),
+            (NumberClaim("executors without a slot", 0, partial(_count, "tag_aware", 1, "unplaced")),),
         ),
-        Row(
+        PublishedRow(
             "Example of unsuccessful scheduling feedback",
             "Without a slot for one, nothing is scheduled",
-            (Number("executors without a slot, without a GPU", 4, partial(_count, "tag_aware", 0, "unplaced")),),
+            (NumberClaim("executors without a slot, without a GPU", 4, partial(_count, "tag_aware", 0, "unplaced")),),
         ),
     ),
 )

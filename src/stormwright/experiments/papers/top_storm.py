@@ -8,10 +8,10 @@ from stormwright.experiments.evaluation.definitions import (
     Block,
     Claim,
     Machine,
-    Number,
-    Order,
+    NumberClaim,
+    OrderClaim,
     Paper,
-    Row,
+    PublishedRow,
     Shown,
     Variant,
 )
@@ -131,51 +131,51 @@ def _required(configuration: int, what: str) -> float:
 # Rows -----------------------------------------------------------------------------------------------
 
 
-def _traffic_row(topology: str, configuration: int) -> Row:
+def _traffic_row(topology: str, configuration: int) -> PublishedRow:
     block = _name(topology, configuration)
-    claims: list[Claim] = [Order(block, "inter_node_per_acked", TOP_STORM, DEFAULT, more=False)]
+    claims: list[Claim] = [OrderClaim(block, "inter_node_per_acked", TOP_STORM, DEFAULT, more=False)]
     claims.append(Shown(block, "inter_node_tps"))
     says = f"Traffic of {topology} in configuration {configuration}: least between nodes under TOP-Storm"
-    return Row(f"Fig. {_TRAFFIC_FIGURES[topology][configuration]}", says, tuple(claims), _NO_CURVE)
+    return PublishedRow(f"Fig. {_TRAFFIC_FIGURES[topology][configuration]}", says, tuple(claims), _NO_CURVE)
 
 
 _NO_CURVE = "The figure's curve over 1,500 s is not in the text at hand, so only the order is held against ours."
 
 
-def _throughput_row(where: str, topology: str) -> Row:
+def _throughput_row(where: str, topology: str) -> PublishedRow:
     claims: list[Claim] = [
-        Order(_name(topology, c), "acked_tps", TOP_STORM, DEFAULT, more=True, published=published)
+        OrderClaim(_name(topology, c), "acked_tps", TOP_STORM, DEFAULT, more=True, published=published)
         for c, published in _THROUGHPUT[topology].items()
     ]
     if topology == "word-count":
-        claims += [Order(_name(topology, c), "acked_tps", R_STORM, TOP_STORM, more=True) for c in (1, 2, 3)]
+        claims += [OrderClaim(_name(topology, c), "acked_tps", R_STORM, TOP_STORM, more=True) for c in (1, 2, 3)]
         says = "Throughput of word count: 8 to 39 % above Default; R-Storm, where it ran, slightly above TOP-Storm"
     else:
-        claims.append(Order(_name(topology, 6), "acked_tps", TOP_STORM, R_STORM, more=True, published=1.11))
+        claims.append(OrderClaim(_name(topology, 6), "acked_tps", TOP_STORM, R_STORM, more=True, published=1.11))
         says = "Throughput of exclamation: 23 to 31 % above Default; with equal resources 11 % above R-Storm"
     claims += [Shown(_name(topology, c), "acked_tps") for c in TABLE_5]
-    return Row(where, says, tuple(claims))
+    return PublishedRow(where, says, tuple(claims))
 
 
-def _nodes_row(where: str, topology: str) -> Row:
+def _nodes_row(where: str, topology: str) -> PublishedRow:
     claims: list[Claim] = []
     for c, nodes in _NODES.items():
         own = partial(_used, "top_storm", topology, c, "nodes")
-        claims.append(Number(f"nodes under TOP-Storm, {topology}, configuration {c}", nodes, own))
+        claims.append(NumberClaim(f"nodes under TOP-Storm, {topology}, configuration {c}", nodes, own))
     for c in (1, 3):
         own = partial(_used, "even", topology, c, "nodes")
-        claims.append(Number(f"nodes under Default, {topology}, configuration {c}", 5, own))
+        claims.append(NumberClaim(f"nodes under Default, {topology}, configuration {c}", 5, own))
     for c in TABLE_5:
         for name, scheduler in ((DEFAULT, "even"), (R_STORM, _RESOURCE_AWARE), (TOP_STORM, "top_storm"), (OURS, OURS)):
             own = partial(_used, scheduler, topology, c, "power")
-            claims.append(Number(f"GFLOPs (eq. 2) of the nodes used, {name}, configuration {c}", None, own))
-        claims.append(Order(_name(topology, c), "nodes", TOP_STORM, DEFAULT, more=False))
+            claims.append(NumberClaim(f"GFLOPs (eq. 2) of the nodes used, {name}, configuration {c}", None, own))
+        claims.append(OrderClaim(_name(topology, c), "nodes", TOP_STORM, DEFAULT, more=False))
     says = "Supervisor nodes used: by TOP-Storm 1 or 2, by Default 5 in configurations 1 and 3"
-    return Row(where, says, tuple(claims), "Of configuration 6 the text does not tell the nodes.")
+    return PublishedRow(where, says, tuple(claims), "Of configuration 6 the text does not tell the nodes.")
 
 
 _TABLE_5_CLAIMS = tuple(
-    Number(f"configuration {c}: {what}", published, partial(_required, c, which))
+    NumberClaim(f"configuration {c}: {what}", published, partial(_required, c, which))
     for c, (required, available) in TABLE_5.items()
     for what, which, published in (
         ("slots that the topology asks for", "slots", required),
@@ -184,8 +184,12 @@ _TABLE_5_CLAIMS = tuple(
 )
 
 _LAYOUT = (
-    Number("workers that R-Storm gives word count", 5, partial(_used, _RESOURCE_AWARE, "word-count", 4, "workers")),
-    Number("workers that R-Storm gives exclamation", 3, partial(_used, _RESOURCE_AWARE, "exclamation", 1, "workers")),
+    NumberClaim(
+        "workers that R-Storm gives word count", 5, partial(_used, _RESOURCE_AWARE, "word-count", 4, "workers")
+    ),
+    NumberClaim(
+        "workers that R-Storm gives exclamation", 3, partial(_used, _RESOURCE_AWARE, "exclamation", 1, "workers")
+    ),
 )
 
 PAPER = Paper(
@@ -200,26 +204,28 @@ PAPER = Paper(
     "can, as in their Storm 2.0.0. Theirs ran 1,500 s once, ours for seconds with warm workers. Nodes, workers "
     "and GFLOPs are computed on their cluster as it is told, without running it.",
     rows=(
-        Row("Fig. 1, 2", "Storm's architecture; a linear topology", why_not="Illustrations: nothing is claimed."),
-        Row("Table 1, 2", "Other work; the notation of the algorithms", why_not="Words: nothing is measured."),
-        Row(
+        PublishedRow(
+            "Fig. 1, 2", "Storm's architecture; a linear topology", why_not="Illustrations: nothing is claimed."
+        ),
+        PublishedRow("Table 1, 2", "Other work; the notation of the algorithms", why_not="Words: nothing is measured."),
+        PublishedRow(
             "Table 3",
             "Order of five machines by computation power, alpha 0.8 and 0.2",
             tuple(
-                Number(f"place of {name} at alpha {alpha:g}", row[column], partial(_index, name, alpha))
+                NumberClaim(f"place of {name} at alpha {alpha:g}", row[column], partial(_index, name, alpha))
                 for name, row in _TABLE_3.items()
                 for alpha, column in ((0.8, 4), (0.2, 5))
             ),
         ),
-        Row(
+        PublishedRow(
             "Table 4",
             "Computation power of the cluster's nodes (equation 2)",
             tuple(
-                Number(f"computation power of {name}", power, partial(_power, name), within=1.0)
+                NumberClaim(f"computation power of {name}", power, partial(_power, name), within=1.0)
                 for name, power in _POWER.items()
             ),
         ),
-        Row("Table 5", "Slots that topologies ask for, and slots of a node", _TABLE_5_CLAIMS),
+        PublishedRow("Table 5", "Slots that topologies ask for, and slots of a node", _TABLE_5_CLAIMS),
         *(_traffic_row("word-count", c) for c in TABLE_5),
         _throughput_row("Fig. 9", "word-count"),
         _nodes_row("Fig. 10", "word-count"),
@@ -227,8 +233,8 @@ PAPER = Paper(
         _throughput_row("Fig. 16", "exclamation"),
         _nodes_row("Fig. 17", "exclamation"),
         _traffic_row("exclamation", 6),
-        Row("§6.2", "R-Storm decides by itself how many workers there are: 5 and 3", _LAYOUT),
-        Row(
+        PublishedRow("§6.2", "R-Storm decides by itself how many workers there are: 5 and 3", _LAYOUT),
+        PublishedRow(
             "§7",
             "Word count as fast as under R-Storm with 5 % less memory",
             why_not="Memory of a worker here is its JVM's fixed heap, whatever runs in it.",

@@ -24,7 +24,7 @@ from stormwright.simulator.cluster.storm import VirtualStorm
 from stormwright.simulator.cluster.timings import Timings
 from stormwright.simulator.engine import Engine
 from stormwright.simulator.steady.engine import SteadyEngine, SteadySettings
-from stormwright.storm.bridge import Answer
+from stormwright.storm.bridge import NimbusAnswer
 from stormwright.storm.local import LocalClusterConfig
 from stormwright.storm.local.cpu import NodeCpu
 from stormwright.storm.local.plan import FIRST_WORKER_PORT
@@ -181,7 +181,7 @@ def _node(name: str, config: LocalClusterConfig) -> Supervisor:
     )
 
 
-def evenly(problem: Problem) -> Answer:
+def evenly(problem: Problem) -> NimbusAnswer:
     """Storm's own scheduler, which places what has no slots where no service answers."""
     placed = make_scheduler(STORMS_OWN).schedule(problem).by_topology(problem)
     current = problem.current_slot
@@ -190,4 +190,4 @@ def evenly(problem: Problem) -> Answer:
         for index, topology in enumerate(problem.topologies)
         if (current[problem.executors_of(index)] == UNPLACED).any()
     ]
-    return Answer({each: placed[each] for each in lacking if UNPLACED not in placed[each].slot_of_executor})
+    return NimbusAnswer({each: placed[each] for each in lacking if UNPLACED not in placed[each].slot_of_executor})

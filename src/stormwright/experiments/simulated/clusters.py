@@ -10,7 +10,7 @@ import numpy as np
 
 from stormwright.defaults import STORMS_OWN
 from stormwright.experiments.demo.topologies import TOPOLOGIES, Submission
-from stormwright.experiments.simulated.topologies import RATE_TPS, Simulated, simulated
+from stormwright.experiments.simulated.topologies import RATE_TPS, SimulatedTopology, simulated
 from stormwright.model import LoadProfile, Problem, Supervisor, TopologyAssignment, TopologyLoad
 from stormwright.model.cluster import DEFAULT_CORE_HZ
 from stormwright.schedulers import make_scheduler
@@ -37,7 +37,7 @@ def cluster_in_operation(nodes: int, seed: int = 1) -> Problem:
     seed
         Of sizes and rates.
     """
-    rng, made = np.random.default_rng(seed), list[Simulated]()
+    rng, made = np.random.default_rng(seed), list[SimulatedTopology]()
     executors = 0
     while executors < EXECUTORS_A_NODE * nodes:
         (one,) = simulated([_submission(len(made), rng)])

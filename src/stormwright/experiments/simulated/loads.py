@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from stormwright.experiments.simulated.measuring import Measured, Measuring
+from stormwright.experiments.simulated.measuring import LoadWithLatencies, Measuring
 from stormwright.model import LoadProfile, Problem
 from stormwright.pipeline.measure.activity import LatencyHistogram
 from stormwright.pipeline.measure.nodes import NodeLoad
@@ -42,8 +42,8 @@ class CountedLoads:
 
     def __init__(self, storm: VirtualStorm, every_s: float) -> None:
         self._storm, self._measuring = storm, Measuring(storm.problem)
-        self._measured: Measured | None = None
-        self._told: tuple[Measured | None, _Told, _Told] = (None, {}, {})
+        self._measured: LoadWithLatencies | None = None
+        self._told: tuple[LoadWithLatencies | None, _Told, _Told] = (None, {}, {})
         self._used_s, self._profiles = np.zeros(len(storm.problem.supervisors)), 0
         self._workers: Counter[str] = Counter()
         storm.heard = self._hear
@@ -116,7 +116,7 @@ class CountedLoads:
             if node.id in load.node_cpu_hz
         }
 
-    def _latencies(self, measured: Measured) -> _Told:
+    def _latencies(self, measured: LoadWithLatencies) -> _Told:
         found = {}
         for topology, counts in zip(self._storm.problem.topologies, measured.latency, strict=True):
             if topology.id in measured.load.topologies:

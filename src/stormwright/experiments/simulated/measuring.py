@@ -53,7 +53,7 @@ class _Sums(NamedTuple):
     tuples: FloatArray
 
 
-class Measured(NamedTuple):
+class LoadWithLatencies(NamedTuple):
     """A load, and the latencies that were counted meanwhile by topology and bucket, shape (T, 66)."""
 
     load: LoadProfile
@@ -104,7 +104,7 @@ class Measuring:
         while self._seconds - self._parts[0].counted.length_s >= WINDOW_S:
             self._seconds -= self._parts.popleft().counted.length_s
 
-    def measured(self, end_ms: float) -> Measured | None:
+    def measured(self, end_ms: float) -> LoadWithLatencies | None:
         """What came of the window that ends now, in ms since 1970; None where nothing was counted yet."""
         if not self._seconds:
             return None
@@ -127,7 +127,7 @@ class Measuring:
             end_ms=round(end_ms),
             costs=problem.load.costs if problem.load else {},
         )
-        return Measured(load, np.sum([part.counted.latency for part in parts], axis=0))
+        return LoadWithLatencies(load, np.sum([part.counted.latency for part in parts], axis=0))
 
     def _sums(self) -> tuple[_Ways, _Sums]:
         parts = self._parts

@@ -28,7 +28,7 @@ STEPS = 60
 QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 
 
-class Change(NamedTuple):
+class RateChange(NamedTuple):
     """From an instant on a topology's spouts (all topologies', for None) are offered their trees times a factor."""
 
     at_s: float
@@ -36,7 +36,7 @@ class Change(NamedTuple):
     topology: int | None
 
 
-class Step(NamedTuple):
+class _Step(NamedTuple):
     """A part of time: until when, and what was counted in it."""
 
     until_s: float
@@ -69,7 +69,7 @@ class Simulation:
 
     problem: Problem
     slots: IntArray
-    steps: Sequence[Step]
+    steps: Sequence[_Step]
     whole: Taken
     pending: NDArray[np.int64]
     queue_peak: NDArray[np.int64]
@@ -150,7 +150,7 @@ class Simulation:
 
 
 def simulate(
-    problem: Problem, slots: IntArray, seconds: float, settings: Settings, trace: Sequence[Change] = ()
+    problem: Problem, slots: IntArray, seconds: float, settings: Settings, trace: Sequence[RateChange] = ()
 ) -> Simulation:
     """Have a placement run in virtual time, all its workers being up.
 
@@ -180,7 +180,7 @@ def simulate(
         of.until(instant)
         if instant in ends:
             now = of.seen
-            steps.append(Step(instant, now.since(before)))
+            steps.append(_Step(instant, now.since(before)))
             before = now
         _change(of, trace, instant)
     return Simulation(
@@ -214,7 +214,7 @@ def running(problem: Problem) -> IntArray:
     return problem.current_slot
 
 
-def read_trace(path: Path, problem: Problem) -> list[Change]:
+def read_trace(path: Path, problem: Problem) -> list[RateChange]:
     """How rates change, by a file with lines ``SECONDS,FACTOR`` or ``SECONDS,FACTOR,TOPOLOGY``.
 
     Raises
@@ -226,10 +226,10 @@ def read_trace(path: Path, problem: Problem) -> list[Change]:
         return parse_trace(file.read().decode("utf-8", errors="replace"), problem, f"trace {path}")
 
 
-def parse_trace(text: str, problem: Problem, source: str) -> list[Change]:
+def parse_trace(text: str, problem: Problem, source: str) -> list[RateChange]:
     """The same of what a file says; it raises what `read_trace` raises of lines, which it calls those of `source`."""
     numbers = {name: n for n, topology in enumerate(problem.topologies) for name in (topology.id, topology.name)}
-    found: list[Change] = []
+    found: list[RateChange] = []
     faults: list[Fault] = []
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip():
@@ -244,7 +244,7 @@ def parse_trace(text: str, problem: Problem, source: str) -> list[Change]:
     return sorted(found, key=lambda change: change.at_s)
 
 
-def _change_of(line: str, topologies: dict[str, int]) -> Change | str:
+def _change_of(line: str, topologies: dict[str, int]) -> RateChange | str:
     """What a line says, or what is wrong with it."""
     parts = [part.strip() for part in line.split(",")]
     wanted = "should be SECONDS,FACTOR or SECONDS,FACTOR,TOPOLOGY with numbers from 0 on, as in 30,1.5"
@@ -255,14 +255,14 @@ def _change_of(line: str, topologies: dict[str, int]) -> Change | str:
     if len(parts) > 3 or not 0 <= at_s < 1e12 or not 0 <= factor <= 1e6:
         return f"{wanted}; got {line[:60]}"
     if len(parts) < 3:
-        return Change(at_s, factor, None)
+        return RateChange(at_s, factor, None)
     if parts[2] not in topologies:
         near = nearest(parts[2], sorted(topologies))
         return f"no such topology: {parts[2]}" + (f"; there is {near}" if near else "")
-    return Change(at_s, factor, topologies[parts[2]])
+    return RateChange(at_s, factor, topologies[parts[2]])
 
 
-def _change(of: Events, trace: Sequence[Change], at_s: float) -> None:
+def _change(of: Events, trace: Sequence[RateChange], at_s: float) -> None:
     for change in trace:
         if change.at_s == at_s:
             every = range(len(of.problem.topologies)) if change.topology is None else [change.topology]

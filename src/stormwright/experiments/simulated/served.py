@@ -11,7 +11,7 @@ from stormwright.errors import Fault, InputError
 from stormwright.experiments.ready import read_problem
 from stormwright.experiments.simulated.cluster import evenly
 from stormwright.experiments.simulated.loads import CountedLoads
-from stormwright.experiments.simulated.placement import Change, read_trace
+from stormwright.experiments.simulated.placement import RateChange, read_trace
 from stormwright.model import Problem
 from stormwright.model.assignment import UNPLACED
 from stormwright.service.wiring import Service
@@ -55,7 +55,7 @@ class ServedCluster:
         What a service measures them by.
     """
 
-    def __init__(self, problem: Problem, trace: Sequence[Change] = (), speed: float = 1.0) -> None:
+    def __init__(self, problem: Problem, trace: Sequence[RateChange] = (), speed: float = 1.0) -> None:
         self._problem, self._trace, self._speed = problem, trace, speed
         executors = problem.num_executors
         calm_s = min(executors / _EACH_SECOND, _CALM_S) if executors > _EACH_SECOND else 0.0

@@ -27,7 +27,7 @@ _BYTES = 16.0
 
 
 @dataclass(frozen=True)
-class Part:
+class _Part:
     """A component.
 
     Parameters
@@ -51,16 +51,16 @@ class Part:
 
 #: Kinds as `stormwright.experiments.demo.topologies.TOPOLOGIES` has them. The word count's times are as measured of it
 #: (Storm 2.8.3); those of the exclamation are assumed.
-PARTS: Mapping[str, tuple[Part, ...]] = {
+PARTS: Mapping[str, tuple[_Part, ...]] = {
     "stormwright.topologies.WordCount": (
-        Part("spout", "spouts", 2, 6.0),
-        Part("split", "split", 4, 8.0, "spout"),
-        Part("count", "count", 4, 1.2, "split", "fields", 8.0),
+        _Part("spout", "spouts", 2, 6.0),
+        _Part("split", "split", 4, 8.0, "spout"),
+        _Part("count", "count", 4, 1.2, "split", "fields", 8.0),
     ),
     "stormwright.topologies.Exclamation": (
-        Part("word", "spouts", 10, 3.0),
-        Part("exclaim1", "exclaim1", 3, 2.0, "word"),
-        Part("exclaim2", "exclaim2", 2, 2.0, "exclaim1"),
+        _Part("word", "spouts", 10, 3.0),
+        _Part("exclaim1", "exclaim1", 3, 2.0, "word"),
+        _Part("exclaim2", "exclaim2", 2, 2.0, "exclaim1"),
     ),
 }
 
@@ -69,7 +69,7 @@ _DEFAULTS = {"workers": 3, "ackers": 2, "pending": 200, "rate": 0}
 
 
 @dataclass(frozen=True)
-class Simulated:
+class SimulatedTopology:
     """A topology with its load, and the trees/s that its spouts would begin."""
 
     topology: Topology
@@ -77,7 +77,7 @@ class Simulated:
     offered_tps: float
 
 
-def simulated(submissions: list[Submission]) -> list[Simulated]:
+def simulated(submissions: list[Submission]) -> list[SimulatedTopology]:
     """Topologies of submissions.
 
     Raises
@@ -92,7 +92,7 @@ def simulated(submissions: list[Submission]) -> list[Simulated]:
     return [each for each in found if each is not None]
 
 
-def _simulated(number: int, submission: Submission, faults: list[Fault]) -> Simulated | None:
+def _simulated(number: int, submission: Submission, faults: list[Fault]) -> SimulatedTopology | None:
     path, parts = f"--topology[{number}]", PARTS.get(submission.main_class)
     if parts is None:
         kinds = ", ".join(kind for kind, main_class in TOPOLOGIES.items() if main_class in PARTS)
@@ -105,7 +105,7 @@ def _simulated(number: int, submission: Submission, faults: list[Fault]) -> Simu
     if any(fault.path == path for fault in faults):
         return None
     topology = _topology(submission.name, parts, numbers)
-    return Simulated(topology, _load(topology, parts), float(numbers["rate"]) or inf)
+    return SimulatedTopology(topology, _load(topology, parts), float(numbers["rate"]) or inf)
 
 
 def _number(name: str, args: Mapping[str, str], default: int, path: str, faults: list[Fault]) -> int:
@@ -118,7 +118,7 @@ def _number(name: str, args: Mapping[str, str], default: int, path: str, faults:
     return default
 
 
-def _topology(name: str, parts: tuple[Part, ...], numbers: Mapping[str, int]) -> Topology:
+def _topology(name: str, parts: tuple[_Part, ...], numbers: Mapping[str, int]) -> Topology:
     components = [
         Component(
             part.id,
@@ -136,7 +136,7 @@ def _topology(name: str, parts: tuple[Part, ...], numbers: Mapping[str, int]) ->
     return Topology(f"{name}-1-0", name, numbers["workers"], listed, default_executor_runs(listed), conf=conf)
 
 
-def _load(topology: Topology, parts: tuple[Part, ...]) -> TopologyLoad:
+def _load(topology: Topology, parts: tuple[_Part, ...]) -> TopologyLoad:
     """What it was measured to do in one worker, where nothing is a message."""
     of = topology.executor_component
     executors = {component.id: np.flatnonzero(of == index) for index, component in enumerate(topology.components)}

@@ -46,7 +46,7 @@ class SweepProblem:
 
 
 @dataclass(frozen=True)
-class Simulated:
+class SimulatedRun:
     """A run of a placement in virtual time.
 
     Parameters
@@ -63,7 +63,7 @@ class Simulated:
 
 
 @dataclass(frozen=True)
-class Cell:
+class SweepCell:
     """One decision, and where that is asked for what comes of it.
 
     Parameters
@@ -88,7 +88,7 @@ class Cell:
     seed: int | None
     repeat: int
     anew: bool = False
-    simulated: Simulated | None = None
+    simulated: SimulatedRun | None = None
 
     @property
     def settings_text(self) -> str:
@@ -115,5 +115,5 @@ class Sweep:
     """Problems by digest, and what is to be decided on them, each once; the cells of a problem stand together."""
 
     problems: Mapping[str, SweepProblem]
-    cells: tuple[Cell, ...]
+    cells: tuple[SweepCell, ...]
     time_limit_s: float | None = None

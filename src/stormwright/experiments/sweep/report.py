@@ -9,7 +9,7 @@ from pathlib import Path
 import orjson
 
 from stormwright.experiments.report import blank_figure, svg_of, write_report
-from stormwright.experiments.sweep.summary import Row, Summary, label, relative_costs
+from stormwright.experiments.sweep.summary import CellRow, Summary, label, relative_costs
 from stormwright.explain.drawing import COLOURS
 from stormwright.model.texts import counted
 
@@ -19,7 +19,7 @@ _MOST_DRAWN = 40
 _MOST_ERRORS = 50
 
 
-def write_sweep_report(path: Path, title: str, rows: Sequence[Row], found: Sequence[Summary]) -> None:
+def write_sweep_report(path: Path, title: str, rows: Sequence[CellRow], found: Sequence[Summary]) -> None:
     """Write the page.
 
     Parameters
@@ -52,7 +52,7 @@ def write_sweep_report(path: Path, title: str, rows: Sequence[Row], found: Seque
     )
 
 
-def _relative_costs_svg(rows: Sequence[Row], found: Sequence[Summary]) -> str:
+def _relative_costs_svg(rows: Sequence[CellRow], found: Sequence[Summary]) -> str:
     """A line a scheduler with its parameters, a point a valid cell, the median marked; the best on top."""
     drawn = found[:_MOST_DRAWN]
     points = _by_rule(rows)
@@ -70,7 +70,7 @@ def _relative_costs_svg(rows: Sequence[Row], found: Sequence[Summary]) -> str:
     return svg_of(figure)
 
 
-def _times_svg(rows: Sequence[Row], found: Sequence[Summary]) -> str:
+def _times_svg(rows: Sequence[CellRow], found: Sequence[Summary]) -> str:
     """Cost against time of every valid cell, a colour a scheduler."""
     points = _by_rule(rows)
     figure = blank_figure(10, 4.5)
@@ -90,7 +90,7 @@ def _times_svg(rows: Sequence[Row], found: Sequence[Summary]) -> str:
     return svg_of(figure)
 
 
-def _by_rule(rows: Sequence[Row]) -> dict[tuple[str, str], list[tuple[float, float]]]:
+def _by_rule(rows: Sequence[CellRow]) -> dict[tuple[str, str], list[tuple[float, float]]]:
     """Scheduler and label → relative cost and seconds of its valid cells, as far as there is a ratio."""
     relative = relative_costs(rows)
     points: dict[tuple[str, str], list[tuple[float, float]]] = {}

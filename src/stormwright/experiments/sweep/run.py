@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stormwright.errors import StormwrightError
-from stormwright.experiments.sweep.cells import Cell, Sweep
+from stormwright.experiments.sweep.cells import Sweep, SweepCell
 from stormwright.experiments.sweep.table import CellTable
-from stormwright.experiments.sweep.work import ROW, Part, decide, row
+from stormwright.experiments.sweep.work import ROW, SweepPart, decide, row
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,11 +37,11 @@ _GROWTH = 8
 class Wave(NamedTuple):
     """Cells that went to Spark together, and when."""
 
-    cells: Sequence[Cell]
+    cells: Sequence[SweepCell]
     begin_s: float
 
 
-def to_do(sweep: Sweep, table: CellTable, retry_failed: bool) -> list[Cell]:
+def to_do(sweep: Sweep, table: CellTable, retry_failed: bool) -> list[SweepCell]:
     """The cells that the table does not have; with `retry_failed` also those that it has with an error."""
     known = table.read()
     if retry_failed:
@@ -50,7 +50,7 @@ def to_do(sweep: Sweep, table: CellTable, retry_failed: bool) -> list[Cell]:
     return [cell for cell in sweep.cells if cell.key not in done]
 
 
-def run_cells(spark: SparkSession, sweep: Sweep, cells: Sequence[Cell], table: CellTable) -> Iterator[pa.Table]:
+def run_cells(spark: SparkSession, sweep: Sweep, cells: Sequence[SweepCell], table: CellTable) -> Iterator[pa.Table]:
     """Decide cells and append their rows to the table; yields the rows of each wave once the table has them.
 
     1. A wave that fails is halved until the cell that makes it fail stands alone: a scheduler may take the process that
@@ -76,7 +76,7 @@ def run_cells(spark: SparkSession, sweep: Sweep, cells: Sequence[Cell], table: C
     from stormwright.pipeline.spark.keeper import GONE, cause
     from stormwright.pipeline.spark.spread import cores, spread
 
-    def decided(part_cells: Sequence[Cell]) -> pa.Table:
+    def decided(part_cells: Sequence[SweepCell]) -> pa.Table:
         parts = [part(sweep, part_cells[n::tasks]) for n in range(min(tasks, len(part_cells)) or 1)]
         return spread(spark, decide, parts, ROW)
 
@@ -95,7 +95,7 @@ def run_cells(spark: SparkSession, sweep: Sweep, cells: Sequence[Cell], table: C
         return None
 
     waiting = deque(cells)
-    halves: deque[Sequence[Cell]] = deque()
+    halves: deque[Sequence[SweepCell]] = deque()
     try:
         tasks = _TASKS_A_CORE * cores(spark)
     except GONE as error:
@@ -133,6 +133,6 @@ def next_size(cells: int, seconds: float, tasks: int, passed_s: float) -> int:
     return max(tasks, min(round(cells * wave_s / on_all_cores_s), _GROWTH * cells))
 
 
-def part(sweep: Sweep, cells: Sequence[Cell]) -> Part:
+def part(sweep: Sweep, cells: Sequence[SweepCell]) -> SweepPart:
     """Cells with all that a worker needs for them."""
-    return Part({cell.problem: sweep.problems[cell.problem] for cell in cells}, cells, sweep.time_limit_s)
+    return SweepPart({cell.problem: sweep.problems[cell.problem] for cell in cells}, cells, sweep.time_limit_s)

@@ -12,7 +12,7 @@ from typing import Any
 from stormwright.errors import Fault, InputError, MissingDependencyError
 from stormwright.experiments.ready import READY_PREFIX, read_problem
 from stormwright.experiments.simulated.placement import parse_trace
-from stormwright.experiments.sweep.cells import Cell, Simulated, Sweep, SweepProblem
+from stormwright.experiments.sweep.cells import SimulatedRun, Sweep, SweepCell, SweepProblem
 from stormwright.formats.document.faults import join_path
 from stormwright.formats.document.sweep import Grid, SweepDocument, read_sweep
 from stormwright.formats.files.json_files import opened
@@ -54,7 +54,7 @@ def read_cells(path: Path, anew: bool = False) -> Sweep:
         raise InputError(str(path), list(dict.fromkeys(faults)))
     drawing = set(grids) if document.simulate else {name for name in grids if takes_seed(name)}
     cells = (
-        Cell(digest, name, parameters, seed, repeat, anew, run)
+        SweepCell(digest, name, parameters, seed, repeat, anew, run)
         for digest in problems
         for name, parameters in rules
         for seed in (seeds if name in drawing else [None])
@@ -78,11 +78,11 @@ def _require_countable(path: Path, document: SweepDocument, problems: int) -> No
 
 def _runs(
     document: SweepDocument, base: Path, problems: Mapping[str, SweepProblem], faults: list[Fault]
-) -> list[Simulated | None]:
+) -> list[SimulatedRun | None]:
     """How placements are run in virtual time: without a trace, and under each; not at all where nobody asks."""
     if document.simulate is None:
         return [None]
-    runs: list[Simulated | None] = [Simulated(document.simulate.seconds)]
+    runs: list[SimulatedRun | None] = [SimulatedRun(document.simulate.seconds)]
     for position, name in enumerate(document.simulate.traces):
         try:
             with opened(base / name) as file:
@@ -93,7 +93,7 @@ def _runs(
             at = join_path("$", "simulate", "traces", position)
             faults += [Fault(f"{error.source}: {fault}", at) for fault in error.faults]
         else:
-            runs.append(Simulated(document.simulate.seconds, name, text))
+            runs.append(SimulatedRun(document.simulate.seconds, name, text))
     return runs
 
 

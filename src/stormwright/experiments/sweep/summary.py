@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from stormwright.experiments.sweep.cells import Sweep
 
-Row = Mapping[str, Any]
+CellRow = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -64,17 +64,17 @@ def own_cells(sweep: Sweep, table: pa.Table) -> pa.Table:
     return table.filter(pc.is_in(table["key"], pa.array([cell.key for cell in sweep.cells], pa.string())))
 
 
-def summaries(rows: Sequence[Row]) -> list[Summary]:
+def summaries(rows: Sequence[CellRow]) -> list[Summary]:
     """One a scheduler and its parameters: by relative cost, then by time, then by name; without valid cells last."""
     relative, rates = relative_costs(rows), relative_rates(rows)
-    groups: dict[tuple[str, str], list[Row]] = {}
+    groups: dict[tuple[str, str], list[CellRow]] = {}
     for row in rows:
         groups.setdefault((row["scheduler"], row["parameters"]), []).append(row)
     found = [_summary(*key, group, relative, rates) for key, group in groups.items()]
     return sorted(found, key=_rank)
 
 
-def relative_costs(rows: Sequence[Row]) -> dict[str, float]:
+def relative_costs(rows: Sequence[CellRow]) -> dict[str, float]:
     """Key of each valid cell → its cost in parts of the lowest of its problem; where that is 0, of nothing but 0."""
     valid = [row for row in rows if row["valid"]]
     best: dict[str, float] = {}
@@ -84,7 +84,7 @@ def relative_costs(rows: Sequence[Row]) -> dict[str, float]:
     return {key: cost / lowest if lowest else 1.0 if not cost else float("inf") for key, cost, lowest in pairs}
 
 
-def relative_rates(rows: Sequence[Row]) -> dict[str, float]:
+def relative_rates(rows: Sequence[CellRow]) -> dict[str, float]:
     """Key of each cell that was simulated → its trees/s in parts of the most of its problem under its trace."""
     simulated = [row for row in rows if row.get("trees_per_s") is not None]
     best: dict[tuple[str, str], float] = {}
@@ -96,7 +96,7 @@ def relative_rates(rows: Sequence[Row]) -> dict[str, float]:
 
 
 def _summary(
-    scheduler: str, parameters: str, rows: Sequence[Row], relative: Mapping[str, float], rates: Mapping[str, float]
+    scheduler: str, parameters: str, rows: Sequence[CellRow], relative: Mapping[str, float], rates: Mapping[str, float]
 ) -> Summary:
     done = [row for row in rows if row["error"] is None]
     return Summary(

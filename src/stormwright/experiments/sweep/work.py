@@ -18,8 +18,8 @@ import pyarrow as pa
 
 from stormwright import __version__
 from stormwright.errors import StormwrightError
-from stormwright.experiments.compare.run import Row, evaluate, measure
-from stormwright.experiments.sweep.cells import Cell, SweepProblem
+from stormwright.experiments.compare.run import ComparedRow, evaluate, measure
+from stormwright.experiments.sweep.cells import SweepCell, SweepProblem
 from stormwright.model import Problem, Scheduler
 from stormwright.schedulers.anew.anew import asked, never
 from stormwright.schedulers.kit.resolve import resolve_scheduler
@@ -76,16 +76,16 @@ ROW = pa.schema(
 
 
 @dataclass(frozen=True)
-class Part:
+class SweepPart:
     """Cells that one task decides, with the problems that they need."""
 
     problems: Mapping[str, SweepProblem]
-    cells: Sequence[Cell]
+    cells: Sequence[SweepCell]
     time_limit_s: float | None
     version: str = __version__
 
 
-def decide(part: Part) -> pa.RecordBatch:
+def decide(part: SweepPart) -> pa.RecordBatch:
     """The rows (`ROW`) of a part.
 
     Raises
@@ -99,7 +99,7 @@ def decide(part: Part) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(rows, ROW)
 
 
-def row(cell: Cell, problem: SweepProblem, **figures: Any) -> dict[str, Any]:
+def row(cell: SweepCell, problem: SweepProblem, **figures: Any) -> dict[str, Any]:
     """The row of a cell that ended now, on this machine; what is not among the figures is null."""
     return {
         "key": cell.key,
@@ -118,7 +118,7 @@ def row(cell: Cell, problem: SweepProblem, **figures: Any) -> dict[str, Any]:
     }
 
 
-def _decided(cell: Cell, packed: SweepProblem, time_limit_s: float | None) -> dict[str, Any]:
+def _decided(cell: SweepCell, packed: SweepProblem, time_limit_s: float | None) -> dict[str, Any]:
     try:
         if time_limit_s is not None and not declared(_cold(cell, time_limit_s)).keeps_time_limit:
             return row(cell, packed, **_within(time_limit_s, cell, packed))
@@ -137,13 +137,13 @@ def _unpacked(packed: SweepProblem) -> Problem:
     return problem
 
 
-def _scheduler(cell: Cell, time_limit_s: float | None) -> Scheduler:
+def _scheduler(cell: SweepCell, time_limit_s: float | None) -> Scheduler:
     """The cell's scheduler, warm."""
     _warm_up_once(cell.scheduler, cell.settings_text)
     return _cold(cell, time_limit_s)
 
 
-def _cold(cell: Cell, time_limit_s: float | None) -> Scheduler:
+def _cold(cell: SweepCell, time_limit_s: float | None) -> Scheduler:
     found = resolve_scheduler(cell.scheduler, dict(cell.parameters), cell.seed, time_limit_s=time_limit_s)
     return asked(cell.scheduler, found, cell.anew, never)
 
@@ -154,7 +154,7 @@ def _warm_up_once(name: str, parameters: str) -> None:
     warm_up(resolve_scheduler(name, orjson.loads(parameters)))
 
 
-def _figures(answer: Row) -> dict[str, Any]:
+def _figures(answer: ComparedRow) -> dict[str, Any]:
     """The columns that tell of an answer."""
     figures: dict[str, Any] = {"seconds": answer.seconds, "error": answer.error or None}
     if answer.figures is not None:
@@ -171,7 +171,7 @@ def _figures(answer: Row) -> dict[str, Any]:
     return figures
 
 
-def _came(cell: Cell, packed: SweepProblem, answer: Row) -> dict[str, Any]:
+def _came(cell: SweepCell, packed: SweepProblem, answer: ComparedRow) -> dict[str, Any]:
     """The columns that tell what came of an answer in virtual time."""
     run = cell.simulated
     if run is None or answer.assignment is None:
@@ -214,7 +214,7 @@ class _Apart:
         self.process.start()
         theirs.close()
 
-    def figures(self, cell: Cell, packed: SweepProblem, time_limit_s: float) -> dict[str, Any]:
+    def figures(self, cell: SweepCell, packed: SweepProblem, time_limit_s: float) -> dict[str, Any]:
         """The columns of a cell; EOFError or OSError where the process has ended instead."""
         self._connection.send((cell, packed, time_limit_s))
         figures: dict[str, Any] = self._connection.recv()
@@ -230,7 +230,7 @@ class _Apart:
 _apart: list[_Apart] = []
 
 
-def _within(time_limit_s: float, cell: Cell, packed: SweepProblem) -> dict[str, Any]:
+def _within(time_limit_s: float, cell: SweepCell, packed: SweepProblem) -> dict[str, Any]:
     """The figures of an answer decided in another process, which is ended when its time is."""
     if not _apart:
         _apart.append(_Apart())

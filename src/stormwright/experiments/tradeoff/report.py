@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from stormwright.experiments.report import write_report
-from stormwright.experiments.tradeoff.run import Point, Tradeoff
+from stormwright.experiments.tradeoff.run import Tradeoff, TradeoffPoint
 from stormwright.model.texts import size_of
 
 #: The drawing, and what is left free for the words beside it.
@@ -31,7 +31,9 @@ def write_tradeoff(path: Path, found: Tradeoff) -> None:
     )
 
 
-def _marks(found: Tradeoff, points: Sequence[tuple[int | None, Point]]) -> list[tuple[float, float, int | None, Point]]:
+def _marks(
+    found: Tradeoff, points: Sequence[tuple[int | None, TradeoffPoint]]
+) -> list[tuple[float, float, int | None, TradeoffPoint]]:
     """Where every point is drawn. Numbers stand at equal distances, since each is several times the one before."""
     step = (_WIDTH - _LEFT) / len(points)
     return [

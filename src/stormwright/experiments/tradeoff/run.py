@@ -32,7 +32,7 @@ _NOTHING_RUNS = (
 
 
 @dataclass(frozen=True)
-class Limits:
+class MoveLimit:
     """How far a placement may be from what runs.
 
     Parameters
@@ -49,7 +49,7 @@ class Limits:
         texts = [f"at most {counted(most, noun)} may {verb}" for most, noun, verb in told if most is not None]
         return " and ".join(texts) or "anything goes"
 
-    def allow(self, point: Point) -> bool:
+    def allow(self, point: TradeoffPoint) -> bool:
         """Whether a placement is within them."""
         moves = self.moves is None or point.moved <= self.moves
         return moves and (self.restarts is None or point.restarted <= self.restarts)
@@ -61,7 +61,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Point:
+class TradeoffPoint:
     """A placement that is as near to what runs as it was asked to be.
 
     Parameters
@@ -81,7 +81,7 @@ class Point:
         That the search took for it.
     """
 
-    limits: Limits
+    limits: MoveLimit
     moved: int
     restarted: int
     broken: int
@@ -106,24 +106,24 @@ class Tradeoff:
     problem: Problem
     staying: float
     broken: int
-    points: tuple[Point, ...]
+    points: tuple[TradeoffPoint, ...]
 
     @property
     def least(self) -> float:
         """The least cost found, whatever moves."""
         return self.points[-1].cost
 
-    def part_gained(self, point: Point) -> float:
+    def part_gained(self, point: TradeoffPoint) -> float:
         """What part of all there is to gain a point gains; 1 where there is nothing to gain."""
         gain = self.staying - self.least
         return (self.staying - point.cost) / gain if gain > 0 else 1.0
 
-    def near_least(self, part: float) -> list[Point]:
+    def near_least(self, part: float) -> list[TradeoffPoint]:
         """The points that cost no more than so much above the least cost, as a part of it."""
         enough = self.least * (1 + part)
         return [p for p in self.points if p.cost <= enough and p.broken <= self.points[-1].broken]
 
-    def curves(self) -> list[tuple[str, list[tuple[int | None, Point]]]]:
+    def curves(self) -> list[tuple[str, list[tuple[int | None, TradeoffPoint]]]]:
         """What may change, and how much of it against which point, rising; None for all of it."""
         curves = []
         for restarts in dict.fromkeys(p.limits.restarts for p in self.points if p.limits.moves is not None):
@@ -191,14 +191,14 @@ def tradeoff(
     if not running:
         raise InputError(problem.name or "problem", [Fault(_NOTHING_RUNS, "$.assignments")])
     if moves is None and restarts is None:
-        wanted = [Limits(moves=most) for most in steps_up_to(problem.num_executors)]
-        wanted += [Limits(restarts=most) for most in steps_up_to(running)]
+        wanted = [MoveLimit(moves=most) for most in steps_up_to(problem.num_executors)]
+        wanted += [MoveLimit(restarts=most) for most in steps_up_to(running)]
     else:
         of_moves: list[int | None] = [None] if moves is None else [*sorted(set(moves))]
         of_restarts: list[int | None] = [None] if restarts is None else [*sorted(set(restarts))]
-        wanted = [Limits(*most) for most in product(of_moves, of_restarts)]
-    points: list[Point] = []
-    every = [*wanted, Limits()]
+        wanted = [MoveLimit(*most) for most in product(of_moves, of_restarts)]
+    points: list[TradeoffPoint] = []
+    every = [*wanted, MoveLimit()]
     for number, limits in enumerate(every, start=1):
         log.info("%d of %d: %s …", number, len(every), limits)
         points.append(_point(problem, limits, seconds, seed))
@@ -207,14 +207,14 @@ def tradeoff(
     return Tradeoff(problem, staying, len(violations(problem, now)), best)
 
 
-def _point(problem: Problem, limits: Limits, seconds: float, seed: int) -> Point:
+def _point(problem: Problem, limits: MoveLimit, seconds: float, seed: int) -> TradeoffPoint:
     scheduler = make_scheduler(DECIDING, {"time_budget_s": seconds, "seed": seed, **limits.settings()})
     warm_up(scheduler)
     begin = time.perf_counter()
     slots: IntArray = scheduler.schedule(problem).slot_of_executor
     took = time.perf_counter() - begin
     changes = diff(problem, problem.current_slot, slots)
-    return Point(
+    return TradeoffPoint(
         limits=limits,
         moved=len(changes.moved_executors),
         restarted=len(changes.stopped_workers),
@@ -224,7 +224,7 @@ def _point(problem: Problem, limits: Limits, seconds: float, seed: int) -> Point
     )
 
 
-def _best_within(point: Point, found: Sequence[Point]) -> Point:
+def _best_within(point: TradeoffPoint, found: Sequence[TradeoffPoint]) -> TradeoffPoint:
     """`point`, or one found under other limits that is within its own and better."""
     best = min([point, *filter(point.limits.allow, found)], key=lambda each: (each.broken, each.cost))
     return replace(best, limits=point.limits, seconds=point.seconds)

@@ -40,7 +40,7 @@ def _flag(value: object) -> object:
     return {"true": True, "false": False}.get(value, value) if isinstance(value, str) else value
 
 
-Text = Annotated[str, Field(min_length=1), BeforeValidator(_text)]
+_Text = Annotated[str, Field(min_length=1), BeforeValidator(_text)]
 Number = Annotated[int, Field(le=2**31 - 1), BeforeValidator(_number)]
 Flag = Annotated[bool, BeforeValidator(_flag)]
 
@@ -48,7 +48,7 @@ Flag = Annotated[bool, BeforeValidator(_flag)]
 class ObjectDocument(Document):
     """A Java object; how it is made matters to nobody here."""
 
-    class_name: Text = Field(alias="className")
+    class_name: _Text = Field(alias="className")
     constructor_args: list[Any] | None = Field(None, alias="constructorArgs")
     properties: list[Any] | None = None
     config_methods: list[dict[str, Any]] | None = Field(None, alias="configMethods")
@@ -59,7 +59,7 @@ class ObjectDocument(Document):
 class BeanDocument(ObjectDocument):
     """One with an id, that others refer to."""
 
-    id: Text
+    id: _Text
 
 
 class VertexDocument(BeanDocument):
@@ -76,16 +76,16 @@ class GroupingDocument(Document):
     """How a stream is spread over the tasks of the bolt that takes it."""
 
     type: Literal["ALL", "CUSTOM", "DIRECT", "SHUFFLE", "LOCAL_OR_SHUFFLE", "FIELDS", "GLOBAL", "NONE"]
-    stream_id: Text | None = Field(None, alias="streamId")
-    args: list[Text] | None = None
+    stream_id: _Text | None = Field(None, alias="streamId")
+    args: list[_Text] | None = None
     custom_class: ObjectDocument | None = Field(None, alias="customClass")
 
 
 class StreamDocument(Document):
     """An edge of the topology."""
 
-    source: Text = Field(alias="from")
-    to: Text
+    source: _Text = Field(alias="from")
+    to: _Text
     grouping: GroupingDocument
     name: Any = None
 
@@ -93,7 +93,7 @@ class StreamDocument(Document):
 class IncludeDocument(Document):
     """Another file whose contents count as if they were here."""
 
-    file: Text
+    file: _Text
     resource: Flag = False
     override: Flag = False
 
@@ -101,7 +101,7 @@ class IncludeDocument(Document):
 class FluxDocument(Document):
     """A whole file."""
 
-    name: Text | None = None
+    name: _Text | None = None
     config: dict[str, Any] | None = None
     includes: Any = None
     components: Any = None

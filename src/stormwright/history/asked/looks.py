@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from stormwright.history.asked.reports import within
 from stormwright.history.tables.definitions import DECISIONS, PROFILES, SNAPSHOTS, Table
 from stormwright.history.tables.store import Days, Store, day_at
-from stormwright.pipeline.run.batch import Stretch
+from stormwright.pipeline.run.batch import TimeStretch
 
 #: Tasks of one job.
 PARTITIONS = 8
@@ -24,7 +24,7 @@ _SNAPSHOT_BEFORE_MS = 90_000_000
 _SPARK_TYPES = {pa.int64(): "long", pa.float64(): "double", pa.string(): "string"}
 
 
-def look_moments(store: Store, stretch: Stretch) -> list[int]:
+def look_moments(store: Store, stretch: TimeStretch) -> list[int]:
     """When it was looked in a stretch of time, oldest first."""
     rows = within(store, DECISIONS, stretch).select("at_ms").orderBy("at_ms").collect()
     return [row["at_ms"] for row in rows]
@@ -32,7 +32,7 @@ def look_moments(store: Store, stretch: Stretch) -> list[int]:
 
 def answers(
     store: Store,
-    stretch: Stretch,
+    stretch: TimeStretch,
     ask: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
     schema: pa.Schema,
 ) -> list[dict[str, Any]]:
@@ -57,7 +57,7 @@ def answers(
     return [row.asDict() for row in rows.mapInArrow(ask, ddl).collect()]
 
 
-def clusters(store: Store, stretch: Stretch) -> list[dict[str, Any]]:
+def clusters(store: Store, stretch: TimeStretch) -> list[dict[str, Any]]:
     """The nodes of the cluster in a stretch of time and right before it, oldest first.
 
     Of each state ``at_ms``, when it was first seen, and as JSON ``supervisors`` and ``core_hz``, as
@@ -67,7 +67,7 @@ def clusters(store: Store, stretch: Stretch) -> list[dict[str, Any]]:
     # Nearly all of a document is topologies, so the nodes are taken out there, and told where they have changed.
     part = {name: F.get_json_object("document", f"$.{name}") for name in ("supervisors", "core_hz")}
     before = Window.orderBy("at_ms")
-    rows = within(store, SNAPSHOTS, Stretch(start_ms, stretch.end_ms)).select(
+    rows = within(store, SNAPSHOTS, TimeStretch(start_ms, stretch.end_ms)).select(
         "at_ms", *(column.alias(name) for name, column in part.items())
     )
     nodes = F.struct(*part)
@@ -75,13 +75,13 @@ def clusters(store: Store, stretch: Stretch) -> list[dict[str, Any]]:
     return [row.asDict() for row in changed.drop("same").orderBy("at_ms").collect()]
 
 
-def _with_documents(store: Store, looks: DataFrame, stretch: Stretch) -> DataFrame:
+def _with_documents(store: Store, looks: DataFrame, stretch: TimeStretch) -> DataFrame:
     start_ms = stretch.start_ms or 0
-    profiles = within(store, PROFILES, Stretch(start_ms - _PROFILE_BEFORE_MS, stretch.end_ms)).select(
+    profiles = within(store, PROFILES, TimeStretch(start_ms - _PROFILE_BEFORE_MS, stretch.end_ms)).select(
         F.col("at_ms").alias("profile_ms"), "start_ms", "end_ms", F.col("document").alias("profile")
     )
     # The same one is noted again every day, and whenever it comes back.
-    snapshots = within(store, SNAPSHOTS, Stretch(start_ms - _SNAPSHOT_BEFORE_MS, stretch.end_ms))
+    snapshots = within(store, SNAPSHOTS, TimeStretch(start_ms - _SNAPSHOT_BEFORE_MS, stretch.end_ms))
     snapshots = snapshots.groupBy(F.col("id").alias("snapshot")).agg(F.max("document").alias("document"))
     return looks.join(profiles, "profile_ms", "left").join(snapshots, "snapshot", "left")
 

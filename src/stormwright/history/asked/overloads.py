@@ -15,7 +15,7 @@ from stormwright.history.asked.reports import within
 from stormwright.history.tables.definitions import FACTS
 from stormwright.history.tables.store import Store
 from stormwright.pipeline.measure.nodes import capacity_cores
-from stormwright.pipeline.run.batch import Stretch
+from stormwright.pipeline.run.batch import TimeStretch
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.watch.episodes import FOREVER_S, Capacity, episodes
 
@@ -45,7 +45,7 @@ class Episode:
     capacity_cores: float
 
 
-def overload_episodes(store: Store, stretch: Stretch, after_s: float) -> list[Episode]:
+def overload_episodes(store: Store, stretch: TimeStretch, after_s: float) -> list[Episode]:
     """All episodes of more than `after_s` seconds in a stretch of time, oldest first; the parts inside of it.
 
     Capacities are those that the nodes had at the time, as Nimbus told; before it first told in the stretch, or in the
@@ -54,7 +54,7 @@ def overload_episodes(store: Store, stretch: Stretch, after_s: float) -> list[Ep
     start_ms = None if stretch.start_ms is None else stretch.start_ms - _PANE_BEFORE_MS
     end_ms = None if stretch.end_ms is None else stretch.end_ms + _SETTINGS.settle_s * 1000
     rows = episodes(
-        within(store, FACTS, Stretch(start_ms, end_ms)),
+        within(store, FACTS, TimeStretch(start_ms, end_ms)),
         _capacities(clusters(store, stretch)),
         after_s,
         _SETTINGS.settle_s,

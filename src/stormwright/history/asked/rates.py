@@ -11,7 +11,7 @@ from stormwright.history.asked.reports import within
 from stormwright.history.tables.definitions import FACTS
 from stormwright.history.tables.store import Store
 from stormwright.model.arrays import FloatArray
-from stormwright.pipeline.run.batch import Stretch
+from stormwright.pipeline.run.batch import TimeStretch
 
 _HOUR_MS = 3_600_000
 
@@ -22,7 +22,9 @@ _PANE_S = 3.0
 _LEAST_KNOWN = 0.5
 
 
-def hourly_trees(store: Store, stretch: Stretch, left_out: Sequence[Stretch] = ()) -> dict[str, tuple[int, FloatArray]]:
+def hourly_trees(
+    store: Store, stretch: TimeStretch, left_out: Sequence[TimeStretch] = ()
+) -> dict[str, tuple[int, FloatArray]]:
     """Topology id → its first hour since 1970, and trees/s hour by hour, NaN where less than half of one is known.
 
     Parameters

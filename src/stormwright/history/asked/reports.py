@@ -20,7 +20,7 @@ from stormwright.history.tables.definitions import DECISIONS, FACTS, JUDGEMENTS,
 from stormwright.history.tables.store import DAY, Days, Store, day_at
 from stormwright.perflog.schema import LATENCY_EDGES_MS
 from stormwright.pipeline.measure.activity import LatencyHistogram
-from stormwright.pipeline.run.batch import Stretch
+from stormwright.pipeline.run.batch import TimeStretch
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ _DAY, _DAY_MS = timedelta(days=1), 86_400_000
 _SUMS = ("emitted", "received", "trees", "acked", "failed", "cpu_ns", "tuples")
 
 
-def topology_reports(store: Store, stretch: Stretch, by_day: bool = False) -> list[TopologyReport]:
+def topology_reports(store: Store, stretch: TimeStretch, by_day: bool = False) -> list[TopologyReport]:
     """Traffic and load by topology, and by day if asked for, of the panes that begin in a stretch of time."""
     rows = within(store, FACTS, stretch)
     keys = ["topology", *([DAY] if by_day else [])]
@@ -111,7 +111,7 @@ def _total(rows: list[dict[str, Any]], name: str) -> int:
     return sum(row[name] or 0 for row in rows)
 
 
-def decisions(store: Store, stretch: Stretch, moving_only: bool = False) -> list[dict[str, Any]]:
+def decisions(store: Store, stretch: TimeStretch, moving_only: bool = False) -> list[dict[str, Any]]:
     """The rows of `DECISIONS` in a stretch of time, each with its ``judgements``, oldest first."""
     rows = within(store, DECISIONS, stretch)
     if moving_only:
@@ -180,7 +180,7 @@ def texts(answer: DataFrame, most: int) -> list[tuple[str | None, ...]]:
     return [tuple(row) for row in told.collect()]
 
 
-def within(store: Store, table: Table, stretch: Stretch) -> DataFrame:
+def within(store: Store, table: Table, stretch: TimeStretch) -> DataFrame:
     """Rows of a table whose moment is in a stretch of time; only in days that it cuts each moment is looked at."""
     days = _days(stretch)
     cut = [day for ms in (stretch.start_ms, stretch.end_ms) if ms is not None and ms % _DAY_MS for day in [day_at(ms)]]
@@ -192,7 +192,7 @@ def within(store: Store, table: Table, stretch: Stretch) -> DataFrame:
     return reduce(DataFrame.unionByName, edges, store.read(table, whole))
 
 
-def _days(stretch: Stretch) -> Days:
+def _days(stretch: TimeStretch) -> Days:
     return Days(
         None if stretch.start_ms is None else day_at(stretch.start_ms),
         None if stretch.end_ms is None else day_at(stretch.end_ms - 1),

@@ -17,7 +17,7 @@ from stormwright.history.judged.judging import Judgement, calibration, judge
 from stormwright.history.judged.observed import ObservedTraffic
 from stormwright.history.judged.waiting import Moved, Pending
 from stormwright.history.judged.warm import warm
-from stormwright.history.judged.window import Sample, Window
+from stormwright.history.judged.window import JudgedWindow, Sample
 from stormwright.history.judged.worse import worse
 from stormwright.model import LoadProfile, Problem, TopologyAssignment
 from stormwright.model.arrays import FloatArray, IntArray
@@ -42,7 +42,7 @@ KEPT = 100
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedMove:
     """What came of the move of one topology."""
 
     decision_ms: int
@@ -75,12 +75,12 @@ class Evaluation:
         self._path, self._observed, self._now_ms = path, observed, now_ms
         self._before, self._after = (round(s * 1000 / observed.window_ms) for s in (BEFORE_S, AFTER_S))
         self._pending: dict[str, Pending] = {}
-        self._judged: deque[Judged] = deque(maxlen=KEPT)
+        self._judged: deque[JudgedMove] = deque(maxlen=KEPT)
         self._settled_ms: dict[str, float] = {}
         if path.exists():
             self._load()
 
-    def moved(self, moved: Moved) -> list[Judged]:
+    def moved(self, moved: Moved) -> list[JudgedMove]:
         """Note that a topology was moved; what came of its last move is judged now at the latest."""
         topology = moved.topology
         judged = self._judge(topology, until_ms=moved.started_ms) if topology in self._pending else []
@@ -92,9 +92,9 @@ class Evaluation:
         self._save()
         return judged
 
-    def due(self) -> list[Judged]:
+    def due(self) -> list[JudgedMove]:
         """What can be judged by now, each once."""
-        found: list[Judged] = []
+        found: list[JudgedMove] = []
         for topology, pending in list(self._pending.items()):
             waited_s = (self._now_ms() - pending.moved.ended_ms) / 1000
             # One that is to be taken back is judged when it is.
@@ -116,7 +116,7 @@ class Evaluation:
                 found.append(Worse(pending.moved, why))
         return found
 
-    def forget(self, topology: str) -> list[Judged]:
+    def forget(self, topology: str) -> list[JudgedMove]:
         """A topology is somewhere else now: what came of its move is judged by what there is."""
         if topology not in self._pending:
             return []
@@ -145,7 +145,7 @@ class Evaluation:
         before = warm(pending.before) or pending.before
         return worse(pending.before, pending.young, after, pending.moved.promise.holds_for(before))
 
-    def _judge(self, topology: str, until_ms: float = float("inf")) -> list[Judged]:
+    def _judge(self, topology: str, until_ms: float = float("inf")) -> list[JudgedMove]:
         pending = self._pending.pop(topology)
         moved = pending.moved
         before = warm(pending.before) or list(pending.before)
@@ -158,7 +158,7 @@ class Evaluation:
             judgements.insert(0, judge(INTER_NODE, moved.promise.inter_node, *crossing))
         if any(sample.latency_ms for sample in before):
             judgements.append(judge(LATENCY, bar.latency, _latencies(before), _latencies(after)))
-        judged = [Judged(moved.decision_ms, topology, judgement) for judgement in judgements]
+        judged = [JudgedMove(moved.decision_ms, topology, judgement) for judgement in judgements]
         self._judged.extend(judged)
         return judged
 
@@ -170,7 +170,7 @@ class Evaluation:
         return self._samples(self._observed.since(moved.topology, since_ms), moved.after)
 
     def _samples(
-        self, windows: Sequence[Window], placement: TopologyAssignment | None, until_ms: float = float("inf")
+        self, windows: Sequence[JudgedWindow], placement: TopologyAssignment | None, until_ms: float = float("inf")
     ) -> list[Sample]:
         """Of windows that ended by then, those in which all was known and, if it is known, all of its workers told."""
         window_ms = self._observed.window_ms
@@ -198,7 +198,7 @@ class Evaluation:
         self._pending = {each.moved.topology: each for each in pending}
         self._settled_ms = {each.moved.topology: each.moved.ended_ms + SETTLE_S * 1000 for each in pending}
         self._judged.extend(
-            Judged(raw["decision_ms"], raw["topology"], Judgement(**raw["judgement"])) for raw in document["judged"]
+            JudgedMove(raw["decision_ms"], raw["topology"], Judgement(**raw["judgement"])) for raw in document["judged"]
         )
 
 

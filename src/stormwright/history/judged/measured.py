@@ -31,7 +31,7 @@ class _Stretch:
     covered_s: dict[Slot, float] = field(default_factory=dict)
 
 
-class Measured:
+class MeasuredTopologies:
     """Counts what was measured of each topology.
 
     A new count begins when a worker starts, and when a topology that was paused goes on.

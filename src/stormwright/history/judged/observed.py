@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Reversible
-from typing import Any
+from collections.abc import Iterable, Iterator, Reversible
 
 from stormwright.clock import WALL, Clock
-from stormwright.history.judged.window import Window
+from stormwright.history.judged.window import JudgedWindow
 from stormwright.perflog.crossing import TaskNodes, crossing
-from stormwright.perflog.records import MAX_CLOCK_AHEAD_MS
-
-Record = Mapping[str, Any]
+from stormwright.perflog.records import MAX_CLOCK_AHEAD_MS, LogRecord
 
 #: Seconds of closed windows that are remembered of a topology, and of those since its youngest worker started.
 KEPT_S, YOUNG_S = 600.0, 300.0
@@ -41,13 +38,13 @@ class ObservedTraffic:
         self._clock = clock
         self.window_ms = round(window_s * 1000)
         self._kept = round(KEPT_S / window_s)
-        self._open: dict[str, dict[int, Window]] = {}
-        self._closed: dict[str, deque[Window]] = {}
-        self._young: dict[str, list[Window]] = {}
+        self._open: dict[str, dict[int, JudgedWindow]] = {}
+        self._closed: dict[str, deque[JudgedWindow]] = {}
+        self._young: dict[str, list[JudgedWindow]] = {}
         self._node_of: dict[str, TaskNodes] = {}
         self._lock = threading.Lock()
 
-    def add(self, records: Iterable[Record]) -> None:
+    def add(self, records: Iterable[LogRecord]) -> None:
         """Count records that have not come before; those of a clock that is ahead would close windows too soon."""
         latest_ms = self._clock.time() * 1000 + MAX_CLOCK_AHEAD_MS
         with self._lock:
@@ -55,17 +52,17 @@ class ObservedTraffic:
                 if record["start_ms"] <= latest_ms:
                     self._count(record)
 
-    def windows(self, topology: str) -> list[Window]:
+    def windows(self, topology: str) -> list[JudgedWindow]:
         """Closed windows of a topology, oldest first."""
         with self._lock:
             return list(self._closed.get(topology, ()))
 
-    def since(self, topology: str, start_ms: float) -> list[Window]:
+    def since(self, topology: str, start_ms: float) -> list[JudgedWindow]:
         """Closed windows of a topology that begin at `start_ms` or later, oldest first."""
         with self._lock:
             return list(_newest(self._closed.get(topology, ()), start_ms))[::-1]
 
-    def young(self, topology: str) -> list[Window]:
+    def young(self, topology: str) -> list[JudgedWindow]:
         """Closed windows of a topology from when its youngest worker had run for less than `YOUNG_S`, oldest first."""
         with self._lock:
             return list(self._young.get(topology, ()))
@@ -78,7 +75,7 @@ class ObservedTraffic:
                 for gone in by_topology.keys() - kept:
                     del by_topology[gone]
 
-    def _count(self, record: Record) -> None:
+    def _count(self, record: LogRecord) -> None:
         topology = record["worker"]["topology"]
         node_of = self._node_of.setdefault(topology, TaskNodes())
         node_of.add(record)
@@ -86,7 +83,7 @@ class ObservedTraffic:
         closed = self._closed.get(topology)
         if closed and start_ms <= closed[-1].start_ms:
             return  # it came too late
-        window = self._open.setdefault(topology, {}).setdefault(start_ms, Window(start_ms))
+        window = self._open.setdefault(topology, {}).setdefault(start_ms, JudgedWindow(start_ms))
         window.add(record, crossing(record, node_of))
         self._close(topology, record["start_ms"])
 
@@ -103,7 +100,7 @@ class ObservedTraffic:
                 young.append(window)
 
 
-def _newest(windows: Reversible[Window], start_ms: float) -> Iterator[Window]:
+def _newest(windows: Reversible[JudgedWindow], start_ms: float) -> Iterator[JudgedWindow]:
     """From the newest back."""
     for window in reversed(windows):
         if window.start_ms < start_ms:

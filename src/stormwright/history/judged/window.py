@@ -58,7 +58,7 @@ class Sample:
 
 
 @dataclass
-class Window:
+class JudgedWindow:
     """What is counted of one topology in one window.
 
     Parameters

@@ -15,11 +15,11 @@ from stormwright.model.check.topology import misfit_wrong
 from stormwright.model.conf.keys import storm_misfits
 
 if TYPE_CHECKING:
-    from stormwright.model.problem import Parts
+    from stormwright.model.problem import ProblemParts
     from stormwright.model.workload import Workload
 
 
-def faults_of(core_hz: float, parts: Parts, before: Parts | None) -> list[Fault]:
+def faults_of(core_hz: float, parts: ProblemParts, before: ProblemParts | None) -> list[Fault]:
     """Every fault of a problem, with the path that it would have in a file.
 
     Parameters
@@ -34,7 +34,7 @@ def faults_of(core_hz: float, parts: Parts, before: Parts | None) -> list[Fault]
     return [wrong.fault() for wrong in _wrong(core_hz, parts, before)]
 
 
-def _wrong(core_hz: float, parts: Parts, before: Parts | None) -> Iterator[Wrong]:
+def _wrong(core_hz: float, parts: ProblemParts, before: ProblemParts | None) -> Iterator[Wrong]:
     if before is None or core_hz != before.demand.core_hz:
         wanted = f"should be a number above 0, at most {MOST_AMOUNT:g}"
         yield from number_wrong(core_hz, 5e-324, MOST_AMOUNT, wanted, "core_hz")

@@ -83,7 +83,7 @@ def generic_names(asked: Iterable[Mapping[str, float]]) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Requests:
+class DefaultRequests:
     """What a topology asks for on behalf of components that do not say.
 
     Parameters
@@ -105,10 +105,10 @@ class Requests:
         return {**self.every, **own}
 
 
-_NOTHING_SAID = Requests(_DEFAULTS, {component: {} for component in _SYSTEM})
+_NOTHING_SAID = DefaultRequests(_DEFAULTS, {component: {} for component in _SYSTEM})
 
 
-def read_requests(conf: Mapping[str, Any]) -> tuple[Requests, tuple[Misfit, ...]]:
+def read_requests(conf: Mapping[str, Any]) -> tuple[DefaultRequests, tuple[Misfit, ...]]:
     """The requests in a topology's configuration, which lies over the cluster's, and what is wrong with it.
 
     What is wrong, and what is null, counts as not said.
@@ -138,4 +138,4 @@ def read_requests(conf: Mapping[str, Any]) -> tuple[Requests, tuple[Misfit, ...]
         component: dict(amounts({name: beginning + key for name, key in _SYSTEM_KEYS.items()}))
         for component, beginning in _SYSTEM.items()
     }
-    return Requests({**_DEFAULTS, **single, **named}, system), tuple(misfits)
+    return DefaultRequests({**_DEFAULTS, **single, **named}, system), tuple(misfits)

@@ -11,7 +11,7 @@ import numpy as np
 from stormwright.model.arrays import IntArray
 from stormwright.model.assignment import UNPLACED
 from stormwright.model.limits.components import ComponentLimits, count_components
-from stormwright.model.limits.limit import Placed, Violation
+from stormwright.model.limits.limit import PlacedExecutors, Violation
 from stormwright.model.texts import counted
 
 
@@ -62,13 +62,13 @@ class Incompatible(Violation):
 class ComponentsApart:
     """Executors of components are apart as the `ComponentLimits` of their topology say."""
 
-    def violations(self, placed: Placed) -> Iterator[CrowdedNode | Incompatible]:
+    def violations(self, placed: PlacedExecutors) -> Iterator[CrowdedNode | Incompatible]:
         """Topology by topology crowded nodes, then workers of incompatible components."""
         for index, limits in placed.problem.component_limits.items():
             yield from self._crowded(placed, index, limits)
             yield from self._incompatible(placed, index, limits)
 
-    def _crowded(self, placed: Placed, index: int, limits: ComponentLimits) -> Iterator[CrowdedNode]:
+    def _crowded(self, placed: PlacedExecutors, index: int, limits: ComponentLimits) -> Iterator[CrowdedNode]:
         problem, topology = placed.problem, placed.problem.topologies[index]
         slots, component = _of(placed, index)
         nodes, on_node = np.unique(problem.slot_node[slots], return_inverse=True)
@@ -83,7 +83,7 @@ class ComponentsApart:
                 component=topology.components[c].id,
             )
 
-    def _incompatible(self, placed: Placed, index: int, limits: ComponentLimits) -> Iterator[Incompatible]:
+    def _incompatible(self, placed: PlacedExecutors, index: int, limits: ComponentLimits) -> Iterator[Incompatible]:
         problem, topology = placed.problem, placed.problem.topologies[index]
         slots, component = _of(placed, index)
         used, in_worker = np.unique(slots, return_inverse=True)
@@ -105,7 +105,7 @@ class ComponentsApart:
                     )
 
 
-def _of(placed: Placed, index: int) -> tuple[IntArray, IntArray]:
+def _of(placed: PlacedExecutors, index: int) -> tuple[IntArray, IntArray]:
     """Slot and component of the executors of a topology that are placed."""
     slots = placed.slots[placed.problem.executors_of(index)]
     there = slots != UNPLACED

@@ -17,7 +17,7 @@ from stormwright.model.amounts import is_amount
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
 from stormwright.model.conf.fallback import RESOURCE_AWARE, fallback_class
 from stormwright.model.conf.requests import CPU, MEMORY, OFF_HEAP, ON_HEAP
-from stormwright.model.limits.limit import RELATIVE_TOLERANCE, Placed, Violation
+from stormwright.model.limits.limit import RELATIVE_TOLERANCE, PlacedExecutors, Violation
 from stormwright.model.texts import amount_of
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class AskedOfHeap(Violation):
 class Requests:
     """Nodes and heaps hold what executors ask for, where the cluster keeps Storm's ResourceAwareScheduler."""
 
-    def violations(self, placed: Placed) -> Iterator[AskedOfNode | AskedOfHeap]:
+    def violations(self, placed: PlacedExecutors) -> Iterator[AskedOfNode | AskedOfHeap]:
         """Nodes by resource, then workers by topology, of which too much is asked."""
         problem = placed.problem
         asked = Asked.of(problem)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 import numpy as np
 
 from stormwright.model.arrays import BoolArray
-from stormwright.model.limits.limit import Placed, Violation
+from stormwright.model.limits.limit import PlacedExecutors, Violation
 from stormwright.model.texts import counted
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class BlacklistedHosts:
     schedulers do not use either, are no such limit.
     """
 
-    def violations(self, placed: Placed) -> Iterator[OnBlacklisted]:
+    def violations(self, placed: PlacedExecutors) -> Iterator[OnBlacklisted]:
         """Topologies that newly use such hosts, node by node."""
         problem = placed.problem
         if not problem.cluster.node_blacklisted.any():

@@ -10,7 +10,7 @@ import numpy as np
 
 from stormwright.model.conf.fallback import ISOLATING, PLACEMENT_SCHEDULER, STORM_SCHEDULER, fallback_class
 from stormwright.model.conf.misfit import Misfit
-from stormwright.model.limits.limit import Placed, Violation
+from stormwright.model.limits.limit import PlacedExecutors, Violation
 from stormwright.model.texts import counted
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class Isolation:
         """Topology index → the hosts that it may be on, of isolated topologies."""
         return isolated(problem)
 
-    def violations(self, placed: Placed) -> Iterator[TooManyHosts | SharedHost]:
+    def violations(self, placed: PlacedExecutors) -> Iterator[TooManyHosts | SharedHost]:
         """Isolated topologies that share a host, or are on more hosts than they have for themselves."""
         problem, machines = placed.problem, self.allowed(placed.problem)
         if not machines:

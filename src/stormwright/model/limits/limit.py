@@ -66,7 +66,7 @@ class Violation:
         return {"limit": self.limit, **told, "text": str(self)}
 
 
-class Workers(NamedTuple):
+class PlacedWorkers(NamedTuple):
     """Workers of a placement by topology, then slot; a slot that topologies share is a worker of each.
 
     Each of shape (W,).
@@ -77,7 +77,7 @@ class Workers(NamedTuple):
     executors: IndexArray
 
 
-class Placed:
+class PlacedExecutors:
     """A placement of a problem's executors, as limits look at it.
 
     Parameters
@@ -103,12 +103,12 @@ class Placed:
         return node
 
     @cached_property
-    def workers(self) -> Workers:
+    def workers(self) -> PlacedWorkers:
         """Every worker, in order of topologies and slots."""
         count = max(len(self.problem.slots), 1)
         keys = self.problem.executor_topology[self.placed].astype(np.int64) * count + self.slots[self.placed]
         found, executors = np.unique(keys, return_counts=True)
-        return Workers(found // count, found % count, executors)
+        return PlacedWorkers(found // count, found % count, executors)
 
     def sum_by_node(self, demand: FloatArray) -> FloatArray:
         """Sum of a demand per executor, shape (E,), over nodes, shape (N,)."""
@@ -119,7 +119,7 @@ class Placed:
 class Limit(Protocol):
     """A hard limit."""
 
-    def violations(self, placed: Placed) -> Iterator[Violation]:
+    def violations(self, placed: PlacedExecutors) -> Iterator[Violation]:
         """What of a placement breaks it, in the problem's order."""
         ...
 
@@ -136,4 +136,4 @@ def node_sum(problem: Problem, slot_of_executor: IntArray, demand: FloatArray) -
     demand
         Of each executor, shape (E,).
     """
-    return Placed(problem, slot_of_executor).sum_by_node(demand)
+    return PlacedExecutors(problem, slot_of_executor).sum_by_node(demand)

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from stormwright.model.arrays import FloatArray
-from stormwright.model.limits.limit import RELATIVE_TOLERANCE, Placed, Violation
+from stormwright.model.limits.limit import RELATIVE_TOLERANCE, PlacedExecutors, Violation
 from stormwright.model.texts import amount_of
 
 
@@ -37,12 +37,12 @@ class NodeResources:
     def __init__(self, rows: slice) -> None:
         self._rows = rows
 
-    def allowed(self, placed: Placed) -> FloatArray:
+    def allowed(self, placed: PlacedExecutors) -> FloatArray:
         """What executors on every node may use of each resource, shape (rows, N)."""
         room: FloatArray = placed.problem.node_capacity[self._rows] * (1 + RELATIVE_TOLERANCE)
         return room
 
-    def violations(self, placed: Placed) -> Iterator[Overused]:
+    def violations(self, placed: PlacedExecutors) -> Iterator[Overused]:
         """Nodes that are overused, resource by resource."""
         problem = placed.problem
         rows = problem.resources[self._rows], problem.executor_demand[self._rows], problem.node_capacity[self._rows]

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from stormwright.model.assignment import UNPLACED
-from stormwright.model.limits.limit import Placed, Violation
+from stormwright.model.limits.limit import PlacedExecutors, Violation
 from stormwright.model.texts import counted
 
 
@@ -35,7 +35,7 @@ class WithoutSlot(Violation):
 class EveryExecutor:
     """Every executor has a slot."""
 
-    def violations(self, placed: Placed) -> Iterator[WithoutSlot]:
+    def violations(self, placed: PlacedExecutors) -> Iterator[WithoutSlot]:
         """Topologies of which executors have none."""
         problem = placed.problem
         missing = np.bincount(problem.executor_topology[placed.given == UNPLACED], minlength=len(problem.topologies))
@@ -66,14 +66,14 @@ class NoSuchSlot(Violation):
         return f"{self.topology}: {what} in slots that are none of the {counted(self.slots, 'slot')}"
 
 
-class Ports:
+class ExistingPorts:
     """Executors are on ports that supervisors have: slots from 0 to S - 1.
 
     An answer of one of our schedulers always is; that of another package's may be anything. Other limits look at such
     executors as if they had no slot.
     """
 
-    def violations(self, placed: Placed) -> Iterator[NoSuchSlot]:
+    def violations(self, placed: PlacedExecutors) -> Iterator[NoSuchSlot]:
         """Topologies with executors elsewhere."""
         if placed.slots is placed.given:
             return
@@ -108,7 +108,7 @@ class OneTopologyPerSlot:
     A worker is a process of one topology, and a slot holds one worker.
     """
 
-    def violations(self, placed: Placed) -> Iterator[SharedSlot]:
+    def violations(self, placed: PlacedExecutors) -> Iterator[SharedSlot]:
         """Slots that hold more."""
         problem, workers = placed.problem, placed.workers
         slots, counts = np.unique(workers.slot, return_counts=True)

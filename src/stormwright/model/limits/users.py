@@ -11,7 +11,7 @@ import numpy as np
 from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.model.assignment import UNPLACED
 from stormwright.model.conf.users import EVERYBODY, LIMITED, Users, read_users
-from stormwright.model.limits.limit import RELATIVE_TOLERANCE, Placed, Violation
+from stormwright.model.limits.limit import RELATIVE_TOLERANCE, PlacedExecutors, Violation
 from stormwright.model.texts import amount_of
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class UserLimits:
         """User → name of an amount → the most of it."""
         return read_users(problem.conf)[0]
 
-    def violations(self, placed: Placed) -> Iterator[OverLimit]:
+    def violations(self, placed: PlacedExecutors) -> Iterator[OverLimit]:
         """Users with something new beyond a limit, in the order of their first topologies."""
         problem = placed.problem
         users = self.allowed(problem)

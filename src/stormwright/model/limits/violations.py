@@ -9,9 +9,9 @@ from stormwright.model.limits.apart import ComponentsApart
 from stormwright.model.limits.asked import Requests
 from stormwright.model.limits.blacklist import BlacklistedHosts
 from stormwright.model.limits.isolation import Isolation
-from stormwright.model.limits.limit import Limit, Placed, Violation
+from stormwright.model.limits.limit import Limit, PlacedExecutors, Violation
 from stormwright.model.limits.resources import Cpu, Generic, Memory
-from stormwright.model.limits.slots import EveryExecutor, OneTopologyPerSlot, Ports, WithoutSlot
+from stormwright.model.limits.slots import EveryExecutor, ExistingPorts, OneTopologyPerSlot, WithoutSlot
 from stormwright.model.limits.users import UserLimits
 from stormwright.model.limits.workers import ExecutorsPerWorker, NumberOfWorkers, WorkerCount
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 #: Every limit, in the order in which they are told.
 LIMITS: Final[tuple[Limit, ...]] = (
     EveryExecutor(),
-    Ports(),
+    ExistingPorts(),
     Cpu(),
     Memory(),
     Generic(),
@@ -51,7 +51,7 @@ def violations(problem: Problem, slot_of_executor: IntArray) -> list[Violation]:
     list[Violation]
         By limit as in `LIMITS`, then in the problem's order.
     """
-    placed = Placed(problem, slot_of_executor)
+    placed = PlacedExecutors(problem, slot_of_executor)
     return [violation for limit in LIMITS for violation in limit.violations(placed)]
 
 
@@ -74,6 +74,6 @@ def broken_limits(problem: Problem, slot_of_executor: IntArray) -> list[Violatio
 
 def other_worker_counts(problem: Problem, slot_of_executor: IntArray) -> list[WorkerCount]:
     """Topologies placed as a whole in another number of workers than min(W, E): schedulers of Storm do so by design."""
-    placed = Placed(problem, slot_of_executor)
+    placed = PlacedExecutors(problem, slot_of_executor)
     left_out = {violation.topology for violation in EveryExecutor().violations(placed)}
     return [count for count in NumberOfWorkers().violations(placed) if count.topology not in left_out]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from stormwright.model.limits.limit import Placed, Violation
+from stormwright.model.limits.limit import PlacedExecutors, Violation
 from stormwright.model.texts import counted
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class NumberOfWorkers:
         """How many workers a topology has."""
         return min(topology.num_workers, topology.num_executors)
 
-    def violations(self, placed: Placed) -> Iterator[WorkerCount]:
+    def violations(self, placed: PlacedExecutors) -> Iterator[WorkerCount]:
         """Topologies that have another number."""
         topologies = placed.problem.topologies
         used = np.bincount(placed.workers.topology, minlength=len(topologies)).tolist()
@@ -79,7 +79,7 @@ class ExecutorsPerWorker:
         """The most executors in a worker of a topology; None for any number."""
         return topology.conf.get(MAX_EXECUTORS_PER_WORKER) or None
 
-    def violations(self, placed: Placed) -> Iterator[CrowdedWorker]:
+    def violations(self, placed: PlacedExecutors) -> Iterator[CrowdedWorker]:
         """Workers that hold more."""
         problem, workers = placed.problem, placed.workers
         most = np.array([self.allowed(topology) or np.inf for topology in problem.topologies])

@@ -29,13 +29,13 @@ from stormwright.perflog.schema import (
     RECORD,
     Constants,
     Field,
+    Fraction,
     Listing,
     Row,
-    Share,
     Structure,
     Text,
     Type,
-    Whole,
+    WholeNumber,
 )
 from stormwright.pipeline.lines.parsed import LINE, WHOLE
 
@@ -109,9 +109,9 @@ def _valid(kind: Type, value: Column) -> Column:
 
 def _in_range(kind: Type, value: Column) -> Column:
     match kind:
-        case Whole(minimum, maximum):
+        case WholeNumber(minimum, maximum):
             return value.between(minimum, maximum)
-        case Share():
+        case Fraction():
             return value.between(0.0, 1.0)
         case Text():
             return value.isNotNull()
@@ -145,10 +145,10 @@ def _seen_at_once(element: Type, values: Column) -> Column:
     A function of one element Spark does not compile: of six rows it takes 13 µs, and seeing them at once takes 2 µs.
     """
     match element:
-        case Whole():
+        case WholeNumber():
             return _all_there(values, element.minimum - 1) & _all_between(values, element)
         case Row(columns):
-            common = Whole(max(n.minimum for _, n in columns), min(n.maximum for _, n in columns))
+            common = WholeNumber(max(n.minimum for _, n in columns), min(n.maximum for _, n in columns))
             return _seen_at_once(common, F.flatten(values)) & F.forall(values, lambda row: F.size(row) == len(columns))
         case Structure(fields):
             return reduce(and_, (_field_seen(field, values[field.name]) for field in fields))
@@ -161,11 +161,11 @@ def _seen_at_once(element: Type, values: Column) -> Column:
 def _field_seen(field: Field, values: Column) -> Column:
     """What `_seen_at_once` says of a field of all elements."""
     match field.type:
-        case Whole() as number if field.nullable:
+        case WholeNumber() as number if field.nullable:
             return F.coalesce(_all_between(values, number), F.lit(True))
         case Text() if field.nullable:
             return F.lit(True)
-        case Share() if field.nullable:
+        case Fraction() if field.nullable:
             return F.coalesce((F.array_min(values) >= 0.0) & (F.array_max(values) <= 1.0), F.lit(True))
         case kind:
             return _seen_at_once(kind, values)
@@ -176,6 +176,6 @@ def _all_there(values: Column, impossible: int | str) -> Column:
     return ~F.array_contains(values, impossible)
 
 
-def _all_between(values: Column, number: Whole) -> Column:
+def _all_between(values: Column, number: WholeNumber) -> Column:
     # Nulls count for neither.
     return (F.array_min(values) >= number.minimum) & (F.array_max(values) <= number.maximum)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 
 
 @dataclass(frozen=True, slots=True)
-class Ledger:
+class LineCounts:
     """Counts of lines; ``read = used + duplicate + quarantined``.
 
     Parameters
@@ -27,9 +27,9 @@ class Ledger:
     quarantined: int = 0
 
     @staticmethod
-    def of(accepted: int, used: int, quarantined: int) -> Ledger:
+    def of(accepted: int, used: int, quarantined: int) -> LineCounts:
         """From how many lines are records that count, how many of them were used, and how many lines do not count."""
-        return Ledger(accepted + quarantined, used, accepted - used, quarantined)
+        return LineCounts(accepted + quarantined, used, accepted - used, quarantined)
 
-    def __add__(self, other: Ledger) -> Ledger:
-        return Ledger(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+    def __add__(self, other: LineCounts) -> LineCounts:
+        return LineCounts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))

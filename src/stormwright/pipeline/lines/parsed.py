@@ -33,7 +33,7 @@ from pyspark.sql.types import (
 )
 
 from stormwright.perflog.records import BYTE_ORDER_MARK, MAX_LINE_BYTES
-from stormwright.perflog.schema import RECORD, Constants, Listing, Row, Share, Structure, Text, Type, Whole
+from stormwright.perflog.schema import RECORD, Constants, Fraction, Listing, Row, Structure, Text, Type, WholeNumber
 
 #: Columns of `parsed`: the line as it came, and whether it is one JSON object whose fields have the right types.
 LINE, WHOLE = "line", "whole"
@@ -58,9 +58,9 @@ _NOT_BLANK = r"[^ \t\r\x0b\f]"
 def spark_type(kind: Type, text: DataType = StringType()) -> DataType:  # noqa: B008 - it has no state
     """The Spark type of a part of a record. Everything is nullable: what must not be null is cleaning's to say."""
     match kind:
-        case Whole():
+        case WholeNumber():
             return LongType()
-        case Share():
+        case Fraction():
             return DoubleType()
         case Text():
             return text

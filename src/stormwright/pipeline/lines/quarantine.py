@@ -136,7 +136,7 @@ _RIGHT: dict[str, Callable[[Any], bool]] = {
 
 
 @dataclass
-class Kept:
+class RejectedLines:
     """Lines in quarantine for one reason, and when the first and the last of them landed."""
 
     lines: int
@@ -144,14 +144,14 @@ class Kept:
     last_ms: int
 
 
-class Found(NamedTuple):
+class InQuarantine(NamedTuple):
     """What lies in quarantine: by reason, most first, and the newest rows, newest last."""
 
-    reasons: dict[str, Kept]
+    reasons: dict[str, RejectedLines]
     newest: list[dict[str, Any]]
 
 
-def kept_below(directory: Path, newest: int) -> Found:
+def kept_below(directory: Path, newest: int) -> InQuarantine:
     """Look through all quarantine tables below a directory, those of earlier versions and of backfills included.
 
     Raises
@@ -159,18 +159,18 @@ def kept_below(directory: Path, newest: int) -> Found:
     InputError
         A file there is no part of such a table.
     """
-    reasons: dict[str, Kept] = {}
+    reasons: dict[str, RejectedLines] = {}
     rows: list[dict[str, Any]] = []
     # What begins with a dot is being written, or a checksum of Hadoop's.
     for path in sorted(directory.rglob("quarantine/[!.]*.json*")):
         for row in _rows_of(path):
             landed_ms = row["landed_ms"]
-            kept = reasons.setdefault(row["reason"], Kept(0, landed_ms, landed_ms))
+            kept = reasons.setdefault(row["reason"], RejectedLines(0, landed_ms, landed_ms))
             kept.lines += 1
             kept.first_ms, kept.last_ms = min(kept.first_ms, landed_ms), max(kept.last_ms, landed_ms)
             rows.append(row)
         rows = heapq.nlargest(newest, rows, key=lambda row: (row["landed_ms"], row["file"], row["line_number"] or 0))
-    return Found(dict(sorted(reasons.items(), key=lambda item: -item[1].lines)), rows[::-1])
+    return InQuarantine(dict(sorted(reasons.items(), key=lambda item: -item[1].lines)), rows[::-1])
 
 
 def _rows_of(path: Path) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from stormwright.errors import Fault, InputError
 from stormwright.perflog.records import MAX_CLOCK_AHEAD_MS
-from stormwright.pipeline.lines.ledger import Ledger
+from stormwright.pipeline.lines.ledger import LineCounts
 from stormwright.pipeline.lines.quarantine import rejected
 from stormwright.pipeline.lines.source import read_files, read_landed, read_records
 from stormwright.pipeline.measure.measurement import Measurement, measure
@@ -30,7 +30,7 @@ NEVER_LATE_S = 10**10
 
 
 @dataclass(frozen=True)
-class Stretch:
+class TimeStretch:
     """A stretch of time from `start_ms` up to but not including `end_ms`, open where that is None.
 
     A record belongs to the stretch in which its interval begins; a line that does not count, having no time of its own
@@ -49,9 +49,9 @@ class Stretch:
             limits.append(moment_ms < self.end_ms)
         return reduce(and_, limits)
 
-    def landed(self, late_s: int) -> Stretch:
+    def landed(self, late_s: int) -> TimeStretch:
         """When the files landed that may hold its lines: records land neither long before they begin nor late."""
-        return Stretch(
+        return TimeStretch(
             None if self.start_ms is None else self.start_ms - MAX_CLOCK_AHEAD_MS,
             None if self.end_ms is None else self.end_ms + late_s * 1000,
         )
@@ -61,10 +61,10 @@ def backfill(
     spark: SparkSession,
     directories: Sequence[Location],
     into: Location,
-    stretch: Stretch | None = None,
+    stretch: TimeStretch | None = None,
     settings: StreamSettings | None = None,
     tell: Callable[[str], None] = lambda _: None,
-) -> Ledger:
+) -> LineCounts:
     """Run the pipeline over what has landed in a stretch of time.
 
     What comes out is what a stream with the same settings made of the same files. With a greater `late_s` it also takes
@@ -91,7 +91,7 @@ def backfill(
 
     Returns
     -------
-    Ledger
+    LineCounts
         Of the lines that belong to the stretch.
 
     Raises
@@ -99,7 +99,7 @@ def backfill(
     InputError
         The stretch cuts a pane in two, there is none of the directories, or what is at `into` no backfill wrote.
     """
-    settings, stretch = settings or StreamSettings(), stretch or Stretch()
+    settings, stretch = settings or StreamSettings(), stretch or TimeStretch()
     _require_whole_panes(stretch, settings)
     require_own(into, directories, spark)
     directories = _existing(spark, directories)
@@ -125,7 +125,7 @@ def backfill(
         _rejected(audit.where(stretch.holds(F.col("landed_ms")))).write.mode("overwrite").json(quarantine_path)
     finally:
         audit.unpersist()
-    return Ledger.of(used=used, **counts)
+    return LineCounts.of(used=used, **counts)
 
 
 def _existing(spark: SparkSession, directories: Sequence[Location]) -> list[Location]:
@@ -150,7 +150,7 @@ def _rejected(audit: DataFrame) -> DataFrame:
     )
 
 
-def _require_whole_panes(stretch: Stretch, settings: StreamSettings) -> None:
+def _require_whole_panes(stretch: TimeStretch, settings: StreamSettings) -> None:
     faults = [
         Fault(f"{name} {moment} is no multiple of {settings.slide_s} s", f"$.{name}")
         for name, moment in (("start_ms", stretch.start_ms), ("end_ms", stretch.end_ms))
@@ -162,7 +162,7 @@ def _require_whole_panes(stretch: Stretch, settings: StreamSettings) -> None:
 
 def measure_files(
     spark: SparkSession, files: Sequence[Location], settings: StreamSettings | None = None
-) -> tuple[Measurement | None, Ledger]:
+) -> tuple[Measurement | None, LineCounts]:
     """What the records in files say about their last window, and what became of every line.
 
     Whenever the files landed, no record is late.

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from stormwright.perflog.schema import IDENTITY, WORKER, Text
 from stormwright.pipeline.lines.clean import RECORD_KEYS
-from stormwright.pipeline.lines.ledger import Ledger
+from stormwright.pipeline.lines.ledger import LineCounts
 from stormwright.pipeline.panes.windows import PANES, by_pane, first_of_each, merged
 from stormwright.pipeline.settings import StreamSettings
 
@@ -53,7 +53,7 @@ class LiveState:
 
     batch: int = -1
     panes: Mapping[int, Pane] = field(default_factory=dict, repr=False)
-    ledger: Ledger = field(default_factory=Ledger)
+    ledger: LineCounts = field(default_factory=LineCounts)
     newest_ms: int | None = None
     files: tuple[str, ...] = ()
     closed: pa.Table = field(default_factory=PANES.empty_table, repr=False)
@@ -104,7 +104,7 @@ class LiveState:
             panes[start_ms] = Pane(batch, merged(before.facts, update), both)
         closing = [panes.pop(start_ms).facts for start_ms in sorted(panes) if start_ms <= oldest_ms]
         closed = pa.concat_tables([PANES.empty_table(), *closing])
-        count = Ledger.of(
+        count = LineCounts.of(
             accepted=len(starts),
             used=pc.sum(audit["new"]).as_py() or 0,
             quarantined=audit.num_rows - len(starts),

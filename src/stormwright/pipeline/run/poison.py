@@ -16,7 +16,7 @@ from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.spark.scratch import scratch
 
 #: Says why files cannot be processed, None where they can.
-Failure = Callable[[Sequence[Path]], str | None]
+_Failure = Callable[[Sequence[Path]], str | None]
 
 
 def set_poison_aside(spark: SparkSession, landing: Path, quarantine: Quarantine, settings: StreamSettings) -> None:
@@ -59,7 +59,7 @@ def set_poison_aside(spark: SparkSession, landing: Path, quarantine: Quarantine,
             quarantine.set_aside(path, f"the whole file, over which a batch fails: {reason}")
 
 
-def poisonous(files: Sequence[Path], failure: Failure) -> dict[Path, str]:
+def poisonous(files: Sequence[Path], failure: _Failure) -> dict[Path, str]:
     """The files that fail alone, with the reason; found by halving, for most are good."""
     reason = failure(files) if files else None
     if reason is None:

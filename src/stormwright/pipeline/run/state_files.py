@@ -13,7 +13,7 @@ import orjson
 import pyarrow as pa
 
 from stormwright.files import write_whole
-from stormwright.pipeline.lines.ledger import Ledger
+from stormwright.pipeline.lines.ledger import LineCounts
 from stormwright.pipeline.run.live import LiveState, Pane
 
 _MANIFEST = "state.json"
@@ -69,7 +69,7 @@ def _loaded(directory: Path, about: dict[str, Any]) -> LiveState:
             start_ms: Pane(batch, *(_read(path) for path in _paths(directory, start_ms, batch)))
             for start_ms, batch in about["panes"]
         },
-        ledger=Ledger(**about["ledger"]),
+        ledger=LineCounts(**about["ledger"]),
         newest_ms=about["newest_ms"],
         files=tuple(about["files"]),
     )

@@ -6,7 +6,7 @@ import os
 from typing import Literal, TypeAlias
 
 #: Some hundred records a second, beside what is watched; thousands, with all cores; or as many as have piled up.
-Rate: TypeAlias = Literal["low", "high", "bulk"]
+RecordRate: TypeAlias = Literal["low", "high", "bulk"]
 
 _BOTH = {
     # Batches are planned once, as what they hold is known by then.
@@ -25,6 +25,6 @@ _HIGH = {
 }
 
 
-def rate_options(rate: Rate) -> dict[str, str]:
+def rate_options(rate: RecordRate) -> dict[str, str]:
     """Options of the session, which take the place of others."""
     return _BOTH | ({} if rate == "low" else _HIGH)

@@ -13,7 +13,7 @@ import numpy as np
 from stormwright.model import Problem
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
 from stormwright.predict.answer import Assumptions
-from stormwright.predict.flow.profile import Profile, Streams
+from stormwright.predict.flow.profile import Profile, StreamRates
 from stormwright.predict.shares import MOST_SPOUTS
 from stormwright.predict.sums import sums
 
@@ -174,7 +174,7 @@ def _arcs(profile: Profile, unit: IndexArray, first: IndexArray) -> Arcs:
     )
 
 
-def _added_up(sent: Streams, unit: IndexArray, first: IndexArray, target: IndexArray) -> tuple[Any, ...]:
+def _added_up(sent: StreamRates, unit: IndexArray, first: IndexArray, target: IndexArray) -> tuple[Any, ...]:
     """By pair of units: source, target, tuples, least size, and the most and least tuples that an executor gets."""
     here = np.flatnonzero((first[unit[sent.source]] == sent.source) & (sent.tuples > 0) & (target >= 0))
     source, target, tuples = unit[sent.source[here]], target[here], sent.tuples[here]

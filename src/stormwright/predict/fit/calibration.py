@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from stormwright.predict.costs import Correction, Costs, FittedIn, Range
-from stormwright.predict.fit.known import GARBAGE_DEVIATION, Known, TopologyKnown
+from stormwright.predict.costs import Correction, CostRange, Costs, FittedIn
+from stormwright.predict.fit.known import GARBAGE_DEVIATION, Learned, TopologyKnown
 from stormwright.predict.fit.moments import Estimate, Moments, Prior, posterior
 from stormwright.predict.fit.rows import Priors
 from stormwright.predict.fit.windows import Held
@@ -109,7 +109,7 @@ def priors(costs: Costs | None = None) -> Priors:
     )
 
 
-def calibrated(known: Known) -> Calibration:
+def calibrated(known: Learned) -> Calibration:
     """Costs that fit best to what is known, and to what was likely before where that tells little."""
     if not known.workers:
         return Calibration()
@@ -138,7 +138,7 @@ def calibrated(known: Known) -> Calibration:
         name: _correction(one, messaging, others, executors) for name, one in sorted(known.topologies.items())
     }
     errors = [one.error for one in corrections.values() if one.error is not None]
-    seen = known.utilisation or Range(0.0, inf)
+    seen = known.utilisation or CostRange(0.0, inf)
     held = _held(known.held.values())
     costs = Costs(
         **values,
@@ -181,7 +181,7 @@ def _figures(names: tuple[str, ...], estimate: Estimate, prior: Prior) -> dict[s
     }
 
 
-def _of_worker(known: Known, others: Estimate, prior: Prior, messaging: Estimate) -> Figure:
+def _of_worker(known: Learned, others: Estimate, prior: Prior, messaging: Estimate) -> Figure:
     """What a worker takes by being there; where messages were seen, with what its messaging threads do for them."""
     (alone,) = _figures(("",), others, prior).values()
     if not any(one.messages for one in known.topologies.values()):
@@ -195,7 +195,7 @@ def _times(figure: Figure, factor: float) -> Figure:
     return Figure(figure.value * factor, figure.low * factor, figure.high * factor, figure.learned)
 
 
-def _message_error(known: Known, messaging: Estimate, executors: Estimate, wire: Estimate) -> float:
+def _message_error(known: Learned, messaging: Estimate, executors: Estimate, wire: Estimate) -> float:
     """Half-width of all that a message of the size that was seen costs, in parts of it: of CPU or bytes on the wire."""
     sampled = sum(one.messages for one in known.topologies.values())
     size = sum(one.message_bytes for one in known.topologies.values()) / sampled / 1e3 if sampled else _KILOBYTES

@@ -12,7 +12,7 @@ from stormwright.formats import read_json
 from stormwright.formats.document.documents import COSTS_SCHEMA, CorrectionDocument, CostsDocument
 from stormwright.formats.document.faults import FaultList, require_schema
 from stormwright.model import Problem
-from stormwright.predict.costs import Correction, Costs, FittedIn, InputWork, Range
+from stormwright.predict.costs import Correction, CostRange, Costs, FittedIn, InputWork
 
 if TYPE_CHECKING:
     from stormwright.predict.fit.calibration import Calibration
@@ -92,8 +92,8 @@ def costs_from_dict(document: object, source: str = "costs") -> KnownCosts:
         raise InputError(source, [Fault(f"no such cost; there are {there}", f"$.costs.{name}") for name in unknown])
     fitted_in = None
     if (seen := told.fitted_in) is not None:
-        rates = {name: Range(*rate) for name, rate in seen.rate_tps.items()}
-        fitted_in = FittedIn(Range(*seen.node_utilisation), rates)
+        rates = {name: CostRange(*rate) for name, rate in seen.rate_tps.items()}
+        fitted_in = FittedIn(CostRange(*seen.node_utilisation), rates)
     try:
         costs = Costs(**told.costs, fitted_in=fitted_in)
     except InputError as error:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from stormwright.errors import Fault, InputError
 from stormwright.formats.files.json_files import opened, source_of
-from stormwright.perflog.records import Record, Rejected, parse_lines
+from stormwright.perflog.records import LogRecord, Rejected, parse_lines
 from stormwright.perflog.schema import IDENTITY
 from stormwright.predict.fit.calibration import Calibration, calibrated
-from stormwright.predict.fit.known import Known
+from stormwright.predict.fit.known import Learned
 from stormwright.predict.fit.learn import learn
 from stormwright.predict.fit.windows import LEAST_COVERED, WARM_S, WINDOW_S, Windows
 
@@ -49,7 +49,7 @@ def from_files(files: Iterable[Path]) -> FromFiles:
     InputError
         A file cannot be read, or there is nothing in all of them that costs could be fitted to.
     """
-    windows, known, reading = Windows(), Known(), _Reading()
+    windows, known, reading = Windows(), Learned(), _Reading()
     names = list(files)
     windows.add(reading.records(names))
     over = windows.closed(all_of_them=True)
@@ -69,7 +69,7 @@ class _Reading:
         self.reason = ""
         self._seen: set[tuple[object, ...]] = set()
 
-    def records(self, files: Iterable[Path]) -> Iterator[Record]:
+    def records(self, files: Iterable[Path]) -> Iterator[LogRecord]:
         for path in files:
             with opened(path) as file:
                 for record in parse_lines(file):
@@ -80,7 +80,7 @@ class _Reading:
                     elif self._is_new(record):
                         yield record
 
-    def _is_new(self, record: Record) -> bool:
+    def _is_new(self, record: LogRecord) -> bool:
         identity = (*(record["worker"][name] for name in IDENTITY), record["seq"], record["start_ms"])
         if identity in self._seen:
             self.twice += 1

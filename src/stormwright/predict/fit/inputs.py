@@ -18,7 +18,7 @@ import numpy as np
 from stormwright.model.arrays import BoolArray, FloatArray
 from stormwright.predict.costs import InputWork
 from stormwright.predict.fit.moments import Moments, Prior, posterior
-from stormwright.predict.fit.windows import Part
+from stormwright.predict.fit.windows import WorkerPart
 
 #: Deviation of what a tuple of one stream takes, in parts of what one of the component takes in the mean.
 _UNLIKE = 1.0
@@ -39,7 +39,7 @@ _COMMON = 3
 Input = tuple[str, str]
 
 
-class Row(NamedTuple):
+class _Row(NamedTuple):
     """Executors of a component in one worker over a window: rates (tuples/s) and µs/s of a core.
 
     `common` are messages and kB that they sent, and the time in which they could run, shape (3,).
@@ -156,7 +156,9 @@ class ByInput:
         return cls(inputs, Moments.from_list(moments, len(inputs) + _COMMON), found, float(counted))
 
 
-def row_of(worker: object, component: str, part: Part, length_s: float, common: FloatArray, cpu_us: float) -> Row:
+def row_of(
+    worker: object, component: str, part: WorkerPart, length_s: float, common: FloatArray, cpu_us: float
+) -> _Row:
     """What a part of a worker tells of its streams; with none of them where it tells not of all.
 
     Parameters
@@ -168,14 +170,14 @@ def row_of(worker: object, component: str, part: Part, length_s: float, common: 
     length_s
         Of the window, in s.
     common, cpu_us
-        As in `Row`.
+        As in `_Row`.
     """
     told = {each: tuples / length_s for each, tuples in part.by_input.items()}
     whole = sum(part.by_input.values()) >= _LEAST_TOLD * part.handled
-    return Row(str(worker), component, told if whole else {}, common, cpu_us)
+    return _Row(str(worker), component, told if whole else {}, common, cpu_us)
 
 
-def by_input(rows: Iterable[Row], noise: tuple[float, float], common: Prior, each: float) -> dict[str, ByInput]:
+def by_input(rows: Iterable[_Row], noise: tuple[float, float], common: Prior, each: float) -> dict[str, ByInput]:
     """What rows tell, by component; of components to which several streams come.
 
     Parameters
@@ -189,7 +191,7 @@ def by_input(rows: Iterable[Row], noise: tuple[float, float], common: Prior, eac
     each
         For how many rows one counts among those of all components.
     """
-    of_component: dict[str, list[Row]] = defaultdict(list)
+    of_component: dict[str, list[_Row]] = defaultdict(list)
     for row in rows:
         if row.tuples_tps:
             of_component[row.component].append(row)
@@ -201,7 +203,7 @@ def by_input(rows: Iterable[Row], noise: tuple[float, float], common: Prior, eac
     return found
 
 
-def _by_input(inputs: tuple[Input, ...], rows: list[Row], noise: tuple[float, float], common: Prior) -> ByInput:
+def _by_input(inputs: tuple[Input, ...], rows: list[_Row], noise: tuple[float, float], common: Prior) -> ByInput:
     tuples = np.array([[row.tuples_tps.get(each, 0.0) for each in inputs] for row in rows])
     cpu = np.array([row.cpu_us for row in rows])
     alike = max(float(cpu.sum() / max(tuples.sum(), 1e-300)), 1e-9)

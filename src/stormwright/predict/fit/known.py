@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from stormwright.predict.costs import Range
+from stormwright.predict.costs import CostRange
 from stormwright.predict.fit.inputs import ByInput, added, scaled
 from stormwright.predict.fit.moments import Moments
-from stormwright.predict.fit.rows import Rows, TopologyRows
+from stormwright.predict.fit.rows import StretchRows, TopologyRows
 from stormwright.predict.fit.windows import Held
 
 #: What is left of a minute when another one of the same placement comes: ten count, and of a placement when another
@@ -47,7 +47,7 @@ class TopologyKnown:
     components: tuple[str, ...] = ()
     placements: dict[str, list[Moments]] = field(default_factory=dict)
     fullest_tps: dict[str, float] = field(default_factory=dict)
-    rate_tps: Range = field(default_factory=lambda: Range(inf, 0.0))
+    rate_tps: CostRange = field(default_factory=lambda: CostRange(inf, 0.0))
     message_bytes: float = 0.0
     messages: float = 0.0
     by_input: dict[str, dict[str, ByInput]] = field(default_factory=dict)
@@ -119,7 +119,7 @@ class TopologyKnown:
 
 
 @dataclass
-class Known:
+class Learned:
     """All that was learned.
 
     Parameters
@@ -144,13 +144,13 @@ class Known:
     topologies: dict[str, TopologyKnown] = field(default_factory=dict)
     of_gone: list[Moments] = field(default_factory=lambda: [Moments.none(size) for size in (MESSAGING, 1, COMMON)])
     wire: Moments = field(default_factory=lambda: Moments.none(2))
-    utilisation: Range | None = None
+    utilisation: CostRange | None = None
     core_hz: dict[str, float] = field(default_factory=dict)
     held: dict[str, Held] = field(default_factory=dict)
     minutes: int = 0
     workers: int = 0
 
-    def add(self, rows: Rows) -> None:
+    def add(self, rows: StretchRows) -> None:
         """Take a minute."""
         for name, one in rows.topologies.items():
             self.topologies.setdefault(name, TopologyKnown()).add(one)
@@ -198,7 +198,7 @@ class Known:
         }
 
     @classmethod
-    def from_dict(cls, told: Mapping[str, Any]) -> Known:
+    def from_dict(cls, told: Mapping[str, Any]) -> Learned:
         """What `as_dict` told.
 
         Raises
@@ -214,7 +214,7 @@ class Known:
                 components,
                 {key: _heard(moments, sizes) for key, moments in one["placements"].items()},
                 {str(key): float(rate) for key, rate in one["fullest_tps"].items()},
-                Range(*one["rate_tps"]),
+                CostRange(*one["rate_tps"]),
                 one["message_bytes"],
                 one["messages"],
                 # Files of before tell nothing of it.
@@ -228,7 +228,7 @@ class Known:
             topologies=topologies,
             of_gone=_heard(told["of_gone"], (MESSAGING, 1, COMMON)),
             wire=_heard([told["wire"]], (2,))[0],
-            utilisation=Range(*told["utilisation"]) if told["utilisation"] else None,
+            utilisation=CostRange(*told["utilisation"]) if told["utilisation"] else None,
             core_hz={str(node): float(hz) for node, hz in told["core_hz"].items()},
             # Files of before tell nothing of it.
             held={str(node): Held(*map(float, held)) for node, held in told.get("held", {}).items()},
@@ -241,8 +241,8 @@ def _sum(moments: list[Moments], size: int) -> Moments:
     return sum(moments, Moments.none(size))
 
 
-def _both(one: Range, other: Range) -> Range:
-    return Range(min(one.least, other.least), max(one.most, other.most))
+def _both(one: CostRange, other: CostRange) -> CostRange:
+    return CostRange(min(one.least, other.least), max(one.most, other.most))
 
 
 def _aligned(moments: Moments, before: tuple[str, ...], after: tuple[str, ...]) -> Moments:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from stormwright.predict.fit.calibration import priors
-from stormwright.predict.fit.known import Known
+from stormwright.predict.fit.known import Learned
 from stormwright.predict.fit.rows import rows_of
 from stormwright.predict.fit.windows import Window
 
@@ -14,7 +14,7 @@ from stormwright.predict.fit.windows import Window
 _SOME_HZ = 3e9
 
 
-def learn(known: Known, windows: Sequence[Window]) -> int:
+def learn(known: Learned, windows: Sequence[Window]) -> int:
     """Take windows into what is known, as a minute of it.
 
     Parameters

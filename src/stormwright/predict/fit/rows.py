@@ -21,10 +21,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stormwright.predict.costs import Range
+from stormwright.perflog.records import WorkerId
+from stormwright.predict.costs import CostRange
 from stormwright.predict.fit.inputs import ByInput, by_input, row_of
 from stormwright.predict.fit.moments import Moments, Prior
-from stormwright.predict.fit.windows import Held, Window, WorkerId, WorkerSums
+from stormwright.predict.fit.windows import Held, Window, WorkerSums
 
 #: Noise of a row that is assumed: a constant part, and one in parts of the row.
 _MESSAGING_NOISE, _OTHERS_NOISE, _EXECUTORS_NOISE, _WIRE_NOISE = (1e3, 0.15), (3e3, 0.1), (2e3, 0.03), (3e3, 0.03)
@@ -81,14 +82,14 @@ class TopologyRows:
     messaging: Moments
     others: Moments
     executors: Moments
-    rate_tps: Range
+    rate_tps: CostRange
     message_bytes: float
     messages: float
     by_input: Mapping[str, ByInput]
 
 
 @dataclass(frozen=True)
-class Rows:
+class StretchRows:
     """What one stretch of time tells.
 
     Parameters
@@ -107,13 +108,13 @@ class Rows:
 
     topologies: Mapping[str, TopologyRows]
     wire: Moments
-    utilisation: Range | None
+    utilisation: CostRange | None
     core_hz: Mapping[str, float]
     held: Mapping[str, Held]
     workers: int
 
 
-def rows_of(windows: Sequence[Window], reference_hz: float, priors: Priors) -> Rows:
+def rows_of(windows: Sequence[Window], reference_hz: float, priors: Priors) -> StretchRows:
     """What windows tell.
 
     Parameters
@@ -134,7 +135,7 @@ def rows_of(windows: Sequence[Window], reference_hz: float, priors: Priors) -> R
         for topology, own in of_window.items():
             by_topology[topology].append(own)
     each = [sums for workers in usable for sums in workers.items()]
-    return Rows(
+    return StretchRows(
         topologies={name: _of_topology(workers, reference_hz, priors) for name, workers in sorted(by_topology.items())},
         wire=_of_links(windows, usable, priors.wire),
         utilisation=_utilisation(windows),
@@ -177,7 +178,7 @@ def _of_topology(windows: list[dict[WorkerId, WorkerSums]], reference_hz: float,
         messaging=messaging.moments(_MESSAGING_NOISE, priors.messaging),
         others=others.moments(_OTHERS_NOISE, priors.others),
         executors=of_executors,
-        rate_tps=Range(min(rates), max(rates)),
+        rate_tps=CostRange(min(rates), max(rates)),
         message_bytes=sum(sum(sums.sent_bytes.values()) for sums in everyone),
         messages=sum(sum(sums.sent.values()) for sums in everyone),
         by_input=by_input(by_stream, _EXECUTORS_NOISE, priors.executors, each),
@@ -285,7 +286,7 @@ def _size(workers: Sequence[WorkerSums]) -> dict[str, float]:
     return {name: amounts[name] / count for name, count in tuples.items() if count > 0}
 
 
-def _utilisation(windows: Sequence[Window]) -> Range | None:
+def _utilisation(windows: Sequence[Window]) -> CostRange | None:
     used: dict[tuple[int, str], float] = defaultdict(float)
     cores: dict[tuple[int, str], float] = {}
     for window in windows:
@@ -294,4 +295,4 @@ def _utilisation(windows: Sequence[Window]) -> Range | None:
             if sums.cores:
                 cores[window.start_ms, life.supervisor] = sums.cores
     parts = [used[key] / cores[key] for key in cores]
-    return Range(min(parts), max(parts)) if parts else None
+    return CostRange(min(parts), max(parts)) if parts else None

@@ -11,9 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from stormwright.perflog.schema import IDENTITY
-
-Record = Mapping[str, Any]
+from stormwright.perflog.records import LogRecord, WorkerId, worker_id
 
 #: Seconds of a window; a minute has enough of them to tell noise from what is always so.
 WINDOW_S = 5.0
@@ -37,16 +35,6 @@ LONGEST_PERIOD_MS, MOST_PROCESSORS = 1e3, 1e5
 _ACK_INIT = "__ack_init"
 
 
-class WorkerId(NamedTuple):
-    """One life of a worker."""
-
-    topology: str
-    supervisor: str
-    port: int
-    pid: int
-    start_ms: int
-
-
 class Held(NamedTuple):
     """How a node is held to its CPU: the period of its quota in ms, 0 without one, and cores that threads run on."""
 
@@ -55,7 +43,7 @@ class Held(NamedTuple):
 
 
 @dataclass(slots=True)
-class Part:
+class WorkerPart:
     """Executors of one component in one worker: seconds, and tuples.
 
     Parameters
@@ -98,7 +86,7 @@ class WorkerSums:
     compiler_s: float = 0.0
     other_s: float = 0.0
     trees: float = 0.0
-    parts: dict[str, Part] = field(default_factory=dict)
+    parts: dict[str, WorkerPart] = field(default_factory=dict)
     sent: dict[str, float] = field(default_factory=dict)
     sent_bytes: dict[str, float] = field(default_factory=dict)
     slots: set[tuple[int, int]] = field(default_factory=set)
@@ -119,7 +107,7 @@ class WorkerSums:
         parts = self.parts.values()
         return [n for p in parts for n in (p.handled, p.received, p.local, p.left)] + [*self.sent.values()]
 
-    def add(self, record: Record) -> None:
+    def add(self, record: LogRecord) -> None:
         """Add a record whose threads are known."""
         threads = record["threads"]
         self.length_s += record["length_ns"] / 1e9
@@ -144,8 +132,8 @@ class WorkerSums:
             part.left += tuples
             part.left_bytes += size
 
-    def _part(self, component: str) -> Part:
-        return self.parts.setdefault(component, Part())
+    def _part(self, component: str) -> WorkerPart:
+        return self.parts.setdefault(component, WorkerPart())
 
     def _add_node(self, node: Mapping[str, Any]) -> None:
         for name in ("sent_bytes", "received_bytes"):
@@ -160,7 +148,7 @@ class WorkerSums:
             period_ms = (node.get("quota_period_us") or 0) / 1000
             self.held = Held(min(period_ms, LONGEST_PERIOD_MS), min(node["processors"], MOST_PROCESSORS))
 
-    def _add_executors(self, record: Record) -> Any:
+    def _add_executors(self, record: LogRecord) -> Any:
         """Add the executors; what tells the component of a task of theirs, None for one of another worker."""
         length_s = record["length_ns"] / 1e9
         tracked = any(stream[1] == _ACK_INIT for stream in record["streams"])
@@ -223,7 +211,7 @@ class Windows:
         self._newest_ms = -1
         self.taken = self.without_threads = 0
 
-    def add(self, records: Iterable[Record]) -> None:
+    def add(self, records: Iterable[LogRecord]) -> None:
         """Add valid records."""
         for record in records:
             worker, start_ms = record["worker"], record["start_ms"]
@@ -236,7 +224,7 @@ class Windows:
             if window_ms <= self._closed_ms:
                 continue  # it came too late
             self._newest_ms = max(self._newest_ms, start_ms)
-            life = WorkerId(*(worker[name] for name in IDENTITY))
+            life = worker_id(record)
             self._open.setdefault(window_ms, {}).setdefault(life, WorkerSums()).add(record)
             self.taken += 1
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stormwright.model.arrays import FloatArray, IndexArray
-from stormwright.predict.flow.profile import Streams
+from stormwright.predict.flow.profile import StreamRates
 from stormwright.predict.sums import ratio, sums
 
 #: Parts that differ by less are the same but for rounding.
@@ -50,7 +50,7 @@ class Dealt(NamedTuple):
     single: IndexArray
 
     @classmethod
-    def of(cls, pairs: Streams, component: IndexArray, worth: float = WORTH) -> Dealt:
+    def of(cls, pairs: StreamRates, component: IndexArray, worth: float = WORTH) -> Dealt:
         """The deals that pairs are.
 
         Parameters

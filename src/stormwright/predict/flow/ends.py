@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stormwright.model.arrays import IndexArray
-from stormwright.predict.flow.layout import Layout
+from stormwright.predict.flow.layout import FlowLayout
 
 
 class Ends(NamedTuple):
@@ -29,7 +29,7 @@ class Ends(NamedTuple):
     position: IndexArray
 
     @classmethod
-    def of(cls, component: IndexArray, layout: Layout) -> Ends:
+    def of(cls, component: IndexArray, layout: FlowLayout) -> Ends:
         """Those at the components of edges, shape (D,)."""
         size = layout.size[component]
         first = np.cumsum(size) - size

@@ -9,7 +9,7 @@ import numpy as np
 
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
 from stormwright.predict.flow.ends import Ends
-from stormwright.predict.flow.layout import Layout
+from stormwright.predict.flow.layout import FlowLayout
 from stormwright.predict.sums import sums
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Graph:
             answers=layout.is_acker[source] & layout.is_spout[target],
         )
 
-    def holding_up(self, layout: Layout, tuples: FloatArray) -> FloatArray:
+    def holding_up(self, layout: FlowLayout, tuples: FloatArray) -> FloatArray:
         """For how many tuples one along each edge counts where they hold a tree up one after the other, shape (D,).
 
         What goes on at the same time is one: what comes to components at the same level of the tree, acks, of which the

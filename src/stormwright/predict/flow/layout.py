@@ -20,7 +20,7 @@ SPILL_BOUND, _SPILL_BOUND = "topology.localityaware.higher.bound", 0.8
 
 
 @dataclass(frozen=True, eq=False)
-class Layout:
+class FlowLayout:
     """Which executor is of which component, components of all topologies (C) being numbered in one sequence.
 
     Parameters
@@ -53,7 +53,7 @@ class Layout:
     spill_tuples: FloatArray
 
     @classmethod
-    def of(cls, problem: Problem) -> Layout:
+    def of(cls, problem: Problem) -> FlowLayout:
         """That of a problem."""
         topologies = problem.topologies
         offset = np.cumsum([0, *(len(topology.components) for topology in topologies)])

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from stormwright.model import Problem, TopologyLoad
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
 from stormwright.model.traffic.flows import is_local
-from stormwright.predict.flow.layout import Layout
+from stormwright.predict.flow.layout import FlowLayout
 from stormwright.predict.sums import sums
 
 #: Less traffic than a tuple in some ten years is none: nothing can be divided by it.
@@ -51,7 +51,7 @@ class Measured:
     flow_local: BoolArray
 
     @classmethod
-    def of(cls, problem: Problem, layout: Layout) -> Measured:
+    def of(cls, problem: Problem, layout: FlowLayout) -> Measured:
         """The traffic in the problem's loads, measured or assumed."""
         loads, executor = problem.loads, problem.executor_offset[:-1].tolist()
         component = layout.component_offset[:-1].tolist()
@@ -69,7 +69,7 @@ class Measured:
             flow_local=_joined([is_local(load) for load in loads], np.bool_),
         )
 
-    def trees_tps(self, problem: Problem, layout: Layout) -> FloatArray:
+    def trees_tps(self, problem: Problem, layout: FlowLayout) -> FloatArray:
         """Trees/s that every executor of a spout begins, shape (E,).
 
         An acker is told of each of them. Of a topology without ackers it is what the component that gets most gets,
@@ -106,7 +106,7 @@ def _sizes(load: TopologyLoad, tps: FloatArray, bytes_per_s: FloatArray | None) 
     return sizes if bytes_per_s is None else np.divide(bytes_per_s, tps, out=sizes, where=tps > 0)
 
 
-def _copies(problem: Problem, layout: Layout, source: IndexArray, target: IndexArray) -> FloatArray:
+def _copies(problem: Problem, layout: FlowLayout, source: IndexArray, target: IndexArray) -> FloatArray:
     """How many executors of `target` get each tuple of `source` (components, numbered over the problem)."""
     every = {
         (int(offset) + topology.component_index[grouping.source], int(offset) + number)

@@ -13,13 +13,13 @@ from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
 from stormwright.predict.costs import NO_CORRECTIONS, Correction, Costs
 from stormwright.predict.flow.ends import Ends
 from stormwright.predict.flow.graph import Graph
-from stormwright.predict.flow.layout import Layout
+from stormwright.predict.flow.layout import FlowLayout
 from stormwright.predict.flow.mix import Mix
 from stormwright.predict.flow.profile import Profile
 
 
 @dataclass(frozen=True, eq=False)
-class Part(Profile):
+class ProfilePart(Profile):
     """The load of some topologies; topologies keep their numbers, and so does all that is said by topology.
 
     Parameters
@@ -130,7 +130,7 @@ def numbers(chosen: IndexArray, length: int) -> IndexArray:
     return numbers
 
 
-def layout_of(whole: Layout, executors: IndexArray, components: IndexArray) -> Layout:
+def layout_of(whole: FlowLayout, executors: IndexArray, components: IndexArray) -> FlowLayout:
     """That of some topologies, which have these executors and components."""
     number, component = numbers(executors, len(whole.executor_topology)), numbers(components, len(whole.size))
     size, topology = whole.size[components], whole.topology[components]

@@ -19,7 +19,7 @@ from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
 from stormwright.model.traffic.scopes import scopes_of
 from stormwright.predict.costs import NO_CORRECTIONS, Correction, Costs
 from stormwright.predict.flow.graph import Graph
-from stormwright.predict.flow.layout import Layout
+from stormwright.predict.flow.layout import FlowLayout
 from stormwright.predict.flow.measured import Measured
 from stormwright.predict.flow.mix import Mix, mix_of
 from stormwright.predict.flow.spread import Flows, spread
@@ -33,7 +33,7 @@ _LEAST_WORK = 0.1
 _NEARLY_FULL = 0.9
 
 
-class Streams(NamedTuple):
+class StreamRates(NamedTuple):
     """Traffic by source: tuples for each tuple that it handles, and bytes of one.
 
     `target` is an executor, or of flows a component; `local` says of flows whether the grouping knows only the worker
@@ -46,10 +46,10 @@ class Streams(NamedTuple):
     size: FloatArray
     local: BoolArray
 
-    def at(self, chosen: IndexArray | slice) -> Streams:
+    def at(self, chosen: IndexArray | slice) -> StreamRates:
         """Some of them."""
         source, target, tuples, size, local = self
-        return Streams(source[chosen], target[chosen], tuples[chosen], size[chosen], local[chosen])
+        return StreamRates(source[chosen], target[chosen], tuples[chosen], size[chosen], local[chosen])
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +81,7 @@ class Profile:
     """
 
     problem: Problem
-    layout: Layout
+    layout: FlowLayout
     assumed: BoolArray
     rate_tps: FloatArray
     begins: FloatArray
@@ -89,13 +89,13 @@ class Profile:
     pooled: BoolArray
     message_tps: FloatArray
     message_bytes_per_s: FloatArray
-    pairs: Streams
-    flows: Streams
+    pairs: StreamRates
+    flows: StreamRates
 
     @classmethod
     def of(cls, problem: Problem) -> Profile:
         """What the load of a problem says, measured where everything ran then (`Problem.measured_slot`)."""
-        layout = Layout.of(problem)
+        layout = FlowLayout.of(problem)
         traffic = Measured.of(problem, layout)
         executors, component = problem.num_executors, layout.executor_component
         scopes = scopes_of(problem, problem.measured_slot)
@@ -127,7 +127,7 @@ class Profile:
                 layout,
                 pooled,
                 handled,
-                Streams(
+                StreamRates(
                     traffic.pair_source,
                     traffic.pair_target,
                     traffic.pair_tps,
@@ -139,7 +139,7 @@ class Profile:
                 layout,
                 pooled,
                 handled,
-                Streams(
+                StreamRates(
                     traffic.flow_source, traffic.flow_target, traffic.flow_tps, traffic.flow_size, traffic.flow_local
                 ),
             ),
@@ -219,7 +219,7 @@ def correction_factors(problem: Problem, corrections: Mapping[str, Correction]) 
     return np.array([[1.0 if c is None else getattr(c, name) for c in known] for name in ("work", "messages")])
 
 
-def _begins(layout: Layout, trees_tps: FloatArray, received_tps: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _begins(layout: FlowLayout, trees_tps: FloatArray, received_tps: FloatArray) -> tuple[FloatArray, FloatArray]:
     """What every executor handles without receiving it, for each tree; and trees/s of every topology.
 
     Executors of a spout whose trees are acked and limited in number begin equally many: which of them was quick is the
@@ -239,7 +239,7 @@ def _begins(layout: Layout, trees_tps: FloatArray, received_tps: FloatArray) -> 
     return begins, rate_tps
 
 
-def _per_tuple(layout: Layout, pooled: BoolArray, handled_tps: FloatArray, sent: Streams) -> Streams:
+def _per_tuple(layout: FlowLayout, pooled: BoolArray, handled_tps: FloatArray, sent: StreamRates) -> StreamRates:
     """`sent` (in tuples/s) per tuple that its source handles, of pooled components the same for each executor."""
     component = layout.executor_component[sent.source]
     together = pooled[component]
@@ -255,7 +255,7 @@ def _per_tuple(layout: Layout, pooled: BoolArray, handled_tps: FloatArray, sent:
     times = layout.size[of]
     row = np.repeat(np.arange(len(of)), times)
     source = layout.members[np.arange(len(row)) - np.repeat(np.cumsum(times) - times - layout.first[of], times)]
-    return Streams(
+    return StreamRates(
         source=np.concatenate([sent.source[own], source]),
         target=np.concatenate([sent.target[own], sent.target[at][row]]),
         tuples=np.concatenate([sent.tuples[own] / handled_tps[sent.source[own]], (tps / by_component[of])[row]]),

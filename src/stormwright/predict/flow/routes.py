@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from stormwright.model.arrays import FloatArray, IndexArray
-from stormwright.predict.flow.part import Part
+from stormwright.predict.flow.part import ProfilePart
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.flow.spread import Flows, Spread, spread
 from stormwright.predict.sums import ratio, sums
-from stormwright.predict.workers import Workers
+from stormwright.predict.workers import SteadyWorkers
 
 if TYPE_CHECKING:
     from scipy.sparse import coo_array
@@ -53,14 +53,14 @@ class Routes:
         Messages, at the ends that edges come from, and at those that they go to.
     """
 
-    workers: Workers
+    workers: SteadyWorkers
     handled: FloatArray
     edge_tuples: FloatArray
     came: FloatArray
     sent: Messages
     received: Messages
 
-    def of_part(self, part: Part, workers: Workers) -> Routes:
+    def of_part(self, part: ProfilePart, workers: SteadyWorkers) -> Routes:
         """Those of some topologies, whose executors are in these workers."""
         at_sources, at_targets = part.ends
         return Routes(
@@ -72,7 +72,7 @@ class Routes:
             received=Messages(*(each[at_targets] for each in self.received)),
         )
 
-    def with_part(self, part: Part, other: Routes, workers: Workers) -> Routes:
+    def with_part(self, part: ProfilePart, other: Routes, workers: SteadyWorkers) -> Routes:
         """These routes, and those of some topologies as `other` has them; `workers` knows where all executors are."""
         at_sources, at_targets = part.ends
 
@@ -102,7 +102,7 @@ class Paths:
     """
 
     profile: Profile
-    workers: Workers
+    workers: SteadyWorkers
 
     def routes(self, near: FloatArray | None = None, begins: FloatArray | None = None) -> Routes:
         """How many tuples go along them.

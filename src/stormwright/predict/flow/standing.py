@@ -11,12 +11,12 @@ import numpy as np
 from stormwright.model import Problem
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from stormwright.predict.costs import Correction, Costs
-from stormwright.predict.demand import Claims, Demand
-from stormwright.predict.flow.part import Part
+from stormwright.predict.demand import Claims, TreeDemand
+from stormwright.predict.flow.part import ProfilePart
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.flow.routes import Paths, Routes
 from stormwright.predict.queue.again import Again
-from stormwright.predict.workers import Nodes, Sites, Workers
+from stormwright.predict.workers import NodeSpeeds, Sites, SteadyWorkers
 
 
 class Fair(NamedTuple):
@@ -48,7 +48,7 @@ class Before(NamedTuple):
     routes at highest rates and what these were for; fair rates; and what was found of times.
     """
 
-    nodes: Nodes
+    nodes: NodeSpeeds
     moved: BoolArray
     places: Sites
     routes: dict[float, Routes]
@@ -84,7 +84,7 @@ class Standing:
         self, profile: Profile, problem: Problem, slot_of_executor: IntArray, before: Before | None = None
     ) -> None:
         self._profile, self._problem, self._before = profile, problem, before
-        self.workers = Workers.of(problem, profile.layout, slot_of_executor, before.nodes if before else None)
+        self.workers = SteadyWorkers.of(problem, profile.layout, slot_of_executor, before.nodes if before else None)
         self._known: dict[float, Routes] = {}
         self._claims: dict[float, Claimed] = {}
         self._variants: dict[str, tuple[FloatArray, Routes]] = {}
@@ -132,10 +132,10 @@ class Standing:
             part, paths = self._elsewhere
             routes = paths.routes(None if near == 1 else np.full(len(self._profile.rate_tps), near))
             none = np.zeros(len(self.workers.nodes.cores))
-            new = Demand.of(part, routes, self._problem, costs, corrections, none).claims
+            new = TreeDemand.of(part, routes, self._problem, costs, corrections, none).claims
             claims = self._with_old(new, before.claims, self._before)
         else:
-            claims = Demand.of(self._profile, self.routes(near), self._problem, costs, corrections).claims
+            claims = TreeDemand.of(self._profile, self.routes(near), self._problem, costs, corrections).claims
         self._claims[near] = Claimed(costs, corrections, claims)
         return claims
 
@@ -147,9 +147,9 @@ class Standing:
         shared[:, at], shared[:, ~at] = new.shared, old.shared[:, ~moved[before.places.topology]]
         return Claims(shared, np.where(moved, new.busiest_s, old.busiest_s))
 
-    def paths(self, topologies: BoolArray) -> tuple[Part, Paths]:
+    def paths(self, topologies: BoolArray) -> tuple[ProfilePart, Paths]:
         """Of some topologies by themselves, shape (T,)."""
-        part = Part.of_topologies(self._profile, topologies)
+        part = ProfilePart.of_topologies(self._profile, topologies)
         return part, Paths(part, self.workers.part(part.executors, topologies))
 
     def mixed(self, near: FloatArray) -> Routes:
@@ -181,7 +181,7 @@ class Standing:
         return Paths(self._profile, self.workers)
 
     @cached_property
-    def _elsewhere(self) -> tuple[Part, Paths]:
+    def _elsewhere(self) -> tuple[ProfilePart, Paths]:
         """Topologies that were not there before."""
         moved = self._before.moved if self._before else np.ones(len(self._profile.rate_tps), dtype=bool)
         return self.paths(moved)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from stormwright.model.arrays import BoolArray, FloatArray
 from stormwright.predict.costs import Correction, Costs
-from stormwright.predict.demand import Demand
+from stormwright.predict.demand import TreeDemand
 from stormwright.predict.sums import sums
 
 #: What differs by less, in parts of itself, is the same but for rounding.
@@ -25,7 +25,7 @@ class Beside(NamedTuple):
     links: FloatArray
 
     @classmethod
-    def of(cls, demand: Demand, rate_tps: FloatArray) -> Beside:
+    def of(cls, demand: TreeDemand, rate_tps: FloatArray) -> Beside:
         """That of given rates, in trees/s, shape (T,)."""
         places = demand.places
         links = rate_tps[places.topology] * places.link_s
@@ -49,12 +49,12 @@ class Found(NamedTuple):
     """What was found for every topology, shape (R, T), at given rates, shape (T,), and what it depends on besides."""
 
     of: Of
-    demand: Demand
+    demand: TreeDemand
     others: Beside
     rate_tps: FloatArray
     result: FloatArray
 
-    def same(self, demand: Demand, others: Beside, rate_tps: FloatArray, moved: BoolArray) -> BoolArray:
+    def same(self, demand: TreeDemand, others: Beside, rate_tps: FloatArray, moved: BoolArray) -> BoolArray:
         """Topologies of which all is as it was, shape (T,).
 
         Parameters
@@ -100,7 +100,7 @@ class Again:
         return Again(moved, tuple(self.now))
 
     def known(
-        self, of: Of, demand: Demand, others: Beside, rate_tps: FloatArray
+        self, of: Of, demand: TreeDemand, others: Beside, rate_tps: FloatArray
     ) -> tuple[BoolArray, FloatArray] | None:
         """Topologies of which it is known, shape (T,), and what it is, shape (R, T); None where it is of none.
 
@@ -127,12 +127,12 @@ def _close(one: NDArray[np.float64], other: NDArray[np.float64]) -> BoolArray:
     return close
 
 
-def _at_places(demand: Demand, others: Beside) -> tuple[FloatArray, ...]:
+def _at_places(demand: TreeDemand, others: Beside) -> tuple[FloatArray, ...]:
     places = demand.places
     return (*others.cores, *others.links, *places.link_s, *places.link_messages, demand.base_cores[places.node])
 
 
-def _cores_and_squares(demand: Demand, rate_tps: FloatArray) -> FloatArray:
+def _cores_and_squares(demand: TreeDemand, rate_tps: FloatArray) -> FloatArray:
     """Cores that are taken at every place, and the squares of what each thread takes of one; shape (2, P)."""
     places = demand.places
     # What is nowhere is counted before all others.
@@ -140,7 +140,7 @@ def _cores_and_squares(demand: Demand, rate_tps: FloatArray) -> FloatArray:
     return np.stack([sums(at, each, len(places.node) + 1)[1:] for each in (load, load**2)])
 
 
-def _beside(demand: Demand, amounts: FloatArray) -> FloatArray:
+def _beside(demand: TreeDemand, amounts: FloatArray) -> FloatArray:
     """Of amounts at every place, what the other topologies of its node have; shape as it was, (…, P)."""
     node, count = demand.places.node, len(demand.nodes.cores)
     on_node = np.stack([sums(node, each, count) for each in amounts])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from stormwright.model.arrays import FloatArray
-from stormwright.predict.demand import Demand
+from stormwright.predict.demand import TreeDemand
 from stormwright.predict.sums import sums
 
 #: Of a core, the least that is taken to be left for a thread.
@@ -15,7 +15,7 @@ _LEAST = 1e-9
 _SOON = 4
 
 
-def stretch(demand: Demand, load: FloatArray, beside: FloatArray) -> FloatArray:
+def stretch(demand: TreeDemand, load: FloatArray, beside: FloatArray) -> FloatArray:
     """Wall time by CPU time of every thread while it works, at least 1, shape (E + 2 W,).
 
     The threads are software servers on their node's cores, as in layered queueing: J. A. Rolia, K. C. Sevcik, The

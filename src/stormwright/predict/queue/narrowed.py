@@ -9,9 +9,9 @@ from functools import cached_property
 import numpy as np
 
 from stormwright.model.arrays import BoolArray, IndexArray
-from stormwright.predict.demand import Demand
+from stormwright.predict.demand import TreeDemand
 from stormwright.predict.flow.part import layout_of, numbers
-from stormwright.predict.queue.network import Network
+from stormwright.predict.queue.network import QueueNetwork
 from stormwright.predict.queue.trees import Alike, Tree
 
 
@@ -29,30 +29,30 @@ class Networks:
         Makes that of some topologies, shape (T,), where not all of it is known.
     """
 
-    demand: Demand
-    of_all: Callable[[], Network]
-    of_some: Callable[[BoolArray], Network] | None = None
+    demand: TreeDemand
+    of_all: Callable[[], QueueNetwork]
+    of_some: Callable[[BoolArray], QueueNetwork] | None = None
 
     @classmethod
-    def of(cls, network: Network) -> Networks:
+    def of(cls, network: QueueNetwork) -> Networks:
         """One that is there."""
         found = cls(network.demand, lambda: network)
         found.__dict__["whole"] = network
         return found
 
     @cached_property
-    def whole(self) -> Network:
+    def whole(self) -> QueueNetwork:
         """That of all topologies."""
         return self.of_all()
 
-    def only(self, topologies: BoolArray) -> tuple[Network, IndexArray]:
+    def only(self, topologies: BoolArray) -> tuple[QueueNetwork, IndexArray]:
         """As `narrowed`."""
         if self.of_some is None or "whole" in self.__dict__:
             return narrowed(self.whole, topologies)
         return self.of_some(topologies), np.flatnonzero(topologies[self.demand.places.topology])
 
 
-def narrowed(network: Network, topologies: BoolArray) -> tuple[Network, IndexArray]:
+def narrowed(network: QueueNetwork, topologies: BoolArray) -> tuple[QueueNetwork, IndexArray]:
     """The network of some topologies, shape (T,), and which places of the other one are its places.
 
     Topologies keep their numbers; executors, workers, components and edges are numbered anew in the same order.
@@ -73,7 +73,7 @@ def narrowed(network: Network, topologies: BoolArray) -> tuple[Network, IndexArr
     chosen = np.zeros(len(graph.source), dtype=bool)
     chosen[edges] = True
     steps = (edge[step[chosen[step]]] for step in network.tree.steps)
-    narrow = Network(
+    narrow = QueueNetwork(
         demand=demand_of(network.demand, topologies),
         graph=replace(
             graph,
@@ -97,7 +97,7 @@ def narrowed(network: Network, topologies: BoolArray) -> tuple[Network, IndexArr
     return narrow, sites
 
 
-def _threads(demand: Demand, topologies: BoolArray) -> tuple[IndexArray, IndexArray, IndexArray]:
+def _threads(demand: TreeDemand, topologies: BoolArray) -> tuple[IndexArray, IndexArray, IndexArray]:
     """Executors, workers and threads of some topologies, shape (T,)."""
     executors = np.flatnonzero(topologies[demand.workers.executor_topology])
     workers, every = np.flatnonzero(topologies[demand.worker_topology]), len(demand.worker_slot)
@@ -105,10 +105,10 @@ def _threads(demand: Demand, topologies: BoolArray) -> tuple[IndexArray, IndexAr
     return executors, workers, np.concatenate([executors, first + workers, first + every + workers])
 
 
-def demand_of(demand: Demand, topologies: BoolArray) -> Demand:
+def demand_of(demand: TreeDemand, topologies: BoolArray) -> TreeDemand:
     """The demand of some topologies, shape (T,); workers and executors are numbered anew in the same order."""
     executors, workers, threads = _threads(demand, topologies)
-    return Demand(
+    return TreeDemand(
         workers=demand.workers.part(executors, topologies),
         thread_s=demand.thread_s[threads],
         thread_visits=demand.thread_visits[threads],

@@ -10,9 +10,9 @@ import numpy as np
 from stormwright.model import UNPLACED
 from stormwright.model.arrays import BoolArray, FloatArray
 from stormwright.predict.costs import Costs
-from stormwright.predict.demand import Demand
+from stormwright.predict.demand import TreeDemand
 from stormwright.predict.flow.graph import Graph
-from stormwright.predict.flow.layout import Layout
+from stormwright.predict.flow.layout import FlowLayout
 from stormwright.predict.flow.routes import Routes
 from stormwright.predict.queue.trees import Alike, Times, Tree
 from stormwright.predict.sums import ratio, sums
@@ -43,7 +43,7 @@ class Ways(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Network:
+class QueueNetwork:
     """What does not change with the rates: who visits which queue how often, and in what order.
 
     Parameters
@@ -65,9 +65,9 @@ class Network:
         spout or an acker does, shape (C,).
     """
 
-    demand: Demand
+    demand: TreeDemand
     graph: Graph
-    layout: Layout
+    layout: FlowLayout
     population: FloatArray
     alike: Alike
     edge_tuples: FloatArray
@@ -78,7 +78,7 @@ class Network:
     part: FloatArray
 
     @classmethod
-    def of(cls, demand: Demand, routes: Routes, graph: Graph, layout: Layout, costs: Costs) -> Network:
+    def of(cls, demand: TreeDemand, routes: Routes, graph: Graph, layout: FlowLayout, costs: Costs) -> QueueNetwork:
         """The network of a demand along `routes`.
 
         Parameters
@@ -148,7 +148,7 @@ class Network:
         return Times(*(ratio(each, whole) for each in totals))
 
 
-def _visits(demand: Demand, routes: Routes, graph: Graph, edge_tuples: FloatArray) -> tuple[csr_array, FloatArray]:
+def _visits(demand: TreeDemand, routes: Routes, graph: Graph, edge_tuples: FloatArray) -> tuple[csr_array, FloatArray]:
     """How often a tuple of each edge visits workers' threads and links, and how many of them leave their worker."""
     from scipy.sparse import csr_array  # takes longer to import than the rest
 

@@ -31,8 +31,8 @@ import numpy as np
 from stormwright.model import UNPLACED
 from stormwright.model.arrays import FloatArray
 from stormwright.predict.costs import Costs
-from stormwright.predict.demand import Demand
-from stormwright.predict.queue.network import Network, Stays, Ways
+from stormwright.predict.demand import TreeDemand
+from stormwright.predict.queue.network import QueueNetwork, Stays, Ways
 from stormwright.predict.queue.trees import Times
 from stormwright.predict.sums import ratio, sums
 
@@ -50,7 +50,7 @@ class Stops(NamedTuple):
     each_s: FloatArray
 
     @classmethod
-    def of(cls, demand: Demand, costs: Costs, rate_tps: FloatArray) -> Self:
+    def of(cls, demand: TreeDemand, costs: Costs, rate_tps: FloatArray) -> Self:
         """The stops of all nodes.
 
         Parameters
@@ -75,7 +75,7 @@ class Stops(NamedTuple):
         return cls(lost_s, 1e-3 * costs.quota_period_ms * stands)
 
 
-def with_stops(network: Network, costs: Costs, stays: Stays, rate_tps: FloatArray) -> Ways:
+def with_stops(network: QueueNetwork, costs: Costs, stays: Stays, rate_tps: FloatArray) -> Ways:
     """How long trees take if nodes are held to quotas.
 
     Stops hold up all tuples of a node together: where the last of several is awaited, what each loses counts as

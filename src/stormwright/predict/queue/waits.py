@@ -18,11 +18,11 @@ import numpy as np
 
 from stormwright.model.arrays import BoolArray, FloatArray
 from stormwright.predict.costs import Costs
-from stormwright.predict.demand import Demand
+from stormwright.predict.demand import TreeDemand
 from stormwright.predict.queue.again import Again, Beside, Found, Of
 from stormwright.predict.queue.contention import stretch
 from stormwright.predict.queue.narrowed import Networks
-from stormwright.predict.queue.network import Network, Stays, Ways
+from stormwright.predict.queue.network import QueueNetwork, Stays, Ways
 from stormwright.predict.queue.stops import with_stops
 from stormwright.predict.queue.trees import Times
 from stormwright.predict.sums import ratio
@@ -41,7 +41,7 @@ _FULL = 1 - 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class State:
+class QueueState:
     """What a placement comes to; how long trees take is worked out when it is asked for.
 
     Parameters
@@ -86,7 +86,7 @@ class State:
         else:
             narrow, sites = self.networks.only(~known[0])
             others = Beside(*(each[:, sites] for each in self._others))
-            new = State(rate_tps, Networks.of(narrow), others, self.costs).ways
+            new = QueueState(rate_tps, Networks.of(narrow), others, self.costs).ways
             old = Ways(*(Times(*each) for each in known[1].reshape(2, 2, -1)))
             found = Ways(*(_chosen(known[0], *each) for each in zip(old, new, strict=True)))
         again.keep(Found(of, demand, self._others, rate_tps, np.concatenate([np.stack(of) for of in found])))
@@ -114,8 +114,8 @@ class State:
         return load * factor, factor
 
 
-def _stays(network: Network, rate_tps: FloatArray, others: Beside, of: tuple[FloatArray, FloatArray]) -> Stays:
-    """How long tuples stay, threads being so full and so slow as `State` has it."""
+def _stays(network: QueueNetwork, rate_tps: FloatArray, others: Beside, of: tuple[FloatArray, FloatArray]) -> Stays:
+    """How long tuples stay, threads being so full and so slow as `QueueState` has it."""
     (full, factor), demand, places = of, network.demand, network.demand.places
     seen = 1.0 - np.divide(1.0, network.population, out=np.ones(len(full)), where=network.population > 0)
     queue = np.where(full > 0, full / np.maximum(1.0 - seen * full, 1.0 - _FULL), 0.0)
@@ -133,7 +133,7 @@ def _stays(network: Network, rate_tps: FloatArray, others: Beside, of: tuple[Flo
 
 def closed(
     networks: Networks, pending: FloatArray, rate_tps: FloatArray, memory: tuple[Of, Again] | None = None
-) -> State:
+) -> QueueState:
     """The state in which spouts always have as many trees pending as they may, beside others at their fair rates.
 
     By Little's law a topology with K trees pending, each for a cycle of R(X), has the rate X = K / R(X). Near a
@@ -153,7 +153,7 @@ def closed(
     """
     free = np.isfinite(pending) & (rate_tps > 0)
     if not free.any():
-        return State(rate_tps, networks)
+        return QueueState(rate_tps, networks)
     others, start = Beside.of(networks.demand, rate_tps), rate_tps
     known = memory[1].known(memory[0], networks.demand, others, rate_tps) if memory else None
     if known is not None:
@@ -161,7 +161,7 @@ def closed(
     rate, settled = _sought(networks, others, np.where(free, pending, 0.0), start)
     if memory and settled:
         memory[1].keep(Found(memory[0], networks.demand, others, rate_tps, rate[np.newaxis]))
-    return State(rate, networks, others, settled=settled)
+    return QueueState(rate, networks, others, settled=settled)
 
 
 def _sought(networks: Networks, others: Beside, trees: FloatArray, rate_tps: FloatArray) -> tuple[FloatArray, bool]:
@@ -176,7 +176,7 @@ def _sought(networks: Networks, others: Beside, trees: FloatArray, rate_tps: Flo
             within = int(np.count_nonzero(free))
             narrow, sites = networks.only(free)
             networks, others = Networks.of(narrow), Beside(*(each[:, sites] for each in others))
-        comes = ratio(trees, State(rate, networks, others).ways.cycle.mean)
+        comes = ratio(trees, QueueState(rate, networks, others).ways.cycle.mean)
         off = np.where(free, comes - rate, 0.0)
         low, high = np.where(off > 0, rate, low), np.where(off < 0, rate, high)
         free = free & (np.abs(off) > _SETTLED * rate) & (high - low > _NARROW * rate)
@@ -193,7 +193,7 @@ def _chosen(first: BoolArray, one: Times, other: Times) -> Times:
     return Times(*(np.where(first, *each) for each in zip(one, other, strict=True)))
 
 
-def node_use(demand: Demand, rate_tps: FloatArray) -> FloatArray:
+def node_use(demand: TreeDemand, rate_tps: FloatArray) -> FloatArray:
     """Part of every node's CPU that given rates take, shape (N,)."""
     count = len(demand.nodes.cores)
     used: FloatArray = (demand.shared @ rate_tps)[:count] + (1 - demand.free[:count])

@@ -18,9 +18,9 @@ from stormwright.predict.told.notes import notes_of_all, notes_of_topology, why_
 from stormwright.predict.told.prediction import (
     BusyThread,
     Interval,
+    IsSustained,
     NodePrediction,
     Prediction,
-    Sustained,
     TopologyPrediction,
 )
 from stormwright.predict.told.reach import bottleneck_of, is_limited, is_sustained
@@ -97,7 +97,7 @@ def _topology(
     )
 
 
-def _answer(sustained: Sequence[bool]) -> Sustained:
+def _answer(sustained: Sequence[bool]) -> IsSustained:
     if all(sustained):
         return "yes"
     return "perhaps" if any(sustained) else "no"

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from stormwright.model import Problem
-from stormwright.predict.demand import Demand
+from stormwright.predict.demand import TreeDemand
 from stormwright.predict.fairness import NO_LIMIT
 from stormwright.predict.flow.layout import MAX_SPOUT_PENDING
 
-#: Kinds of what can be full, in the order of the rows of `Demand.shared`; a topology's own thread comes after those.
+#: Kinds of what can be full, in the order of rows of `TreeDemand.shared`; a topology's own thread comes after those.
 CPU, LINK_OUT, LINK_IN, THREAD = "cpu", "link out", "link in", "thread"
 PENDING, NOTHING = "pending", "nothing"
 
@@ -49,7 +49,7 @@ class Bottleneck:
         return {"kind": self.kind, "node": self.node or None, "text": str(self)}
 
 
-def bottleneck(problem: Problem, demand: Demand, row: int) -> Bottleneck:
+def bottleneck(problem: Problem, demand: TreeDemand, row: int) -> Bottleneck:
     """What a row of the resources is.
 
     Parameters
@@ -72,7 +72,7 @@ def bottleneck(problem: Problem, demand: Demand, row: int) -> Bottleneck:
     return Bottleneck(THREAD, names[node], thread_name(problem, demand, thread))
 
 
-def thread_name(problem: Problem, demand: Demand, thread: int) -> str:
+def thread_name(problem: Problem, demand: TreeDemand, thread: int) -> str:
     """Whose thread it is: ``the thread of executor 3 (component split) in node-1:6700``."""
     executors, workers = problem.num_executors, len(demand.worker_slot)
     if thread >= executors:

@@ -9,13 +9,13 @@ from typing import Any, Literal
 from stormwright.predict.told.names import Bottleneck
 
 #: Whether a rate is sustained: ``perhaps`` where it is by a part of the interval, and by another part it is not.
-Sustained = Literal["yes", "perhaps", "no"]
+IsSustained = Literal["yes", "perhaps", "no"]
 
 #: The note of a topology whose load was not measured.
 ASSUMED = "its load was not measured: this is predicted from an assumed one, 1 tuple/s from each spout executor"
 
 #: What people read of those that may not be.
-NOT_SUSTAINED: dict[Sustained, str] = {"perhaps": "perhaps not sustained", "no": "not sustained"}
+NOT_SUSTAINED: dict[IsSustained, str] = {"perhaps": "perhaps not sustained", "no": "not sustained"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class TopologyPrediction:
     pending_tps: Interval | None
     bottleneck: Bottleneck
     headroom: float
-    sustained: Sustained | None
+    sustained: IsSustained | None
     latency_ms: Interval | None
     p99_ms: Interval | None
     pending_latency_ms: Interval | None

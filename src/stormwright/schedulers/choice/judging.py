@@ -18,7 +18,7 @@ from stormwright.model.texts import counted
 from stormwright.optimize.rates.start import MeasuredLoad
 from stormwright.predict.fit.file import costs_of
 from stormwright.predict.flow.profile import Profile
-from stormwright.schedulers.frame.by_rates import RateSearch, Wish, wanted_of
+from stormwright.schedulers.frame.by_rates import RateSearch, RateWish, wanted_of
 
 TRAFFIC: Final = "traffic"
 
@@ -66,7 +66,7 @@ class Judge:
         self.soft_cpu = self.objective != TRAFFIC
         if self.soft_cpu:
             load = MeasuredLoad(Profile.of(problem), *costs_of(problem))
-            self._rates = RateSearch(problem, load, Wish(self.objective, "free", headroom, 0))
+            self._rates = RateSearch(problem, load, RateWish(self.objective, "free", headroom, 0))
 
     def badness(self, slots: IntArray) -> float:
         """How bad a placement is: its cost, or in parts of the objective as predicted; the lower the better."""

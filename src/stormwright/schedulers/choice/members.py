@@ -14,7 +14,7 @@ from stormwright.model.arrays import IntArray
 from stormwright.model.texts import counted
 from stormwright.schedulers.anew.anew import Anew
 from stormwright.schedulers.choice.judging import Judge
-from stormwright.schedulers.frame.waiting import Plan, answer
+from stormwright.schedulers.frame.waiting import Finished, answer
 from stormwright.schedulers.kit.checked import checked
 from stormwright.schedulers.kit.limits import with_room_for_cpu
 from stormwright.schedulers.kit.params import Params
@@ -192,7 +192,9 @@ class Asking:
         """The answer of who asks where no answer can be used, which leaves all as it is, and why."""
         why = f"none of {counted(len(self.left_out), 'answer')} can be used: {told_left_out(self.left_out)}"
         waiting = np.unique(self.problem.executor_topology[~self._runs]).tolist()
-        return answer(self.problem, name, params, Plan(self.problem.current_slot, dict.fromkeys(waiting, (why,)))), why
+        return answer(
+            self.problem, name, params, Finished(self.problem.current_slot, dict.fromkeys(waiting, (why,)))
+        ), why
 
     def ask(self, name: str, scheduler: Scheduler, keep_running: bool) -> None:
         """Ask a scheduler: for what waits, and unless that shall stay, for what runs as if it did not."""

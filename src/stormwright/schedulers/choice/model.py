@@ -30,7 +30,7 @@ _ARRAYS: Final = ("feature", "threshold", "left", "right", "value")
 
 
 @dataclass(frozen=True, eq=False)
-class Trees:
+class RegressionTrees:
     """Regression trees whose values add up, on top of a straight line.
 
     Parameters
@@ -88,7 +88,7 @@ class Model:
         With what library, seed and settings.
     """
 
-    trees: Trees
+    trees: RegressionTrees
     data: Mapping[str, Any]
     trained: Mapping[str, Any]
 
@@ -132,12 +132,12 @@ def read_model(path: Path = OURS) -> Model:
     return Model(_trees(path, document.get("trees")), document["data"], document["trained"])
 
 
-def _trees(path: Path, told: object) -> Trees:
+def _trees(path: Path, told: object) -> RegressionTrees:
     try:
         assert isinstance(told, dict)  # noqa: S101 - as all else that is wrong here, told below
-        kinds = {each.name: np.float64 if "Float" in str(each.type) else np.intp for each in fields(Trees)}
+        kinds = {each.name: np.float64 if "Float" in str(each.type) else np.intp for each in fields(RegressionTrees)}
         arrays: dict[str, Any] = {name: np.array(told[name], dtype=kind) for name, kind in kinds.items()}
-        trees = Trees(**arrays)
+        trees = RegressionTrees(**arrays)
     except (AssertionError, KeyError, TypeError, ValueError, OverflowError):
         _fail(path, "should have trees as arrays of numbers", "$.trees")
     nodes = np.arange(len(trees.feature))

@@ -57,7 +57,7 @@ _LONGER = 4
 
 
 @dataclass(frozen=True)
-class Wish:
+class RateWish:
     """What is wanted of a placement.
 
     Parameters
@@ -119,7 +119,7 @@ class RateSearch:
         What is wanted.
     """
 
-    def __init__(self, problem: Problem, load: MeasuredLoad, wish: Wish) -> None:
+    def __init__(self, problem: Problem, load: MeasuredLoad, wish: RateWish) -> None:
         self.problem, self.load, self.wish = problem, load, wish
         self._profile: Profile = load.profile
         self._last: Placed | None = None

@@ -18,7 +18,7 @@ from stormwright.optimize.search.budget import Budget
 from stormwright.schedulers.draft.draft import Draft
 from stormwright.schedulers.frame.layouts import layout_of, mended_first, take_over
 from stormwright.schedulers.frame.search import draft_of
-from stormwright.schedulers.frame.waiting import Plan, plan_with_last_resort
+from stormwright.schedulers.frame.waiting import Finished, plan_with_last_resort
 from stormwright.schedulers.mend.asked import leave_out_what_asks_too_much
 from stormwright.schedulers.mend.repair import make_room
 from stormwright.schedulers.placing.admission import admit, densest_first, find_wanted
@@ -43,7 +43,7 @@ class TrafficSearch:
     def __init__(self, prices: Prices, seed: int) -> None:
         self._prices, self._seed = prices, seed
 
-    def plan(self, task: Task, budget: Budget) -> Plan:
+    def plan(self, task: Task, budget: Budget) -> Finished:
         """Place every topology of a problem, as a whole or not at all.
 
         Parameters
@@ -55,23 +55,23 @@ class TrafficSearch:
         """
         return self._settled(task, self._decided(task, budget), budget)
 
-    def _decided(self, task: Task, budget: Budget) -> Plan:
+    def _decided(self, task: Task, budget: Budget) -> Finished:
         """What runs kept, rearranged or moved, as the prices say, and the rest placed."""
         if task.runs and self._prices.stays_near:
             return self._rearranged(task, budget)
-        plan = Plan(task.problem.current_slot, {}) if task.runs_whole else self._beside(task, budget)
+        plan = Finished(task.problem.current_slot, {}) if task.runs_whole else self._beside(task, budget)
         if task.runs and self._is_better(task, anew := self._moved(task, budget), plan):
             return anew
         return plan
 
-    def _beside(self, task: Task, budget: Budget) -> Plan:
+    def _beside(self, task: Task, budget: Budget) -> Finished:
         """What runs kept, and the rest placed beside it."""
         share = 0.5 if task.runs or (task.begins_small and self._prices.stays_near) else 1.0
         draft = self._constructed(task, budget, keep_running=True)
         self._improve(draft, task.links, budget, share)
-        return Plan(choose_slots(draft), draft.reasons)
+        return Finished(choose_slots(draft), draft.reasons)
 
-    def _settled(self, task: Task, plan: Plan, budget: Budget) -> Plan:
+    def _settled(self, task: Task, plan: Finished, budget: Budget) -> Finished:
         """What is placed where nothing runs, decided upon again as if it ran, until it stays (4).
 
         Each time more is placed or it costs less, so this ends. Without a price or limit of changes the same is decided
@@ -86,20 +86,20 @@ class TrafficSearch:
                 return plan
             plan = again
 
-    def _moved(self, task: Task, budget: Budget) -> Plan:
+    def _moved(self, task: Task, budget: Budget) -> Finished:
         """Everything placed anew, but back to where it runs where that costs no more."""
         draft = self._constructed(task, budget, keep_running=False)
         self._improve(draft, task.links, budget)
-        anew = Plan(choose_slots(draft), dict(draft.reasons))
+        anew = Finished(choose_slots(draft), dict(draft.reasons))
         now, new = (task.traffic(slots) for slots in (task.problem.current_slot, anew.slots))
         restore_cheaper(draft, now, WEIGHTS, new)
         swap_nodes(draft)
-        restored = Plan(choose_slots(draft), draft.reasons)
+        restored = Finished(choose_slots(draft), draft.reasons)
         # What goes back costs no more traffic, but may use nodes otherwise.
         worse = self._prices.looks_at_nodes and self._rank(task, anew) < self._rank(task, restored)
         return anew if worse else restored
 
-    def _rearranged(self, task: Task, budget: Budget) -> Plan:
+    def _rearranged(self, task: Task, budget: Budget) -> Finished:
         """What runs, and what is placed beside it, improved within what may move and restart."""
         draft = self._constructed(task, budget, keep_running=True)
         make_room(draft, is_late=budget.is_late)
@@ -107,7 +107,7 @@ class TrafficSearch:
         arranged = draft_of(draft.problem, slots)
         layout, order = self._layout(arranged, task.links, [False] * len(arranged.node))
         take_over(arranged, order, budget.improve(layout))
-        return Plan(keep_slots(arranged, slots), draft.reasons)
+        return Finished(keep_slots(arranged, slots), draft.reasons)
 
     def _constructed(self, task: Task, budget: Budget, *, keep_running: bool) -> Draft:
         """A placement of what the cluster as a whole has room for; nodes may be overloaded."""
@@ -143,14 +143,14 @@ class TrafficSearch:
             if len(draft.reasons) == left_out or budget.is_late():
                 return
 
-    def _is_better(self, task: Task, moved: Plan, stay: Plan) -> bool:
+    def _is_better(self, task: Task, moved: Finished, stay: Finished) -> bool:
         """Whether moving pays: more executors placed, else fewer limits broken, else less cost; what runs goes on."""
         if np.any((moved.slots == UNPLACED) & (task.problem.current_slot != UNPLACED)):
             return False
         unplaced, broken, cost = self._rank(task, stay)
         return self._rank(task, moved) < (unplaced, broken, cost * (1 - RELATIVE_TOLERANCE))
 
-    def _rank(self, task: Task, plan: Plan) -> tuple[int, int, float]:
+    def _rank(self, task: Task, plan: Finished) -> tuple[int, int, float]:
         """Executors that are left out, limits broken, cost with all prices."""
         unplaced = int(np.count_nonzero(plan.slots == UNPLACED))
         cost = self._prices.objective(task.problem, plan.slots, task.traffic(plan.slots), WEIGHTS)

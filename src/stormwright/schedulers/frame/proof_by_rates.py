@@ -20,7 +20,7 @@ from stormwright.predict.bound.case import Case
 from stormwright.predict.bound.prove import SAME, fewest_nodes, least_full
 from stormwright.predict.fairness import weights_of
 from stormwright.predict.flow.profile import Profile
-from stormwright.schedulers.frame.by_rates import RateSearch, Wish
+from stormwright.schedulers.frame.by_rates import RateSearch, RateWish
 from stormwright.schedulers.kit.limits import num_workers
 
 #: Objectives that placements can be proven to be the best for.
@@ -79,7 +79,7 @@ class Bounding:
     wanted_tps: FloatArray
 
     @classmethod
-    def of(cls, problem: Problem, profile: Profile, assumptions: Assumptions, wish: Wish) -> Bounding:
+    def of(cls, problem: Problem, profile: Profile, assumptions: Assumptions, wish: RateWish) -> Bounding:
         """What is to be bounded for a wish.
 
         Parameters
@@ -142,7 +142,7 @@ def throughput_proof(
     }
 
 
-def _workers(problem: Problem, wish: Wish) -> tuple[IndexArray, IndexArray]:
+def _workers(problem: Problem, wish: RateWish) -> tuple[IndexArray, IndexArray]:
     """The least and the most workers that each topology may have, shape (T,) each."""
     told = [topology.conf.get(WORKERS_KEY) for topology in problem.topologies]
     choice = np.array([each if each in WORKERS else wish.workers for each in told], dtype="U16")

@@ -14,26 +14,26 @@ from stormwright.schedulers.draft.draft import Draft
 from stormwright.schedulers.kit.params import Params
 from stormwright.schedulers.mend.repair import make_room
 from stormwright.schedulers.placing.admission import admit, find_wanted
-from stormwright.schedulers.placing.placing import Placing, Room
+from stormwright.schedulers.placing.placing import NodeRoom, Placing
 from stormwright.schedulers.placing.staying import choose_slots
 
 
 @dataclass(frozen=True)
-class Plan:
+class Finished:
     """A finished placement: slot of every executor, and topology index → why it is left out."""
 
     slots: IntArray
     reasons: dict[int, tuple[str, ...]]
 
 
-P = TypeVar("P", bound=Plan | Draft)
+P = TypeVar("P", bound=Finished | Draft)
 
 #: Puts the executors of one topology on nodes.
 Rule = Callable[[Placing], None]
 
 
 def place_waiting(
-    problem: Problem, name: str, params: Params, make_rule: Callable[[Room], Rule], *, soft_cpu: bool = False
+    problem: Problem, name: str, params: Params, make_rule: Callable[[NodeRoom], Rule], *, soft_cpu: bool = False
 ) -> Assignment:
     """Place every topology that has executors without a slot, as a whole or not at all.
 
@@ -54,22 +54,22 @@ def place_waiting(
         Let the rule load nodes beyond their CPU capacity.
     """
 
-    def plan_on(usable: BoolArray) -> Plan:
+    def plan_on(usable: BoolArray) -> Finished:
         draft = Draft.empty(problem, usable)
         admitted = admit(draft, find_wanted(draft, keep_running=True), soft_cpu=soft_cpu)
-        room = Room(draft)
+        room = NodeRoom(draft)
         rule = make_rule(room)
         for group in admitted:
             placing = Placing(draft, room, group, soft_cpu=soft_cpu)
             rule(placing)
             placing.finish()
         make_room(draft, soft_cpu=soft_cpu)
-        return Plan(choose_slots(draft), draft.reasons)
+        return Finished(choose_slots(draft), draft.reasons)
 
     return answer(problem, name, params, plan_with_last_resort(problem, plan_on))
 
 
-def by_score(score: Callable[[Placing, int], FloatArray], turn: FloatArray | None = None) -> Callable[[Room], Rule]:
+def by_score(score: Callable[[Placing, int], FloatArray], turn: FloatArray | None = None) -> Callable[[NodeRoom], Rule]:
     """Makes the rule that puts every executor, in order, on the node with the lowest score that can take it.
 
     Parameters
@@ -103,7 +103,7 @@ def plan_with_last_resort(problem: Problem, plan_on: Callable[[BoolArray], P]) -
     return plan
 
 
-def answer(problem: Problem, name: str, params: Params, plan: Plan) -> Assignment:
+def answer(problem: Problem, name: str, params: Params, plan: Finished) -> Assignment:
     """`plan` as a scheduler's answer.
 
     Parameters
@@ -124,7 +124,7 @@ def answer(problem: Problem, name: str, params: Params, plan: Plan) -> Assignmen
     )
 
 
-def _unplaced(problem: Problem, plan: Plan) -> Iterator[Unplaced]:
+def _unplaced(problem: Problem, plan: Finished) -> Iterator[Unplaced]:
     for index, reasons in sorted(plan.reasons.items()):
         topology = problem.topologies[index]
         for executor in np.flatnonzero(plan.slots[problem.executors_of(index)] == UNPLACED).tolist():

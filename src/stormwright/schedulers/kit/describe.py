@@ -8,10 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import cast
 
-from stormwright.errors import StormwrightError
 from stormwright.schedulers.kit.params import Params, range_text
 from stormwright.schedulers.kit.registry import scheduler_type
-from stormwright.schedulers.queue.rules import Rules
+from stormwright.schedulers.queue.rules import QueueRules
 
 #: What makes a paragraph a citation: an address, a year of publication, or Storm's own class.
 _CITES = re.compile(r"https?://|\b(?:19|20)\d\d\b|\borg\.apache\.storm\b")
@@ -114,7 +113,7 @@ def describe_anyway(name: str) -> Description:
     """Describe the scheduler of this name; of one that is broken the rule says so, and there is no more to say."""
     try:
         return describe(name)
-    except StormwrightError as error:
+    except Exception as error:  # it may be anybody's, and does not hide the others
         return Description(name, f"broken: {error}", "", "", "", (), "", "", "", ())
 
 
@@ -139,7 +138,7 @@ def describe_class(name: str, kind: object, params: type[Params]) -> Description
 
 def options_of_all() -> tuple[Parameter, ...]:
     """What ``--set`` takes for every scheduler of this registry, beside its own parameters."""
-    return tuple(_parameters(Rules))
+    return tuple(_parameters(QueueRules))
 
 
 def _source(text: str) -> str:

@@ -78,7 +78,7 @@ ONLINE = Adaptation(on_period=True, on_drift=True, on_overload=True)
 
 
 @dataclass(frozen=True)
-class Observation:
+class TriggerView:
     """What the triggers look at.
 
     Parameters
@@ -132,7 +132,7 @@ def by_name(problem: Problem, seconds: Mapping[str, float]) -> dict[str, float]:
     return {names[index[node]]: amount for node, amount in seconds.items() if node in index}
 
 
-def should_reschedule(params: TriggerParams, seen: Observation, adapts: Adaptation = ONLINE) -> str | None:
+def should_reschedule(params: TriggerParams, seen: TriggerView, adapts: Adaptation = ONLINE) -> str | None:
     """Why to change to the proposed placement now, or None to leave everything where it is.
 
     1. Never within T seconds after a change.

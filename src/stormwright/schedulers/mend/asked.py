@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stormwright.model import UNPLACED
 from stormwright.model.limits.asked import Asked, Requests
-from stormwright.model.limits.limit import Placed
+from stormwright.model.limits.limit import PlacedExecutors
 from stormwright.schedulers.draft.draft import Draft
 from stormwright.schedulers.placing.staying import choose_slots
 
@@ -18,7 +18,7 @@ def leave_out_what_asks_too_much(draft: Draft) -> None:
     if Asked.of(problem) is None:
         return
     while True:
-        for broken in Requests().violations(Placed(problem, choose_slots(draft))):
+        for broken in Requests().violations(PlacedExecutors(problem, choose_slots(draft))):
             on = [
                 topology
                 for topology, place, fixed in zip(draft.topology, draft.node, draft.fixed, strict=True)

@@ -17,8 +17,8 @@ from stormwright.optimize.repair import loops, mending
 from stormwright.schedulers.draft.draft import Draft
 from stormwright.schedulers.kit.limits import max_executors_per_worker
 from stormwright.schedulers.mend.moving_apart import keep_apart
-from stormwright.schedulers.placing.admission import Wanted, leave_out, movable_workers
-from stormwright.schedulers.placing.placing import Placing, Room
+from stormwright.schedulers.placing.admission import WantedWorkers, leave_out, movable_workers
+from stormwright.schedulers.placing.placing import NodeRoom, Placing
 
 #: Pairs of nodes that are looked at between two looks at the clock: some milliseconds.
 _LOOKS = 100_000
@@ -184,8 +184,8 @@ def _place_anew(draft: Draft, topology: int, *, soft_cpu: bool) -> bool:
     attempt = replace(draft, worker=draft.worker.copy(), reasons={})
     attempt.topology, attempt.node, attempt.fixed = list(draft.topology), list(draft.node), list(draft.fixed)
     attempt.take_out(topology)
-    room = Room(attempt)
-    placing = Placing(attempt, room, Wanted(topology, executors, len(workers)), soft_cpu=soft_cpu)
+    room = NodeRoom(attempt)
+    placing = Placing(attempt, room, WantedWorkers(topology, executors, len(workers)), soft_cpu=soft_cpu)
     for executor in executors[np.lexsort((-demand[0], *-demand[:1:-1]))].tolist():
         new = np.array([placing.workers_on(node) == 0 for node in range(room.num_nodes)])
         order = np.lexsort((-room.cpu_hz, new))

@@ -20,7 +20,7 @@ from stormwright.schedulers.placing.staying import running_workers
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedWorkers:
     """Executors of a topology (by index) that want as many workers as `workers` says."""
 
     topology: int
@@ -28,7 +28,7 @@ class Wanted:
     workers: int
 
 
-def find_wanted(draft: Draft, keep_running: bool, may_join: MayJoin = anybody) -> list[Wanted]:
+def find_wanted(draft: Draft, keep_running: bool, may_join: MayJoin = anybody) -> list[WantedWorkers]:
     """Which executors want workers; of topologies that run first, then in the problem's order.
 
     To keep what runs, live workers are fixed in the draft, and a topology that lost executors wants only these placed:
@@ -38,8 +38,8 @@ def find_wanted(draft: Draft, keep_running: bool, may_join: MayJoin = anybody) -
     problem = draft.problem
     running = running_workers(problem)
     runs = np.bincount(problem.executor_topology[problem.current_slot != UNPLACED], minlength=len(problem.topologies))
-    first: list[Wanted] = []
-    then: list[Wanted] = []
+    first: list[WantedWorkers] = []
+    then: list[WantedWorkers] = []
     for index, topology in enumerate(problem.topologies):
         own = problem.executors_of(index)
         executors = np.arange(own.start, own.stop)
@@ -51,11 +51,11 @@ def find_wanted(draft: Draft, keep_running: bool, may_join: MayJoin = anybody) -
         waiting = executors[slots == UNPLACED] if keep_running else executors
         workers = min(max(num_workers(topology) - len(kept), 0), len(waiting))
         if len(waiting):
-            (first if live else then).append(Wanted(index, waiting, workers))
+            (first if live else then).append(WantedWorkers(index, waiting, workers))
     return list(_joined(draft, first, may_join)) + then
 
 
-def densest_first(problem: Problem, pull_tps: FloatArray, wanted: Sequence[Wanted]) -> IndexArray:
+def densest_first(problem: Problem, pull_tps: FloatArray, wanted: Sequence[WantedWorkers]) -> IndexArray:
     """The topologies of `wanted`, those first that exchange most for the CPU they take; then as they come.
 
     Parameters
@@ -73,7 +73,7 @@ def densest_first(problem: Problem, pull_tps: FloatArray, wanted: Sequence[Wante
     return topology[np.argsort(-tps[topology] / np.maximum(cpu_hz, 1.0), kind="stable")]
 
 
-def _joined(draft: Draft, wanted: Iterable[Wanted], may_join: MayJoin) -> Iterator[Wanted]:
+def _joined(draft: Draft, wanted: Iterable[WantedWorkers], may_join: MayJoin) -> Iterator[WantedWorkers]:
     """What is still wanted once live workers have taken what new ones do not."""
     for group in wanted:
         waiting = join_running(draft, group.topology, group.executors, group.workers, may_join)
@@ -81,7 +81,7 @@ def _joined(draft: Draft, wanted: Iterable[Wanted], may_join: MayJoin) -> Iterat
             yield replace(group, executors=waiting)
 
 
-def admit(draft: Draft, wanted: Iterable[Wanted], *, soft_cpu: bool = False) -> list[Wanted]:
+def admit(draft: Draft, wanted: Iterable[WantedWorkers], *, soft_cpu: bool = False) -> list[WantedWorkers]:
     """Those of `wanted`, in order, that the cluster as a whole has room for; the draft notes why not the others.
 
     Sums over the cluster and the largest node are looked at: what is admitted may still find no node.
@@ -100,7 +100,7 @@ def admit(draft: Draft, wanted: Iterable[Wanted], *, soft_cpu: bool = False) -> 
     if soft_cpu:
         least[0] = -np.inf
     left = np.maximum(draft.capacity - draft.node_use(), least)[:, draft.usable].sum(axis=1)
-    admitted: list[Wanted] = []
+    admitted: list[WantedWorkers] = []
     groups = list(wanted)
     demands, most_asked = _demands(draft.problem, groups)
     large = _may_be_too_large(draft, groups, demands)
@@ -116,7 +116,7 @@ def admit(draft: Draft, wanted: Iterable[Wanted], *, soft_cpu: bool = False) -> 
     return admitted
 
 
-def _demands(problem: Problem, groups: Sequence[Wanted]) -> tuple[FloatArray, FloatArray]:
+def _demands(problem: Problem, groups: Sequence[WantedWorkers]) -> tuple[FloatArray, FloatArray]:
     """What every group uses of each resource, and of slots, shape (G, K + 1); the most that one executor does, (G, K).
 
     All groups at once: there may be thousands.
@@ -132,7 +132,7 @@ def _demands(problem: Problem, groups: Sequence[Wanted]) -> tuple[FloatArray, Fl
 
 
 def _shortages(
-    draft: Draft, wanted: Wanted, left: FloatArray, demand: FloatArray, most_asked: FloatArray
+    draft: Draft, wanted: WantedWorkers, left: FloatArray, demand: FloatArray, most_asked: FloatArray
 ) -> Iterator[str]:
     problem = draft.problem
     limit = max_executors_per_worker(problem.topologies[wanted.topology])
@@ -159,7 +159,7 @@ def _lacking(draft: Draft, workers: int, left: FloatArray, demand: FloatArray, m
             yield f"{wants}, the largest usable node has {amount(most, resource.unit)}"
 
 
-def _may_be_too_large(draft: Draft, groups: Sequence[Wanted], demands: FloatArray) -> BoolArray:
+def _may_be_too_large(draft: Draft, groups: Sequence[WantedWorkers], demands: FloatArray) -> BoolArray:
     """Whether `_too_large` need be asked, shape (G,).
 
     Not if as many average executors fit: those that ask for least ask for no more. All groups at once: there may be
@@ -172,12 +172,12 @@ def _may_be_too_large(draft: Draft, groups: Sequence[Wanted], demands: FloatArra
     return large
 
 
-def _fewest(wanted: Wanted) -> int:
+def _fewest(wanted: WantedWorkers) -> int:
     """Executors that the worker with most of them has at least."""
     return -(-len(wanted.executors) // max(wanted.workers, 1))
 
 
-def _too_large(draft: Draft, wanted: Wanted, soft_cpu: bool) -> Iterator[str]:
+def _too_large(draft: Draft, wanted: WantedWorkers, soft_cpu: bool) -> Iterator[str]:
     """Why no node has room for the worker with most executors, even if it has those that ask for least."""
     problem = draft.problem
     fewest = _fewest(wanted)

@@ -13,11 +13,11 @@ from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
 from stormwright.schedulers.draft.apart import Crowd
 from stormwright.schedulers.draft.draft import Draft
 from stormwright.schedulers.kit.limits import max_executors_per_worker
-from stormwright.schedulers.placing.admission import Wanted
+from stormwright.schedulers.placing.admission import WantedWorkers
 from stormwright.schedulers.placing.favour import favour, most_favoured
 
 
-class Room:
+class NodeRoom:
     """What every node has left, and what is on it.
 
     Attributes
@@ -78,7 +78,7 @@ class Placing:
         Let a node take executors beyond its CPU capacity (R-Storm treats CPU as a soft constraint).
     """
 
-    def __init__(self, draft: Draft, room: Room, wanted: Wanted, *, soft_cpu: bool = False) -> None:
+    def __init__(self, draft: Draft, room: NodeRoom, wanted: WantedWorkers, *, soft_cpu: bool = False) -> None:
         self.draft, self.room, self.wanted = draft, room, wanted
         self.topology = draft.problem.topologies[wanted.topology]
         self.limit = max_executors_per_worker(self.topology)

@@ -7,7 +7,7 @@ import numpy as np
 from stormwright.model import Problem
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
 from stormwright.model.conf.requests import CPU
-from stormwright.schedulers.placing.placing import Placing, Room
+from stormwright.schedulers.placing.placing import NodeRoom, Placing
 
 
 def ranked(*keys: FloatArray | IndexArray) -> FloatArray:
@@ -34,7 +34,7 @@ def weights_of(amount: FloatArray) -> FloatArray:
     return weights
 
 
-def in_cluster(room: Room) -> BoolArray:
+def in_cluster(room: NodeRoom) -> BoolArray:
     """Which nodes take part: they have a free slot, or something on them, shape (N,)."""
     part: BoolArray = (room.slots >= 1) | (room.executors > 0)
     return part

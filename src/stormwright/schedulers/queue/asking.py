@@ -14,7 +14,7 @@ from stormwright.schedulers.kit.checked import NO_REASON
 
 
 @dataclass(frozen=True)
-class Asked:
+class PartAnswer:
     """What a scheduler answers about some topologies, by their indices in the whole problem.
 
     Parameters
@@ -48,7 +48,7 @@ class Asked:
         return told
 
 
-class Asking:
+class AskingInParts:
     """Asks one scheduler about parts of one problem, and counts how often.
 
     Parameters
@@ -68,7 +68,7 @@ class Asking:
         self._in_turn = in_turn
         self.times, self.seconds = 0, 0.0
 
-    def about(self, waiting: Sequence[int]) -> Asked:
+    def about(self, waiting: Sequence[int]) -> PartAnswer:
         """What it answers where, of what does not run, only these wait, in this order."""
         problem, topologies = self._problem, (*self.running, *waiting)
         topologies = topologies if self._in_turn else tuple(sorted(topologies))
@@ -78,11 +78,11 @@ class Asking:
         self.times += 1
         self.seconds += answer.seconds
         if as_given:
-            return Asked(topologies, answer.slot_of_executor, answer)
+            return PartAnswer(topologies, answer.slot_of_executor, answer)
         slots = np.full(problem.num_executors, UNPLACED, dtype=np.int32)
         for position, topology in enumerate(topologies):
             slots[problem.executors_of(topology)] = answer.slot_of_executor[part.executors_of(position)]
-        return Asked(topologies, slots, answer)
+        return PartAnswer(topologies, slots, answer)
 
 
 def unplaced(problem: Problem, slots: IntArray, topology: int, reasons: tuple[str, ...]) -> list[Unplaced]:

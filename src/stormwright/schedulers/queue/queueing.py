@@ -15,10 +15,10 @@ from stormwright.model.limits.users import allowed_of, user_of
 from stormwright.model.texts import counted
 from stormwright.schedulers.kit.params import Params
 from stormwright.schedulers.kit.traits import Traits, passed_on
-from stormwright.schedulers.queue.asking import Asked, Asking, unplaced
+from stormwright.schedulers.queue.asking import AskingInParts, PartAnswer, unplaced
 from stormwright.schedulers.queue.order import in_order
-from stormwright.schedulers.queue.rules import Rules, rules_of, users_of
-from stormwright.schedulers.queue.users import Reasons, Shares, behind
+from stormwright.schedulers.queue.rules import QueueRules, rules_of, users_of
+from stormwright.schedulers.queue.users import Reasons, UserShares, behind
 
 #: So often a scheduler is asked about single topologies that it has left out; then nothing goes ahead of the next.
 _MOST_ASKED = 16
@@ -48,7 +48,7 @@ class Queueing:
     scheduler, traits
         Who is asked, and what its class declares.
     given
-        The options, of those in `Rules`, that somebody has set; for others the cluster's configuration counts.
+        The options, of those in `QueueRules`, that somebody has set; for others the cluster's configuration counts.
 
     Raises
     ------
@@ -60,7 +60,7 @@ class Queueing:
         self, name: str, scheduler: Scheduler, params: Params, traits: Traits, given: Mapping[str, object]
     ) -> None:
         self.name, self.scheduler, self.params = name, scheduler, params
-        rules = asdict(Rules.from_settings(given))
+        rules = asdict(QueueRules.from_settings(given))
         #: What was set, as it counts.
         self.given = {option: rules[option] for option in given}
         vars(self).update(passed_on(scheduler, traits))
@@ -74,10 +74,10 @@ class Queueing:
         runs = np.bincount(problem.executor_topology, problem.current_slot != UNPLACED, len(problem.topologies)) > 0
         running = np.flatnonzero(runs).tolist()
         queue = in_order(problem, np.flatnonzero(~runs).tolist(), rules.order)
-        asking = Asking(
+        asking = AskingInParts(
             self._with_fixed_workers(problem, users), self.scheduler, running, in_turn=rules.order != "given"
         )
-        asked, reasons = _Serving(problem, asking, Shares(problem, users, running), rules).serve(queue)
+        asked, reasons = _Serving(problem, asking, UserShares(problem, users, running), rules).serve(queue)
         return self._signed(self._whole(problem, asked, reasons, asking.seconds))
 
     def _with_fixed_workers(self, problem: Problem, users: Users) -> Problem:
@@ -98,7 +98,7 @@ class Queueing:
     def _signed(self, answer: Assignment) -> Assignment:
         return replace(answer, parameters={**answer.parameters, **self.given}) if self.given else answer
 
-    def _whole(self, problem: Problem, asked: Asked | None, reasons: Reasons, seconds: float) -> Assignment:
+    def _whole(self, problem: Problem, asked: PartAnswer | None, reasons: Reasons, seconds: float) -> Assignment:
         """The answer about those asked about last, and why the others wait."""
         answer = asked.answer if asked else Assignment(np.empty(0, np.int32), scheduler=self.name)
         slots = asked.slots if asked else np.full(problem.num_executors, UNPLACED, dtype=np.int32)
@@ -121,11 +121,11 @@ class Queueing:
 class _Serving:
     """One queue on its way through one scheduler."""
 
-    def __init__(self, problem: Problem, asking: Asking, shares: Shares, rules: Rules) -> None:
+    def __init__(self, problem: Problem, asking: AskingInParts, shares: UserShares, rules: QueueRules) -> None:
         self._problem, self._asking, self._shares = problem, asking, shares
         self._as_scheduler_has_it, self._backfill = rules.leaves_all_to_the_scheduler, rules.backfill
 
-    def serve(self, queue: Sequence[int]) -> tuple[Asked | None, Reasons]:
+    def serve(self, queue: Sequence[int]) -> tuple[PartAnswer | None, Reasons]:
         """The answer about those that are placed, none if there was nothing to ask about; why the others wait."""
         out: Reasons = {}
         while True:
@@ -147,7 +147,7 @@ class _Serving:
             if stands:
                 return self._shown(asked, out), over | out
 
-    def _shown(self, asked: Asked, out: Reasons) -> Asked:
+    def _shown(self, asked: PartAnswer, out: Reasons) -> PartAnswer:
         """Without parts of topologies that were left out, which a scheduler may have placed."""
         if not out:
             return asked
@@ -156,7 +156,7 @@ class _Serving:
             slots[self._problem.executors_of(index)] = UNPLACED
         return replace(asked, slots=slots)
 
-    def _without_room(self, asked: Asked, admitted: Sequence[int]) -> tuple[Reasons, bool]:
+    def _without_room(self, asked: PartAnswer, admitted: Sequence[int]) -> tuple[Reasons, bool]:
         """Some that have no room beside those ahead of them, and why; whether all others are placed as they were asked.
 
         Without backfill that is the first one.

@@ -37,7 +37,7 @@ def _most(default: int | float, what: str) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rules(Params):
+class QueueRules(Params):
     """Who comes first where not all topologies fit, and what a user may have."""
 
     order: str = param(
@@ -56,15 +56,15 @@ class Rules(Params):
 
 
 #: Names of the options.
-OPTIONS = frozenset(field.name for field in fields(Rules))
+OPTIONS = frozenset(field.name for field in fields(QueueRules))
 
 
-def rules_of(problem: Problem, given: Mapping[str, object]) -> Rules:
+def rules_of(problem: Problem, given: Mapping[str, object]) -> QueueRules:
     """The rules in force: what was given to the scheduler, else what the cluster's configuration says."""
-    return Rules.from_settings({**read_queue(problem.conf)[0], **given})
+    return QueueRules.from_settings({**read_queue(problem.conf)[0], **given})
 
 
-def users_of(problem: Problem, rules: Rules) -> Users:
+def users_of(problem: Problem, rules: QueueRules) -> Users:
     """What users may have, by the cluster's configuration and the rules."""
     users = read_users(problem.conf)[0]
     given = {name: float(getattr(rules, option)) for option, name in _LIMITS.items() if getattr(rules, option) >= 0}

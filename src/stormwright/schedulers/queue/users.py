@@ -17,7 +17,7 @@ from stormwright.model.texts import counted
 Reasons = dict[int, tuple[str, ...]]
 
 
-class Shares:
+class UserShares:
     """What users have and may have.
 
     Parameters

@@ -7,17 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+#: A viewer reads. An operator also makes, applies and reverts plans, and says modes; an approver reads, and applies,
+#: stops, resumes or discards what others have planned. A bridge asks for placements as Nimbus does, and delivers; a
+#: probe delivers and nothing else: workers run what users of the cluster wrote.
 Role = Literal["viewer", "operator", "approver", "bridge", "probe"]
-
-#: Role → what it may, for people.
-ROLES: dict[Role, str] = {
-    "viewer": "reads",
-    "operator": "reads, makes plans, applies and reverts them, and says modes",
-    "approver": "reads, and applies, stops, resumes or discards what others have planned",
-    "bridge": "asks for placements as Nimbus does, and delivers as probes do, and nothing else",
-    "probe": "delivers as probes do, and nothing else: workers run what users of the cluster wrote",
-}
-
 Roles = frozenset[Role]
 
 _READ: Roles = frozenset({"viewer", "operator", "approver"})

@@ -15,7 +15,7 @@ from stormwright.model.texts import in_utc
 from stormwright.service.operating.state import State
 
 
-class Drains:
+class DrainedNodes:
     """Keeps the nodes that are drained; safe to use from several threads.
 
     A drain is of a host, as in Storm's blacklist: supervisors that share it share its machine. Where it holds, our

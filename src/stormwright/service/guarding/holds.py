@@ -8,7 +8,7 @@ import orjson
 
 from stormwright.controller.guarding.holding import MOST_MISSING, Attendance, Hold
 from stormwright.model import Problem
-from stormwright.service.guarding.drains import Drains
+from stormwright.service.guarding.drains import DrainedNodes
 from stormwright.service.guarding.names import NodeNames
 from stormwright.service.operating.state import State
 
@@ -36,7 +36,7 @@ class Holds:
     def __init__(
         self,
         state: State,
-        drains: Drains,
+        drains: DrainedNodes,
         most_missing: float = MOST_MISSING,
         rebalancing: Callable[[], Sequence[str]] = lambda: (),
     ) -> None:

@@ -7,12 +7,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from stormwright.client.guarding import DrainAsked, DrainBegun, Drained
-from stormwright.client.guarding import Drains as DrainsTold
+from stormwright.client.guarding import DrainAsked, DrainBegun, Drained, Drains
 from stormwright.client.shapes import Plan, Told
 from stormwright.errors import ConflictError, NotThereError, who_is_there
 from stormwright.model import UNPLACED, Problem
-from stormwright.service.guarding.drains import Drains
+from stormwright.service.guarding.drains import DrainedNodes
 from stormwright.service.operating.ledger import Ledger
 
 log = logging.getLogger(__name__)
@@ -35,7 +34,7 @@ class NodeDesk:
 
     def __init__(
         self,
-        drains: Drains,
+        drains: DrainedNodes,
         ledger: Ledger,
         now: Callable[[], Problem],
         empty: Callable[[str, DrainAsked], Plan],
@@ -98,7 +97,7 @@ class NodeDesk:
         """Names of drained hosts, in the order in which they were drained."""
         return tuple(each.host for each in self._drains.all())
 
-    def drained(self) -> DrainsTold:
+    def drained(self) -> Drains:
         """All drained nodes, with how many workers are still on each."""
         told = self._drains.all()
         try:
@@ -107,7 +106,7 @@ class NodeDesk:
             problem = None
         if problem is not None:
             told = tuple(each.model_copy(update={"workers": workers_on(problem, each.host)}) for each in told)
-        return DrainsTold(drained=told)
+        return Drains(drained=told)
 
 
 def workers_on(problem: Problem, host: str) -> int:

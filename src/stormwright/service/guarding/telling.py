@@ -6,8 +6,8 @@ import logging
 from collections.abc import Callable
 
 from stormwright.controller.guarding.holding import Hold
-from stormwright.service.hooks.event import Event
-from stormwright.service.operating.plans import Plans
+from stormwright.service.hooks.event import ServiceEvent
+from stormwright.service.operating.plans import KeptPlans
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ class Telling:
         Takes events.
     """
 
-    def __init__(self, plans: Plans, hold: Callable[[], Hold | None], tell: Callable[[Event], None]) -> None:
+    def __init__(self, plans: KeptPlans, hold: Callable[[], Hold | None], tell: Callable[[ServiceEvent], None]) -> None:
         self._plans, self._hold, self._tell = plans, hold, tell
         # What stood so before the service started was told by the one before.
         self._known = {(plan, state) for plan, state, _ in plans.standing(_TOLD)}
@@ -43,15 +43,15 @@ class Telling:
         for plan, state, told in stand:
             if (plan, state) not in self._known:
                 log.info("plan %s is %s: %s", plan, state, told)
-                self._tell(Event("plan", f"plan {plan}", f"it is {state}: {told}"))
+                self._tell(ServiceEvent("plan", f"plan {plan}", f"it is {state}: {told}"))
         self._known = {(plan, state) for plan, state, _ in stand}
         hold = self._hold()
         word = hold.word if hold and hold.word in _HOLDS else ""
         if word != self._held:
             if self._held:
                 log.info("things may move again")
-                self._tell(Event("hold", self._held, "things may move again", over=True))
+                self._tell(ServiceEvent("hold", self._held, "things may move again", over=True))
             if hold and word:
                 log.warning("nothing moves: %s", hold.why)
-                self._tell(Event("hold", word, hold.why))
+                self._tell(ServiceEvent("hold", word, hold.why))
             self._held = word

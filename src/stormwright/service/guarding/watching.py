@@ -15,7 +15,7 @@ from stormwright.controller.plans.modes import AUTO, FIX, IGNORE, response_to
 from stormwright.errors import StormwrightError
 from stormwright.model import Problem
 from stormwright.service.guarding.nodes import NodeDesk
-from stormwright.service.hooks.event import Event
+from stormwright.service.hooks.event import ServiceEvent
 from stormwright.service.operating.guard import Guard
 from stormwright.service.operating.state import State
 
@@ -83,7 +83,7 @@ class Watching:
         nodes: NodeDesk,
         problem: Callable[[], Problem | None],
         slow: SlowWatch,
-        tell: Callable[[Event], None],
+        tell: Callable[[ServiceEvent], None],
         state: State,
     ) -> None:
         self._guard, self._nodes, self._problem, self._slow, self._tell = guard, nodes, problem, slow, tell
@@ -172,7 +172,7 @@ class Watching:
         text = anomaly.text + (f"; {more}" if (more := anomaly.done or anomaly.waits) else "")
         log.warning("%s %s: %s", anomaly.kind, anomaly.node, "is over" if over else text)
         at_ms = round(self._state.clock.time() * 1000)
-        self._tell(Event(anomaly.kind, anomaly.node, "is over" if over else text, over=over, at_ms=at_ms))
+        self._tell(ServiceEvent(anomaly.kind, anomaly.node, "is over" if over else text, over=over, at_ms=at_ms))
 
     def _keep(self) -> None:
         self._state.keep(_NAME, self.told().model_dump_json())

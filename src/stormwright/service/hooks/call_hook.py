@@ -12,7 +12,7 @@ from importlib import import_module
 
 import orjson
 
-from stormwright.service.hooks.event import Event
+from stormwright.service.hooks.event import ServiceEvent
 from stormwright.storm.bridge import Failure
 
 
@@ -27,7 +27,11 @@ def main(name: str, document: bytes) -> None:
         sys.exit(f"{function} is not a function")
     if document:
         fields = orjson.loads(document)
-        hook(Failure(**{**fields, "reasons": tuple(fields["reasons"])}) if "reasons" in fields else Event(**fields))
+        hook(
+            Failure(**{**fields, "reasons": tuple(fields["reasons"])})
+            if "reasons" in fields
+            else ServiceEvent(**fields)
+        )
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ KINDS: Final = {
 
 
 @dataclass(frozen=True)
-class Event:
+class ServiceEvent:
     """Something that happened, or is over.
 
     Parameters

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from stormwright.errors import HookError
-from stormwright.service.hooks.event import Event
+from stormwright.service.hooks.event import ServiceEvent
 from stormwright.service.hooks.webhook import RefusedError
 
 log = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ class Target:
 
     kinds: frozenset[str]
     shown: str
-    send: Callable[[Event], object]
+    send: Callable[[ServiceEvent], object]
 
 
 class Notifier:
@@ -84,7 +84,7 @@ class Notifier:
         for line in lines:
             line.join()
 
-    def tell(self, event: Event) -> None:
+    def tell(self, event: ServiceEvent) -> None:
         """Take an event; returns at once."""
         for line in self._lines:
             line.take(event)
@@ -93,7 +93,7 @@ class Notifier:
 class _Line:
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._waiting: deque[Event] = deque()
+        self._waiting: deque[ServiceEvent] = deque()
         self._ending, self._leaving = False, False
         self._changed = threading.Condition()
         # A daemon: a place that never answers does not keep the service from ending.
@@ -118,7 +118,7 @@ class _Line:
     def join(self) -> None:
         self._thread.join(FAREWELL_S)
 
-    def take(self, event: Event) -> None:
+    def take(self, event: ServiceEvent) -> None:
         if event.kind not in self._target.kinds:
             return
         with self._changed:
@@ -137,7 +137,7 @@ class _Line:
             if why is not None:
                 log.warning("%s: was not told of %s: %s", self._target.shown, event.title, why)
 
-    def _try(self, event: Event) -> str | None:
+    def _try(self, event: ServiceEvent) -> str | None:
         """None where it was told, or there is no use in another try."""
         try:
             self._target.send(event)
@@ -157,7 +157,7 @@ class _Line:
         with self._changed:
             return self._changed.wait_for(lambda: self._ending, wait_s)
 
-    def _next(self) -> Event | None:
+    def _next(self) -> ServiceEvent | None:
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._ending or self._leaving)
             return self._waiting.popleft() if self._waiting and not self._ending else None

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import orjson
 
 from stormwright.errors import Fault, InputError
-from stormwright.service.hooks.event import KINDS, Event
+from stormwright.service.hooks.event import KINDS, ServiceEvent
 from stormwright.service.hooks.hook_program import load_program
 from stormwright.service.hooks.notifier import Target
 from stormwright.service.hooks.webhook import FORMATS, WebHook
@@ -69,7 +69,7 @@ def _target(text: str) -> Target:
     return Target(kinds, hook.shown, hook)
 
 
-def _document(event: Event) -> bytes:
+def _document(event: ServiceEvent) -> bytes:
     return orjson.dumps(asdict(event)) + b"\n"
 
 

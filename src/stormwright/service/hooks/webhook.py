@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import orjson
 
 from stormwright.errors import HookError
-from stormwright.service.hooks.event import Event
+from stormwright.service.hooks.event import ServiceEvent
 
 #: Seconds that a call may take.
 LIMIT_S = 10.0
@@ -31,12 +31,12 @@ class RefusedError(HookError):
     """It would be refused again."""
 
 
-def as_json(event: Event) -> Any:
+def as_json(event: ServiceEvent) -> Any:
     """As it is."""
     return asdict(event) | {"title": event.title}
 
 
-def for_slack(event: Event) -> Any:
+def for_slack(event: ServiceEvent) -> Any:
     """An incoming web hook's payload (https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks)."""
     told = f"*{event.title}*\n{event.text}"
     for sign, name in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
@@ -44,7 +44,7 @@ def for_slack(event: Event) -> Any:
     return {"text": told}
 
 
-def for_teams(event: Event) -> Any:
+def for_teams(event: ServiceEvent) -> Any:
     """A message with an adaptive card (https://learn.microsoft.com/microsoftteams/platform/webhooks-and-connectors)."""
     blocks = [{"type": "TextBlock", "text": event.title, "weight": "Bolder", "wrap": True}]
     blocks.append({"type": "TextBlock", "text": event.text, "wrap": True})
@@ -53,7 +53,7 @@ def for_teams(event: Event) -> Any:
     return {"type": "message", "attachments": [content]}
 
 
-def for_alertmanager(event: Event) -> Any:
+def for_alertmanager(event: ServiceEvent) -> Any:
     """Alerts of its API (https://prometheus.io/docs/alerting/latest/clients/); one that is over is resolved."""
     name = "Stormwright" + "".join(part.capitalize() for part in event.kind.split("-"))
     at = datetime.fromtimestamp(event.at_ms / 1000, UTC).isoformat()
@@ -64,7 +64,7 @@ def for_alertmanager(event: Event) -> Any:
 
 
 #: Format → what makes the body.
-FORMATS: Final[Mapping[str, Callable[[Event], Any]]] = {
+FORMATS: Final[Mapping[str, Callable[[ServiceEvent], Any]]] = {
     "slack": for_slack,
     "teams": for_teams,
     "alertmanager": for_alertmanager,
@@ -94,7 +94,7 @@ class WebHook:
         """What may be told of it."""
         return f"{self.form} at {urlsplit(self.url).hostname}"
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: ServiceEvent) -> None:
         """Send one; HookError where that fails, RefusedError where it would again."""
         parts = urlsplit(self.url)
         path = parts.path or "/"

@@ -20,7 +20,7 @@ from stormwright.service.access.door import visitor_of
 from stormwright.service.access.roles import Visitor
 from stormwright.service.guarding.endpoints import GUARDING
 from stormwright.service.http.bodies import Bodies
-from stormwright.service.http.endpoints import ENDPOINTS, Asking, Endpoint
+from stormwright.service.http.endpoints import ENDPOINTS, Endpoint, EndpointRequest
 from stormwright.service.http.from_here import from_here
 from stormwright.service.http.openapi import openapi
 from stormwright.service.operating.desk import Desk
@@ -75,7 +75,7 @@ def _answered(desk: Desk, endpoint: Endpoint, request: Request, body: bytes) -> 
         noted: dict[str, str] = request.scope.get("noted", {})
         noted |= {name: told for name in ("by", "reason") if (told := getattr(taken, name, ""))}
         _check_query(endpoint, request)
-        asking = Asking(request.path_params, request.query_params.multi_items(), taken, visitor)
+        asking = EndpointRequest(request.path_params, request.query_params.multi_items(), taken, visitor)
         return _shaped(endpoint.call(desk, asking), endpoint.status)
     except InputError as error:
         faults = tuple(FaultTold(path=fault.path, message=fault.message) for fault in error.faults)

@@ -40,7 +40,7 @@ PERFLOG = b"/v1/perflog"
 
 
 @dataclass(frozen=True)
-class Refusal:
+class DeliveryRefusal:
     """A delivery was not kept: HTTP status, and a sentence."""
 
     code: int
@@ -52,8 +52,8 @@ class Refusal:
 
 
 #: Takes why a delivery is not kept, or None once it is.
-Told: TypeAlias = Callable[[Refusal | None], None]
-_Delivery: TypeAlias = tuple[bytes, Told]
+_Told: TypeAlias = Callable[[DeliveryRefusal | None], None]
+_Delivery: TypeAlias = tuple[bytes, _Told]
 #: Takes bodies of deliveries.
 Take: TypeAlias = Callable[[Sequence[bytes]], None]
 
@@ -98,27 +98,27 @@ class Deliveries:
         self._begun_bytes += more_bytes
         return self._begun_bytes <= MAX_BEGUN_BYTES
 
-    def hand_over(self, body: bytes, told: Told) -> None:
+    def hand_over(self, body: bytes, told: _Told) -> None:
         """Have `told` called once a delivery is safe on disk, or with why it is not.
 
         To be called on the thread of the event loop, on which `told` is called too.
         """
         if body.count(b"\n") > MAX_DELIVERY_LINES:
-            told(Refusal(413, f"a delivery may have {MAX_DELIVERY_LINES:,} lines"))
+            told(DeliveryRefusal(413, f"a delivery may have {MAX_DELIVERY_LINES:,} lines"))
             return
         if self._bytes + len(body) > MAX_WAITING_BYTES:
-            told(Refusal(503, f"{self._bytes:,} bytes of other deliveries are not on disk yet: try again"))
+            told(DeliveryRefusal(503, f"{self._bytes:,} bytes of other deliveries are not on disk yet: try again"))
             return
         self._bytes += len(body)
         self._waiting.append((body, told))
         if self._working is None:
             self._working = asyncio.create_task(self._work())
 
-    async def take(self, body: bytes) -> Refusal | None:
+    async def take(self, body: bytes) -> DeliveryRefusal | None:
         """The same, for who awaits it."""
-        done: asyncio.Future[Refusal | None] = asyncio.get_running_loop().create_future()
+        done: asyncio.Future[DeliveryRefusal | None] = asyncio.get_running_loop().create_future()
 
-        def told(refusal: Refusal | None) -> None:
+        def told(refusal: DeliveryRefusal | None) -> None:
             if not done.done():  # who delivered has hung up
                 done.set_result(refusal)
 
@@ -148,7 +148,7 @@ class Deliveries:
         finally:
             # Whatever ended this, nobody is left waiting.
             left, self._waiting, self._working = self._waiting, [], None
-            refused = Refusal(503, "not kept: the service could not, or ends")
+            refused = DeliveryRefusal(503, "not kept: the service could not, or ends")
             self._answer(taken, None if kept else refused)
             self._answer(left, refused)
 
@@ -162,7 +162,7 @@ class Deliveries:
         with suppress(TimeoutError):
             await asyncio.wait_for(self._go_on.wait(), max(limit_s, 0.0))
 
-    def _answer(self, deliveries: Sequence[_Delivery], refusal: Refusal | None) -> None:
+    def _answer(self, deliveries: Sequence[_Delivery], refusal: DeliveryRefusal | None) -> None:
         for body, told in deliveries:
             self._bytes -= len(body)
             try:
@@ -170,12 +170,12 @@ class Deliveries:
             except Exception as error:  # it is nobody else's
                 log.error("who made a delivery cannot be answered: %s", _told(error))
 
-    def _taken(self, bodies: Sequence[bytes]) -> Refusal | None:
+    def _taken(self, bodies: Sequence[bytes]) -> DeliveryRefusal | None:
         try:
             self._ingest(bodies)
         except BaseException as error:  # whatever it was, those who wait are told
             self._say(error)
-            return Refusal(503, f"not kept: {_told(error)}")
+            return DeliveryRefusal(503, f"not kept: {_told(error)}")
         self._tell.over()
         return None
 

@@ -18,7 +18,7 @@ MOST = 1000
 
 
 @dataclass(frozen=True)
-class Asking:
+class EndpointRequest:
     """What a request has: of its path, its query, its body as the endpoint's shape, and who asks, if that is known."""
 
     path: Mapping[str, str]
@@ -51,13 +51,13 @@ class Endpoint:
     path: str
     text: str
     answers: type[BaseModel]
-    call: Callable[[Desk, Asking], BaseModel]
+    call: Callable[[Desk, EndpointRequest], BaseModel]
     takes: type[BaseModel] | None = None
     status: int = 200
     query: Mapping[str, str] = field(default_factory=dict)
 
 
-def _plans(desk: Desk, asking: Asking) -> BaseModel:
+def _plans(desk: Desk, asking: EndpointRequest) -> BaseModel:
     states = [value for name, value in asking.query if name == "state"]
     known = get_args(shapes.PlanState)
     if wrong := [state for state in states if state not in known]:
@@ -66,23 +66,23 @@ def _plans(desk: Desk, asking: Asking) -> BaseModel:
     return desk.plans(states, _number(asking, "limit", 100, 1))
 
 
-def _history(desk: Desk, asking: Asking) -> BaseModel:
+def _history(desk: Desk, asking: EndpointRequest) -> BaseModel:
     return desk.history(_number(asking, "limit", 50, 1), _number(asking, "before", None, 0))
 
 
-def _explain(desk: Desk, asking: Asking) -> BaseModel:
+def _explain(desk: Desk, asking: EndpointRequest) -> BaseModel:
     topology = next((value for name, value in reversed(asking.query) if name == "topology"), None)
     return desk.explain(topology, _number(asking, "executor", None, 0))
 
 
-def _revert(desk: Desk, asking: Asking) -> BaseModel:
+def _revert(desk: Desk, asking: EndpointRequest) -> BaseModel:
     text = asking.path["n"]
     if not (text.isascii() and text.isdigit() and len(text) < 19):
         raise InputError("history", [Fault(f"should be the number of an entry, got {text}", "$.n")])
     return desk.revert(int(text), asking.body)
 
 
-def _change_modes(desk: Desk, asking: Asking) -> BaseModel:
+def _change_modes(desk: Desk, asking: EndpointRequest) -> BaseModel:
     """Whoever may apply his own plans as soon as he has ended the rule of two people is not the one who ends it."""
     if asking.visitor is not None:
         before, wanted = desk.modes(), asking.body
@@ -94,7 +94,7 @@ def _change_modes(desk: Desk, asking: Asking) -> BaseModel:
     return desk.change_modes(asking.body)
 
 
-def _number(asking: Asking, name: str, default: Any, least: int) -> Any:
+def _number(asking: EndpointRequest, name: str, default: Any, least: int) -> Any:
     told = [value for key, value in asking.query if key == name]
     if not told:
         return default
@@ -103,7 +103,7 @@ def _number(asking: Asking, name: str, default: Any, least: int) -> Any:
     return min(int(told[-1]), MOST) if name == "limit" else int(told[-1])
 
 
-def _of_plan(what: str) -> Callable[[Desk, Asking], BaseModel]:
+def _of_plan(what: str) -> Callable[[Desk, EndpointRequest], BaseModel]:
     return lambda desk, asking: getattr(desk, what)(asking.path["plan"], asking.body)
 
 

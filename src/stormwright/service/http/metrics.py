@@ -24,11 +24,13 @@ LEADS = "1 where this service leads, 0 where it stands by; none where it is alon
 def metrics_text(status: ServiceStatus, more: Iterable[Metric] = ()) -> bytes:
     """A status, and what there is more, in Prometheus' text format; what is not known yet is left out."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(Once([*_of_controller(status), *_of_history(status), *_of_pipeline(status.pipeline), *more]))
+    registry.register(
+        ReadyMetrics([*_of_controller(status), *_of_history(status), *_of_pipeline(status.pipeline), *more])
+    )
     return generate_latest(registry)
 
 
-class Once(Collector):
+class ReadyMetrics(Collector):
     """Metrics that are told as they are."""
 
     def __init__(self, metrics: list[Metric]) -> None:

@@ -9,7 +9,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from stormwright.service.access.certificates import certified
 from stormwright.service.access.door import Door
 from stormwright.service.http.connections import NOBODY, Connections
-from stormwright.service.http.deliveries import PERFLOG, Deliveries, Refusal
+from stormwright.service.http.deliveries import PERFLOG, Deliveries, DeliveryRefusal
 
 #: Longer ones go the way of all requests, on which whoever sends slowly is told so.
 MOST_BYTES = 64 * 2**10
@@ -130,7 +130,7 @@ class ProbeProtocol(HttpToolsProtocol):
         if not self.kept_by.begun(self._held_bytes - before) and self._body is not None:
             self._body, self._last = None, True
             self._hold()
-            self._answer(Refusal(503, "parts of too many other deliveries are here: try again"))
+            self._answer(DeliveryRefusal(503, "parts of too many other deliveries are here: try again"))
 
     def _idle_with_tls(self) -> bool:
         idle = self.cycle is None or self.cycle.response_complete
@@ -155,7 +155,7 @@ class ProbeProtocol(HttpToolsProtocol):
         free = self.cycle is None or self.cycle.response_complete
         return short and plain and free and (self.door is None or self.door.delivers(headers, self._certified))
 
-    def _answer(self, refusal: Refusal | None) -> None:
+    def _answer(self, refusal: DeliveryRefusal | None) -> None:
         self._unanswered = False
         if self.transport.is_closing():
             return

@@ -15,7 +15,7 @@ from stormwright.errors import Fault, InputError, NotLeadingError
 from stormwright.formats import placement_to_dict
 from stormwright.formats.wire.snapshot_reader import SOURCE, SnapshotReader
 from stormwright.model import Problem
-from stormwright.storm.bridge import Answer, Bridge
+from stormwright.storm.bridge import Bridge, NimbusAnswer
 
 #: How long Nimbus waits, in ms: where it says so in its configuration, and where it does not.
 DEADLINE_MS = "stormwright.service.deadline.ms"
@@ -86,7 +86,7 @@ def _require_size(problem: Problem) -> None:
         raise InputError(SOURCE, [fault])
 
 
-def _told(answer: Answer, epoch: int | None) -> bytes:
+def _told(answer: NimbusAnswer, epoch: int | None) -> bytes:
     """The answer, of one of several services with its number: Nimbus follows none with a lower one than it has seen."""
     told = {
         "schema": "stormwright-assignment/1",

@@ -26,7 +26,7 @@ from stormwright.service.http.protocol import protocol
 SWITCH_S = 0.0005
 
 
-class Loop(asyncio.SelectorEventLoop):
+class ServerLoop(asyncio.SelectorEventLoop):
     """Waits for the beginning of TLS no longer than for that of a request."""
 
     async def create_server(self, *args: Any, **kwargs: Any) -> asyncio.Server:
@@ -86,7 +86,7 @@ class HttpServer:
             http=protocol(connections, endpoints.deliveries, door),
             ssl_context_factory=(lambda *_: context) if context else None,
             # Its transports can be told how much to read at once.
-            loop="stormwright.service.http.server:Loop",
+            loop="stormwright.service.http.server:ServerLoop",
             interface="asgi3",
             proxy_headers=False,
             server_header=False,

@@ -24,14 +24,14 @@ from stormwright.service.http.app import Endpoints
 from stormwright.service.http.deliveries import Deliveries
 from stormwright.service.http.endpoints import ENDPOINTS
 from stormwright.service.http.figures.families import gauge
-from stormwright.service.http.metrics import CONTENT_TYPE, LEADS, Once
+from stormwright.service.http.metrics import CONTENT_TYPE, LEADS, ReadyMetrics
 from stormwright.service.leading.standing_by import StandingBy
 from stormwright.service.operating.desk import Desk
 from stormwright.service.operating.ledger import Ledger
-from stormwright.service.operating.plans import Plans
+from stormwright.service.operating.plans import KeptPlans
 from stormwright.service.operating.reading import Reading
 from stormwright.service.operating.state import State
-from stormwright.service.pages.entry import Entry
+from stormwright.service.pages.entry import Login
 from stormwright.service.pages.site import wants_pages
 from stormwright.service.pages.views.page import Page
 from stormwright.service.pages.writing import ASSETS, HEADERS, asset, written_outside
@@ -75,7 +75,7 @@ def standing_app(standing: StandingBy, door: Door) -> Endpoints:
 
     async def metrics(_: Request) -> Response:
         registry = CollectorRegistry(auto_describe=False)
-        registry.register(Once([gauge("leads", LEADS, (), {(): 0.0})]))
+        registry.register(ReadyMetrics([gauge("leads", LEADS, (), {(): 0.0})]))
         return Response(generate_latest(registry), media_type=CONTENT_TYPE)
 
     async def show_asset(request: Request) -> Response:
@@ -92,7 +92,7 @@ def standing_app(standing: StandingBy, door: Door) -> Endpoints:
             Route("/assets/{name}", show_asset, methods=["GET"]),
             # What is asked of a desk there is all asked of what it has by this class.
             *routes_of(cast(Desk, reading_of(standing.state)), reading),
-            *(Entry(door).routes if door.tokens else ()),
+            *(Login(door).routes if door.tokens else ()),
             Route("/{path:path}", elsewhere, methods=_METHODS),
         ]
     )
@@ -114,7 +114,7 @@ def reading_of(state: State) -> Reading:
         found = Modes.model_validate_json(kept[0]["document"]) if kept else Modes()
         return thawed(found, state.clock.time())
 
-    return Reading(Plans(state), Ledger(state), modes)
+    return Reading(KeptPlans(state), Ledger(state), modes)
 
 
 def _pair(standing: StandingBy) -> dict[str, object]:

@@ -25,7 +25,7 @@ from stormwright.model.conf.requests import CPU
 from stormwright.perflog.records import MAX_CLOCK_AHEAD_MS
 from stormwright.predict.fit.calibration import calibrated
 from stormwright.predict.fit.file import costs_to_dict
-from stormwright.predict.fit.known import Known
+from stormwright.predict.fit.known import Learned
 from stormwright.predict.fit.learn import learn
 from stormwright.predict.fit.windows import WINDOW_S, Window, Windows
 from stormwright.service.on_change import OnChange
@@ -186,12 +186,12 @@ class Calibrating:
     def _described(self) -> dict[str, Any]:
         return costs_to_dict(self._calibration) if self._calibration.minutes else {}
 
-    def _read(self) -> Known:
-        def read() -> Known:
+    def _read(self) -> Learned:
+        def read() -> Learned:
             told = orjson.loads(self._path.read_bytes())
-            return Known.from_dict(told["known"]) if told["version"] == _VERSION else Known()
+            return Learned.from_dict(told["known"]) if told["version"] == _VERSION else Learned()
 
-        return unless_damaged(self._path, read, Known, "what messages cost is learnt again")
+        return unless_damaged(self._path, read, Learned, "what messages cost is learnt again")
 
 
 def _tells_cores(node: Supervisor, core_hz: float) -> bool:

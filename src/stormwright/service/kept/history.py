@@ -18,14 +18,14 @@ from stormwright.clock import WALL, Clock
 from stormwright.controller.policy import Decision
 from stormwright.controller.reports import MoveReport
 from stormwright.errors import StormwrightError
-from stormwright.history.judged.evaluation import Judged, Worse
-from stormwright.history.judged.observed import Record
+from stormwright.history.judged.evaluation import JudgedMove, Worse
 from stormwright.history.judged.promise import Promise
 from stormwright.history.judged.waiting import Moved
 from stormwright.history.tables.ingest import ingest
 from stormwright.history.tables.staging import Staging
 from stormwright.history.tables.store import check_format, open_store, tables_below
 from stormwright.model import Problem
+from stormwright.perflog.records import LogRecord
 from stormwright.pipeline.spark.target import MASTER_VARIABLE
 from stormwright.service.kept.judging import Judging
 from stormwright.service.kept.recorder import Recorder
@@ -69,7 +69,7 @@ class HistorySettings:
         check_format(self.format)
 
 
-class History:
+class KeptHistory:
     """Everything about the history that a running service calls.
 
     Nothing here raises: what fails is said once, shown in `status`, and tried again where it can be. Rows wait on disk
@@ -94,7 +94,7 @@ class History:
         settings: HistorySettings,
         state_dir: Path,
         scheduler: str,
-        tell_judged: Callable[[Judged], None] = lambda _: None,
+        tell_judged: Callable[[JudgedMove], None] = lambda _: None,
         clock: Clock = WALL,
     ) -> None:
         self._tell_judged, self._settings, self._clock = tell_judged, settings, clock
@@ -128,7 +128,7 @@ class History:
             text = "history: rows are still being taken into %s after %g s: broken off, they wait for the next start"
             log.warning(text, self._uri, END_S)
 
-    def count(self, records: Iterable[Record]) -> None:
+    def count(self, records: Iterable[LogRecord]) -> None:
         """Count records that have not come before."""
         self._guarded("evaluation", lambda: self._judging.count(records))
 
@@ -267,7 +267,7 @@ class History:
             )
         )
 
-    def _note(self, found: Iterable[Judged]) -> None:
+    def _note(self, found: Iterable[JudgedMove]) -> None:
         for judged in found:
             self._recorder.judge(judged)
             self._tell_judged(judged)

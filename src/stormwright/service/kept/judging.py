@@ -10,13 +10,15 @@ from typing import Any
 import orjson
 
 from stormwright.clock import WALL, Clock
+from stormwright.controller.plans.saved import where
 from stormwright.files import write_whole
-from stormwright.history.judged.evaluation import Evaluation, Judged, Worse
-from stormwright.history.judged.measured import Measured
-from stormwright.history.judged.observed import ObservedTraffic, Record
+from stormwright.history.judged.evaluation import Evaluation, JudgedMove, Worse
+from stormwright.history.judged.measured import MeasuredTopologies
+from stormwright.history.judged.observed import ObservedTraffic
 from stormwright.history.judged.waiting import Moved
 from stormwright.kept_files import unless_damaged
-from stormwright.model import Problem, TopologyAssignment, WorkerSlot
+from stormwright.model import Problem
+from stormwright.perflog.records import LogRecord
 
 #: Length of the windows that topologies are looked at in, and from one writing down of what was measured to the next.
 WINDOW_S, KEEP_EVERY_S = 5.0, 10.0
@@ -41,7 +43,7 @@ class Judging:
         self._moves, self._file = directory / "judging.json", directory / "measured.json"
         self.observed = ObservedTraffic(WINDOW_S, clock)
         self._evaluation: Evaluation | None = None
-        self._measured = Measured(self.observed)
+        self._measured = MeasuredTopologies(self.observed)
         self._kept_s = float("-inf")
         self._kept: dict[str, Any] = {}
 
@@ -52,11 +54,11 @@ class Judging:
         lost = "all topologies are measured for long enough again before they move"
         self._measured = unless_damaged(self._file, self._known, self._known, lost)
 
-    def count(self, records: Iterable[Record]) -> None:
+    def count(self, records: Iterable[LogRecord]) -> None:
         """Count records that have not come before."""
         self.observed.add(records)
 
-    def look(self, problem: Problem) -> list[Judged]:
+    def look(self, problem: Problem) -> list[JudgedMove]:
         """Count what was measured since the last look; what can be judged by now, each once."""
         self.observed.forget(topology.id for topology in problem.topologies)
         self._measured.look(problem)
@@ -71,22 +73,22 @@ class Judging:
                 self._measured.begin_anew(topology.id, self._now_ms())
 
     def waits(self, problem: Problem, least_s: float) -> dict[str, str]:
-        """Topology → how much of `least_s` seconds is still to be measured of it (`Measured.waits`)."""
+        """Topology → how much of `least_s` seconds is still to be measured of it (`MeasuredTopologies.waits`)."""
         return self._measured.waits(problem, least_s)
 
-    def moved(self, moved: Moved) -> list[Judged]:
+    def moved(self, moved: Moved) -> list[JudgedMove]:
         """A topology was moved; what came of its last move."""
         return self._evaluation.moved(moved) if self._evaluation else []
 
-    def forget(self, topology: str) -> list[Judged]:
+    def forget(self, topology: str) -> list[JudgedMove]:
         """A topology is somewhere else now; what came of its last move."""
         return self._evaluation.forget(topology) if self._evaluation else []
 
-    def worse(self, problem: Problem) -> tuple[list[Worse], list[Judged]]:
+    def worse(self, problem: Problem) -> tuple[list[Worse], list[JudgedMove]]:
         """Topologies that do measurably worse since they were moved, and what came of moves that others have undone."""
         found, gone = [], []
         for each in self._evaluation.worse() if self._evaluation else []:
-            if _where(problem.current.get(each.moved.topology)) == _where(each.moved.after):
+            if where(problem.current.get(each.moved.topology)) == where(each.moved.after):
                 found.append(each)
             elif self._now_ms() > each.moved.ended_ms + STALE_MS:
                 gone += self.forget(each.moved.topology)
@@ -102,9 +104,9 @@ class Judging:
     def _now_ms(self) -> int:
         return round(self._clock.time() * 1000)
 
-    def _known(self) -> Measured:
+    def _known(self) -> MeasuredTopologies:
         kept = orjson.loads(self._file.read_bytes()) if self._file.exists() else None
-        return Measured(self.observed, kept)
+        return MeasuredTopologies(self.observed, kept)
 
     def _keep(self) -> None:
         now_s = self._clock.monotonic()
@@ -117,10 +119,3 @@ class Judging:
                 self._file.parent.mkdir(parents=True, exist_ok=True)
                 write_whole(self._file, orjson.dumps(kept))
                 self._kept = kept
-
-
-def _where(placement: TopologyAssignment | None) -> list[WorkerSlot | None]:
-    """The slot of every executor, however slots are numbered."""
-    if placement is None:
-        return []
-    return [None if slot < 0 else placement.slots[slot] for slot in placement.slot_of_executor]

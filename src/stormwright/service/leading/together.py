@@ -101,7 +101,7 @@ class Together:
             self.keep_whole()
 
     def share(self, to: sqlite3.Connection, statements: Sequence[Statement]) -> None:
-        """See `stormwright.service.operating.state.Shared`."""
+        """See `stormwright.service.operating.state.SharedState`."""
         self._lease.require()
         number, entry = self.position + 1, entry_of(statements)
         to.execute(_KEEP, (_NAME, self._told(number)))
@@ -114,7 +114,7 @@ class Together:
         self.position = number
 
     def give_up(self, why: str) -> None:
-        """See `stormwright.service.operating.state.Shared`."""
+        """See `stormwright.service.operating.state.SharedState`."""
         self._lease.give_up(why)
 
     def _apply(self) -> None:

@@ -36,7 +36,7 @@ from stormwright.errors import InputError, MoveError, NimbusError
 from stormwright.model import Problem, TopologyAssignment
 from stormwright.service.on_change import OnChange
 from stormwright.service.operating.ledger import Ledger
-from stormwright.service.operating.plans import UNDER_WAY, PlanRow, Plans, StepRow
+from stormwright.service.operating.plans import UNDER_WAY, KeptPlans, PlanRow, StepRow
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 TRIES, AGAIN_S = 5, 30.0
 
 
-class Cluster(Protocol):
+class _Cluster(Protocol):
     """What is asked of the cluster and of its history."""
 
     def look(self) -> Problem | None:
@@ -84,7 +84,7 @@ class Applying:
         Makes moves.
     """
 
-    def __init__(self, plans: Plans, ledger: Ledger, cluster: Cluster, act: Act) -> None:
+    def __init__(self, plans: KeptPlans, ledger: Ledger, cluster: _Cluster, act: Act) -> None:
         self._plans, self._ledger, self._cluster, self._act = plans, ledger, cluster, act
         self._decided: tuple[str, int] = ("", -1)
         self._not_before_s = float("-inf")

@@ -7,12 +7,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from stormwright.client.shapes import Mode
 from stormwright.controller.aims.outlook import TRAFFIC, Outlooks
-from stormwright.controller.aims.refused import FIRST_S, Refusal, Refused, crowds
+from stormwright.controller.aims.refused import FIRST_S, Refusal, RefusedPlacements, crowds
 from stormwright.controller.policy import Decision
 from stormwright.model import Problem
-from stormwright.service.kept.history import History
+from stormwright.service.kept.history import KeptHistory
 from stormwright.service.looking import SNAPSHOT_S, Looking
-from stormwright.service.memory import Memory
+from stormwright.service.memory import ServiceMemory
 from stormwright.service.operating.applying import Applying
 from stormwright.service.operating.desk import Desk
 from stormwright.service.operating.guard import Guard
@@ -36,7 +36,13 @@ class Watched:
     """
 
     def __init__(
-        self, looking: Looking, view: View, history: History, memory: Memory, refused: Refused, guard: Guard
+        self,
+        looking: Looking,
+        view: View,
+        history: KeptHistory,
+        memory: ServiceMemory,
+        refused: RefusedPlacements,
+        guard: Guard,
     ) -> None:
         self._looking, self._view, self._history, self._memory = looking, view, history, memory
         self._refused, self._guard = refused, guard

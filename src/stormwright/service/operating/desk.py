@@ -15,7 +15,7 @@ from stormwright.client.shapes import PlanState
 from stormwright.controller.aims.in_order import InOrder
 from stormwright.controller.guarding.leaving import emptied
 from stormwright.controller.planning.plan import MovePlan
-from stormwright.controller.plans.draft import Draft, Wish, drafted, measured_rates, restored
+from stormwright.controller.plans.draft import PlanDraft, PlanWish, drafted, measured_rates, restored
 from stormwright.controller.plans.modes import fitting_nothing
 from stormwright.controller.plans.overloaded import FewestMoves
 from stormwright.controller.plans.relied import changes
@@ -25,8 +25,8 @@ from stormwright.model import Problem, Scheduler
 from stormwright.service.guarding.nodes import NodeDesk
 from stormwright.service.operating.guard import Guard
 from stormwright.service.operating.ledger import Ledger
-from stormwright.service.operating.making import Making
-from stormwright.service.operating.plans import BEGINS, HALTED, OPEN, PlanRow, Plans
+from stormwright.service.operating.making import PlanMaking
+from stormwright.service.operating.plans import BEGINS, HALTED, OPEN, KeptPlans, PlanRow
 from stormwright.service.operating.reading import Reading
 from stormwright.service.operating.why import explained
 
@@ -69,11 +69,11 @@ class Desk(Reading):
     """
 
     def __init__(
-        self, plans: Plans, ledger: Ledger, guard: Guard, problem: Callable[[], Problem | None], makers: Makers
+        self, plans: KeptPlans, ledger: Ledger, guard: Guard, problem: Callable[[], Problem | None], makers: Makers
     ) -> None:
         super().__init__(plans, ledger, self._modes_told)
         self._guard, self._makers, self._problem = guard, makers, problem
-        self._making = Making(plans, ledger, problem)
+        self._making = PlanMaking(plans, ledger, problem)
         self._starting = threading.Lock()
         self.nodes = NodeDesk(guard.drains, ledger, self._making.now, self.empty, self._leave)
         for row in plans.rows(["planning", "planned"], most=2**31):
@@ -97,7 +97,7 @@ class Desk(Reading):
         self._making.require_room()
         goals = tuple(dict.fromkeys(asked.goals)) or (self._makers.goal,)
         plan = self._plans.add("plan", ",".join(goals), asked.by, asked.reason, asked.model_dump())
-        wish = Wish(goals, asked.topologies, asked.nodes, asked.least_gain_percent, asked.only is not None)
+        wish = PlanWish(goals, asked.topologies, asked.nodes, asked.least_gain_percent, asked.only is not None)
         scheduler = FewestMoves(self._makers.keeping) if wish.repairs else InOrder(goals, self._makers.scheduler)
         self._making.submit(lambda: self._making.make(plan, lambda problem: drafted(problem, scheduler, wish)))
         return self.plan(plan)
@@ -142,7 +142,7 @@ class Desk(Reading):
         plan = self._plans.add("plan", self._makers.goal, ITSELF, decision.reason, {})
         slots = planned_slots(problem, decision.plan.moves)
         moves = MovePlan(steps, decision.plan.left)
-        self._making.keep(plan, Draft(problem, moves, slots, decision.reason, "", decision.promises), "proposed")
+        self._making.keep(plan, PlanDraft(problem, moves, slots, decision.reason, "", decision.promises), "proposed")
         return plan
 
     def explain(self, topology: str | None, executor: int | None) -> shapes.Explained:
@@ -229,7 +229,7 @@ class Desk(Reading):
         if hold := self._guard.holds.before_moving():
             raise ConflictError(hold.why)
 
-    def _submit(self, plan: str, make: Callable[[Problem], Draft], otherwise: PlanState) -> None:
+    def _submit(self, plan: str, make: Callable[[Problem], PlanDraft], otherwise: PlanState) -> None:
         """Have a plan made, which then begins in the name of who asked for it; it is `otherwise` if it may not."""
 
         def work() -> None:

@@ -28,10 +28,10 @@ from stormwright.controller.policy import Decision
 from stormwright.errors import ConflictError, Fault, InputError
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.texts import in_utc
-from stormwright.service.guarding.drains import Drains
+from stormwright.service.guarding.drains import DrainedNodes
 from stormwright.service.guarding.holds import Holds
 from stormwright.service.operating.ledger import Ledger
-from stormwright.service.operating.plans import Plans
+from stormwright.service.operating.plans import KeptPlans
 from stormwright.service.operating.state import State
 
 #: Of modes, what the service tells and nobody asks for.
@@ -56,7 +56,7 @@ class Guard:
     def __init__(
         self,
         state: State,
-        plans: Plans,
+        plans: KeptPlans,
         ledger: Ledger,
         default: Mode | None = None,
         most_missing: float = MOST_MISSING,
@@ -64,7 +64,7 @@ class Guard:
         told: Mapping[str, Any] | None = None,
     ) -> None:
         self._state, self._plans, self._ledger = state, plans, ledger
-        self.drains = Drains(state)
+        self.drains = DrainedNodes(state)
         self.holds = Holds(state, self.drains, most_missing, rebalancing)
         self._moving: dict[str, frozenset[str]] = {}
         kept = state.read("SELECT document FROM modes")

@@ -13,7 +13,7 @@ from stormwright.controller.plans.saved import placement_of
 from stormwright.controller.reports import MoveReport
 from stormwright.errors import ConflictError, NotThereError
 from stormwright.formats import placement_to_dict
-from stormwright.history.judged.evaluation import Judged
+from stormwright.history.judged.evaluation import JudgedMove
 from stormwright.history.judged.judging import Judgement
 from stormwright.history.judged.promise import Promise
 from stormwright.model import TopologyAssignment
@@ -89,7 +89,7 @@ class Ledger:
             for move in step.moves:
                 to.execute("UPDATE moves SET failure = ? WHERE n = ? AND topology = ?", (why, n, move.topology.id))
 
-    def judged(self, judged: Judged) -> None:
+    def judged(self, judged: JudgedMove) -> None:
         """Note what came of a move."""
         document = orjson.dumps(asdict(judged.judgement)).decode()
         with self._state.change() as to:

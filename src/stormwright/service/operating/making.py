@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from queue import SimpleQueue
 
-from stormwright.controller.plans.draft import Draft, measured_rates
+from stormwright.controller.plans.draft import PlanDraft, measured_rates
 from stormwright.controller.plans.relied import relied_on
 from stormwright.controller.plans.saved import step_to_dict
 from stormwright.controller.plans.stages import staged
@@ -15,7 +15,7 @@ from stormwright.controller.plans.told import Pause, expected_pause, plan_docume
 from stormwright.errors import ConflictError, StormwrightError
 from stormwright.model import Problem
 from stormwright.service.operating.ledger import Ledger
-from stormwright.service.operating.plans import Plans
+from stormwright.service.operating.plans import KeptPlans
 
 log = logging.getLogger(__name__)
 
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 MOST_WAITING = 20
 
 
-class Making:
+class PlanMaking:
     """Makes plans of what people ask for, in the order in which they do.
 
     Parameters
@@ -34,7 +34,7 @@ class Making:
         What runs now, under the load measured last.
     """
 
-    def __init__(self, plans: Plans, ledger: Ledger, problem: Callable[[], Problem | None]) -> None:
+    def __init__(self, plans: KeptPlans, ledger: Ledger, problem: Callable[[], Problem | None]) -> None:
         self._plans, self._ledger, self._problem = plans, ledger, problem
         self._work: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._closed = False
@@ -55,7 +55,7 @@ class Making:
         """Have something done after all that was submitted before."""
         self._work.put(work)
 
-    def make(self, plan: str, make: Callable[[Problem], Draft]) -> None:
+    def make(self, plan: str, make: Callable[[Problem], PlanDraft]) -> None:
         """Make a plan (by id) of what runs now, on this thread; where that cannot be it has failed, and says why."""
         try:
             if self._plans.row(plan).state != "planning":
@@ -76,7 +76,7 @@ class Making:
             raise ConflictError("Nimbus has not asked yet: try again in 10 s")
         return problem
 
-    def keep(self, plan: str, draft: Draft, state: str) -> None:
+    def keep(self, plan: str, draft: PlanDraft, state: str) -> None:
         """Keep what a plan is made of; it is in another state from then on."""
         steps = draft.plan.steps
         relied = relied_on(draft.problem, steps, measured_rates(draft.problem, draft.placements))

@@ -82,7 +82,7 @@ _LONG = ("document", "relied", "promises")
 _SHORT = ", ".join(f"'' AS {each.name}" if each.name in _LONG else each.name for each in fields(PlanRow))
 
 
-class Plans:
+class KeptPlans:
     """Keeps plans.
 
     Parameters

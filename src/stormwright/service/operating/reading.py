@@ -11,7 +11,7 @@ import orjson
 from stormwright.client import shapes
 from stormwright.controller.plans.told import planned_moves
 from stormwright.service.operating.ledger import Ledger, judged_shapes
-from stormwright.service.operating.plans import HALTED, UNDER_WAY, PlanRow, Plans
+from stormwright.service.operating.plans import HALTED, UNDER_WAY, KeptPlans, PlanRow
 
 #: Taken from the plan's document, once it is made.
 _KNOWN = ("topologies", "steps", "stages", "score_before", "score_after", "gain")
@@ -34,7 +34,7 @@ class Reading:
         Tells the modes that hold.
     """
 
-    def __init__(self, plans: Plans, ledger: Ledger, modes: Callable[[], shapes.Modes]) -> None:
+    def __init__(self, plans: KeptPlans, ledger: Ledger, modes: Callable[[], shapes.Modes]) -> None:
         self._plans, self._ledger, self._modes = plans, ledger, modes
         # What was planned of thousands of topologies is read once, and not whenever somebody looks.
         self._in_short = lru_cache(maxsize=_KEPT_IN_SHORT)(self._read_in_short)
@@ -45,7 +45,7 @@ class Reading:
         return shapes.Plans(plans=tuple(map(self._line, self._plans.lines(states, most))))
 
     def plan(self, plan: str, most_steps: int = -1) -> shapes.Plan:
-        """One plan, with the first of its steps or all; it raises what `Plans.row` raises."""
+        """One plan, with the first of its steps or all; it raises what `KeptPlans.row` raises."""
         row = self._plans.line(plan)
         line = self._line(row)
         whole, moves = (shapes.Plan(**dict(line)), _NO_MOVES) if row.state == "planning" else self._whole(plan)

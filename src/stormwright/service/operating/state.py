@@ -68,7 +68,7 @@ _MODES = slice(18, 20)
 Statement = tuple[str, Sequence[Any]]
 
 
-class Shared(Protocol):
+class SharedState(Protocol):
     """Other services that keep the same."""
 
     def share(self, to: sqlite3.Connection, statements: Sequence[Statement]) -> None:
@@ -121,7 +121,7 @@ class State:
         self._connection = sqlite3.connect(path, timeout=_BUSY_S, check_same_thread=False, isolation_level=None)
         self._connection.row_factory = sqlite3.Row
         self._transaction: Transaction | None = None
-        self._shared: Shared | None = None
+        self._shared: SharedState | None = None
         try:
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute("PRAGMA synchronous = FULL")
@@ -141,7 +141,7 @@ class State:
         with self._lock:
             self._connection.close()
 
-    def share_with(self, others: Shared) -> None:
+    def share_with(self, others: SharedState) -> None:
         """Keep nothing from now on that others do not keep as well."""
         self._shared = others
 

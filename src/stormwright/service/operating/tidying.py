@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stormwright.service.operating.ledger import Ledger
-from stormwright.service.operating.plans import Plans
+from stormwright.service.operating.plans import KeptPlans
 
 #: Proposals that nobody has applied after so many seconds are discarded: the load has changed.
 PROPOSED_S = 3600.0
@@ -22,7 +22,7 @@ class Tidying:
         For so long.
     """
 
-    def __init__(self, plans: Plans, ledger: Ledger, keep_days: int) -> None:
+    def __init__(self, plans: KeptPlans, ledger: Ledger, keep_days: int) -> None:
         self._plans, self._ledger, self._keep_days, self._last_ms = plans, ledger, keep_days, 0.0
 
     def tidy(self) -> None:

@@ -6,7 +6,7 @@ from itertools import islice
 
 from stormwright.client import shapes
 from stormwright.explain.explain import explanations
-from stormwright.explain.explanation import BEST, Explanation
+from stormwright.explain.explanation import BEST, ComponentExplanation
 from stormwright.model import Assignment, Problem
 
 #: Explanations of one answer at most: each looks at all nodes.
@@ -34,7 +34,7 @@ def explained(problem: Problem, topology: str | None, executor: int | None) -> s
     return shapes.Explained(explanations=tuple(map(_shaped, found[:_MOST])), more=len(found) > _MOST)
 
 
-def _shaped(of: Explanation) -> shapes.Explanation:
+def _shaped(of: ComponentExplanation) -> shapes.Explanation:
     best = of.open_nodes[:BEST] if of.slot else []
     return shapes.Explanation(
         topology=of.topology,

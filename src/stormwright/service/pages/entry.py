@@ -21,7 +21,7 @@ from stormwright.service.pages.writing import HEADERS, written_outside
 _MOST_BYTES = 8 * 1024
 
 
-class Entry:
+class Login:
     """Logging in and out; on the thread of the event loop.
 
     Parameters

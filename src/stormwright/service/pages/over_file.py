@@ -17,7 +17,7 @@ from stormwright.model import Problem
 from stormwright.service.operating.desk import Desk, Makers
 from stormwright.service.operating.guard import Guard
 from stormwright.service.operating.ledger import Ledger
-from stormwright.service.operating.plans import Plans
+from stormwright.service.operating.plans import KeptPlans
 from stormwright.service.operating.state import FILE, State
 from stormwright.service.pages.seen.known import Known
 from stormwright.service.pages.site import Site
@@ -40,7 +40,7 @@ def site_over(problem: Problem, makers: Makers, trials: Trials | None) -> Iterat
     """
     with tempfile.TemporaryDirectory(prefix="stormwright-") as directory:
         state = State(Path(directory) / FILE)
-        plans, ledger = Plans(state), Ledger(state)
+        plans, ledger = KeptPlans(state), Ledger(state)
         desk = Desk(plans, ledger, Guard(state, plans, ledger), lambda: problem, makers)
         try:
             with Known(Sources(lambda: problem, desk=desk, trials=trials)) as known:
@@ -76,7 +76,7 @@ def serve(site: Site, host: str, port: int) -> None:
         app_of(site),
         host=host,
         port=port,
-        loop="stormwright.service.http.server:Loop",  # which says it where the address cannot be had
+        loop="stormwright.service.http.server:ServerLoop",  # which says it where the address cannot be had
         log_level="error",
         lifespan="off",
         server_header=False,

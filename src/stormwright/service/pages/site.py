@@ -16,7 +16,7 @@ from stormwright.service.access.door import Door, visitor_of
 from stormwright.service.http.bodies import Bodies
 from stormwright.service.http.from_here import from_here
 from stormwright.service.pages import doing
-from stormwright.service.pages.entry import Entry
+from stormwright.service.pages.entry import Login
 from stormwright.service.pages.live import Live
 from stormwright.service.pages.seen.known import Known
 from stormwright.service.pages.views import cluster, over_time, overview, plans, topologies, trying, why
@@ -80,7 +80,7 @@ class Site:
             *(Route(path, self._showing(view), methods=["GET"]) for path, view in VIEWS.items()),
             Route("/live", Live(known.version).listen, methods=["GET"]),
             Route("/assets/{name}", _asset, methods=["GET"]),
-            *(Entry(door).routes if door and door.tokens else ()),
+            *(Login(door).routes if door and door.tokens else ()),
         ]
 
     async def home(self, request: Request) -> Response:

@@ -24,7 +24,7 @@ _KEPT, _WAITING = 50, 8
 
 
 @dataclass(frozen=True)
-class Table:
+class TextTable:
     """An answer as a table of texts.
 
     Parameters
@@ -77,14 +77,14 @@ class Trials(Protocol):
     def schedulers(self) -> Mapping[str, str]:
         """Name of a scheduler → what it does, in a sentence."""
 
-    def compare(self, problem: Problem, schedulers: Sequence[str]) -> Table:
+    def compare(self, problem: Problem, schedulers: Sequence[str]) -> TextTable:
         """What their placements cost, use and move, best first."""
 
-    def what_if(self, problem: Problem, change: Change) -> Table:
+    def what_if(self, problem: Problem, change: Change) -> TextTable:
         """What a change would bring, beside today."""
 
 
-State = Literal["waits", "runs", "answered", "failed"]
+_State = Literal["waits", "runs", "answered", "failed"]
 
 
 @dataclass
@@ -106,8 +106,8 @@ class Trial:
     id: str
     title: str
     command: str
-    state: State = "waits"
-    table: Table | None = None
+    state: _State = "waits"
+    table: TextTable | None = None
     error: str = ""
     asked_ms: int = field(default_factory=lambda: round(time.time() * 1000))
     seconds: float = 0.0
@@ -130,7 +130,7 @@ class TrialDesk:
         """Answer no more."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    def ask(self, title: str, command: str, answer: Callable[[], Table]) -> Trial:
+    def ask(self, title: str, command: str, answer: Callable[[], TextTable]) -> Trial:
         """Take a question.
 
         Raises
@@ -162,7 +162,7 @@ class TrialDesk:
             return list(self._trials.values())[::-1]
 
     @staticmethod
-    def _answer(trial: Trial, answer: Callable[[], Table]) -> None:
+    def _answer(trial: Trial, answer: Callable[[], TextTable]) -> None:
         trial.state, begin = "runs", time.perf_counter()
         try:
             trial.table, trial.state = answer(), "answered"

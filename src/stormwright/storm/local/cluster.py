@@ -100,7 +100,7 @@ class LocalCluster:
             raise
         finally:
             os.close(lock)  # from here on, only the warden holds it
-        state.save(state.Running(keeper_pid=self._keeper.pid, owner_pid=os.getpid(), started_s=time.time()))
+        state.save(state.RunningProcesses(keeper_pid=self._keeper.pid, owner_pid=os.getpid(), started_s=time.time()))
         log.info("nodes are %s", RunningCluster(plan, self._keeper.pid).describe_network())
         self._wait_until_up(plan, self._keeper, begun + self._config.start_timeout_s)
         log.info("local cluster is up after %.1f s", time.monotonic() - begun)
@@ -214,7 +214,7 @@ def _own_the_place() -> int:
     return lock
 
 
-def _told_of() -> state.Running:
+def _told_of() -> state.RunningProcesses:
     """The cluster that holds the lock; it tells of itself a moment after it got it."""
     deadline = time.monotonic() + _END_S
     while time.monotonic() < deadline:

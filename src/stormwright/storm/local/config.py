@@ -9,7 +9,7 @@ from typing import Any, Literal
 from stormwright.errors import Fault, InputError
 from stormwright.link_speed import link_bits_per_s
 
-Network = Literal["auto", "namespaces", "loopback"]
+NetworkKind = Literal["auto", "namespaces", "loopback"]
 CpuLimits = Literal["auto", "groups"]
 
 #: Cores that a node declares to schedulers where it is not held to any.
@@ -67,7 +67,7 @@ class LocalClusterConfig:
     service_port: int = 7070
     scheduler: bool = True
     storm_conf: Mapping[str, Any] = field(default_factory=dict)
-    network: Network = "auto"
+    network: NetworkKind = "auto"
     start_timeout_s: float = 180.0
 
     def __post_init__(self) -> None:

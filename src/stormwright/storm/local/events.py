@@ -9,13 +9,13 @@ from typing import Any
 
 from stormwright.storm.local.plan import ClusterPlan
 
-Event = dict[str, Any]
+_Event = dict[str, Any]
 
 #: Of a log line in an error message; daemons log their whole configuration in one line.
 _WIDTH = 300
 
 
-def read_events(plan: ClusterPlan) -> list[Event]:
+def read_events(plan: ClusterPlan) -> list[_Event]:
     """Everything the warden has told, oldest first."""
     try:
         text = (plan.work / "events.jsonl").read_text(encoding="utf-8")
@@ -25,18 +25,18 @@ def read_events(plan: ClusterPlan) -> list[Event]:
     return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
 
 
-def daemon_pids(events: Sequence[Event]) -> dict[str, int]:
+def daemon_pids(events: Sequence[_Event]) -> dict[str, int]:
     """Daemon → process id, in the warden's count."""
     return {event["daemon"]: event["pid"] for event in events if "pid" in event}
 
 
-def exit_codes(events: Sequence[Event]) -> dict[str, int]:
+def exit_codes(events: Sequence[_Event]) -> dict[str, int]:
     """Daemons that have ended and were not started again, with their exit codes."""
     last = {event["daemon"]: event for event in events if "daemon" in event}
     return {daemon: event["exit"] for daemon, event in last.items() if "exit" in event}
 
 
-def namespace_holders(events: Sequence[Event]) -> dict[str, int]:
+def namespace_holders(events: Sequence[_Event]) -> dict[str, int]:
     """Node → process that holds its network namespace, in the warden's count."""
     return {event["node"]: event["holder"] for event in events if "holder" in event}
 

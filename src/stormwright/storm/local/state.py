@@ -24,7 +24,7 @@ from stormwright.storm.local.processes import kill_all_marked
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class RunningProcesses:
     """A cluster that runs: its warden and the process that started it, as this machine counts processes."""
 
     keeper_pid: int
@@ -100,15 +100,15 @@ def acquire_within(timeout_s: float) -> int | None:
     return lock
 
 
-def save(running: Running) -> None:
+def save(running: RunningProcesses) -> None:
     """Tell other commands about the cluster."""
     (place() / "cluster.json").write_text(json.dumps(asdict(running)), encoding="utf-8")
 
 
-def load() -> Running | None:
+def load() -> RunningProcesses | None:
     """The cluster that is told of, if any."""
     try:
-        return Running(**json.loads((place() / "cluster.json").read_text(encoding="utf-8")))
+        return RunningProcesses(**json.loads((place() / "cluster.json").read_text(encoding="utf-8")))
     except (FileNotFoundError, json.JSONDecodeError):  # not there, or just being written
         return None
 

@@ -10,7 +10,7 @@ from stormwright.client.shapes import Modes
 from stormwright.service.http.figures.known import Figures
 from stormwright.service.http.figures.operating import of_modes, of_state
 from stormwright.service.operating.ledger import Ledger
-from stormwright.service.operating.plans import Plans
+from stormwright.service.operating.plans import KeptPlans
 from stormwright.service.operating.state import FILE, State
 from stormwright.service.pages.seen.scene import Scene
 from tests.controller.builders import on, problem, topology
@@ -34,7 +34,7 @@ def test_modes():
 
 
 def test_plans_and_history_are_counted(state):
-    plans, ledger = Plans(state), Ledger(state)
+    plans, ledger = KeptPlans(state), Ledger(state)
     ids = [plans.add("plan", "throughput", "anna", "why", {}) for _ in range(3)]
     plans.change(ids[0], ["planning"], "failed", "no")
     ledger.begin("modes", "anna", "why")

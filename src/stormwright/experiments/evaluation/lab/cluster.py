@@ -21,8 +21,8 @@ from stormwright.experiments.demo.measure import compiler_share
 from stormwright.experiments.demo.run import demo_cluster
 from stormwright.experiments.demo.topologies import Submission, parse_submissions
 from stormwright.experiments.evaluation.cells import Cell
-from stormwright.experiments.evaluation.definitions import Block, Kind
-from stormwright.experiments.evaluation.placing import Placement, slots_of
+from stormwright.experiments.evaluation.definitions import Block, BlockKind
+from stormwright.experiments.evaluation.placing import CellPlacement, slots_of
 from stormwright.model import UNPLACED, Assignment, Problem, Scheduler
 from stormwright.perflog.records import Rejected, parse_lines
 from stormwright.schedulers import make_scheduler
@@ -35,7 +35,7 @@ from stormwright.storm.local import LocalCluster, LocalClusterConfig, RunningClu
 log = logging.getLogger(__name__)
 
 #: Of each kind of cell. One slot of each node is spare, so that nothing waits for a worker that ends.
-NODES: Mapping[Kind, int] = {"steady": 5, "kills": 4, "moves": 3}
+NODES: Mapping[BlockKind, int] = {"steady": 5, "kills": 4, "moves": 3}
 SLOTS = 6
 
 #: Cores that Nimbus, ZooKeeper and this process need to be no limit themselves; and what a node has at most, and least.
@@ -60,18 +60,18 @@ _SOON = {"nimbus.supervisor.timeout.secs": 20, "nimbus.task.timeout.secs": 20, "
 PROBE_MS = 500
 
 
-def cores_of(kind: Kind) -> float:
+def cores_of(kind: BlockKind) -> float:
     """Cores that each node is held to while it is measured: no Spark needs any here, other than beside a service."""
     spare = len(os.sched_getaffinity(0)) - _RESERVED_CORES
     return max(min(int(spare / NODES[kind] * 20 + 1e-9) / 20, _MOST_CORES), _LEAST_CORES)
 
 
-def _wide_cores(kind: Kind) -> float:
+def _wide_cores(kind: BlockKind) -> float:
     """Cores of each node while workers start."""
     return max(round(len(os.sched_getaffinity(0)) * _WIDE / NODES[kind], 2), cores_of(kind))
 
 
-def _is_so(problem: Problem, placement: Placement) -> bool:
+def _is_so(problem: Problem, placement: CellPlacement) -> bool:
     whole = zip(problem.topologies, placement, strict=True)
     return all(
         np.array_equal(slots_of(problem, number, own), problem.current_slot[problem.executors_of(number)])
@@ -79,7 +79,7 @@ def _is_so(problem: Problem, placement: Placement) -> bool:
     )
 
 
-class Placing:
+class LabPlacing:
     """What Nimbus is told: topologies go where a cell wants them, or where Storm's own scheduler puts them."""
 
     def __init__(self) -> None:
@@ -127,13 +127,13 @@ class ClusterLab:
     cluster: RunningCluster
     nimbus: NimbusGateway
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: BlockKind) -> None:
         self._kind = kind
         self._cores = cores_of(kind)
         self._closing = ExitStack()
         self._records: list[dict[str, Any]] = []
         self._number = 0
-        self.placing = Placing()
+        self.placing = LabPlacing()
         self.bridge = Bridge(self.placing, "experiment")
         self.tally = Tally()
 
@@ -206,7 +206,7 @@ class ClusterLab:
             time.sleep(_LATELY_S / 4)
 
     @contextmanager
-    def running(self, cell: Cell, placement: Placement | None) -> Iterator[Problem]:
+    def running(self, cell: Cell, placement: CellPlacement | None) -> Iterator[Problem]:
         """A cell's topologies as they run, all their workers reporting; they are killed at the end.
 
         Raises

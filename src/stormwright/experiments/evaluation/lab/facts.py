@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 from stormwright.link_speed import link_bits_per_s
 from stormwright.model import LoadProfile, Problem
 from stormwright.model.topology import PLACEMENT_FOLLOWING
+from stormwright.perflog.records import LogRecord
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Record = Mapping[str, Any]
 
-
-def facts_of(records: Iterable[Record], spin: float = 0.0, following: bool = True) -> pa.Table:
+def facts_of(records: Iterable[LogRecord], spin: float = 0.0, following: bool = True) -> pa.Table:
     """Records as the facts that loads are made of, as `stormwright.pipeline.panes.derive` describes them.
 
     Parameters
@@ -57,7 +56,7 @@ def idle_ns(executor: Mapping[str, Any], length_ns: int) -> int:
     return idle
 
 
-def with_load(problem: Problem, records: Sequence[Record], cores: float, link: str, following: bool) -> Problem:
+def with_load(problem: Problem, records: Sequence[LogRecord], cores: float, link: str, following: bool) -> Problem:
     """A problem with the load that its topologies' records tell, costs fitted to them, and nodes of so many cores.
 
     Parameters
@@ -75,7 +74,7 @@ def with_load(problem: Problem, records: Sequence[Record], cores: float, link: s
     from stormwright.pipeline.settings import StreamSettings
     from stormwright.predict.fit.calibration import calibrated
     from stormwright.predict.fit.file import costs_to_dict
-    from stormwright.predict.fit.known import Known
+    from stormwright.predict.fit.known import Learned
     from stormwright.predict.fit.learn import learn
     from stormwright.predict.fit.windows import Windows
 
@@ -86,7 +85,7 @@ def with_load(problem: Problem, records: Sequence[Record], cores: float, link: s
         own = (record for record in records if record["worker"]["topology"] == topology.id)
         facts = facts_of(own, following=following)
         loads[topology.id] = topology_load(topology, facts, StreamSettings(), core_hz)
-    windows, known = Windows(), Known()
+    windows, known = Windows(), Learned()
     windows.add(records)
     learned = learn(known, windows.closed(all_of_them=True))
     costs = costs_to_dict(calibrated(known)) if learned else {}

@@ -11,7 +11,7 @@ from typing import Any
 from stormwright.errors import ClusterError
 from stormwright.experiments.demo.measure import acked_series, longest_silence_s
 from stormwright.experiments.evaluation.cells import Cell
-from stormwright.experiments.evaluation.kept import Found
+from stormwright.experiments.evaluation.kept import CellFound
 from stormwright.experiments.evaluation.lab.cluster import ClusterLab
 from stormwright.experiments.evaluation.lab.phases import begin, drained, ids_of
 from stormwright.model import Problem
@@ -25,7 +25,7 @@ _STEP_S, _STEPS = 1.0, 3
 _RECOVERED, _END = 0.9, 0.25
 
 
-def measure_kills(lab: ClusterLab, cell: Cell, rate_tps: float) -> Found:
+def measure_kills(lab: ClusterLab, cell: Cell, rate_tps: float) -> CellFound:
     """Run a cell's topologies, let nodes that they use die one after the other, and count every tuple tree.
 
     A node dies with its supervisor and workers, and stays dead. Who decides where its executors go is the cell's
@@ -67,7 +67,7 @@ def measure_kills(lab: ClusterLab, cell: Cell, rate_tps: float) -> Found:
             "failed": [float(totals.failed)],
             "lost_trees": [float(lab.tally.unaccounted(topology.id))],
         }
-        return Found(figures, {"killed": dead, "begun": totals.begun, "drained": left}, rate_tps=rate_tps)
+        return CellFound(figures, {"killed": dead, "begun": totals.begun, "drained": left}, rate_tps=rate_tps)
 
 
 def recoveries(records: Sequence[Mapping[str, Any]], topology: str, moments: Sequence[float]) -> dict[str, list[float]]:

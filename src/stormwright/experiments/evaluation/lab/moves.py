@@ -19,7 +19,7 @@ from stormwright.errors import ClusterError
 from stormwright.experiments.demo.measure import longest_silence_s
 from stormwright.experiments.evaluation.cells import Cell
 from stormwright.experiments.evaluation.definitions import MOVED_BY, STORMS_REBALANCE
-from stormwright.experiments.evaluation.kept import Found
+from stormwright.experiments.evaluation.kept import CellFound
 from stormwright.experiments.evaluation.lab.cluster import ClusterLab
 from stormwright.experiments.evaluation.lab.phases import begin, drained, ids_of
 from stormwright.experiments.evaluation.placing import named
@@ -33,7 +33,7 @@ _LIMITS = MoveLimits(swap_s=180.0)
 _BACK_S, _LOOK_S = 120.0, 0.2
 
 
-def measure_moves(lab: ClusterLab, cell: Cell, rate_tps: float) -> Found:
+def measure_moves(lab: ClusterLab, cell: Cell, rate_tps: float) -> CellFound:
     """Run a topology, have every worker go to the next node, and count what was sent and not received.
 
     Parameters
@@ -68,7 +68,7 @@ def measure_moves(lab: ClusterLab, cell: Cell, rate_tps: float) -> Found:
         drained(lab, topology)
         records, totals = lab.records(ids_of(problem)), lab.tally.totals(topology.id)
         lost = float(_sent(records) - _received(records))
-        return Found(
+        return CellFound(
             {
                 "lost_tuples": [lost],
                 "lost_s": [lost / sent_tps if sent_tps else 0.0],

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from stormwright.experiments.evaluation.cells import Cell
-from stormwright.experiments.evaluation.kept import Found
+from stormwright.experiments.evaluation.kept import CellFound
 from stormwright.experiments.evaluation.lab.cluster import ClusterLab
 from stormwright.experiments.evaluation.lab.kills import measure_kills
 from stormwright.experiments.evaluation.lab.moves import measure_moves
 from stormwright.experiments.evaluation.lab.steady import measure_steady
-from stormwright.experiments.evaluation.placing import Placement
+from stormwright.experiments.evaluation.placing import CellPlacement
 
 
 class RealLab(ClusterLab):
@@ -18,7 +18,7 @@ class RealLab(ClusterLab):
         super().__enter__()
         return self
 
-    def measure(self, cell: Cell, placement: Placement | None, rate_tps: float) -> Found:
+    def measure(self, cell: Cell, placement: CellPlacement | None, rate_tps: float) -> CellFound:
         """See `stormwright.experiments.evaluation.run.Lab`.
 
         Raises

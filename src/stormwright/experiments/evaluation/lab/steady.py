@@ -12,16 +12,16 @@ from stormwright.experiments.demo.measure import compiler_share, measure
 from stormwright.experiments.demo.nodes import NodeMeter, NodeUse, fullest
 from stormwright.experiments.evaluation.cells import Cell
 from stormwright.experiments.evaluation.definitions import ALIKE
-from stormwright.experiments.evaluation.kept import Found
+from stormwright.experiments.evaluation.kept import CellFound
 from stormwright.experiments.evaluation.lab.cluster import ClusterLab
 from stormwright.experiments.evaluation.lab.facts import with_load
 from stormwright.experiments.evaluation.lab.phases import ARRIVE_S, SETTLE_S, begin, ids_of
-from stormwright.experiments.evaluation.placing import Placement, named
+from stormwright.experiments.evaluation.placing import CellPlacement, named
 from stormwright.formats import problem_to_dict
 from stormwright.model import Problem
 
 
-def measure_steady(lab: ClusterLab, cell: Cell, placement: Placement | None, rate_tps: float) -> Found:
+def measure_steady(lab: ClusterLab, cell: Cell, placement: CellPlacement | None, rate_tps: float) -> CellFound:
     """Run a cell's topologies, warm them up, and measure each figure in several stretches.
 
     Parameters
@@ -51,7 +51,7 @@ def measure_steady(lab: ClusterLab, cell: Cell, placement: Placement | None, rat
             following = not cell.block.conf.get(ALIKE)
             shown = problem_to_dict(with_load(problem, records, cores, cell.block.link, following))
         told = {"fullest": str(fullest(use)), "compilers": compiler_share(records), "cores": cores}
-        return Found(figures, told, named(problem, problem.current_slot), shown, rate_tps)
+        return CellFound(figures, told, named(problem, problem.current_slot), shown, rate_tps)
 
 
 def stretches(

@@ -8,7 +8,7 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray, IntArray
-from stormwright.model.limits.limit import Placed
+from stormwright.model.limits.limit import PlacedExecutors
 from stormwright.model.load import silent_load
 from stormwright.predict.told.prediction import Prediction
 
@@ -23,14 +23,14 @@ USES = {
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class AskedFor:
     """What executors ask for: CPU in Hz and memory in MB, each of shape (E,)."""
 
     cpu_hz: FloatArray
     memory_mb: FloatArray
 
     @classmethod
-    def of(cls, problem: Problem) -> Asked:
+    def of(cls, problem: Problem) -> AskedFor:
         """Of all executors of a problem."""
         silent = [silent_load(topology, problem.core_hz, problem.conf) for topology in problem.topologies]
         parts = [[each.cpu_hz for each in silent], [each.memory_mb for each in silent]]
@@ -38,7 +38,7 @@ class Asked:
 
 
 @dataclass(frozen=True, eq=False)
-class Nodes:
+class NodeFigures:
     """Figures of every node, each of shape (N,).
 
     Parameters
@@ -62,7 +62,7 @@ class Nodes:
     racks: tuple[str, ...]
 
     @classmethod
-    def of(cls, problem: Problem, asked: Asked, predicted: Prediction | None) -> Nodes:
+    def of(cls, problem: Problem, asked: AskedFor, predicted: Prediction | None) -> NodeFigures:
         """Of what runs now.
 
         Parameters
@@ -74,7 +74,7 @@ class Nodes:
         predicted
             Tells how full links are; None where nothing is predicted.
         """
-        placed, count = Placed(problem, problem.current_slot), len(problem.supervisors)
+        placed, count = PlacedExecutors(problem, problem.current_slot), len(problem.supervisors)
         cpu, memory = problem.node_cpu_hz, problem.node_memory_mb
         racks = tuple(dict.fromkeys(supervisor.rack for supervisor in problem.supervisors))
         return cls(

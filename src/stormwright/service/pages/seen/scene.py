@@ -13,7 +13,7 @@ from stormwright.model import UNPLACED, Problem
 from stormwright.predict.answer import predict
 from stormwright.predict.told.prediction import Prediction, TopologyPrediction
 from stormwright.service.pages.seen.flows import Heat
-from stormwright.service.pages.seen.nodes import Asked, Nodes, in_slots
+from stormwright.service.pages.seen.nodes import AskedFor, NodeFigures, in_slots
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,8 +39,8 @@ class Scene:
     problem: Problem
     predicted: Prediction | None
     unpredicted: str
-    asked: Asked
-    nodes: Nodes
+    asked: AskedFor
+    nodes: NodeFigures
     heat: Heat
 
     @classmethod
@@ -50,8 +50,8 @@ class Scene:
         if last and _same(problem, last.problem):
             return cls(number, at_ms, problem, last.predicted, last.unpredicted, last.asked, last.nodes, last.heat)
         predicted, why = _predicted(problem)
-        asked = last.asked if last and last.problem.workload is problem.workload else Asked.of(problem)
-        nodes = Nodes.of(problem, asked, predicted)
+        asked = last.asked if last and last.problem.workload is problem.workload else AskedFor.of(problem)
+        nodes = NodeFigures.of(problem, asked, predicted)
         return cls(number + 1, at_ms, problem, predicted, why, asked, nodes, Heat.of(problem))
 
     @cached_property

@@ -12,7 +12,7 @@ from stormwright.service.pages.drawn.cells import MOST_LINKS, cells
 from stormwright.service.pages.seen.known import Known
 from stormwright.service.pages.seen.nodes import USES, core_hz, slots_of
 from stormwright.service.pages.seen.scene import Scene
-from stormwright.service.pages.views.page import Page, Part, Query, waiting
+from stormwright.service.pages.views.page import Page, PagePart, Query, waiting
 
 _HERE, _COMMAND = "/cluster", "stormwright predict problem.json"
 
@@ -21,7 +21,7 @@ _MOST_RACKS, _FEW = 250, 60
 
 
 @dataclass(frozen=True)
-class Row:
+class _Row:
     """A node, or a rack as the mean and the most of its nodes.
 
     Parameters
@@ -75,7 +75,7 @@ def rack(known: Known, number: str, query: Query) -> Page:
     supervisors = scene.problem.supervisors
     found = [n for n in own.tolist() if wanted.lower() in supervisors[n].host.lower() or wanted in supervisors[n].id]
     found.sort(key=lambda node: (-np.nan_to_num(scene.nodes.use[by][node], nan=-1.0), node))
-    part = Part.of([_node_row(scene, node) for node in found], query)
+    part = PagePart.of([_node_row(scene, node) for node in found], query)
     name = scene.nodes.racks[int(number)]
     shows = {
         "name": name,
@@ -122,17 +122,17 @@ def _cells(scene: Scene, own: Any, by: str, on_page: int) -> Any:
     return cells(own, scene.nodes.use[by], scene.problem.cluster, USES[by], on_page)
 
 
-def _fullest(scene: Scene, by: str) -> list[Row]:
+def _fullest(scene: Scene, by: str) -> list[_Row]:
     known = np.nan_to_num(scene.nodes.use[by], nan=-1.0)
     return [_node_row(scene, int(node)) for node in np.argsort(-known, kind="stable")[:10]]
 
 
-def _node_row(scene: Scene, node: int) -> Row:
+def _node_row(scene: Scene, node: int) -> _Row:
     name = scene.problem.cluster.node_names[node]
     return _row(scene, np.array([node]), name, scene.problem.supervisors[node].id)
 
 
-def _row(scene: Scene, own: Any, name: str, key: str) -> Row:
+def _row(scene: Scene, own: Any, name: str, key: str) -> _Row:
     nodes, use, most = scene.nodes, {}, {}
     for each in USES:
         parts = nodes.use[each][own]
@@ -140,7 +140,7 @@ def _row(scene: Scene, own: Any, name: str, key: str) -> Row:
         use[each] = float(parts.mean()) if len(parts) else float("nan")
         most[each] = float(parts.max()) if len(parts) else float("nan")
     executors, workers, slots = (int(each[own].sum()) for each in (nodes.executors, nodes.workers, nodes.slots))
-    return Row(name, key, len(own), executors, workers, slots, use, most, bool(nodes.usable[own].all()))
+    return _Row(name, key, len(own), executors, workers, slots, use, most, bool(nodes.usable[own].all()))
 
 
 def _worker(scene: Scene, slot: int) -> dict[str, Any]:

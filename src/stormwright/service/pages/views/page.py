@@ -45,7 +45,7 @@ class Page:
 
 
 @dataclass(frozen=True)
-class Part(Generic[_Row]):
+class PagePart(Generic[_Row]):
     """Some of many rows, and how to come to the others."""
 
     rows: Sequence[_Row]
@@ -59,7 +59,7 @@ class Part(Generic[_Row]):
         return "?" + urlencode({**self.query, "page": number})
 
     @classmethod
-    def of(cls, rows: Sequence[_Row], query: Query) -> Part[_Row]:
+    def of(cls, rows: Sequence[_Row], query: Query) -> PagePart[_Row]:
         """The part that a query asks for; one that is not there is the nearest."""
         last = max(-(-len(rows) // ROWS), 1)
         told = query.get("page", "1")

@@ -16,7 +16,7 @@ from stormwright.service.pages.seen.flows import component_flows
 from stormwright.service.pages.seen.known import Known
 from stormwright.service.pages.seen.nodes import core_hz
 from stormwright.service.pages.seen.scene import Scene
-from stormwright.service.pages.views.page import Page, Part, Query, waiting
+from stormwright.service.pages.views.page import Page, PagePart, Query, waiting
 
 _HERE, _COMMAND = "/topologies", "stormwright predict problem.json"
 
@@ -25,7 +25,7 @@ _STORMS = "__"
 
 
 @dataclass(frozen=True)
-class Row:
+class _Row:
     """A topology in a list."""
 
     topology: Topology
@@ -43,13 +43,13 @@ def topologies(known: Known, query: Query) -> Page:
     found = [each for each in scene.problem.topologies if wanted in each.name.lower() or wanted in each.id.lower()]
     workers = _worker_counts(scene)
     rows = [
-        Row(each, scene.by_topology.get(each.id), scene.unplaced.get(each.id, 0), workers.get(each.id, 0))
+        _Row(each, scene.by_topology.get(each.id), scene.unplaced.get(each.id, 0), workers.get(each.id, 0))
         for each in found
     ]
     rows.sort(
         key=lambda row: (not row.unplaced, row.predicted.headroom if row.predicted else float("inf"), row.topology.name)
     )
-    shows = {"part": Part.of(rows, query), "find": query.get("find", ""), "scene": scene}
+    shows = {"part": PagePart.of(rows, query), "find": query.get("find", ""), "scene": scene}
     return Page("topologies", "Topologies", _COMMAND, shows, _HERE)
 
 

@@ -154,25 +154,24 @@ final class Shipper {
         return all;
     }
 
-    private Outcome ship(Path segment) throws IOException {
-        byte[] lines;
+    private Outcome ship(Path segment) {
         try {
-            lines = wholeLines(Files.readAllBytes(segment));
+            byte[] lines = wholeLines(Files.readAllBytes(segment));
+            int status = lines.length == 0 ? HttpURLConnection.HTTP_NO_CONTENT : post(lines);
+            if (status / 100 == 2) {
+                spool.delete(segment);
+            } else if (REFUSALS.contains(status)) {
+                refuse(segment, lines, status);
+            } else {
+                return Outcome.UNREACHABLE;
+            }
+            return Outcome.DONE;
         } catch (NoSuchFileException e) {
             return Outcome.DONE; // it had to make room
         } catch (IOException e) {
             complain(e);
             return Outcome.KEPT;
         }
-        int status = lines.length == 0 ? HttpURLConnection.HTTP_NO_CONTENT : post(lines);
-        if (status / 100 == 2) {
-            spool.delete(segment);
-        } else if (REFUSALS.contains(status)) {
-            refuse(segment, lines, status);
-        } else {
-            return Outcome.UNREACHABLE;
-        }
-        return Outcome.DONE;
     }
 
     private void refuse(Path segment, byte[] lines, int status) throws IOException {

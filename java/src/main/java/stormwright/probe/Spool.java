@@ -215,14 +215,17 @@ class Spool implements Closeable {
         }
     }
 
-    /** Deletes what was set aside and our oldest segments until a new one fits below the limit. */
+    /**
+     * Deletes what was set aside and our oldest segments until a new one fits below the limit. Where workers run as
+     * whoever submitted their topology, what others left may be out of reach: it stays, and keeps no record out.
+     */
     private void makeRoom(int lineBytes) throws IOException {
-        List<Path> candidates = segmentsIn(refused);
+        List<Path> candidates = reachableIn(refused);
         candidates.addAll(segmentsIn(directory));
         long total = Math.max(segmentBytes, lineBytes);
         try (DirectoryStream<Path> workers = Files.newDirectoryStream(root, Files::isDirectory)) {
             for (Path worker : workers) {
-                for (Path segment : segmentsIn(worker)) {
+                for (Path segment : reachableIn(worker)) {
                     total += sizeOf(segment);
                 }
             }
@@ -231,17 +234,32 @@ class Spool implements Closeable {
             if (total <= maxBytes) {
                 break;
             }
+            long size = sizeOf(oldest);
+            try {
+                Files.deleteIfExists(oldest);
+            } catch (IOException e) {
+                LOG.debug("{} stays", oldest, e);
+                continue;
+            }
             LOG.warn("the spool is full ({} bytes): {} is lost", maxBytes, oldest.getFileName());
-            total -= sizeOf(oldest);
-            Files.deleteIfExists(oldest);
+            total -= size;
         }
     }
 
-    private static long sizeOf(Path segment) throws IOException {
+    private static long sizeOf(Path segment) {
         try {
             return Files.size(segment);
-        } catch (NoSuchFileException e) {
-            return 0; // its owner has just delivered it
+        } catch (IOException e) {
+            return 0; // its owner has just delivered it, or it is out of reach
+        }
+    }
+
+    private static List<Path> reachableIn(Path directory) {
+        try {
+            return segmentsIn(directory);
+        } catch (IOException e) {
+            LOG.debug("{} is out of reach", directory, e);
+            return new ArrayList<>();
         }
     }
 

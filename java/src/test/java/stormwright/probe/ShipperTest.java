@@ -158,6 +158,25 @@ class ShipperTest {
         }
     }
 
+    @Test
+    void aSegmentThatCannotBeSetAsideDoesNotKeepOthersBack() throws Exception {
+        Files.createFile(root.resolve("refused")); // no directory
+        try (FakeService service = new FakeService(exchange -> {
+            boolean bad = exchange.getRequestHeaders().getFirst("Content-Length").equals("4");
+            exchange.sendResponseHeaders(bad ? 400 : 200, -1);
+        })) {
+            Spool spool = new Spool(root, "w", 1 << 20);
+            spool.append(line("bad"));
+            spool.takeSegments();
+            spool.append(line("good"));
+            Shipper shipper = new Shipper(spool, List.of(URI.create(service.url())), Credentials.none());
+            shipper.start();
+            shipper.end();
+            shipper.join(5_000);
+            assertEquals(List.of("bad\n", "good\n"), service.requests);
+        }
+    }
+
     @ParameterizedTest
     @ValueSource(ints = {302, 403, 404, 429, 500})
     void whatIsNoFaultOfASegmentIsTriedAgain(int status) throws Exception {

@@ -207,4 +207,18 @@ class SpoolTest {
         }
         assertEquals(0, Integer.parseInt(lines(spool).get(0)));
     }
+
+    @Test
+    void whatCannotBeDeletedKeepsNoRecordOut() throws IOException {
+        // As files of another user's worker are, where each worker runs as who submitted its topology.
+        Path stays = root.resolve("refused").resolve("0001-other-000000000.jsonl");
+        Files.createDirectories(stays.resolve("not empty"));
+        Spool spool = new Spool(root, "0002-own", 1_000);
+        for (int i = 0; i < 100; i++) {
+            spool.append(line("%099d".formatted(i)));
+        }
+        List<String> left = lines(spool);
+        assertEquals(99, Integer.parseInt(left.get(left.size() - 1)));
+        assertTrue(Files.exists(stays));
+    }
 }
