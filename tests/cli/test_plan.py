@@ -222,6 +222,10 @@ def test_a_node_is_drained_listed_and_uncordoned(run, port: int, monkeypatch) ->
     *_, why, last = out.splitlines()
     assert why.endswith("everything is frozen: month end")
     assert last.startswith("apply it later with: stormwright apply ")
+    code, out, _ = run("drain", "host0", *where, "--json")
+    told = json.loads(out)
+    assert (code, told["drained"]["host"]) == (1, "host0")
+    assert told["plan"]["id"] == told["drained"]["plan"]
     run("mode", *where, "--unfreeze")
     code, _, err = run("uncordon", "host1", *where)
     assert (code, "host1 is not drained; host0 is" in err) == (2, True)

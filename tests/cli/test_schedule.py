@@ -20,6 +20,7 @@ import pytest
 from stormwright import __version__, cli, place
 from stormwright.formats import read_assignment, read_problem, write_problem
 from stormwright.model import UNPLACED, Assignment, LoadProfile, violations
+from stormwright.model.texts import size_of, sizes
 from stormwright.predict.evaluate import steady_states
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.frame import by_rates
@@ -227,6 +228,38 @@ def test_json_is_one_document_for_programs(run):
     assert document["seconds"] > 0
     assert len(document["unplaced"]) == 12
     assert document["cost"]["total"] > 0
+
+
+@pytest.mark.parametrize(("scheduler", "cores"), [("round_robin", 4.0), ("even", 0.4)])
+def test_programs_are_told_what_people_are(run, tmp_path, scheduler, cores):
+    """Each number of the table and of the lines below it stands under `figures`."""
+    problem = two_word_counts(cores=cores)
+    write_problem(tmp_path / "words.json", problem.with_current(place(problem, "even").by_topology(problem)))
+    arguments = ("schedule", tmp_path / "words.json", "--scheduler", scheduler, "--anew")
+    text, figures = run(*arguments)[1], json.loads(run(*arguments, "--json")[1])["figures"]
+    assert size_of(problem) in text
+    assert {name: figures[name] for name in sizes(problem)} == sizes(problem)
+    sides = (figures["before"], figures["after"])
+    for label, shown in (
+        ("cost", [f"{side['cost']['total']:,.1f}" for side in sides]),
+        ("executors placed", [f"{side['executors_placed']:,}" for side in sides]),
+        ("workers", [f"{side['workers']:,}" for side in sides]),
+        ("nodes used", [f"{side['nodes_used']:,}" for side in sides]),
+        ("CPU of the fullest node", [f"{side['fullest_cpu']:.1%}" for side in sides]),
+    ):
+        row = next(line for line in text.splitlines() if line.startswith(f"{label}  "))
+        assert row.removeprefix(label).split() == shown
+    moved, broken = figures["moved"], [one for one in figures["violations"] if one["limit"] != "number of workers"]
+    assert f"moved: {moved['executors']} executor" in text
+    assert f"{moved['workers_kept']} run on, {moved['workers_stopped']} stop, {moved['workers_started']} start" in text
+    assert (f"limits broken: {len(broken)}\n" in text) == bool(broken)
+
+
+def test_programs_are_told_of_a_load_that_was_assumed_and_that_nothing_runs(run, tmp_path):
+    write_problem(tmp_path / "words.json", replace(two_word_counts(), load=None).with_current({}))
+    figures = json.loads(run("schedule", tmp_path / "words.json", "--scheduler", "even", "--json")[1])["figures"]
+    assert figures["assumed"].startswith("the load was not measured, but assumed")
+    assert (figures["before"], figures["moved"]) == (None, None)
 
 
 def test_parameters_reach_the_scheduler(run):

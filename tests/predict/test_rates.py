@@ -12,9 +12,11 @@ from scipy.optimize import linprog
 from scipy.sparse import csr_array
 
 from stormwright.model import Problem
+from stormwright.predict import steady
 from stormwright.predict.costs import Costs
 from stormwright.predict.fairness import highest_rates
 from stormwright.predict.flow.profile import Profile
+from stormwright.predict.queue.waits import closed
 from stormwright.predict.steady import Placed, Steady, limits, steady_state
 from stormwright.testing.word_counts import WordCount
 from tests.examples import examples
@@ -266,3 +268,15 @@ def test_threads_do_not_burn_what_workers_have_used_up():
     found = steady_of(word_count, SPREAD, spinning, Profile.of(measured))
     assert found.highest_tps == pytest.approx(steady_of(word_count, SPREAD, Costs()).highest_tps)
     assert found.highest_tps < 0.95 * steady_of(word_count, SPREAD, spinning).highest_tps
+
+
+def test_what_all_pending_trees_come_to_is_found_once_and_only_where_it_is_asked_for(monkeypatch):
+    """It takes more than all else together, and a search for few nodes has no use for it."""
+    found = []
+    monkeypatch.setattr(steady, "closed", lambda *given: found.append(1) or closed(*given))
+    state = steady_of(WordCount(pending=20), SPREAD)
+    assert np.all(state.given.ways.latency.mean > 0)
+    assert not found
+    assert np.all(state.pending.rate_tps > 0)
+    assert np.all(state.pending_use <= 1 + 1e-9)
+    assert len(found) == 1

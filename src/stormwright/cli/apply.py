@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -50,7 +51,15 @@ def command(
     follow(ctx, client.address, by, plan, no_wait, as_json)
 
 
-def follow(ctx: click.Context, address: str, by: str, plan: str, no_wait: bool, as_json: bool) -> None:
+def follow(
+    ctx: click.Context,
+    address: str,
+    by: str,
+    plan: str,
+    no_wait: bool,
+    as_json: bool,
+    beside: Mapping[str, Any] | None = None,
+) -> None:
     """Print how a plan goes on until it is done or waits; a short outage of the service is waited for.
 
     Parameters
@@ -65,6 +74,8 @@ def follow(ctx: click.Context, address: str, by: str, plan: str, no_wait: bool, 
         Look once.
     as_json
         Print how it ended as JSON.
+    beside
+        What stands beside the plan in that; None where the plan alone is all.
     """
     from stormwright.cli.plans import judged_lines, progress_line
 
@@ -85,10 +96,10 @@ def follow(ctx: click.Context, address: str, by: str, plan: str, no_wait: bool, 
         time.sleep(LOOK_S)
     if found is None:
         if as_json:
-            print_json({"id": plan, "error": told})
+            print_json(_with({"id": plan, "error": told}, beside))
         ctx.exit(_NOT_DONE)
     if as_json:
-        print_json(found.model_dump(mode="json"))
+        print_json(_with(found.model_dump(mode="json"), beside))
     else:
         for line in judged_lines(found):
             say(line)
@@ -100,3 +111,7 @@ def follow(ctx: click.Context, address: str, by: str, plan: str, no_wait: bool, 
             say(f"go on with: stormwright apply {found.id} --resume; give it up: stormwright plan --discard {found.id}")
     if not no_wait and found.state != "done":
         ctx.exit(_NOT_DONE)
+
+
+def _with(plan: dict[str, Any], beside: Mapping[str, Any] | None) -> dict[str, Any]:
+    return plan if beside is None else {**beside, "plan": plan}

@@ -71,7 +71,8 @@ def command(
 
     if not as_json:
         say(f"{begun.drained.host} takes nothing new; plan {plan.id} moves away what runs there")
-    follow(ctx, client.address, by, plan.id, no_wait, as_json)
+    drained = begun.drained.model_dump(mode="json")
+    follow(ctx, client.address, by, plan.id, no_wait, as_json, beside={"drained": drained})
 
 
 def _list(client: Client, as_json: bool) -> None:

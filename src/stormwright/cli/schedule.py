@@ -12,15 +12,15 @@ import click
 import numpy as np
 
 from stormwright.cli import options
+from stormwright.cli.figures import figures_of, fullest_cpu, used_slots
 from stormwright.cli.lines import say
 from stormwright.cli.output import cut_short, numbers_table, prepare_output, print_json, print_table, text_table
 from stormwright.defaults import DECIDING
 from stormwright.errors import InputError
 from stormwright.experiments.ready import read_problem
-from stormwright.formats import assignment_to_dict, write_assignment
+from stormwright.formats import assignment_to_dict, write_json
 from stormwright.model import UNPLACED, Assignment, Cost, Problem, cost_of, diff
 from stormwright.model.arrays import IntArray
-from stormwright.model.limits.limit import node_sum
 from stormwright.model.limits.violations import broken_limits, other_worker_counts
 from stormwright.model.texts import assumed_text, counted, proof_text, reach_texts, size_of
 from stormwright.schedulers import scheduler_names
@@ -45,9 +45,9 @@ _TRAFFIC = {
 
 _FIGURES: dict[str, Callable[[Problem, IntArray], str]] = {
     "executors placed": lambda _, slots: f"{np.count_nonzero(slots != UNPLACED):,}",
-    "workers": lambda _, slots: f"{len(_distinct(slots)):,}",
-    "nodes used": lambda problem, slots: f"{len(set(problem.slot_node[_distinct(slots)].tolist())):,}",
-    "CPU of the fullest node": lambda problem, slots: _percent(_fullest(problem, slots)),
+    "workers": lambda _, slots: f"{len(used_slots(slots)):,}",
+    "nodes used": lambda problem, slots: f"{len(set(problem.slot_node[used_slots(slots)].tolist())):,}",
+    "CPU of the fullest node": lambda problem, slots: _percent(fullest_cpu(problem, slots)),
 }
 
 
@@ -112,10 +112,11 @@ def command(
     if not assignment.seconds:  # a Java scheduler is not charged for what brings the problem to it
         assignment = replace(assignment, seconds=time.perf_counter() - begin)
     cost = cost_of(problem, assignment.slot_of_executor)
+    document = {**assignment_to_dict(problem, assignment, cost), "figures": figures_of(problem, assignment)}
     if output:
-        write_assignment(output, problem, assignment, cost)
+        write_json(output, document)
     if as_json:
-        print_json(assignment_to_dict(problem, assignment, cost))
+        print_json(document)
     else:
         _print_summary(problem, assignment, cost)
     if np.any(assignment.slot_of_executor == UNPLACED):
@@ -159,18 +160,6 @@ def _predicted(assignment: Assignment) -> Iterator[str]:
         yield from (f"  {line}" for line in lines)
 
 
-def _distinct(slots: IntArray) -> list[int]:
-    """The slots that are used, without `np.unique`, which imports masked arrays when it is used first."""
-    return sorted(set(slots[slots != UNPLACED].tolist()))
-
-
-def _fullest(problem: Problem, slots: IntArray) -> float:
-    """The largest part of its CPU that a node's executors use; of a node without any, more than all is used."""
-    used = node_sum(problem, slots, problem.executor_cpu_hz)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return float(np.max(np.where(used > 0, used / problem.node_cpu_hz, 0.0), initial=0.0))
-
-
 def _percent(part: float) -> str:
     return f"{part:.1%}" if np.isfinite(part) else "it has none"
 
@@ -195,7 +184,7 @@ def _workers(problem: Problem, slots: IntArray) -> Iterator[tuple[str, str, str]
     """Topology, place and executors of each worker, topologies and slots in the problem's order."""
     for index, topology in enumerate(problem.topologies):
         own = slots[problem.executors_of(index)]
-        for slot in _distinct(own):
+        for slot in used_slots(own):
             counts = np.bincount(topology.executor_component[own == slot])
             parts = [f"{counts[c]} {topology.components[c].id}" for c in np.flatnonzero(counts).tolist()]
             place = problem.cluster.slot_name(problem.slots[slot])

@@ -29,15 +29,16 @@ def command(name: str | None, as_json: bool) -> None:
     if name is not None:
         description = describe_scheduler(name)
         if as_json:
-            print_json({**asdict(description), "options_of_all": [asdict(each) for each in _options(name)]})
+            told = {"where_something_runs": _where_something_runs(description)}
+            print_json({**asdict(description), **told, "options_of_all": [asdict(each) for each in _options(name)]})
         else:
             _print(description)
         return
     rules = {known: describe_anyway(known).rule for known in scheduler_names()}
+    rules[ANY_JAVA] = describe_scheduler(ANY_JAVA).rule
     if as_json:
         print_json({"schedulers": [{"name": known, "rule": rule} for known, rule in rules.items()]})
         return
-    rules[ANY_JAVA] = describe_scheduler(ANY_JAVA).rule
     width = max(map(len, rules))
     for known, rule in rules.items():
         say(f"{known:<{width}}  {rule}")
@@ -51,7 +52,7 @@ def _print(description: Description) -> None:
         ("When to use", description.when_to_use),
         ("Ignores", description.ignores),
         ("Honours", ", ".join(description.honours)),
-        ("Where something runs", what_runs(traits_of(description.name)).replace("`", "")),
+        ("Where something runs", _where_something_runs(description)),
     ):
         if text:
             say_lines("\n" + fill(f"{title}: {text}", _WIDTH, break_on_hyphens=False))
@@ -64,6 +65,10 @@ def _print(description: Description) -> None:
         _print_parameters(options_)
     say_lines("\n" + fill(f"Source: {description.source or 'none cited'}", _WIDTH, break_on_hyphens=False))
     say(f"Class: {description.implementation}")
+
+
+def _where_something_runs(description: Description) -> str:
+    return what_runs(traits_of(description.name)).replace("`", "")
 
 
 def _options(name: str) -> tuple[Parameter, ...]:

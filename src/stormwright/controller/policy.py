@@ -151,7 +151,7 @@ def decide(
     seen = replace(at_best, gain_percent=outlook.gain_percent, gained=outlook.gained)
     reason = should_reschedule(triggers, seen, aim.adapts)
     if reason is None:
-        why = f"{drifted}; {outlook.text}" if drifted else outlook.text
+        why = "; ".join(filter(None, (drifted, outlook.text, outlook.less)))
         return Decision(True, f"{why}: not worth a move", before=before, after=after, assignment=assignment)
     refused = aim.refuses(problem, wanted, outlook.worth, outlooks.rate_tps)
     plan = plan_moves(problem, assignment, budget, {**stay, **refused}, cpu_limits=aim.objective == TRAFFIC)

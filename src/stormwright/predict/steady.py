@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -90,10 +91,12 @@ class Steady:
     highest_tps, limit
         Trees/s that are sustained if spouts are not limited, and the row that limits each topology (3 N + its index:
         its busiest thread), shape (T,).
-    given, pending
-        At the rates asked for, and with all trees pending that may be.
-    given_use, pending_use
+    given
+        At the rates asked for.
+    given_use
         How full the fullest resource of each topology is then, shape (T,).
+    with_all_pending
+        Finds the state with all trees pending that may be, and how full the fullest resource of each topology is then.
     """
 
     demand: TreeDemand
@@ -101,9 +104,23 @@ class Steady:
     highest_tps: FloatArray
     limit: IndexArray
     given: QueueState
-    pending: QueueState
     given_use: FloatArray
-    pending_use: FloatArray
+    with_all_pending: Callable[[], tuple[QueueState, FloatArray]]
+
+    @property
+    def pending(self) -> QueueState:
+        """With all trees pending that may be."""
+        return self._pending[0]
+
+    @property
+    def pending_use(self) -> FloatArray:
+        """How full the fullest resource of each topology is then, shape (T,)."""
+        return self._pending[1]
+
+    @cached_property
+    def _pending(self) -> tuple[QueueState, FloatArray]:
+        # It takes more than all else together, and not all who look at a placement ask for it.
+        return self.with_all_pending()
 
 
 def steady_state(
@@ -139,22 +156,25 @@ def steady_state(
         full = _networks_of(placed, placed.full_routes, full_demand, costs)
     highest = highest_rates(full_shares, full_free, weights)
     rate_tps = np.where(there, rate_tps, 0.0)
-    most, trees = np.nan_to_num(highest.rate_tps, posinf=_ENDLESS_TPS), profile.layout.pending
     again = placed.standing.again
-    memory = Of("pending", costs, corrections), again
-    pending = closed(full, trees, np.where(np.isfinite(trees), most, rate_tps), memory)
-    # Times in queues are approximations; what the resources can do is none.
-    too_much = np.maximum(fullest_use(full_shares, full_free, pending.rate_tps), 1.0)
-    pending = replace(pending, rate_tps=pending.rate_tps / too_much, times_at_tps=pending.rate_tps)
+
+    def with_all_pending() -> tuple[QueueState, FloatArray]:
+        most, trees = np.nan_to_num(highest.rate_tps, posinf=_ENDLESS_TPS), profile.layout.pending
+        memory = Of("pending", costs, corrections), again
+        found = closed(full, trees, np.where(np.isfinite(trees), most, rate_tps), memory)
+        # Times in queues are approximations; what the resources can do is none.
+        too_much = np.maximum(fullest_use(full_shares, full_free, found.rate_tps), 1.0)
+        found = replace(found, rate_tps=found.rate_tps / too_much, times_at_tps=found.rate_tps)
+        return found, fullest_use(full_shares, full_free, found.rate_tps)
+
     return Steady(
         demand=demand,
         full_demand=full_demand,
         highest_tps=highest.rate_tps,
         limit=highest.limit,
         given=QueueState(rate_tps, network, costs=costs, again=(Of("given", costs, corrections), again)),
-        pending=pending,
         given_use=fullest_use(shares, free, rate_tps),
-        pending_use=fullest_use(full_shares, full_free, pending.rate_tps),
+        with_all_pending=with_all_pending,
     )
 
 

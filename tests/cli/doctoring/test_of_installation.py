@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 
 import pytest
 
+from stormwright.cli.doctoring import gathering
 from stormwright.cli.doctoring import of_installation as checks
 from stormwright.cli.doctoring.facts import Facts, Installation, Jar
+from stormwright.compiling import kept
+from stormwright.compiling.kept import Room
 
 JAR = Jar("/storm/extlib-daemon/stormwright-storm-1.2.3.jar", "1.2.3", "abc")
 CONF = {
@@ -17,7 +21,7 @@ CONF = {
     "stormwright.probe.service.url": "http://s:7070",
 }
 STORM = Installation("/storm", [JAR], "2.8.3", "/storm/conf/storm.yaml", CONF, {"n1:6627": True})
-FACTS = Facts("1.2.3", (3, 11), "17", "", JAR, True, 33, STORM, None)
+FACTS = Facts("1.2.3", (3, 11), "17", "", JAR, True, 33, (), STORM, None)
 
 
 def test_an_installation_as_it_should_be_has_no_fault():
@@ -137,6 +141,20 @@ def test_the_fallback_is_somebody(told, verdict):
 )
 def test_compiled_code_is_taken_up(able, compiled, verdict):
     assert checks.compiled_code(replace(FACTS, able=able, compiled=compiled)).verdict == verdict
+
+
+def test_compiled_code_of_other_sources_is_named_though_other_rooms_have_theirs():
+    found = checks.compiled_code(replace(FACTS, compiled=4, unfit=("optimize",)))
+    assert (found.verdict, found.text) == ("wrong", "that of optimize is of other sources: it is compiled at first use")
+
+
+def test_rooms_whose_machine_code_does_not_fit_are_found(tmp_path, monkeypatch):
+    rooms = [Room(tmp_path / name, "0123456789abcdef") for name in ("old", "new")]
+    for room, made_of in zip(rooms, ("ba9876543210", "0123456789ab"), strict=True):
+        room.brought.mkdir(parents=True)
+        (room.brought / f"a.b.{made_of}.{sys.implementation.cache_tag}.1.nbc").touch()
+    monkeypatch.setattr(kept, "rooms", lambda: rooms)
+    assert gathering._compiled()[1:] == (1, ("old",))  # noqa: SLF001
 
 
 def test_java_and_python_are_new_enough():

@@ -64,7 +64,11 @@ def test_throughput_is_the_predicted_one() -> None:
 def test_more_than_twice_the_measured_rate_is_worth_no_more() -> None:
     """Who needs a tenth of what a placement sustains is not moved to where it would need a twentieth."""
     idle = running(WordCount(rate_tps=10.0), APART)
-    assert Outlooks(idle, THROUGHPUT).of(TOGETHER).gain_percent == 0
+    outlook = Outlooks(idle, THROUGHPUT).of(TOGETHER)
+    assert outlook.gain_percent == 0
+    assert outlook.less == "a rate above twice the measured one counts for no more"
+    said = decided(idle, TOGETHER, THROUGHPUT).reason
+    assert said.endswith(f" trees/s; {outlook.less}: not worth a move"), "figures that rise are said to count for less"
 
 
 def two_that_change_places(rate_tps: float, weights: tuple[float, float]) -> tuple[Problem, np.ndarray]:

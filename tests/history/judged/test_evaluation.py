@@ -14,6 +14,7 @@ import pytest
 from stormwright.experiments.demo.measure import measure
 from stormwright.history.judged.evaluation import (
     INTER_NODE,
+    LATENCY,
     SETTLE_S,
     THROUGHPUT,
     Evaluation,
@@ -133,6 +134,32 @@ def test_a_move_is_judged_by_what_crosses_for_each_tree_whatever_the_load_does(t
     assert evaluation.due() == []
     assert evaluation.calibration == pytest.approx(1, rel=0.04)
     assert Evaluation(tmp_path / "judging.json", traffic).status() == evaluation.status()
+
+
+def with_latency(records: list[dict[str, Any]], around: int) -> list[dict[str, Any]]:
+    """The records, of which spouts tell so many trees of a bucket and of that after it."""
+    rng = dice(2)
+    for one in records:
+        if one["executors"][0]["type"] == "spout":
+            first = rng.randint(40, 60)
+            one["complete_latency"]["counts"] = [*[0] * around, first, *([100 - first] if around else [])]
+    return records
+
+
+@pytest.mark.parametrize(("around", "promised", "verdict"), [(0, 0.1, AS_PREDICTED), (2, 0.1, LESS)])
+def test_a_time_too_short_to_be_told_apart_is_as_promised(
+    tmp_path: Path, around: int, promised: float, verdict: str
+) -> None:
+    """Whatever takes less than the first edge, 1 ms, is told alike: a tenth of 2 ms cannot be seen to be that."""
+    traffic = observed(with_latency(seconds(300, 600, 400, 6), 4))
+    clock = [MOVED_MS]
+    evaluation = Evaluation(tmp_path / "judging.json", traffic, lambda: clock[0])
+    promise = Promise(0.5, sustained=2.0, latency=promised, sustained_tps=2000, wanted_tps=4000)
+    evaluation.moved(Moved(77, TOPOLOGY, promise, MOVED_MS, MOVED_MS + 5000))
+    traffic.add(with_latency(seconds(605, 900, 400, 3), around))
+    judgement = judged_of(evaluation.due())[LATENCY]
+    assert judgement.verdict == verdict
+    assert judgement.predicted > promised
 
 
 def test_the_next_move_ends_the_time_after_the_last(tmp_path: Path) -> None:

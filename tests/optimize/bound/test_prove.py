@@ -16,12 +16,14 @@ from stormwright.formats.sketch import sketch
 from stormwright.model import UNPLACED, CostWeights, Problem, cost_of, violations
 from stormwright.model.texts import proof_text
 from stormwright.optimize.bound.prove import bound_cost
+from stormwright.optimize.bound.relaxation.certificate import Certificate
 from stormwright.optimize.bound.relaxation.relaxed_bound import RelaxedBound
 from stormwright.optimize.bound.relaxation.semidefinite import best_certificate, certificates
 from stormwright.optimize.bound.relaxed import Relaxed
 from stormwright.optimize.bound.sets import exact, put_together
 from stormwright.schedulers import make_scheduler
 from stormwright.testing import oracles
+from stormwright.testing.word_counts import two_word_counts
 from tests.case_files import case_files, case_name, case_problem, read_case
 from tests.examples import examples
 from tests.schedulers.builders import load, nodes, problem, topology
@@ -250,6 +252,23 @@ def test_executors_that_take_next_to_nothing_fill_pieces_as_well():
     slots[-1] = 1
     assert not violations(of, slots)
     assert RelaxedBound(Relaxed.of(of, CostWeights())).run(2.0) <= cost_of(of, slots).total + 1e-4
+
+
+def test_what_topologies_exchange_is_made_once_and_each_certificate_valued_once(monkeypatch):
+    of = two_word_counts()
+    made, valued, alive = [], [], []
+    between, rows_kept = Relaxed.tps_between, Certificate._rows_kept  # noqa: SLF001
+    monkeypatch.setattr(Relaxed, "tps_between", lambda self, *span: made.append(span) or between(self, *span))
+
+    def value(self, limit):
+        alive.append(self)  # so that no other one gets its id
+        valued.append((id(self), limit))
+        return rows_kept(self, limit)
+
+    monkeypatch.setattr(Certificate, "_rows_kept", value)
+    assert RelaxedBound(Relaxed.of(of, CostWeights())).run(0.5) >= 0
+    assert len(made) == len(set(made)) == 2
+    assert len(valued) == len(set(valued)) > 0
 
 
 def test_what_is_not_valid_proves_nothing():

@@ -29,8 +29,9 @@ log = logging.getLogger(__name__)
 #: Mixes of nodes that are tried; those with too little CPU or memory in any case are not counted.
 _MOST_MIXES = 60
 
-#: Times that executors are added for one mix, for each component.
-_MOST_RAISES = 4
+#: Times that executors are added for one mix, for each component; and in a row without that the fullest node, link or
+#: thread of messages is less full than before by this part: then it is not full because executors are too large.
+_MOST_RAISES, _MOST_IN_VAIN, _LESS_FULL = 4, 6, 1e-3
 
 #: Where all nodes together are fuller than allowed by this factor, no other executors help.
 _PACKED = 1.02
@@ -75,7 +76,7 @@ class Search:
             found = self._quicker(found, raised)
             if trials.quick_enough(found):
                 self.steps += [*refused, *raised]
-                found = self._thinned(found)
+                found = self._thinned(found, least)
                 self.steps.append(f"{mix}: enough")
                 found = trials.judged(trials.counts(found), mix, thoroughly=True)
                 if str(found.used) != str(mix):
@@ -148,6 +149,7 @@ class Search:
         What is added is told in `raised`.
         """
         trials, counts, why = self.trials, dict(least), ""
+        fullest, in_vain = np.inf, 0
         for _ in range(_MOST_RAISES * len(counts) + 1):
             judged = trials.judged(counts, mix)
             if not judged.complete:
@@ -161,6 +163,11 @@ class Search:
             if over:
                 use = judged.component_use[over[0]]
                 why = f"{trials.name(over[0])}: one of {counted(counts[over[0]], 'executor')} would be {use:.0%} busy"
+            full = judged.fullest(set())
+            in_vain = 0 if over or full < fullest * (1 - _LESS_FULL) else in_vain + 1
+            fullest = min(fullest, full)
+            if in_vain > _MOST_IN_VAIN:
+                return f"{why}, and smaller executors do not help"
             before = dict(counts)
             for key in over or self._largest(judged):
                 self._raise(counts, key)
@@ -207,15 +214,15 @@ class Search:
             _note(raised, f"{found.mix}: 95 % of trees within {late:,.1f} ms; with {more_of} within {less:,.1f} ms")
         return found
 
-    def _thinned(self, found: JudgedPlacement) -> JudgedPlacement:
-        """Without executors that are not needed, from the component that has most.
+    def _thinned(self, found: JudgedPlacement, least: ExecutorCounts) -> JudgedPlacement:
+        """Without executors that are not needed, from the component that has most, down to the least that could do.
 
         One is taken away, or two: an odd number is harder to spread over nodes.
         """
         trials, going = self.trials, True
         while going:
             going, counts = False, trials.counts(found)
-            tries = [(key, counts[key] - less) for key in counts for less in (1, 2) if counts[key] > less]
+            tries = [(key, counts[key] - less) for key in counts for less in (1, 2) if counts[key] - less >= least[key]]
             for key, count in sorted(tries, key=lambda each: (-counts[each[0]], each[0], -each[1])):
                 fewer = trials.judged({**counts, key: count}, found.mix)
                 if trials.roomy(fewer) and trials.quick_enough(fewer):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from stormwright.advise.own.kinds import NodeKind, NodeMix
 from stormwright.advise.own.sizes import sizes_of
 from stormwright.advise.own.wish import Wish
 from stormwright.errors import Fault, InputError
-from stormwright.model import UNPLACED, Assignment, Problem
+from stormwright.model import UNPLACED, Assignment, Problem, Topology
 from stormwright.model.limits.resources import Overused
 from stormwright.model.limits.violations import broken_limits
 from stormwright.predict.answer import Assumptions
@@ -114,13 +114,10 @@ class MixTrials:
             Whether to search in any case.
         """
         problem, profile = self.made(counts)
-        topologies = tuple(
-            replace(each, num_workers=min(mix.size, each.num_executors)) if index in self.asked else each
-            for index, each in enumerate(problem.topologies)
-        )
-        problem = replace(problem, supervisors=mix.supervisors, topologies=topologies)
+        problem = replace(problem, supervisors=mix.supervisors)
         work_hz = profile.work_cycles(*self.known) * profile.handled_tps + profile.idle_hz()
         first = Assignment(dealt(problem, work_hz))
+        problem = replace(problem, topologies=tuple(self._with_workers(problem, first)))
         tried = []
         if np.all(first.slot_of_executor != UNPLACED) and not _broken(problem, first):
             tried.append(self.judged_at(problem, mix, first, counts))
@@ -146,6 +143,16 @@ class MixTrials:
         """
         held = {key: self.sizes[key].busiest(count) for key, count in counts.items() if key in self._held}
         return JudgedPlacement.of(problem, mix, assignment, self.made(counts)[1], self.known, held)
+
+    def _with_workers(self, problem: Problem, first: Assignment) -> Iterator[Topology]:
+        """The topologies: those asked for with a worker a node; where slots are too few for that, with those dealt."""
+        nodes, slots = len(problem.supervisors), first.slot_of_executor
+        wanted = {t: min(nodes, problem.topologies[t].num_executors) for t in self.asked}
+        others = sum(each.num_workers for t, each in enumerate(problem.topologies) if t not in wanted)
+        if sum(wanted.values()) + others > len(problem.slots) and np.all(slots != UNPLACED):
+            wanted = {t: len(set(slots[problem.executors_of(t)].tolist())) for t in wanted}
+        for index, each in enumerate(problem.topologies):
+            yield replace(each, num_workers=wanted.get(index, each.num_workers))
 
     def counts(self, judged: JudgedPlacement) -> dict[Key, int]:
         """How many executors components have that are asked for."""

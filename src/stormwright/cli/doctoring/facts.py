@@ -124,6 +124,8 @@ class Facts:
         Whether machine code is brought for this processor; None where Numba could not tell.
     compiled
         Files of it that fit these sources.
+    unfit
+        Packages of which none of these does.
     installation, service
         None where nobody named one.
     """
@@ -135,5 +137,6 @@ class Facts:
     built: Jar | None
     able: bool | None
     compiled: int
+    unfit: tuple[str, ...]
     installation: Installation | None
     service: ServiceFacts | None

@@ -47,7 +47,7 @@ def gathered(storm_home: Path | None, address: str) -> Facts:
     from stormwright.storm.jvm import STORMWRIGHT_JAR
 
     java, why_not = _java()
-    able, compiled = _compiled()
+    able, compiled, unfit = _compiled()
     return Facts(
         version=__version__,
         python=(sys.version_info.major, sys.version_info.minor),
@@ -56,6 +56,7 @@ def gathered(storm_home: Path | None, address: str) -> Facts:
         built=_jar(STORMWRIGHT_JAR) if STORMWRIGHT_JAR.is_file() else None,
         able=able,
         compiled=compiled,
+        unfit=unfit,
         installation=_installation(storm_home) if storm_home else None,
         service=_service(Client(address, "doctor").address),
     )
@@ -68,15 +69,18 @@ def _java() -> tuple[str | None, str]:
         return None, str(error)
 
 
-def _compiled() -> tuple[bool | None, int]:
-    """Whether machine code is brought for this processor, and how many files of it fit."""
+def _compiled() -> tuple[bool | None, int, tuple[str, ...]]:
+    """Whether machine code is brought for this processor, how many files of it fit, and rooms of which none does."""
     try:
         from stormwright.compiling.kept import is_able, rooms
     except ImportError:
-        return None, 0
+        return None, 0, ()
     tag = sys.implementation.cache_tag
-    brought = [(room.filed_as, path.name) for room in rooms() for path in room.brought.glob("*.nbc")]
-    return is_able(), sum(filed_as in name and tag in name for filed_as, name in brought)
+    fit = {
+        room.path.name: sum(room.filed_as in path.name and tag in path.name for path in room.brought.glob("*.nbc"))
+        for room in rooms()
+    }
+    return is_able(), sum(fit.values()), tuple(name for name, count in fit.items() if not count)
 
 
 def _installation(home: Path) -> Installation:

@@ -163,4 +163,7 @@ def compiled_code(facts: Facts) -> Finding:
         return Finding(name, "unknown", told, "none is needed; the first decisions take a minute longer")
     if not facts.compiled:
         return Finding(name, "wrong", "there is none of these sources: it is compiled at first use", fix)
+    if facts.unfit:
+        told = f"that of {' and of '.join(facts.unfit)} is of other sources: it is compiled at first use"
+        return Finding(name, "wrong", told, fix)
     return Finding(name, "ok", f"{facts.compiled} files fit these sources")

@@ -51,6 +51,8 @@ class Outlook:
         Topology id → what the placement is worth to it, the more the better; of those that were measured and run.
     promises
         Topology id → what is predicted of it.
+    less
+        Why the figures of `text` count for less than they say; empty where they do not.
     """
 
     gain_percent: float
@@ -58,6 +60,7 @@ class Outlook:
     text: str
     worth: Mapping[str, float] = field(default_factory=dict)
     promises: Mapping[str, Promise] = field(default_factory=dict)
+    less: str = ""
 
 
 class Outlooks:
@@ -161,7 +164,9 @@ class Outlooks:
         text = f"reachable throughput {now:,.0f} → {new:,.0f} trees/s"
         worth = {new.topology: new.reachable_tps.value for _, new in pairs}
         capped = any(rate < new.reachable_tps.value for (_, rate), (_, new) in zip(rates, pairs, strict=True))
-        return Outlook(gain, f"reachable throughput rises by {gain:.0f} %{' or more' * capped}", text, worth)
+        less = "a rate above twice the measured one counts for no more" if capped and new > now else ""
+        gained = f"reachable throughput rises by {gain:.0f} %{' or more' * capped}"
+        return Outlook(gain, gained, text, worth, less=less)
 
     def _of_latency(self, _: IntArray, pairs: _Pairs) -> Outlook:
         gain = _gain([(1 / _latency_ms(now), 1 / _latency_ms(new)) for now, new in pairs], [1.0] * len(pairs))

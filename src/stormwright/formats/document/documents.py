@@ -266,6 +266,7 @@ class AssignmentDocument(Document):
     unplaced: Annotated[Any, Each(UnplacedDocument)] = EMPTY_LIST
     status: dict[str, str] = EMPTY_OBJECT
     cost: CostDocument | None = None
+    figures: dict[str, Any] | None = None
     scheduler: str = ""
     parameters: dict[str, Any] = EMPTY_OBJECT
     seconds: Total = 0.0

@@ -17,7 +17,7 @@ from stormwright.history.judged.judging import Judgement, calibration, judge
 from stormwright.history.judged.observed import ObservedTraffic
 from stormwright.history.judged.waiting import Moved, Pending
 from stormwright.history.judged.warm import warm
-from stormwright.history.judged.window import JudgedWindow, Sample
+from stormwright.history.judged.window import SHORTEST_MS, JudgedWindow, Sample
 from stormwright.history.judged.worse import worse
 from stormwright.model import LoadProfile, Problem, TopologyAssignment
 from stormwright.model.arrays import FloatArray, IntArray
@@ -157,7 +157,10 @@ class Evaluation:
             crossing = [_crossing(samples, tracked) for samples in (before, after)]
             judgements.insert(0, judge(INTER_NODE, moved.promise.inter_node, *crossing))
         if any(sample.latency_ms for sample in before):
-            judgements.append(judge(LATENCY, bar.latency, _latencies(before), _latencies(after)))
+            times = _latencies(before)
+            # Times that are too short to be told apart are all told as the same: less than that nobody can see.
+            least = SHORTEST_MS / (sum(times) / len(times))
+            judgements.append(judge(LATENCY, max(bar.latency, min(least, 1.0)), times, _latencies(after)))
         judged = [JudgedMove(moved.decision_ms, topology, judgement) for judgement in judgements]
         self._judged.extend(judged)
         return judged

@@ -14,6 +14,9 @@ from stormwright.perflog.schema import LATENCY_EDGES_MS
 _STEP = sqrt(LATENCY_EDGES_MS[1] / LATENCY_EDGES_MS[0])
 _MIDDLE_MS = (*(edge / _STEP for edge in LATENCY_EDGES_MS), LATENCY_EDGES_MS[-1] * _STEP)
 
+#: What trees are taken to have needed that needed less than the first bucket tells apart.
+SHORTEST_MS = _MIDDLE_MS[0]
+
 #: Supervisor and port.
 Slot = tuple[str, int]
 

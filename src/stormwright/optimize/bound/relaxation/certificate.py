@@ -38,8 +38,16 @@ class Certificate:
     def rows_kept(self, limit: float) -> FloatArray:
         """What each executor adds to that at most, -inf where it is larger than a group; shape (n,).
 
-        Of every row the most that others can be worth which fit beside the row's own executor, in parts.
+        Of every row the most that others can be worth which fit beside the row's own executor, in parts. A limit that
+        was asked for before is not worked out again: the best of several is chosen by one, and then used with it.
         """
+        known = self._kept.get(limit)
+        if known is None:
+            known = self._kept[limit] = self._rows_kept(limit)
+            known.flags.writeable = False
+        return known
+
+    def _rows_kept(self, limit: float) -> FloatArray:
         worth, size = self._densest_first
         room = (limit * (1 + ROUNDING) - self.size)[:, None]  # sums of sizes differ from the limit by rounding
         fits = (size <= room) & (worth > 0)
@@ -53,6 +61,11 @@ class Certificate:
     def in_pieces(self, grid: FloatArray) -> tuple[float, FloatArray]:
         """`fixed`, and what every executor adds in groups of each of some sizes at most, shape (n, Q)."""
         return self.fixed, np.stack([self.rows_kept(limit) for limit in grid.tolist()], axis=1)
+
+    @cached_property
+    def _kept(self) -> dict[float, FloatArray]:
+        """What was worked out, by limit."""
+        return {}
 
     @cached_property
     def _densest_first(self) -> tuple[FloatArray, FloatArray]:

@@ -57,6 +57,7 @@ class RelaxedBound:
         self._room = NodeSizes(sizes, counts.astype(float), np.unique(np.concatenate([steps, sizes])))
         count = unknowns(len(self._size), len(relaxed.workers), self._room)
         self._small = count <= _MOST_UNKNOWNS and int(np.diff(relaxed.first).max(initial=0)) <= MOST_CERTIFIED
+        self._made: dict[tuple[int, int], FloatArray] = {}
 
     def run(self, budget_s: float) -> float:
         """The bound after about so many seconds, or as soon as nothing more is to be gained.
@@ -80,13 +81,21 @@ class RelaxedBound:
                 continue
             tps = None
             if last - first <= MOST_CERTIFIED and (seconds > 0 or last - first <= _AT_ONCE):
-                tps = relaxed.tps_between(first, last)
+                tps = self._tps_between(first, last)
             apart += self._apart_in_workers(topology, tps, now + seconds / 3)
             options.append(list(self._options(topology, tps, now + seconds)))
         kept = self._priced(options, until)
         if self._small:
             kept = min(kept, self._in_pieces(options, until + budget_s * _FOR_PIECES))
         return relaxed.base - relaxed.near * kept - relaxed.inner * min(kept, relaxed.total_tps - apart)
+
+    def _tps_between(self, first: int, last: int) -> FloatArray:
+        """As `Relaxed` has it; made once where the program of whole pieces asks for it, too."""
+        if not self._small:
+            return self._relaxed.tps_between(first, last)
+        if (first, last) not in self._made:
+            self._made[first, last] = self._relaxed.tps_between(first, last)
+        return self._made[first, last]
 
     def _apart_in_workers(self, topology: int, tps: FloatArray | None, until: float) -> float:
         """Traffic of a topology, in tuples/s, that is between its workers in any placement."""
@@ -128,7 +137,7 @@ class RelaxedBound:
         """What whole pieces on nodes keep at most."""
         first = self._relaxed.first.tolist()
         topologies = [
-            Dealt(self._relaxed.tps_between(start, end), self._size[start:end], self._groups(number), options[number])
+            Dealt(self._tps_between(start, end), self._size[start:end], self._groups(number), options[number])
             for number, (start, end) in enumerate(pairwise(first))
             if start < end
         ]
