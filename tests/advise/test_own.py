@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stormwright.advise.own.advised import advised
-from stormwright.advise.own.kinds import NodeKind, kinds_of, mixes
+from stormwright.advise.own.kinds import NodeKind, NodeMix, kinds_of, mixes
 from stormwright.advise.own.search import Search
 from stormwright.advise.own.trials import MixTrials
 from stormwright.advise.own.wish import Wish
