@@ -141,13 +141,13 @@ def test_one_topology_with_many_spouts_makes_no_other_dear(monkeypatch):
     problem = with_parallelism(problem, Profile.of(problem), NO_COSTS, {0: {3: 16}})
     profile, worked_out = Profile.of(problem), []
 
-    def demand(part, *rest):
-        worked_out.append(len(part.begins))
-        return TreeDemand.of(part, *rest)
+    def demand(part, routes, *rest):
+        worked_out.append(routes.handled.size)
+        return TreeDemand.of(part, routes, *rest)
 
     monkeypatch.setattr("stormwright.predict.shares.TreeDemand", SimpleNamespace(of=demand))
     with_shares(Placed.under(profile, problem, np.zeros(problem.num_executors, np.int32)), NO_COSTS)
-    assert sorted(worked_out) == [26] * 16 + [3 * 12] * 2
+    assert sorted(worked_out) == [2 * 3 * 12, 16 * 26]
 
 
 def large_and_small() -> tuple[Problem, np.ndarray]:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from stormwright.model import Problem
+from stormwright.model import LoadProfile, Problem
 from stormwright.predict.costs import Costs
 from stormwright.predict.demand import TreeDemand
 from stormwright.predict.evaluate import steady_states
@@ -72,6 +72,53 @@ def test_so_it_is_where_tuples_spill_over_and_spouts_share_unevenly(pending):
         assert_same(fresh, known)
 
 
+def assert_next_to_equal(one: Steady, other: Steady) -> None:
+    """What is known from before is as exact as what is worked out anew: only sums may be in another order."""
+
+    def close(name: str, ours: np.ndarray, theirs: np.ndarray) -> None:
+        assert ours == pytest.approx(theirs, rel=1e-12, abs=1e-300), name
+
+    for name in ("highest_tps", "given_use", "pending_use"):
+        close(name, getattr(one, name), getattr(other, name))
+    assert np.array_equal(one.limit, other.limit)
+    close("pending", one.pending.rate_tps, other.pending.rate_tps)
+    for demand, theirs in ((one.demand, other.demand), (one.full_demand, other.full_demand)):
+        assert np.array_equal(demand.worker_slot, theirs.worker_slot)
+        assert np.array_equal(demand.executor_worker, theirs.executor_worker)
+        for name in ("thread_s", "thread_visits", "link_bytes", "link_messages", "base_cores"):
+            close(name, getattr(demand, name), getattr(theirs, name))
+    for ours, known in zip(one.given.ways, other.given.ways, strict=True):
+        close("mean", ours.mean, known.mean)
+        close("variance", ours.variance, known.variance)
+
+
+@pytest.mark.parametrize("seed", range(examples(2)))
+def test_sequences_of_moves_come_to_what_each_placement_does_by_itself(seed):
+    """Several topologies on nodes that they share: some of them move, again and again, and lose a slot and get one."""
+    rng = np.random.default_rng(seed)
+    counts = [
+        WordCount(nodes=6, cores=1.0, name=f"words-{number}", pending=[4, 60, 100_000, None][number % 4])
+        for number in range(5)
+    ]
+    loads = {count.topology().id: count.load() for count in counts}
+    topologies = tuple(count.topology() for count in counts)
+    problem = replace(counts[0].problem(), topologies=topologies, current={}, load=LoadProfile(loads))
+    slots = rng.integers(0, len(problem.slots), problem.num_executors).astype(np.int32)
+    placements = [slots]
+    for _ in range(4):
+        slots = slots.copy()
+        for topology in rng.choice(len(topologies), rng.integers(0, 4), replace=False).tolist():
+            own = np.flatnonzero(problem.executor_topology == topology)
+            slots[own] = rng.choice(rng.integers(0, len(problem.slots), 3), len(own))
+            if rng.random() < 0.1:
+                slots[own[0]] = -1
+        placements.append(slots)
+    profile = Profile.of(problem)
+    both = (states(profile, problem, placements, anew=anew) for anew in (True, False))
+    for fresh, known in zip(*both, strict=True):
+        assert_next_to_equal(known, fresh)
+
+
 @pytest.mark.parametrize("pending", [3, 40, None])
 @pytest.mark.parametrize("costs", [Costs(), Costs(quota_period_ms=100.0, machine_cores=2.0)])
 def test_what_nothing_has_come_near_to_is_not_worked_out_again(pending, costs, monkeypatch):
@@ -104,7 +151,8 @@ def test_some_topologies_by_themselves_are_as_among_all(data):
     chosen = np.array(data.draw(st.lists(st.booleans(), min_size=count, max_size=count)), bool)
     near = np.array(data.draw(st.lists(st.sampled_from([0.0, 0.3, 1.0]), min_size=count, max_size=count)))
     begins = profile.begins * data.draw(st.sampled_from([1.0, 2.0]))
-    part, paths = standing.paths(chosen)
+    load, paths = standing.paths(chosen)
+    part = load.chosen
     whole, own = Paths(profile, standing.workers).routes(near, begins), paths.routes(near, begins[part.executors])
     assert own.handled == pytest.approx(whole.handled[part.executors])
     assert own.edge_tuples == pytest.approx(whole.edge_tuples[part.edges])
@@ -112,7 +160,7 @@ def test_some_topologies_by_themselves_are_as_among_all(data):
     for ours, theirs, ends in zip((own.sent, own.received), (whole.sent, whole.received), part.ends, strict=True):
         assert np.stack(ours) == pytest.approx(np.stack(theirs)[:, ends])
     known = unlike_inputs(problem, 1)
-    all_, some = (TreeDemand.of(of, routes, problem, costs, known) for of, routes in ((profile, whole), (part, own)))
+    all_, some = (TreeDemand.of(of, routes, problem, costs, known) for of, routes in ((profile, whole), (load, own)))
     assert some.busiest_s[chosen] == pytest.approx(all_.busiest_s[chosen])
     at = chosen[all_.places.topology]
     assert some.claims.shared == pytest.approx(all_.claims.shared[:, at])

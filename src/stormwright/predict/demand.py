@@ -16,7 +16,8 @@ import numpy as np
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
 from stormwright.predict.costs import NO_CORRECTIONS, Correction, Costs
-from stormwright.predict.flow.graph import Graph
+from stormwright.predict.flow.carried import Carried
+from stormwright.predict.flow.part import Chosen
 from stormwright.predict.flow.profile import Profile, correction_factors
 from stormwright.predict.flow.routes import Routes
 from stormwright.predict.sums import first_of_most, sums
@@ -64,6 +65,8 @@ ALL_AT_ONCE = 1e15
 @dataclass(frozen=True, eq=False)
 class TreeDemand:
     """What each tree takes, in seconds of threads at the full speed of their node's cores and in bytes of links.
+
+    Of several trees, as routes have them, all but `base_cores` has an axis of trees before the last.
 
     Threads are those of the executors (E), then one of each worker (W) that sends and one that receives: E + 2 W.
 
@@ -145,8 +148,8 @@ class TreeDemand:
     def claims(self) -> Claims:
         """Parts of shared resources by place, and of the busiest thread."""
         places = self.places
-        on = places.of_thread != UNPLACED
-        seconds = sums(places.of_thread[on], self.thread_s[on], len(places.node))
+        # What is nowhere is counted before all others.
+        seconds = sums(places.of_thread + 1, self.thread_s, len(places.node) + 1)[1:]
         cpu = _part(seconds, self.nodes.cores[places.node])
         return Claims(np.stack([cpu, *places.link_s]), self.busiest_s)
 
@@ -216,7 +219,7 @@ class TreeDemand:
         workers = routes.workers
         nodes, worker_node, executor_node = workers.nodes, workers.node, workers.executor_node
         on, topology = workers.of_executor != UNPLACED, workers.executor_topology
-        messages = _Messages.of(routes, profile.graph, costs)
+        messages = Carried.of(routes, profile.graph, costs)
         factors = correction_factors(problem, corrections)[1]
         cycles = 1e-6 * problem.core_hz * np.append(factors, 1.0)
         mix = profile.mix(corrections)
@@ -227,11 +230,46 @@ class TreeDemand:
         handled = np.where(on, routes.handled, 0.0)
         return cls(
             workers=workers,
-            thread_s=np.concatenate([own_s, messages.send_us * of_worker, messages.receive_us * of_worker]),
-            thread_visits=np.concatenate([handled, messages.sent, messages.received]),
+            thread_s=np.concatenate([own_s, messages.send_us * of_worker, messages.receive_us * of_worker], axis=-1),
+            thread_visits=np.concatenate([handled, messages.sent, messages.received], axis=-1),
             link_bytes=messages.link_bytes,
             link_messages=messages.link_messages,
             base_cores=base_cores_of(profile, workers, costs) if base_cores is None else base_cores,
+        )
+
+    def with_part(self, part: Chosen, other: TreeDemand, workers: SteadyWorkers, base_cores: FloatArray) -> TreeDemand:
+        """This demand, and that of some topologies as `other` has it.
+
+        Parameters
+        ----------
+        part
+            Which they are.
+        other
+            What they take by themselves.
+        workers, base_cores
+            Of all, where they are now.
+        """
+        kept, there = ~part.topologies[self.workers.topology], part.topologies[workers.topology]
+        executors, chosen = len(self.executor_worker), part.executors
+
+        def of_workers(ours: FloatArray, theirs: FloatArray) -> FloatArray:
+            every = np.empty((2, len(there)))
+            every[:, there], every[:, ~there] = theirs, ours[:, kept]
+            return every
+
+        def of_threads(ours: FloatArray, theirs: FloatArray) -> FloatArray:
+            own = ours[:executors].copy()
+            own[chosen] = theirs[: len(chosen)]
+            carry = of_workers(ours[executors:].reshape(2, -1), theirs[len(chosen) :].reshape(2, -1))
+            return np.concatenate([own, carry.ravel()])
+
+        return TreeDemand(
+            workers=workers,
+            thread_s=of_threads(self.thread_s, other.thread_s),
+            thread_visits=of_threads(self.thread_visits, other.thread_visits),
+            link_bytes=of_workers(self.link_bytes, other.link_bytes),
+            link_messages=of_workers(self.link_messages, other.link_messages),
+            base_cores=base_cores,
         )
 
 
@@ -248,44 +286,6 @@ def base_cores_of(profile: Profile, workers: SteadyWorkers, costs: Costs) -> Flo
     idle = np.flatnonzero((idle_hz > 0) & (node != UNPLACED))
     base = sums(node[idle], idle_hz[idle] / workers.nodes.core_hz[node[idle]], count)
     return base + np.bincount(workers.node, minlength=count) * costs.worker_cores
-
-
-class _Messages(NamedTuple):
-    """Messages of a tree: CPU of each executor (µs) for those it sends, and of each worker; what crosses links."""
-
-    serialise_us: FloatArray
-    send_us: FloatArray
-    receive_us: FloatArray
-    sent: FloatArray
-    received: FloatArray
-    link_bytes: FloatArray
-    link_messages: FloatArray
-
-    @classmethod
-    def of(cls, routes: Routes, graph: Graph, costs: Costs) -> _Messages:
-        sender, receiver = graph.sources.executor, graph.targets.executor
-        executors, workers = len(routes.workers.of_executor), len(routes.workers.slot)
-        # What is nowhere is counted before all others.
-        by_sender, by_receiver = (routes.workers.of_executor[end] + 1 for end in (sender, receiver))
-
-        def of_workers(worker: IndexArray, amounts: FloatArray) -> FloatArray:
-            return sums(worker, amounts, workers + 1)[1:]
-
-        sent, received = routes.sent, routes.received
-        kilobytes, came = sent.bytes / 1e3, received.bytes / 1e3
-        serialise_us = sent.tuples * costs.serialise_us + kilobytes * costs.serialise_us_per_kb
-        ends = ((by_sender, sent), (by_receiver, received))
-        return cls(
-            serialise_us=sums(sender, serialise_us, executors),
-            send_us=of_workers(by_sender, sent.tuples * costs.send_us + kilobytes * costs.send_us_per_kb),
-            receive_us=of_workers(by_receiver, received.tuples * costs.receive_us + came * costs.receive_us_per_kb),
-            sent=of_workers(by_sender, sent.tuples),
-            received=of_workers(by_receiver, received.tuples),
-            link_bytes=np.stack(
-                [of_workers(end, of.far_bytes + of.far_tuples * costs.overhead_bytes) for end, of in ends]
-            ),
-            link_messages=np.stack([of_workers(end, of.far_tuples) for end, of in ends]),
-        )
 
 
 def _part(used: FloatArray, capacity: FloatArray) -> FloatArray:

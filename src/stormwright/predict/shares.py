@@ -26,6 +26,7 @@ from stormwright.model import UNPLACED
 from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.predict.costs import NO_CORRECTIONS, Correction, Costs
 from stormwright.predict.demand import TreeDemand, base_cores_of, free_of
+from stormwright.predict.flow.part import numbers
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.flow.routes import Routes
 from stormwright.predict.flow.standing import Fair
@@ -41,6 +42,9 @@ MOST_SPOUTS = 32
 
 #: And of a large cluster only topologies with so few of them that this many executors are worked out in all.
 MOST_WORKED_OUT = 50_000
+
+#: Values that are worked out at once, of pairs, flows and executors.
+_AT_ONCE = 500_000
 
 #: Resources are filled up to this part too much, or after so many steps.
 _SETTLED, _MOST_STEPS = 1e-4, 5_000
@@ -63,11 +67,11 @@ def with_shares(placed: Placed, costs: Costs, corrections: Mapping[str, Correcti
         return placed
     workers, begins = placed.standing.workers, placed.profile.begins.copy()
     base = base_cores_of(placed.profile, workers, costs)
-    rooms, topology = _rooms(workers, base), placed.profile.layout.executor_topology
+    (room, first), topology = _rooms(workers, base), placed.profile.layout.executor_topology
     known, new = placed.standing.fair, []
     for own in spouts:
         of = int(topology[own[0]])
-        fair = Fair(costs, corrections, rooms[of])
+        fair = Fair(costs, corrections, room[first[of] : first[of + 1]])
         if of not in known or not known[of].is_as(fair):
             known[of] = fair
             new.append(own)
@@ -82,12 +86,12 @@ def with_shares(placed: Placed, costs: Costs, corrections: Mapping[str, Correcti
     return replace(placed, full_routes=placed.standing.begun(begins))
 
 
-def _rooms(workers: SteadyWorkers, base_cores: FloatArray) -> list[FloatArray]:
-    """CPU that is there for trees at the places of each topology."""
+def _rooms(workers: SteadyWorkers, base_cores: FloatArray) -> tuple[FloatArray, IndexArray]:
+    """CPU that is there for trees at places, by topology, and where those of each topology begin, shape (T + 1,)."""
     sites, nodes = workers.places, workers.nodes
     by = np.argsort(sites.topology, kind="stable")
     room = (nodes.cores * free_of(nodes, base_cores)[: len(nodes.cores)])[sites.node[by]]
-    return np.split(room, np.searchsorted(sites.topology[by], np.arange(1, len(workers.running))))
+    return room, np.searchsorted(sites.topology[by], np.arange(len(workers.running) + 1))
 
 
 def _alone(
@@ -120,20 +124,25 @@ def _limited(
     several = np.zeros(len(profile.rate_tps), dtype=bool)
     several[topology] = True
     part, paths = placed.standing.paths(several)
-    uses = []
-    for number in range(max(map(len, spouts))):
-        routes = paths.routes(None, _begun_by(profile.begins, spouts, number)[part.executors])
+    number = numbers(part.chosen.executors, len(profile.begins))
+    spouts, uses = [number[own] for own in spouts], []
+    most = max(map(len, spouts))
+    step = max(_AT_ONCE // (len(part.pairs.source) + len(part.flows.source) + len(part.begins)), 1)
+    for begin in range(0, most, step):
+        begins = _begun_by(part.begins, spouts, range(begin, min(begin + step, most)))
+        routes = paths.routes(None, begins)
         demand = TreeDemand.of(part, routes, placed.problem, costs, corrections, base_cores)
         uses.append(_uses(demand, part, routes))
-    row_topology = np.concatenate([*[demand.places.topology] * 3, demand.thread_topology])
+    sites = paths.workers.places.topology
+    row_topology = np.concatenate([*[sites] * 3, paths.workers.thread_topology])
     order = np.argsort(row_topology, kind="stable")
     first = np.searchsorted(row_topology[order], np.arange(len(several) + 1))
-    use, waits = (np.stack([each[order] for each in kind]) for kind in zip(*uses, strict=True))
+    use, waits = (np.concatenate(kind)[:, order] for kind in zip(*uses, strict=True))
     limited = {}
     for own, of in zip(spouts, topology, strict=True):
         rows = slice(first[of], first[of + 1])
         limits = _limits(use[: len(own), rows].T, waits[: len(own), rows].T)
-        if demand.running[of] and np.isfinite(limits[0]).all():
+        if paths.workers.running[of] and np.isfinite(limits[0]).all():
             limited[of] = limits
     return limited
 
@@ -173,15 +182,15 @@ def _fair(limits: Sequence[_Limits]) -> list[FloatArray]:
     for number, (use, _) in enumerate(limits):
         by_size.setdefault((len(use).bit_length(), use.shape[1]), []).append(number)
     found = [np.empty(0)] * len(limits)
-    for numbers in by_size.values():
-        most = max(len(limits[number][0]) for number in numbers)
+    for alike in by_size.values():
+        most = max(len(limits[number][0]) for number in alike)
         padded = [
             np.stack(
-                [np.pad(limits[number][kind], ((0, most - len(limits[number][kind])), (0, 0))) for number in numbers]
+                [np.pad(limits[number][kind], ((0, most - len(limits[number][kind])), (0, 0))) for number in alike]
             )
             for kind in range(2)
         ]
-        for number, rates in zip(numbers, _settled(*padded), strict=True):
+        for number, rates in zip(alike, _settled(*padded), strict=True):
             found[number] = rates
     return found
 
@@ -208,44 +217,38 @@ def _settled(use: FloatArray, waits: FloatArray) -> FloatArray:
 
 def _spouts(placed: Placed) -> list[IndexArray]:
     """Executors of the spouts of each topology that has several of them, and a limit of pending trees."""
-    layout, begins = placed.profile.layout, placed.profile.begins
-    begin = np.flatnonzero(layout.is_spout[layout.executor_component] & (begins > 0))
-    limited = begin[np.isfinite(layout.pending)[layout.executor_topology[begin]]]
-    counts = np.bincount(layout.executor_topology[limited], minlength=len(layout.pending))
-    end = np.cumsum(counts)  # executors are in the order of their topologies
-    few = np.flatnonzero((counts > 1) & (counts <= MOST_SPOUTS))
-    several = [limited[end[of] - counts[of] : end[of]] for of in few.tolist()]
-    size = np.bincount(layout.executor_topology, minlength=len(counts))
+    several = [own for own in placed.profile.limited_spouts if 1 < len(own) <= MOST_SPOUTS]
+    topology, size = placed.profile.layout.executor_topology, np.diff(placed.problem.executor_offset)
     work = np.zeros(MOST_SPOUTS + 1)
     for own in several:
-        work[len(own)] += len(own) * size[layout.executor_topology[own[0]]]
+        work[len(own)] += len(own) * size[topology[own[0]]]
     most = int(np.searchsorted(np.cumsum(work), MOST_WORKED_OUT, side="right"))
     return [own for own in several if len(own) < most]
 
 
-def _begun_by(begins: FloatArray, spouts: Sequence[IndexArray], number: int) -> FloatArray:
-    """What executors begin for each tree if one spout executor of each topology begins all: that of a number."""
-    found = begins.copy()
+def _begun_by(begins: FloatArray, spouts: Sequence[IndexArray], chosen: range) -> FloatArray:
+    """What executors begin for each tree if one spout executor of each topology begins all: each of those chosen."""
+    found = np.tile(begins, (len(chosen), 1))
     for own in spouts:
-        if number < len(own):
-            found[own] = 0.0
-            found[own[number]] = begins[own].sum()
+        there = own[chosen.start : chosen.stop]
+        found[: len(there), own] = 0.0
+        found[np.arange(len(there)), there] = begins[own].sum()
     return found
 
 
 def _uses(demand: TreeDemand, profile: Profile, routes: Routes) -> tuple[FloatArray, FloatArray]:
     """Part of what is there that 1 tree/s takes, and how often it waits: of CPU and links by place, and threads."""
     places, count = demand.places, len(demand.nodes.cores)
-    on = places.of_thread != UNPLACED
-    cores = sums(places.of_thread[on], demand.thread_s[on], len(places.node))
+    # What is nowhere is counted before all others.
+    cores = sums(places.of_thread + 1, demand.thread_s, len(places.node) + 1)[..., 1:]
     free = demand.nodes.cores * demand.free[:count]
     cpu = np.divide(cores, free[places.node], out=np.where(cores > 0, np.inf, 0.0), where=free[places.node] > 0)
-    use = np.concatenate([cpu, *places.link_s, demand.thread_s])
-    return use, np.concatenate([cpu, *_hops(demand, profile, routes), demand.thread_s])
+    use = np.concatenate([cpu, *places.link_s, demand.thread_s], axis=-1)
+    return use, np.concatenate([cpu, *_hops(demand, profile, routes), demand.thread_s], axis=-1)
 
 
 def _hops(demand: TreeDemand, profile: Profile, routes: Routes) -> FloatArray:
-    """Hops of a tree over the link of every place, out of its node and into it, shape (2, P)."""
+    """Hops of a tree over the link of every place, out of its node and into it, shape (2, …, P)."""
     graph = profile.graph
     part = graph.holding_up(profile.layout, routes.edge_tuples)
     place, count = demand.places.of_worker, len(demand.places.node)
@@ -253,7 +256,7 @@ def _hops(demand: TreeDemand, profile: Profile, routes: Routes) -> FloatArray:
     for ends, messages in ((graph.sources, routes.sent), (graph.targets, routes.received)):
         worker = demand.executor_worker[ends.executor]
         on = worker != UNPLACED
-        edge, hops = ends.edge[on], (part[ends.edge] * messages.far_tuples)[on]
+        edge, hops = ends.edge[on], (part.take(ends.edge, axis=-1) * messages.far_tuples)[..., on]
         # What an acker is told of the beginning counts where the way of the tuples itself is shorter.
         ways = (np.where(graph.begun[edge] == told, hops, 0.0) for told in (False, True))
         found.append(np.maximum(*(sums(place[worker[on]], way, count) for way in ways)))

@@ -14,6 +14,7 @@ from stormwright.model.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from stormwright.predict.costs import NO_CORRECTIONS, Correction, Costs
 from stormwright.predict.demand import ALL_AT_ONCE, Claims, TreeDemand, free_of
 from stormwright.predict.fairness import NO_LIMIT, highest_rates
+from stormwright.predict.flow.part import Chosen
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.flow.routes import Routes
 from stormwright.predict.flow.standing import Standing
@@ -144,14 +145,14 @@ def steady_state(
         What messages and workers cost, and what is known of single topologies, by id.
     """
     profile = placed.profile
-    demand = TreeDemand.of(profile, placed.routes, placed.problem, costs, corrections)
+    demand = placed.standing.demand(placed.routes, costs, corrections)
     shares, free = limits(demand)
     there = demand.running & (profile.rate_tps > 0)
     weights, full_demand = np.where(there, weights, 0.0), demand
     network = full = _networks_of(placed, placed.routes, demand, costs)
     full_shares, full_free = shares, free
     if placed.full_routes is not None:
-        full_demand = TreeDemand.of(profile, placed.full_routes, placed.problem, costs, corrections)
+        full_demand = placed.standing.demand(placed.full_routes, costs, corrections)
         full_shares, full_free = limits(full_demand)
         full = _networks_of(placed, placed.full_routes, full_demand, costs)
     highest = highest_rates(full_shares, full_free, weights)
@@ -180,15 +181,14 @@ def steady_state(
 
 def _networks_of(placed: Placed, routes: Routes, demand: TreeDemand, costs: Costs) -> Networks:
     """The network of a demand along routes."""
-    profile, standing = placed.profile, placed.standing
+    profile = placed.profile
 
     def of_all() -> QueueNetwork:
         return QueueNetwork.of(demand, routes, profile.graph, profile.layout, costs)
 
     def of_some(topologies: BoolArray) -> QueueNetwork:
-        part, paths = standing.paths(topologies)
-        own = routes.of_part(part, paths.workers)
-        return QueueNetwork.of(demand_of(demand, topologies), own, part.graph, part.layout, costs)
+        part, own = Chosen.of(profile, topologies), demand_of(demand, topologies)
+        return QueueNetwork.of(own, routes.of_part(part, own.workers), part.graph, part.layout, costs)
 
     return Networks(demand, of_all, of_some)
 

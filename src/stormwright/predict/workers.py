@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray, IntArray
@@ -99,8 +100,15 @@ class SteadyWorkers:
         nodes
             Of the problem, where they are known.
         """
+        return cls._of(problem, layout.executor_topology, slot_of_executor, nodes or nodes_of(problem))
+
+    @classmethod
+    def _of(
+        cls, problem: Problem, executor_topology: IntArray | IndexArray, slot_of_executor: IntArray, nodes: NodeSpeeds
+    ) -> SteadyWorkers:
+        """Those of executors of such topologies in such slots."""
         scopes = scopes_of(problem, slot_of_executor)
-        slot, topology = slot_of_executor.astype(np.int64), layout.executor_topology.astype(np.int64)
+        slot, topology = slot_of_executor.astype(np.int64), executor_topology.astype(np.int64)
         running = sums(topology, slot == UNPLACED, len(problem.topologies)) == 0
         on = (slot != UNPLACED) & running[topology]
         slots = np.int64(max(len(problem.slots), 1))
@@ -109,7 +117,7 @@ class SteadyWorkers:
         of_executor = np.full(len(slot), UNPLACED, dtype=np.int64)
         of_executor[on] = worker
         return cls(
-            nodes=nodes or nodes_of(problem),
+            nodes=nodes,
             scopes=scopes,
             running=running,
             topology=worker_topology,
@@ -118,6 +126,40 @@ class SteadyWorkers:
             of_executor=of_executor,
             executor_topology=topology,
             executor_node=np.where(on, scopes.node, UNPLACED),
+        )
+
+    def moved(self, problem: Problem, slot_of_executor: IntArray, topologies: BoolArray) -> SteadyWorkers:
+        """Those of a placement, shape (E,), in which only some topologies are elsewhere, shape (T,)."""
+        executors = np.flatnonzero(topologies[self.executor_topology])
+        new = self._of(problem, self.executor_topology[executors], slot_of_executor[executors], self.nodes)
+        kept, slots = np.flatnonzero(~topologies[self.topology]), np.int64(max(len(problem.slots), 1))
+        before, among = (each.topology * slots + each.slot for each in (self, new))
+        # Workers are in the order of their topologies and slots.
+        at = np.searchsorted(before[kept], among) + np.arange(len(among))
+        old = np.delete(np.arange(len(kept) + len(at)), at)
+        number = np.full(len(self.topology) + 1, UNPLACED, dtype=np.int64)
+        number[kept] = old
+
+        def merged(ours: IndexArray, theirs: IndexArray) -> IndexArray:
+            every = np.empty(len(old) + len(at), dtype=np.int64)
+            every[old], every[at] = ours[kept], theirs
+            return every
+
+        def changed(ours: NDArray[Any], theirs: NDArray[Any]) -> NDArray[Any]:
+            every = ours.copy()
+            every[executors] = theirs
+            return every
+
+        return SteadyWorkers(
+            nodes=self.nodes,
+            scopes=Scopes(*(changed(*each) for each in zip(self.scopes, new.scopes, strict=True))),
+            running=np.where(topologies, new.running, self.running),
+            topology=merged(self.topology, new.topology),
+            slot=merged(self.slot, new.slot),
+            node=merged(self.node, new.node),
+            of_executor=changed(number[self.of_executor], np.append(at, UNPLACED)[new.of_executor]),
+            executor_topology=self.executor_topology,
+            executor_node=changed(self.executor_node, new.executor_node),
         )
 
     def part(self, executors: IndexArray, topologies: BoolArray) -> SteadyWorkers:

@@ -10,7 +10,7 @@ import numpy as np
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
 from stormwright.predict.flow.ends import Ends
 from stormwright.predict.flow.layout import FlowLayout
-from stormwright.predict.sums import sums
+from stormwright.predict.sums import numbered, sums
 
 if TYPE_CHECKING:
     from stormwright.predict.flow.profile import Profile
@@ -20,8 +20,8 @@ _MOST_LEVELS = 200
 
 
 @dataclass(frozen=True, eq=False)
-class Graph:
-    """Components and the edges between them, numbered over the problem (D of them).
+class Edges:
+    """Components and the edges between them (D of them).
 
     Parameters
     ----------
@@ -29,10 +29,6 @@ class Graph:
         Components, shape (D,).
     sources, targets
         The ends of edges on either side.
-    pair_source, pair_target, flow_source
-        Where each of a profile's pairs ends on either side, and where each of its flows comes from.
-    of_flow
-        The edge of each flow.
     level
         A component's place along the way of a tuple: 0 for those that nobody sends to, shape (C,).
     onward
@@ -45,25 +41,64 @@ class Graph:
     target: IndexArray
     sources: Ends
     targets: Ends
-    pair_source: IndexArray
-    pair_target: IndexArray
-    flow_source: IndexArray
-    of_flow: IndexArray
     level: IndexArray
     onward: BoolArray
     acks: BoolArray
     begun: BoolArray
     answers: BoolArray
 
+    def holding_up(self, layout: FlowLayout, tuples: FloatArray) -> FloatArray:
+        """For how many tuples one along each edge counts where they hold a tree up one after the other, shape (…, D).
+
+        What goes on at the same time is one: what comes to components at the same level of the tree, acks, of which the
+        last is awaited, answers, and what ackers are told of the beginning of a tree, which goes on beside all others.
+
+        Parameters
+        ----------
+        layout
+            Of the components.
+        tuples
+            Of a tree, along each edge, shape (…, D).
+        """
+        levels = int(self.level.max(initial=0)) + 1
+        kinds, own = [self.acks, self.answers, self.begun], [levels, levels + 1, levels + 2]
+        hop = layout.topology[self.source] * (levels + 3) + np.select(kinds, own, self.level[self.target])
+        at_once = sums(hop, tuples, int(hop.max(initial=-1)) + 1).take(hop, axis=-1)
+        part: FloatArray = np.minimum(at_once, 1.0) / np.where(at_once > 0, at_once, 1.0)
+        return part
+
+
+@dataclass(frozen=True, eq=False)
+class Graph(Edges):
+    """The edges along which a profile has traffic.
+
+    Parameters
+    ----------
+    pair_source, pair_target, flow_source
+        Where each of its pairs ends on either side, and where each of its flows comes from.
+    of_flow
+        The edge of each flow.
+    """
+
+    pair_source: IndexArray
+    pair_target: IndexArray
+    flow_source: IndexArray
+    of_flow: IndexArray
+
     @classmethod
     def of(cls, profile: Profile) -> Graph:
-        """The edges along which a profile has traffic."""
+        """That of a profile."""
         layout, pairs, flows = profile.layout, profile.pairs, profile.flows
-        components = np.int64(max(len(layout.size), 1))
         target = np.concatenate([layout.executor_component[pairs.target], flows.target])
         source = layout.executor_component[np.concatenate([pairs.source, flows.source])]
-        keys, edge = np.unique(source * components + target, return_inverse=True)
-        source, target = np.divmod(keys, components)
+        # Nothing is sent from one topology to another.
+        count = np.diff(layout.component_offset)
+        first, topology = np.cumsum([0, *count**2]), layout.topology[source]
+        begin = layout.component_offset[topology]
+        keys, edge = numbered(first[topology] + (source - begin) * count[topology] + target - begin, int(first[-1]))
+        at = np.empty(len(keys), dtype=np.int64)
+        at[edge] = np.arange(len(edge))
+        source, target = source[at], target[at]
         system = layout.is_acker[source] | layout.is_acker[target] | layout.is_spout[target]
         level = _levels(source[~system], target[~system], len(layout.size))
         from_spout = layout.is_spout[source]
@@ -84,26 +119,6 @@ class Graph:
             begun=layout.is_acker[target] & from_spout,
             answers=layout.is_acker[source] & layout.is_spout[target],
         )
-
-    def holding_up(self, layout: FlowLayout, tuples: FloatArray) -> FloatArray:
-        """For how many tuples one along each edge counts where they hold a tree up one after the other, shape (D,).
-
-        What goes on at the same time is one: what comes to components at the same level of the tree, acks, of which the
-        last is awaited, answers, and what ackers are told of the beginning of a tree, which goes on beside all others.
-
-        Parameters
-        ----------
-        layout
-            Of the components.
-        tuples
-            Of a tree, along each edge, shape (D,).
-        """
-        levels = int(self.level.max(initial=0)) + 1
-        kinds, own = [self.acks, self.answers, self.begun], [levels, levels + 1, levels + 2]
-        hop = layout.topology[self.source] * (levels + 3) + np.select(kinds, own, self.level[self.target])
-        at_once = sums(hop, tuples, int(hop.max(initial=-1)) + 1)[hop]
-        part: FloatArray = np.minimum(at_once, 1.0) / np.where(at_once > 0, at_once, 1.0)
-        return part
 
 
 def _levels(source: IndexArray, target: IndexArray, components: int) -> IndexArray:

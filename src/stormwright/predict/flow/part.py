@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Self
 
@@ -12,15 +12,16 @@ import numpy as np
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
 from stormwright.predict.costs import NO_CORRECTIONS, Correction, Costs
 from stormwright.predict.flow.ends import Ends
-from stormwright.predict.flow.graph import Graph
+from stormwright.predict.flow.graph import Edges, Graph
 from stormwright.predict.flow.layout import FlowLayout
 from stormwright.predict.flow.mix import Mix
 from stormwright.predict.flow.profile import Profile
+from stormwright.predict.sums import spans
 
 
 @dataclass(frozen=True, eq=False)
-class ProfilePart(Profile):
-    """The load of some topologies; topologies keep their numbers, and so does all that is said by topology.
+class Chosen:
+    """Some topologies of a load; topologies keep their numbers, and so does all that is said by topology.
 
     Parameters
     ----------
@@ -28,7 +29,7 @@ class ProfilePart(Profile):
         The load of all.
     topologies
         Whether a topology is meant, shape (T,).
-    executors, components, edges, pair_at, flow_at
+    executors, components, edges
         What there is of it, as numbers of the whole.
     """
 
@@ -37,61 +38,35 @@ class ProfilePart(Profile):
     executors: IndexArray
     components: IndexArray
     edges: IndexArray
-    pair_at: IndexArray
-    flow_at: IndexArray
 
     @classmethod
-    def of_topologies(cls, whole: Profile, topologies: BoolArray) -> Self:
-        """That of the topologies chosen, shape (T,)."""
-        layout, graph = whole.layout, whole.graph
-        executors = np.flatnonzero(topologies[layout.executor_topology])
-        components = np.flatnonzero(topologies[layout.topology])
-        number = numbers(executors, len(layout.executor_topology))
-        component = numbers(components, len(layout.size))
-        there = np.zeros(len(number), dtype=bool)
-        there[executors] = True
-        pair_at, flow_at = (np.flatnonzero(there[each.source]) for each in (whole.pairs, whole.flows))
-        pairs, flows = whole.pairs.at(pair_at), whole.flows.at(flow_at)
+    def of(cls, whole: Profile, topologies: BoolArray) -> Self:
+        """Some topologies, shape (T,)."""
+        layout = whole.layout
         return cls(
-            problem=whole.problem,
-            layout=layout_of(layout, executors, components),
-            assumed=whole.assumed,
-            rate_tps=whole.rate_tps,
-            begins=whole.begins[executors],
-            handled_tps=whole.handled_tps[executors],
-            pooled=whole.pooled[components],
-            message_tps=whole.message_tps[executors],
-            message_bytes_per_s=whole.message_bytes_per_s[executors],
-            pairs=pairs._replace(source=number[pairs.source], target=number[pairs.target]),
-            flows=flows._replace(source=number[flows.source], target=component[flows.target]),
             whole=whole,
             topologies=topologies,
-            executors=executors,
-            components=components,
-            edges=np.flatnonzero(topologies[layout.topology[graph.source]]),
-            pair_at=pair_at,
-            flow_at=flow_at,
+            executors=np.flatnonzero(topologies[layout.executor_topology]),
+            components=np.flatnonzero(topologies[layout.topology]),
+            edges=np.flatnonzero(topologies[layout.topology[whole.graph.source]]),
         )
 
     @cached_property
-    def graph(self) -> Graph:
+    def layout(self) -> FlowLayout:
+        """Which executor is of which component."""
+        return layout_of(self.whole.layout, self.executors, self.components)
+
+    @cached_property
+    def graph(self) -> Edges:
         """Which component sends to which."""
         whole, edges = self.whole.graph, self.edges
         component = numbers(self.components, len(self.whole.layout.size))
-        edge = numbers(edges, len(whole.source))
         source, target = component[whole.source[edges]], component[whole.target[edges]]
-        sources, targets = (Ends.of(of, self.layout) for of in (source, target))
-        of_pair, of_flow = edge[whole.sources.edge[whole.pair_source[self.pair_at]]], edge[whole.of_flow[self.flow_at]]
-        return replace(
-            whole,
+        return Edges(
             source=source,
             target=target,
-            sources=sources,
-            targets=targets,
-            pair_source=sources.number(of_pair, self.pairs.source),
-            pair_target=targets.number(of_pair, self.pairs.target),
-            flow_source=sources.number(of_flow, self.flows.source),
-            of_flow=of_flow,
+            sources=Ends.of(source, self.layout),
+            targets=Ends.of(target, self.layout),
             level=whole.level[self.components],
             onward=whole.onward[edges],
             acks=whole.acks[edges],
@@ -102,25 +77,81 @@ class ProfilePart(Profile):
     @cached_property
     def ends(self) -> tuple[IndexArray, IndexArray]:
         """Its ends of edges, at their sources and at their targets, as numbers of the whole."""
-        chosen = np.zeros(len(self.whole.graph.source), dtype=bool)
-        chosen[self.edges] = True
+        graph = self.whole.graph
         at_sources, at_targets = (
-            np.flatnonzero(chosen[of.edge]) for of in (self.whole.graph.sources, self.whole.graph.targets)
+            spans(np.append(of.first, len(of.edge)), self.edges) for of in (graph.sources, graph.targets)
         )
         return at_sources, at_targets
 
+
+@dataclass(frozen=True, eq=False)
+class ProfilePart(Profile):
+    """The load of some topologies.
+
+    Parameters
+    ----------
+    chosen
+        Which they are.
+    pair_at, flow_at
+        Its pairs and flows, as numbers of the whole.
+    """
+
+    chosen: Chosen
+    pair_at: IndexArray
+    flow_at: IndexArray
+
+    @classmethod
+    def of_topologies(cls, whole: Profile, topologies: BoolArray) -> Self:
+        """That of the topologies chosen, shape (T,)."""
+        chosen = Chosen.of(whole, topologies)
+        executors, components = chosen.executors, chosen.components
+        number = numbers(executors, len(whole.layout.executor_topology))
+        component = numbers(components, len(whole.layout.size))
+        pair_at, flow_at = (spans(first, np.flatnonzero(topologies)) for first in whole.sent_from)
+        pairs, flows = whole.pairs.at(pair_at), whole.flows.at(flow_at)
+        return cls(
+            problem=whole.problem,
+            layout=chosen.layout,
+            assumed=whole.assumed,
+            rate_tps=whole.rate_tps,
+            begins=whole.begins[executors],
+            handled_tps=whole.handled_tps[executors],
+            pooled=whole.pooled[components],
+            message_tps=whole.message_tps[executors],
+            message_bytes_per_s=whole.message_bytes_per_s[executors],
+            pairs=pairs._replace(source=number[pairs.source], target=number[pairs.target]),
+            flows=flows._replace(source=number[flows.source], target=component[flows.target]),
+            chosen=chosen,
+            pair_at=pair_at,
+            flow_at=flow_at,
+        )
+
+    @cached_property
+    def graph(self) -> Graph:
+        """Which component sends to which."""
+        own, whole = self.chosen.graph, self.chosen.whole.graph
+        edge = numbers(self.chosen.edges, len(whole.source))
+        of_pair, of_flow = edge[whole.sources.edge[whole.pair_source[self.pair_at]]], edge[whole.of_flow[self.flow_at]]
+        return Graph(
+            **{each.name: getattr(own, each.name) for each in fields(Edges)},
+            pair_source=own.sources.number(of_pair, self.pairs.source),
+            pair_target=own.targets.number(of_pair, self.pairs.target),
+            flow_source=own.sources.number(of_flow, self.flows.source),
+            of_flow=of_flow,
+        )
+
     def work_cycles(self, costs: Costs, corrections: Mapping[str, Correction] = NO_CORRECTIONS) -> FloatArray:
         """As of the whole, shape (E,)."""
-        return self.whole.work_cycles(costs, corrections)[self.executors]
+        return self.chosen.whole.work_cycles(costs, corrections)[self.chosen.executors]
 
     def mix(self, corrections: Mapping[str, Correction]) -> Mix | None:
         """As of the whole."""
-        whole = self.whole.mix(corrections)
-        return None if whole is None else whole.at(self.executors, self.edges)
+        whole = self.chosen.whole.mix(corrections)
+        return None if whole is None else whole.at(self.chosen.executors, self.chosen.edges)
 
     def idle_hz(self) -> FloatArray:
         """As of the whole, shape (E,)."""
-        return self.whole.idle_hz()[self.executors]
+        return self.chosen.whole.idle_hz()[self.chosen.executors]
 
 
 def numbers(chosen: IndexArray, length: int) -> IndexArray:

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -77,7 +78,7 @@ class Profile:
     message_tps, message_bytes_per_s
         What of an executor's traffic left its worker under the placement that was measured, shape (E,).
     pairs, flows
-        What it sends to executors, and to components.
+        What it sends to executors, and to components, one topology after the other.
     """
 
     problem: Problem
@@ -146,6 +147,26 @@ class Profile:
         )
 
     @cached_property
+    def sent_from(self) -> tuple[IndexArray, IndexArray]:
+        """Where pairs and flows of each topology begin, shape (T + 1,)."""
+        topology, count = self.layout.executor_topology, len(self.rate_tps)
+        pairs, flows = (
+            np.concatenate([[0], np.cumsum(np.bincount(topology[each.source], minlength=count))])
+            for each in (self.pairs, self.flows)
+        )
+        return pairs, flows
+
+    @cached_property
+    def limited_spouts(self) -> list[IndexArray]:
+        """Executors of spouts of each topology with a limit of pending trees that begin any; of others none."""
+        layout = self.layout
+        spout, limited = layout.is_spout[layout.executor_component], np.isfinite(layout.pending)
+        begin = np.flatnonzero(spout & limited[layout.executor_topology] & (self.begins > 0))
+        # Executors are in the order of their topologies.
+        first = np.searchsorted(layout.executor_topology[begin], np.arange(len(limited) + 1)).tolist()
+        return [begin[start:end] for start, end in pairwise(first)]
+
+    @cached_property
     def graph(self) -> Graph:
         """Which component sends to which."""
         return Graph.of(self)
@@ -207,6 +228,10 @@ class Profile:
 
     def idle_hz(self) -> FloatArray:
         """CPU in Hz of executors whose topology begins no trees: it depends on no rate; shape (E,)."""
+        return self._idle_hz
+
+    @cached_property
+    def _idle_hz(self) -> FloatArray:
         silent = self.rate_tps[self.layout.executor_topology] == 0
         return np.where(silent, self.problem.executor_cpu_hz, 0.0)
 
@@ -255,10 +280,11 @@ def _per_tuple(layout: FlowLayout, pooled: BoolArray, handled_tps: FloatArray, s
     times = layout.size[of]
     row = np.repeat(np.arange(len(of)), times)
     source = layout.members[np.arange(len(row)) - np.repeat(np.cumsum(times) - times - layout.first[of], times)]
-    return StreamRates(
+    joined = StreamRates(
         source=np.concatenate([sent.source[own], source]),
         target=np.concatenate([sent.target[own], sent.target[at][row]]),
         tuples=np.concatenate([sent.tuples[own] / handled_tps[sent.source[own]], (tps / by_component[of])[row]]),
         size=np.concatenate([sent.size[own], (volume / tps)[row]]),
         local=np.concatenate([sent.local[own], sent.local[at][row]]),
     )
+    return joined.at(np.argsort(layout.executor_topology[joined.source], kind="stable"))

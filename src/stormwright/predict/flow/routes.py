@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from stormwright.model.arrays import FloatArray, IndexArray
-from stormwright.predict.flow.part import ProfilePart
+from stormwright.predict.flow.part import Chosen
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.flow.spread import Flows, Spread, spread
 from stormwright.predict.sums import ratio, sums
@@ -37,7 +37,7 @@ class Messages(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Routes:
-    """How many tuples of a tree go where under a placement.
+    """How many tuples of a tree go where under a placement; or of several trees, by which all arrays then begin.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class Routes:
     sent: Messages
     received: Messages
 
-    def of_part(self, part: ProfilePart, workers: SteadyWorkers) -> Routes:
+    def of_part(self, part: Chosen, workers: SteadyWorkers) -> Routes:
         """Those of some topologies, whose executors are in these workers."""
         at_sources, at_targets = part.ends
         return Routes(
@@ -72,7 +72,7 @@ class Routes:
             received=Messages(*(each[at_targets] for each in self.received)),
         )
 
-    def with_part(self, part: ProfilePart, other: Routes, workers: SteadyWorkers) -> Routes:
+    def with_part(self, part: Chosen, other: Routes, workers: SteadyWorkers) -> Routes:
         """These routes, and those of some topologies as `other` has them; `workers` knows where all executors are."""
         at_sources, at_targets = part.ends
 
@@ -114,24 +114,24 @@ class Paths:
             alike; by default all of them, shape (T,).
         begins
             What every executor begins of a tree, shape (E,), if that is other than the profile has it: ackers answer
-            each spout as often as it begins one.
+            each spout as often as it begins one. Of several trees, shape (…, E).
         """
         handled = self._handled(near, self.profile.begins if begins is None else begins)
         sent, received, came = self._of_pairs(handled, begins)
         along = sums(self.profile.graph.targets.edge, came, len(self.profile.graph.target))
         flows, graph = self.profile.flows, self.profile.graph
         for where, part in self._spreads(near):
-            amounts = part * flows.tuples * handled[flows.source]
-            along += sums(graph.of_flow, amounts, len(along))
+            amounts = part * flows.tuples * handled.take(flows.source, axis=-1)
+            along += sums(graph.of_flow, amounts, along.shape[-1])
             starts, ends = graph.flow_source, graph.targets.number(where.edge, where.member)
             for row, each in enumerate((amounts, amounts * flows.size)):
-                sent[row] += sums(starts, where.leaves * each, sent.shape[1])
-                sent[2 + row] += sums(starts, where.leaves_node * each, sent.shape[1])
+                sent[row] += sums(starts, where.leaves * each, sent.shape[-1])
+                sent[2 + row] += sums(starts, where.leaves_node * each, sent.shape[-1])
                 lots = where.lots(each)
                 if row == 0:
-                    came += sums(ends, where.gets * lots, len(came))
-                received[row] += _rest(ends, where.comes * lots, received.shape[1])
-                received[2 + row] += _rest(ends, where.comes_far * lots, received.shape[1])
+                    came += sums(ends, where.gets * lots, came.shape[-1])
+                received[row] += _rest(ends, where.comes * lots, received.shape[-1])
+                received[2 + row] += _rest(ends, where.comes_far * lots, received.shape[-1])
         return Routes(self.workers, handled, along, came, Messages(*sent), Messages(*received))
 
     @cached_property
@@ -171,10 +171,10 @@ class Paths:
         takes = (self.profile.begins == 0) & ~layout.is_spout[layout.executor_component]
         handled = begins
         for _ in range(_MOST_ROUNDS):
-            received = np.reshape(self._matrix @ handled, handled.shape)  # one executor's would be no array
+            received = np.reshape((self._matrix @ handled.T).T, handled.shape)  # one executor's would be no array
             for where, part in self._spreads(near):
-                lots = where.lots(part * flows.tuples * handled[flows.source])
-                received += sums(where.member, where.gets * lots, len(received))
+                lots = where.lots(part * flows.tuples * handled.take(flows.source, axis=-1))
+                received += sums(where.member, where.gets * lots, received.shape[-1])
             again = begins + np.where(takes, received, 0.0)
             if np.allclose(again, handled, rtol=_SETTLED, atol=0.0):
                 return again
@@ -193,19 +193,22 @@ class Paths:
         return kind
 
     def _of_pairs(self, handled: FloatArray, begins: FloatArray | None) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Messages of pairs that are sent and that are received, shapes (4, K), and all tuples that come, (K,)."""
+        """Messages of pairs that are sent and that are received, shapes (4, …, K), and all tuples that come, (…, K)."""
         pairs, graph, layout = self.profile.pairs, self.profile.graph, self.profile.layout
-        tuples = pairs.tuples * handled[pairs.source]
+        tuples = pairs.tuples * handled.take(pairs.source, axis=-1)
         if begins is not None:
             answers = layout.is_spout[layout.executor_component]
-            tuples *= np.where(answers, ratio(begins, self.profile.begins), 1.0)[pairs.target]
+            tuples *= np.where(answers, ratio(begins, self.profile.begins), 1.0).take(pairs.target, axis=-1)
         found = []
         for numbers, ends in ((graph.pair_source, graph.sources), (graph.pair_target, graph.targets)):
             at, count = numbers * 3 + self._kind, len(ends.edge)
-            amounts, volume = (sums(at, each, 3 * count).reshape(count, 3) for each in (tuples, tuples * pairs.size))
-            leaves, leaves_node = ([each[:, kind:].sum(axis=1) for each in (amounts, volume)] for kind in (1, 2))
+            amounts, volume = (
+                sums(at, each, 3 * count).reshape(*tuples.shape[:-1], count, 3)
+                for each in (tuples, tuples * pairs.size)
+            )
+            leaves, leaves_node = ([each[..., kind:].sum(axis=-1) for each in (amounts, volume)] for kind in (1, 2))
             found.append(np.stack([*leaves, *leaves_node]))
-        return found[0], found[1], amounts.sum(axis=1)
+        return found[0], found[1], amounts.sum(axis=-1)
 
 
 def _with(old: FloatArray, new: FloatArray, at: IndexArray) -> FloatArray:

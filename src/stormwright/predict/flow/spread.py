@@ -58,8 +58,10 @@ class Spread:
     leaves_node: FloatArray
 
     def lots(self, amounts: FloatArray) -> FloatArray:
-        """The lot that each member gets a part of, where flows are `amounts`, shape (F,); shape (M,)."""
-        return sums(self.lot, amounts[self.flow], int(self.lot.max(initial=-1)) + 1)[self.of]
+        """The lot that each member gets a part of, where flows are `amounts`, shape (…, F); shape (…, M)."""
+        return sums(self.lot, amounts.take(self.flow, axis=-1), int(self.lot.max(initial=-1)) + 1).take(
+            self.of, axis=-1
+        )
 
 
 def spread(
