@@ -16,21 +16,21 @@ CASES = Path(__file__).parent / "cases"
 
 #: Benchmark → options with which it is done within some twenty seconds.
 SMALL = {
-    "advice": "--cases 1 --loops 0",
-    "coarsening": "--executors 1000 --within 0.8 --budgets 0.2 --seeds 1",
-    "exploration": "--worlds 0 --minutes 0.05",
-    "flow_placement": "--topologies 4 --seconds 0.2 --no-storm",
-    "optimizer_bound": f"--cases {CASES} --search 0.1 --seconds 0.3",
-    "optimizer_comparison": f"--cases {CASES} --budgets 0.05",
-    "optimizer_quality": f"--cases {CASES} --budgets 0.05",
-    "plan_scale": "--time-budget 0.2 --topologies 200",
-    "rates_scale": "--time-budgets 0.5 --sizes 1000",
-    "reading": "--executors 1000 --nodes 50 --pairs 10000 --runs 1",
-    "service_plans": "--sizes 1000 --plans 1 --reads 3",
-    "slow_nodes": "--node-hours 20 --trials 5",
-    "scheduler_scale": "--executors 1000 --nodes 50 --pairs 10000 --runs 1 --schedulers even,online",
-    "simulator_cells": "--only star --seconds 0.2",
-    "simulator_speed": "--hops 20000 --simpy 2000 --flat 200000",
+    "prediction.advice": "--cases 1 --loops 0",
+    "optimizer.coarsening": "--executors 1000 --within 0.8 --budgets 0.2 --seeds 1",
+    "simulator.exploration": "--worlds 0 --minutes 0.05",
+    "optimizer.flow_placement": "--topologies 4 --seconds 0.2 --no-storm",
+    "optimizer.bound": f"--cases {CASES} --search 0.1 --seconds 0.3",
+    "optimizer.comparison": f"--cases {CASES} --budgets 0.05",
+    "optimizer.quality": f"--cases {CASES} --budgets 0.05",
+    "service.plan_scale": "--time-budget 0.2 --topologies 200",
+    "prediction.rates_scale": "--time-budgets 0.5 --sizes 1000",
+    "service.reading": "--executors 1000 --nodes 50 --pairs 10000 --runs 1",
+    "service.plans": "--sizes 1000 --plans 1 --reads 3",
+    "service.slow_nodes": "--node-hours 20 --trials 5",
+    "schedulers.scale": "--executors 1000 --nodes 50 --pairs 10000 --runs 1 --schedulers even,online",
+    "simulator.recorded_cells": "--only star --seconds 0.2",
+    "simulator.speed": "--hops 20000 --simpy 2000 --flat 200000",
 }
 
 
@@ -63,9 +63,20 @@ def test_what_they_take_of_ours_is_there():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SMALL)
 def test_it_runs(name: str, tmp_path: Path) -> None:
-    command = [sys.executable, str(ROOT / "benchmarks" / f"{name}.py"), *SMALL[name].split()]
-    environment = {**os.environ, "STORMWRIGHT_RESULTS": str(tmp_path), "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
+    command = [sys.executable, "-m", f"benchmarks.{name}", *SMALL[name].split()]
+    environment = {**os.environ, "STORMWRIGHT_RESULTS": str(tmp_path), "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     (written,) = tmp_path.glob("*.json")
     assert json.loads(written.read_text(encoding="utf-8"))["figures"]
+
+
+def test_every_page_of_results_is_listed_with_its_benchmark():
+    listed = {}
+    for line in (ROOT / "docs" / "results" / "README.md").read_text(encoding="utf-8").splitlines():
+        if line.startswith("| ["):
+            listed[line[3:].partition("]")[0]] = line.split("`")[-2]
+    pages = {path.stem for path in (ROOT / "docs" / "results").glob("*.md")} - {"README"}
+    assert listed.keys() == pages
+    for benchmark in listed.values():
+        assert (ROOT / "benchmarks" / f"{benchmark.replace('.', '/')}.py").is_file()

@@ -1,1 +1,1 @@
-"""Predictions against measurements, cell by cell: what `prediction_cells.py` runs and compares."""
+"""Predictions against measurements, cell by cell: what `prediction/real_cells.py` runs and compares."""

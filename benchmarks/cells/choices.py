@@ -10,9 +10,9 @@ from zlib import crc32
 
 import numpy as np
 
-from cells.chosen import NODES, PLACEMENTS, TOPOLOGIES, Limit, Placement, Start
-from cells.fitted import Fitted, usable_cores
-from cells.measured import Measured, Stretch
+from benchmarks.cells.chosen import NODES, PLACEMENTS, TOPOLOGIES, Limit, Placement, Start
+from benchmarks.cells.fitted import Fitted, usable_cores
+from benchmarks.cells.measured import Measured, Stretch
 from stormwright.model import LoadProfile, Problem
 from stormwright.model.arrays import IntArray
 from stormwright.predict.answer import predict

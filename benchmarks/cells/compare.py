@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from cells.chosen import TOPOLOGIES, Limit
-from cells.fitted import Fitted, at_speed, usable_cores
-from cells.measured import Measured, Stretch
+from benchmarks.cells.chosen import TOPOLOGIES, Limit
+from benchmarks.cells.fitted import Fitted, at_speed, usable_cores
+from benchmarks.cells.measured import Measured, Stretch
 from stormwright.link_speed import link_bits_per_s
 from stormwright.model import Problem
 from stormwright.model.arrays import FloatArray, IntArray

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from scipy.stats import kendalltau
 
-from cells.compare import Cell
-from cells.measured import Measured
+from benchmarks.cells.compare import Cell
+from benchmarks.cells.measured import Measured
 
 #: Of what there is of a node or link, uses below are no figure to compare by parts.
 _LITTLE = 0.02

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import nnls
 
-from cells.chosen import TOPOLOGIES
-from cells.measured import Measured, Record, Stretch
+from benchmarks.cells.chosen import TOPOLOGIES
+from benchmarks.cells.measured import Measured, Record, Stretch
 from stormwright.experiments.evaluation.lab.facts import idle_ns
 from stormwright.predict.costs import Costs
 

@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.ensemble import GradientBoostingRegressor
 from sklearn.model_selection import GroupKFold
 
-from cells.chosen import NODES, TOPOLOGIES, Limit
-from cells.measured import Measured
+from benchmarks.cells.chosen import NODES, TOPOLOGIES, Limit
+from benchmarks.cells.measured import Measured
 from stormwright.link_speed import link_bits_per_s
 from stormwright.model import cost_of
 from stormwright.model.arrays import FloatArray

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from cells.chosen import Limit, Start
+from benchmarks.cells.chosen import Limit, Start
 from stormwright.experiments.evaluation.lab.facts import facts_of
 from stormwright.formats import problem_from_dict
 from stormwright.link_speed import link_bits_per_s

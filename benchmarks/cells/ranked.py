@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from cells.choices import product_costs, shown
-from cells.chosen import TOPOLOGIES, Limit
-from cells.measured import Measured
+from benchmarks.cells.choices import product_costs, shown
+from benchmarks.cells.chosen import TOPOLOGIES, Limit
+from benchmarks.cells.measured import Measured
 from stormwright.experiments.learning.examples import Group
 from stormwright.model import Problem
 from stormwright.model.arrays import FloatArray, IntArray
@@ -33,7 +33,7 @@ class Ranked:
         Name → slot of every executor, and trees/s at the speed that the machine had under Even's, by a fixed loop; the
         mean where it was started more than once.
     chosen
-        Who chose → name of the placement, as ``storm_choices.py`` has noted it.
+        Who chose → name of the placement, as ``storm/choices.py`` has noted it.
     """
 
     topology: str

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from cells.chosen import CONF, LIMITED, NODES, SLOTS, Limit, Placement, Start
-from cells.machine import Reading, between
-from cells.speed import loop_ms, watched
+from benchmarks.cells.chosen import CONF, LIMITED, NODES, SLOTS, Limit, Placement, Start
+from benchmarks.cells.machine import Reading, between
+from benchmarks.cells.speed import loop_ms, watched
 from stormwright.errors import StormwrightError
 from stormwright.experiments.demo.measure import measure
 from stormwright.experiments.demo.run import demo_cluster

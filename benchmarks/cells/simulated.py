@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from cells.compare import assumed_at
-from cells.fitted import Fitted, polled_cores
-from cells.measured import Measured, Stretch
+from benchmarks.cells.compare import assumed_at
+from benchmarks.cells.fitted import Fitted, polled_cores
+from benchmarks.cells.measured import Measured, Stretch
 from stormwright.model import Problem
 from stormwright.model.arrays import IntArray
 from stormwright.predict.answer import Assumptions

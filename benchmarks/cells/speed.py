@@ -21,7 +21,7 @@ _STEPS, _EVERY_S = 20_000, 0.1
 @contextmanager
 def watched(file: Path) -> Iterator[None]:
     """Have the machine's speed written to a file."""
-    process = subprocess.Popen([sys.executable, __file__, str(file)])
+    process = subprocess.Popen([sys.executable, "-m", __spec__.name, str(file)])
     try:
         yield
     finally:

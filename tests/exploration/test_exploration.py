@@ -11,7 +11,7 @@ import pytest
 from tests.exploration.explore import explore, unpredicted
 from tests.exploration.schedule import Death, Schedule, by_chance, every_death, smallest
 
-#: Schedules by chance: `benchmarks/exploration.py` runs thousands.
+#: Schedules by chance: `benchmarks/simulator/exploration.py` runs thousands.
 SCHEDULES = int(os.environ.get("STORMWRIGHT_RANDOM_SCHEDULES", "16"))
 
 #: About as many steps and messages as there are in a run in which nothing happens.
@@ -33,7 +33,7 @@ def test_whatever_happens_by_chance(seed: int) -> None:
 
 @pytest.mark.parametrize("first", range(3))
 def test_each_that_may_die_at_some_steps(first: int) -> None:
-    """At every step of every world: `benchmarks/exploration.py`."""
+    """At every step of every world: `benchmarks/simulator/exploration.py`."""
     steps = explore(Schedule(first)).steps
     some = list(every_death(first, steps))[first :: 3 * steps // 7]
     assert [(str(each), found) for each in some if (found := explore(each).broken)] == []

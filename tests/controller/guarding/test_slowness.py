@@ -1,4 +1,4 @@
-"""Slow nodes, found from records in simulated time. How soon and how surely: benchmarks/slow_nodes.py."""
+"""Slow nodes, found from records in simulated time. How soon and how surely: benchmarks/service/slow_nodes.py."""
 
 from __future__ import annotations
 

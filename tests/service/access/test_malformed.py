@@ -1,4 +1,4 @@
-"""Malformed requests end nothing, and nothing of them stays. `benchmarks/malformed_requests.py` sends 10,000."""
+"""Malformed requests end nothing, and nothing of them stays. A benchmark, `malformed_requests`, sends 10,000."""
 
 from __future__ import annotations
 

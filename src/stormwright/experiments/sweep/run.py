@@ -127,7 +127,17 @@ def run_cells(spark: SparkSession, sweep: Sweep, cells: Sequence[SweepCell], tab
 
 
 def next_size(cells: int, seconds: float, tasks: int, passed_s: float) -> int:
-    """How many cells the next wave has, after one of `cells` that took `seconds` beside others."""
+    """How many cells the next wave has.
+
+    Parameters
+    ----------
+    cells, seconds
+        Of the wave that ended, and how long it took beside others.
+    tasks
+        Of a wave: it has no fewer cells.
+    passed_s
+        Since the sweep began.
+    """
     on_all_cores_s = max(seconds, 1e-3) / WAVES_AT_ONCE
     wave_s = min(max(WAVE_S, WAVE_PART * passed_s), LONGEST_WAVE_S)
     return max(tasks, min(round(cells * wave_s / on_all_cores_s), _GROWTH * cells))

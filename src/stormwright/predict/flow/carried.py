@@ -8,7 +8,7 @@ import numpy as np
 
 from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.predict.costs import Costs
-from stormwright.predict.flow.graph import Edges
+from stormwright.predict.flow.graph import GraphEdges
 from stormwright.predict.flow.routes import Routes
 from stormwright.predict.sums import sums
 
@@ -25,7 +25,7 @@ class Carried(NamedTuple):
     link_messages: FloatArray
 
     @classmethod
-    def of(cls, routes: Routes, graph: Edges, costs: Costs) -> Carried:
+    def of(cls, routes: Routes, graph: GraphEdges, costs: Costs) -> Carried:
         """Of the messages along `routes`, by what each costs."""
         sender, receiver = graph.sources.executor, graph.targets.executor
         executors, workers = len(routes.workers.of_executor), len(routes.workers.slot)

@@ -20,7 +20,7 @@ _MOST_LEVELS = 200
 
 
 @dataclass(frozen=True, eq=False)
-class Edges:
+class GraphEdges:
     """Components and the edges between them (D of them).
 
     Parameters
@@ -32,9 +32,9 @@ class Edges:
     level
         A component's place along the way of a tuple: 0 for those that nobody sends to, shape (C,).
     onward
-        Edges that a tree grows along: neither acks nor what closes a cycle, shape (D,).
+        GraphEdges that a tree grows along: neither acks nor what closes a cycle, shape (D,).
     acks, begun, answers
-        Edges to an acker from bolts and from spouts, and from an acker to spouts, shape (D,).
+        GraphEdges to an acker from bolts and from spouts, and from an acker to spouts, shape (D,).
     """
 
     source: IndexArray
@@ -69,7 +69,7 @@ class Edges:
 
 
 @dataclass(frozen=True, eq=False)
-class Graph(Edges):
+class Graph(GraphEdges):
     """The edges along which a profile has traffic.
 
     Parameters

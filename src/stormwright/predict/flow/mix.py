@@ -19,7 +19,7 @@ from stormwright.predict.flow.spread import Flows, spread
 from stormwright.predict.sums import ratio, sums
 
 if TYPE_CHECKING:
-    from stormwright.predict.flow.graph import Edges
+    from stormwright.predict.flow.graph import GraphEdges
     from stormwright.predict.flow.profile import Profile
 
 #: Factors that differ by less from 1 are the same but for rounding.
@@ -47,7 +47,7 @@ class Mix(NamedTuple):
         """Of some executors and edges."""
         return Mix(self.edge[edges], self.measured[executors], self.mixed[executors])
 
-    def worked(self, handled: FloatArray, came: FloatArray, graph: Edges) -> FloatArray:
+    def worked(self, handled: FloatArray, came: FloatArray, graph: GraphEdges) -> FloatArray:
         """Tuples that every executor handles, each counting as many of the mean as it takes, shape (E,).
 
         Parameters

@@ -12,7 +12,7 @@ import numpy as np
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
 from stormwright.predict.costs import NO_CORRECTIONS, Correction, Costs
 from stormwright.predict.flow.ends import Ends
-from stormwright.predict.flow.graph import Edges, Graph
+from stormwright.predict.flow.graph import Graph, GraphEdges
 from stormwright.predict.flow.layout import FlowLayout
 from stormwright.predict.flow.mix import Mix
 from stormwright.predict.flow.profile import Profile
@@ -57,12 +57,12 @@ class Chosen:
         return layout_of(self.whole.layout, self.executors, self.components)
 
     @cached_property
-    def graph(self) -> Edges:
+    def graph(self) -> GraphEdges:
         """Which component sends to which."""
         whole, edges = self.whole.graph, self.edges
         component = numbers(self.components, len(self.whole.layout.size))
         source, target = component[whole.source[edges]], component[whole.target[edges]]
-        return Edges(
+        return GraphEdges(
             source=source,
             target=target,
             sources=Ends.of(source, self.layout),
@@ -133,7 +133,7 @@ class ProfilePart(Profile):
         edge = numbers(self.chosen.edges, len(whole.source))
         of_pair, of_flow = edge[whole.sources.edge[whole.pair_source[self.pair_at]]], edge[whole.of_flow[self.flow_at]]
         return Graph(
-            **{each.name: getattr(own, each.name) for each in fields(Edges)},
+            **{each.name: getattr(own, each.name) for each in fields(GraphEdges)},
             pair_source=own.sources.number(of_pair, self.pairs.source),
             pair_target=own.targets.number(of_pair, self.pairs.target),
             flow_source=own.sources.number(of_flow, self.flows.source),

@@ -11,7 +11,7 @@ from stormwright.model import UNPLACED
 from stormwright.model.arrays import BoolArray, FloatArray
 from stormwright.predict.costs import Costs
 from stormwright.predict.demand import TreeDemand
-from stormwright.predict.flow.graph import Edges
+from stormwright.predict.flow.graph import GraphEdges
 from stormwright.predict.flow.layout import FlowLayout
 from stormwright.predict.flow.routes import Routes
 from stormwright.predict.queue.trees import Alike, Times, Tree
@@ -66,7 +66,7 @@ class QueueNetwork:
     """
 
     demand: TreeDemand
-    graph: Edges
+    graph: GraphEdges
     layout: FlowLayout
     population: FloatArray
     alike: Alike
@@ -78,7 +78,9 @@ class QueueNetwork:
     part: FloatArray
 
     @classmethod
-    def of(cls, demand: TreeDemand, routes: Routes, graph: Edges, layout: FlowLayout, costs: Costs) -> QueueNetwork:
+    def of(
+        cls, demand: TreeDemand, routes: Routes, graph: GraphEdges, layout: FlowLayout, costs: Costs
+    ) -> QueueNetwork:
         """The network of a demand along `routes`.
 
         Parameters
@@ -148,7 +150,9 @@ class QueueNetwork:
         return Times(*(ratio(each, whole) for each in totals))
 
 
-def _visits(demand: TreeDemand, routes: Routes, graph: Edges, edge_tuples: FloatArray) -> tuple[csr_array, FloatArray]:
+def _visits(
+    demand: TreeDemand, routes: Routes, graph: GraphEdges, edge_tuples: FloatArray
+) -> tuple[csr_array, FloatArray]:
     """How often a tuple of each edge visits workers' threads and links, and how many of them leave their worker."""
     from scipy.sparse import csr_array  # takes longer to import than the rest
 

@@ -1,0 +1,1 @@
+"""What benchmarks share: where results go, runs that are kept, CPU time."""

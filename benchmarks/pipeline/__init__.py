@@ -1,0 +1,1 @@
+"""Spark: the performance log's way into loads, history and sweeps."""

@@ -1,0 +1,1 @@
+"""Predictions and advice: against a real cluster, an exhaustive search, and in time."""

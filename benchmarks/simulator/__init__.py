@@ -1,0 +1,1 @@
+"""Virtual time: against a real cluster and queueing libraries; exploration of moves."""

@@ -1,0 +1,1 @@
+"""A real cluster: what moves gain, cost and lose."""

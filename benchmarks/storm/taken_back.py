@@ -1,0 +1,138 @@
+"""A move that makes a topology worse on purpose, on a real Storm cluster: how soon it is taken back, and tuples lost.
+
+python -m benchmarks.storm.taken_back [--cores 0.25] [--work-us 400]
+
+A chain of bolts that compute runs on three nodes, each held to its cores. A scheduler puts all of it on one node, for
+little traffic, and is believed, as nodes declare ten times the CPU that they have. The service runs as `serve` does.
+Workers compile with C1 only, so that they are warm in seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import tempfile
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.kit.results import show_progress, write_results
+from stormwright.controller.aims.outlook import TRAFFIC
+from stormwright.experiments.demo.run import DemoSettings, demo_cluster, finish, submit
+from stormwright.experiments.demo.topologies import parse_submissions
+from stormwright.model import Assignment, Problem
+from stormwright.schedulers.kit.triggers import TriggerParams
+from stormwright.service.settings import ServiceSettings
+from stormwright.service.wiring import Service
+from stormwright.storm.local import LocalCluster
+
+#: Seconds after which it is given up.
+PATIENCE_S = 300.0
+
+log = logging.getLogger("storm_taken_back")
+
+
+class AllOnOneNode:
+    """Puts everything on the first node, in as many workers as are asked for."""
+
+    def schedule(self, problem: Problem) -> Assignment:
+        (topology,) = problem.topologies
+        own = np.flatnonzero(np.asarray(problem.slot_node) == 0)[-topology.num_workers :]
+        return Assignment(own[np.arange(problem.num_executors) % len(own)].astype(np.int32))
+
+
+@dataclass
+class Course:
+    """When what happened, in seconds since the topology was up; None where it has not."""
+
+    moved_s: float | None = None
+    known_s: float | None = None
+    back_s: float | None = None
+    why: str = ""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cores", type=float, default=0.25)
+    parser.add_argument("--work-us", type=int, default=400)
+    options = parser.parse_args()
+    show_progress()
+    config = demo_cluster(
+        slots=4,
+        link=None,
+        cores_per_node=options.cores,
+        start_timeout_s=400,
+        storm_conf={
+            "supervisor.cpu.capacity": 1000 * options.cores,
+            "topology.worker.childopts": "-XX:TieredStopAtLevel=1",
+        },
+    )
+    submissions = parse_submissions([f"linear:name=chain,work_us={options.work_us},workers=3"])
+    demo = DemoSettings(config, submissions, AllOnOneNode(), "forced")
+    with LocalCluster(config) as cluster, tempfile.TemporaryDirectory() as state:
+        settings = ServiceSettings(
+            Path(state),
+            cluster.service_host,
+            cluster.service_port,
+            triggers=TriggerParams(period_s=10, cool_down_s=10),
+            objective=TRAFFIC,
+            mode="auto",
+        )
+        with Service(settings, demo.scheduler, "forced", cluster.gateway_command()) as service:
+            ids = submit(demo, cluster, service)
+            course = follow(service)
+            time.sleep(20)  # what it does in its old place again, and whether it is left there
+            moves, status = service.memory.counts.moves, service.status().as_dict()
+            finish(service, list(ids))
+            totals = service.tally.totals(ids["chain"])
+            lost = service.tally.unaccounted(ids["chain"])
+    report(options, course, moves, (totals.begun, totals.failed, lost), status["evaluation"])
+
+
+def follow(service: Service) -> Course:
+    """Let the service decide until it has moved the topology and taken that back."""
+    course, stop, begin = Course(), threading.Event(), time.monotonic()
+    running = threading.Thread(target=service.run, args=(stop,), daemon=True)
+    running.start()
+    try:
+        while course.back_s is None and time.monotonic() < begin + PATIENCE_S and running.is_alive():
+            time.sleep(0.1)
+            now_s, memory = time.monotonic() - begin, service.memory
+            if course.moved_s is None and memory.counts.moves == 1:
+                course.moved_s = now_s
+            if course.known_s is None and memory.decision is not None and memory.decision.takes_back:
+                course.known_s, course.why = now_s, memory.decision.reason
+            if memory.counts.taken_back:
+                course.back_s = now_s
+    finally:
+        threading.Timer(15.0, stop.set).start()
+    return course
+
+
+def report(
+    options: argparse.Namespace, course: Course, moves: int, trees: tuple[int, int, int], judged: dict[str, Any]
+) -> None:
+    begun, failed, lost = trees
+
+    def between(one: float | None, other: float | None) -> str:
+        return "never" if one is None or other is None else f"{other - one:.1f} s"
+
+    rows = [
+        ("from knowing that it is worse until all runs where it was", "≤ 60 s", between(course.known_s, course.back_s)),
+        ("from the end of the move until all runs where it was", "", between(course.moved_s, course.back_s)),
+        ("from the start of the workers until the first move", "", between(0.0, course.moved_s)),
+        (f"tuple trees failed or lost, of {begun:,}", "0", str(failed + abs(lost))),
+        ("moves, of which one back", "2", str(moves)),
+    ]
+    details = {"why": course.why, "course": vars(course), "options": vars(options), "evaluation": judged}
+    title = f"A worse move taken back: a chain of bolts, 3 nodes of {options.cores:g} cores"
+    write_results("storm-taken-back", title, rows, details)
+    log.info(course.why)
+
+
+if __name__ == "__main__":
+    main()
