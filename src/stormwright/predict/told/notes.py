@@ -42,7 +42,7 @@ def notes_of_topology(placed: Placed, steady: Steady, costs: Costs, topology: in
         yield "its spouts began no trees while it was measured: nothing to go by"
         return
     components = slice(int(layout.component_offset[topology]), int(layout.component_offset[topology + 1]))
-    # GraphEdges are in the order of their sources, and these in that of their topologies.
+    # Edges are in the order of their sources, and these in that of their topologies.
     edges = slice(*np.searchsorted(profile.graph.source, [components.start, components.stop]).tolist())
     if layout.is_acker[components].any() and not profile.graph.begun[edges].any():
         yield "its load has no traffic to ackers, which will take more than is predicted"
