@@ -32,9 +32,9 @@ class GraphEdges:
     level
         A component's place along the way of a tuple: 0 for those that nobody sends to, shape (C,).
     onward
-        GraphEdges that a tree grows along: neither acks nor what closes a cycle, shape (D,).
+        Edges that a tree grows along: neither acks nor what closes a cycle, shape (D,).
     acks, begun, answers
-        GraphEdges to an acker from bolts and from spouts, and from an acker to spouts, shape (D,).
+        Edges to an acker from bolts and from spouts, and from an acker to spouts, shape (D,).
     """
 
     source: IndexArray
