@@ -6,7 +6,7 @@ SHELL := bash
 .DELETE_ON_ERROR:
 
 # Packages of Python and of Java come at once, and machine code is made beside them.
-MAKEFLAGS += --jobs=2
+MAKEFLAGS += --jobs=3
 
 # Some machines forbid Python to keep what it has compiled: each of the hundreds of processes that tests start would do it
 # anew, for a third of its time.
@@ -27,6 +27,7 @@ JAVA_SOURCES := $(shell find java/src -type f)
 STORM_VERSIONS := 2.6.4 2.7.1 2.8.0
 
 # What each step of the set-up leaves when it has completed; an interrupted step is done again.
+COMPILER := .venv/.compiler
 PYTHON := .venv/.complete
 JAVA := build/storm/.complete
 NETWORK := build/.network
@@ -92,7 +93,7 @@ docs: setup ## the parts of docs that are made from the code: pages of the sched
 fresh-docs: docs ## fails where these parts of docs, as committed, are not what the code says
 	@git diff --exit-code --stat docs/schedulers docs/schemas docs/experiments.md || { echo "docs are not fresh: make docs, and commit"; exit 1; }
 
-wheel: $(MACHINE_CODE) ## a wheel in build/wheel, with machine code for this Python and Numba
+wheel: $(PYTHON) $(MACHINE_CODE) ## a wheel in build/wheel, with machine code for this Python and Numba
 	@rm -rf build/wheel build/lib build/bdist.*
 	@$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir build/wheel .
 	@rm -rf build/lib build/bdist.* && ls build/wheel/*.whl
@@ -102,11 +103,15 @@ setup: $(PYTHON) $(MACHINE_CODE) $(JAVA) $(NETWORK) $(ARCHIVE) ## everything the
 clean: ## remove all that make has made
 	rm -rf .venv build src/stormwright/*/machine_code java/target demo-output .pytest_cache .ruff_cache .mypy_cache .hypothesis
 
-$(PYTHON): requirements.lock pyproject.toml tools/setup
+$(COMPILER): requirements.lock pyproject.toml tools/setup
+	@tools/setup compiler
+	@touch $@
+
+$(PYTHON): $(COMPILER)
 	@tools/setup python
 	@touch $@
 
-$(MACHINE_CODE): $(shell find src/stormwright/compiling src/stormwright/optimize src/stormwright/simulator -name '*.py') | $(PYTHON)
+$(MACHINE_CODE): $(shell find src/stormwright/compiling src/stormwright/optimize src/stormwright/simulator -name '*.py') | $(COMPILER)
 	@echo "setup: compiling what searches for placements and simulates (half a minute on two cores)"
 	@$(BIN)/python -m stormwright.experiments.machine_code
 	@mkdir -p $(@D) && touch $@
@@ -124,6 +129,6 @@ $(BROWSER): tools/setup
 	@mkdir -p $(@D) && touch $@
 
 # Made once for the jars that pom.xml names; Java ignores one that does not fit, so failing to make it is no failure.
-$(ARCHIVE): java/pom.xml tools/worker_archive.py | $(PYTHON) $(JAVA)
+$(ARCHIVE): java/pom.xml tools/worker_archive.py | $(COMPILER) $(JAVA)
 	@echo "setup: making the class archive with which workers start faster (20 s, once)"
 	@$(BIN)/python tools/worker_archive.py || true

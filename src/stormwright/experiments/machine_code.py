@@ -21,12 +21,16 @@ from stormwright.schedulers.mend.repair import ready_repair
 from stormwright.simulator.ahead import ready_simulator
 
 
+def _large() -> None:
+    ready_search()
+    ready_repair()
+    ready_greedy()
+
+
 def _rest() -> None:
     from stormwright.optimize.bound.prove import ready_bound  # brings the solvers of SciPy
 
     ready_small()
-    ready_repair()
-    ready_greedy()
     ready_rates()
     ready_bound()
     ready_simulator()
@@ -36,7 +40,7 @@ def _rest() -> None:
 ROOMS = {f"stormwright.{room.path.name}": room for room in rooms()}
 
 #: Kinds of machine code that take about as long to make.
-_KINDS: dict[str, Callable[[], None]] = {"search": ready_search, "rest": _rest}
+_KINDS: dict[str, Callable[[], None]] = {"large": _large, "rest": _rest}
 
 
 def make() -> int:
