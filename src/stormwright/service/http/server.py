@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import socket
 import sys
 import threading
 from types import TracebackType
@@ -48,6 +49,18 @@ def cannot_listen(error: Exception) -> str:
         number = errno.EADDRNOTAVAIL if error.errno is None else error.errno
         why = os.strerror(number) if number > 0 else error.strerror or why
     return f"cannot be listened at ({why}): stop what does, or name another --host or --port"
+
+
+class _Server(uvicorn.Server):
+    """Leaves no connection open when it has ended."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """See uvicorn, which forgets those that do not end by themselves in time, and those that came last."""
+        await super().shutdown(sockets)
+        for connection in list(self.server_state.connections):
+            if connection.transport:
+                connection.transport.abort()
+        await asyncio.sleep(0)  # a transport closes its socket in the round after
 
 
 class HttpServer:
@@ -95,7 +108,7 @@ class HttpServer:
             lifespan="off",
             timeout_graceful_shutdown=1,
         )
-        self._server = uvicorn.Server(config)
+        self._server = _Server(config)
         self._thread = threading.Thread(target=self._run, name="stormwright-http", daemon=True)
         self._switch_s = sys.getswitchinterval()
 
