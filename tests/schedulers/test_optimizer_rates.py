@@ -74,7 +74,7 @@ def test_where_messages_cost_more_than_work_one_node_is_better_than_three():
 
 
 def test_of_placements_on_as_few_nodes_that_of_least_latency_is_taken():
-    """Workers of one node that send each other all that they have cost most of what it can do, and ten times the time."""
+    """Workers of a node that send each other all that they have cost most of what it can do, and ten times the time."""
     problem = WordCount(cores=2.0, rate_tps=8_000.0).problem().with_current({})
     found = placed(problem, objective="nodes").slot_of_executor
     assert len(set(problem.slot_node[found])) == 1
