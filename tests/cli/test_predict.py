@@ -99,6 +99,28 @@ def test_of_what_does_not_run_no_limit_is_said(run, tmp_path):
     assert "nothing that is known limits it" not in out
 
 
+def test_what_is_not_known_is_no_figure(run, tmp_path):
+    path, problem = tmp_path / "words.json", WordCount().problem()
+    write_problem(path, WordCount(rate_tps=0.0).problem())
+    _, out, _ = run("predict", path)
+    assert "trees/s at most, spouts not limited  unknown" in out
+    silent = str(predict(WordCount(rate_tps=0.0).problem()))
+    assert silent.startswith("words-1-0: nothing is predicted, as its spouts began no trees while it was measured\n")
+    first = replace(problem.supervisors[0], cpu_hz=0.0, resources={"memory.mb": 16_384.0})
+    write_problem(path, replace(problem, supervisors=(first, *problem.supervisors[1:])))
+    _, out, _ = run("predict", path)
+    assert "has none" in out
+    assert "fullest at the rates asked for: the CPU of node n0, of which there is none\n" in out
+
+
+def test_a_component_has_one_number_of_executors(run, file):
+    twice = run("whatif", file, "--parallelism", "split=8", "--parallelism", "split=2")
+    by_two_names = run("whatif", file, "--parallelism", "split=8", "--parallelism", "words/split=2")
+    for (code, _, err), said in ((twice, "name it once"), (by_two_names, "got both 8 and 2 executors")):
+        assert code == 2
+        assert said in err
+
+
 def test_several_changes_together(run, file):
     code, out, _ = run(
         "whatif", file, "--rate", "×1.5", "--rate", "words=x2", "--link", "1gbit", "--add-nodes", 1, "--json"

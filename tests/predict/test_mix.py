@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -91,6 +93,13 @@ def test_an_executor_that_gets_what_takes_long_is_full_before_the_others():
     # A single number says that both are as full: so 1.8 times as much as there is.
     mean_us = (QUICK_US + SLOW_US) / 2
     assert highest_tps(problem, BY_SPOUT, {}) == pytest.approx(2e6 / mean_us)
+
+
+def test_an_interval_goes_by_the_same_mix_as_its_value():
+    told = replace(APART["t-1-0"], error=0.1)
+    (topology,) = predict(joined(), BY_SPOUT, Assumptions(FREE, {"t-1-0": told})).topologies
+    highest = topology.highest_tps
+    assert (highest.low, highest.high) == pytest.approx((highest.value / 1.1, highest.value / 0.9))
 
 
 def test_where_nothing_has_moved_it_is_as_measured():

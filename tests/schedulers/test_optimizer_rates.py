@@ -73,6 +73,16 @@ def test_where_messages_cost_more_than_work_one_node_is_better_than_three():
     assert latency["quick"].value <= min(latency["few"].value, latency["even"].value) * 1.01
 
 
+def test_of_placements_on_as_few_nodes_that_of_least_latency_is_taken():
+    """Workers of a node that send each other all that they have cost most of what it can do, and ten times the time."""
+    problem = WordCount(cores=2.0, rate_tps=8_000.0).problem().with_current({})
+    found = placed(problem, objective="nodes").slot_of_executor
+    assert len(set(problem.slot_node[found])) == 1
+    few, together = (predict(problem, slots).topologies[0] for slots in (found, np.zeros(12, np.int32)))
+    assert few.latency_ms.value <= 1.01 * together.latency_ms.value
+    assert few.reachable_tps.value >= 0.99 * together.reachable_tps.value
+
+
 @pytest.mark.parametrize("objective", ["throughput", "latency", "nodes"])
 def test_how_many_workers_is_a_choice(objective):
     problem = spread(WordCount(nodes=3, cores=0.4).problem())

@@ -12,15 +12,29 @@ from stormwright.model import Problem
 from stormwright.model.texts import assumed_text, counted, size_of
 from stormwright.predict.answer import Assumptions
 from stormwright.predict.fit.file import read_costs
-from stormwright.predict.told.prediction import NOT_SUSTAINED, Interval, NodePrediction, Prediction, TopologyPrediction
+from stormwright.predict.told.prediction import (
+    NONE_THERE,
+    NOT_SUSTAINED,
+    Interval,
+    NodePrediction,
+    Prediction,
+    TopologyPrediction,
+)
 
 _MAX_TOPOLOGIES, _MAX_NODES = 10, 20
+
+
+def _highest(one: TopologyPrediction) -> str:
+    if not one.measured_tps:
+        return "unknown"
+    return "no limit is known" if isinf(one.highest_tps.value) else _rate(one.highest_tps)
+
 
 #: A row of a table: its label, and what stands there of a topology; nothing where that is not known.
 _Row = tuple[str, Callable[[TopologyPrediction], str]]
 
 _HIGHEST: Sequence[_Row] = (
-    ("trees/s at most, spouts not limited", lambda one: _rate(one.highest_tps)),
+    ("trees/s at most, spouts not limited", _highest),
     ("trees/s with all trees pending that may be", lambda one: _rate(one.pending_tps)),
     ("… and mean complete latency then", lambda one: _ms(one.pending_latency_ms)),
 )
@@ -65,7 +79,7 @@ def print_predictions(predictions: Mapping[str, Prediction]) -> None:
     for thread in last.busiest:
         say(f"{thread.use:.0%} of a core: {thread.thread}, {thread.topology}")
     if last.fullest_use > 0:
-        say(f"fullest at the rates asked for: {last.fullest}, {last.fullest_use:.0%}")
+        say(last.fullest_text)
     for line in cut_short(list(_notes(predictions)), 2 * _MAX_TOPOLOGIES, " notes; --json has all"):
         say(line)
 
@@ -104,7 +118,7 @@ def _print_nodes(prediction: Prediction, when: str) -> None:
 def _of_node(node: NodePrediction) -> Sequence[str]:
     parts = (node.cpu, node.link_out, node.link_in)
     return (
-        *("unknown" if p is None else _between(p, ".0%") for p in parts),
+        *("unknown" if p is None else "has none" if p.value >= NONE_THERE else _between(p, ".0%") for p in parts),
         f"{node.spinning:.0%}",
         f"{node.workers}",
     )

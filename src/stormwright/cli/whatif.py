@@ -72,13 +72,16 @@ def command(
     told = [rate_told(text, faults) for text in rates]
     if len(dict(told)) < len(told):
         faults.append(Fault("each topology has one factor; name it once", "--rate"))
+    wanted = [executors_told(text, faults) for text in parallelism]
+    if len(dict(wanted)) < len({*wanted}):
+        faults.append(Fault("each component has one number of executors; name it once", "--parallelism"))
     problem = read_problem(file)
     prepare_output(output, *filter(None, (file, assignment)))
     changes = Changes(
         rates=dict(told),
         add_nodes=add_nodes,
         kill_nodes=killed,
-        parallelism=dict(executors_told(text, faults) for text in parallelism),
+        parallelism=dict(wanted),
         link_bps=None if link is None else link_told(link, faults),
         assignment=None if assignment is None else read_assignment(assignment, problem),
         scheduler=scheduler,

@@ -23,8 +23,6 @@ from stormwright.schedulers.kit.checked import checked
 from stormwright.schedulers.kit.resolve import keeping_what_runs, resolve_scheduler
 from stormwright.schedulers.kit.warm_up import warm_up
 
-#: Names that are shown of those that there are.
-
 #: Factors of rates, and nodes or executors to add, beyond which numbers are slips: larger clusters are not promised.
 _MOST_FACTOR, _MOST_ADDED = 1e6, 100_000
 
@@ -219,7 +217,10 @@ def _checked(problem: Problem, changes: Changes) -> tuple[list[float], dict[int,
             there = {each for i in of for each in problem.topologies[i].component_index}
             faults.append(Fault(f"no such component{who_is_there(component, there)}", component))
         for index in having:
-            wanted.setdefault(index, {})[problem.topologies[index].component_index[component]] = executors
+            of_topology, at = wanted.setdefault(index, {}), problem.topologies[index].component_index[component]
+            if of_topology.setdefault(at, executors) != executors:
+                both = f"both {of_topology[at]} and {executors} executors"
+                faults.append(Fault(f"should have one number of executors, got {both}", component))
     called = [
         {name, one.id, one.host} for name, one in zip(problem.cluster.node_names, problem.supervisors, strict=True)
     ]

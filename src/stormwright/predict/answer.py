@@ -123,7 +123,7 @@ def _varied(problem: Problem, assumptions: Assumptions) -> list[tuple[Costs, Map
         for topology in problem.topologies:
             own = assumptions.corrections.get(topology.id, Correction())
             error = costs.work_error if own.error is None else own.error
-            corrections[topology.id] = Correction(own.work * (1 + sign * error), own.messages)
+            corrections[topology.id] = replace(own, work=own.work * (1 + sign * error), error=None)
         messages = 1 + sign * costs.message_error
         varied = costs.varied(messages, 1 + sign * costs.delay_error)
         found.append((replace(varied, overhead_bytes=messages * costs.overhead_bytes), corrections))

@@ -136,10 +136,11 @@ class OptimizerScheduler:
     u of all CPUs, links and busiest threads, while rates grow to what the placement sustains: all by one factor, or
     those of a topology by as many times that as ``stormwright.weight`` in its configuration says, a number above 0. For
     latency it lowers Σ u / (1 − u) and the way of messages; for nodes their number, as long as `headroom_percent` stays
-    free. It starts from what runs, from a placement of little traffic and from topologies gathered on few nodes; what
-    has been found is judged by the whole prediction, and what runs is left where that is as good. CPU limits no rate
-    here but is what rates come from, so a node may be given more than was measured. The number of workers is a choice
-    (`workers`), carried out by ``rebalance -n``. Topologies without a measured load stay.
+    free, and then latency on these nodes. It starts from what runs, from a placement of little traffic and from
+    topologies gathered on few nodes; what has been found is judged by the whole prediction, and what runs is left where
+    that is as good. CPU limits no rate here but is what rates come from, so a node may be given more than was measured.
+    The number of workers is a choice (`workers`), carried out by ``rebalance -n``. Topologies that began no trees are
+    placed for little traffic.
 
     For traffic it lowers the cost of a placement, weighted by distance, and whatever has a price beside it. Shuffled
     traffic follows each placement that is tried, as Storm's locality-aware shuffle will: it stays where executors of

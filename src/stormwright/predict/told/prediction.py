@@ -14,6 +14,9 @@ IsSustained = Literal["yes", "perhaps", "no"]
 #: The note of a topology whose load was not measured.
 ASSUMED = "its load was not measured: this is predicted from an assumed one, 1 tuple/s from each spout executor"
 
+#: What is used more often than that it is there at all: there is none of it.
+NONE_THERE = 1e9
+
 #: What people read of those that may not be.
 NOT_SUSTAINED: dict[IsSustained, str] = {"perhaps": "perhaps not sustained", "no": "not sustained"}
 
@@ -174,13 +177,18 @@ class Prediction:
     fullest_use: float
     notes: tuple[str, ...] = ()
 
+    @property
+    def fullest_text(self) -> str:
+        """What is fullest, as a line."""
+        how = f", {self.fullest_use:.0%}" if self.fullest_use < NONE_THERE else ", of which there is none"
+        return f"fullest at the rates asked for: {self.fullest}{how}"
+
     def __str__(self) -> str:
         lines = [self._line(topology) for topology in self.topologies]
         first = [f"{each.topology}: {ASSUMED}" for each in self.topologies if each.assumed]
-        full = f"fullest at the rates asked for: {self.fullest}, {self.fullest_use:.0%}"
         notes = [f"note: {note}" for note in self.notes]
         notes += [f"note: {each.topology}: {note}" for each in self.topologies for note in each.further_notes]
-        return "\n".join([*first, *lines, full, *notes])
+        return "\n".join([*first, *lines, self.fullest_text, *notes])
 
     def as_dict(self) -> dict[str, Any]:
         """Itself for JSON."""
@@ -195,6 +203,8 @@ class Prediction:
     @staticmethod
     def _line(topology: TopologyPrediction) -> str:
         reach = topology.reachable_tps
+        if topology.sustained is None and topology.no_latency:
+            return f"{topology.topology}: nothing is predicted, as {topology.no_latency}"
         rate = (
             f"{reach.value:,.0f} trees/s ({reach.low:,.0f} to {reach.high:,.0f}), then limited by {topology.bottleneck}"
         )

@@ -155,7 +155,7 @@ class RateSearch:
         badness = [self.badness(each) for each in found]
         starts = len(found)
         searching = Searching(effort, begun_s + _SEARCHING * effort.seconds, (time.perf_counter() - begun_s) / starts)
-        for each in self._searched(found[:], badness[:], searching):
+        for each in self._searched(found, badness, searching):
             found.append(each)
             badness.append(self.badness(each))
         best = int(np.argmin(badness))
@@ -168,13 +168,19 @@ class RateSearch:
         end_s = begun_s + effort.seconds if effort.seconds else np.inf
         return move_back(self.problem, found[best], self.badness, badness[best] + _SAME, end_s)
 
-    def _searched(self, starts: list[IntArray], badness: list[float], searching: Searching) -> Iterator[IntArray]:
-        tried = self._tried(starts, badness, searching.most(self.problem.num_executors))
-        parts = Parts.of(self.load.profile)
-        for number, (kind, seats) in enumerate(tried):
+    def _searched(self, known: list[IntArray], badness: list[float], searching: Searching) -> Iterator[IntArray]:
+        """What searches find, first from the placements that are `known`; whoever asks adds to these what was found."""
+        tried = self._tried(known, badness, searching.most(self.problem.num_executors))
+        parts, saves_nodes = Parts.of(self.load.profile), self.wish.objective == "nodes"
+        for number in range(len(tried) + saves_nodes):
             if searching.is_over:
                 return
-            found = self._improve(seats, kind, searching.one_of(len(tried), number), parts)
+            if number < len(tried):
+                kind, seats = tried[number]
+            else:
+                # Which workers are on the nodes that are left is all the same to `NODES`.
+                kind, seats = LATENCY, self._seating.on_its_nodes(known[int(np.argmin(badness))])
+            found = self._improve(seats, kind, searching.one_of(len(tried) + saves_nodes, number), parts)
             self.steps += found.steps
             if found.short < 1 and self._seating.holds(seats, found):
                 yield self._seating.slots(seats, found)
@@ -196,7 +202,7 @@ class RateSearch:
         return (max(fullest - 1, 0.0), nodes) if self.wish.objective == "nodes" else (fullest, nodes)
 
     def _improve(self, seats: Seats, kind: int, effort: Effort, parts: Parts) -> Improved:
-        limit = 1.0 - self.wish.headroom if kind == NODES else 1.0
+        limit = 1.0 - self.wish.headroom if self.wish.objective == "nodes" else 1.0
         aim = Aim(kind, self._wanted_tps if kind == THROUGHPUT else self._profile.rate_tps, limit)
         return improve(make_sustained(self.problem, self.load, seats, aim, self.wish.seed, parts), effort)
 

@@ -103,6 +103,12 @@ class Seating:
             ports=np.where(problem.node_usable, ports, 0),
         )
 
+    def on_its_nodes(self, slots: IntArray) -> Seats:
+        """Those of a placement, which may use no other nodes than it does."""
+        seats = self.seats(slots)
+        nodes = np.bincount(self.problem.slot_node[slots[slots != UNPLACED]], minlength=len(seats.ports))
+        return replace(seats, ports=np.where(nodes > 0, seats.ports, 0))
+
     def gathered(self, slots: IntArray) -> Iterator[Seats]:
         """Starts with every free topology that one worker may hold in one, on 1, 2, 4, … nodes and on all."""
         seats, problem = self.seats(slots), self.problem
