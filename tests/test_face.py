@@ -42,6 +42,17 @@ def test_place_takes_names_parameters_and_schedulers_of_ones_own():
     assert sw.place(problem, Own()).cost == sw.place(problem, "even").cost
 
 
+def test_what_a_scheduler_of_ones_own_would_not_learn_of_is_refused():
+    class Own:
+        def schedule(self, problem: sw.Problem) -> sw.Assignment:
+            raise AssertionError("it is not asked")
+
+    with pytest.raises(InputError) as error:
+        sw.place(sw.sketch("a 2 -> b 3"), Own(), seed=1, alpha=0.5)
+    message = "would have no effect: only a scheduler by its name is set here; make the Own with it"
+    assert [(fault.path, fault.message) for fault in error.value.faults] == [("alpha", message), ("seed", message)]
+
+
 def test_compare_takes_names_in_any_form():
     problem = sw.sketch("a 2 -> b 3")
     for names in ("even,online", ["even", "online"]):

@@ -59,7 +59,8 @@ def place(
         A name, as `stormwright.schedulers()` lists them, or ``java:CLASS``; or anything with a method
         ``schedule(problem)``.
     seed
-        For those that draw random numbers; None for their own.
+        For those that draw random numbers; None for their own. As `settings`, only for a scheduler by its name: one
+        itself is made with what it is to have.
     anew
         Whether everything is placed anew, as if nothing ran, in such slots that as little as can be moves; else the
         scheduler is told what runs, which most leave where it is.
@@ -77,7 +78,11 @@ def place(
     _check_problem(problem)
     name = scheduler if isinstance(scheduler, str) else type(scheduler).__name__
     seed = int(seed) if isinstance(seed, np.integer) else seed
-    found = resolve_scheduler(scheduler, _texts(settings), seed) if isinstance(scheduler, str) else _own(scheduler)
+    if isinstance(scheduler, str):
+        found = resolve_scheduler(scheduler, _texts(settings), seed)
+    else:
+        found = _own(scheduler)
+        _check_unset(name, seed, settings)
     found = asked(name, found, anew, never)
     warm_up(found)
     begin = time.perf_counter()
@@ -281,6 +286,13 @@ def _own(scheduler: Scheduler) -> Scheduler:
         message = f"should be a name, or an object with a method schedule(problem), got {what}"
         raise InputError("scheduler", [Fault(message, "$")])
     return scheduler
+
+
+def _check_unset(name: str, seed: int | None, settings: Mapping[str, Any]) -> None:
+    """A scheduler itself would not learn of them, and answer as if they had not been told."""
+    if told := [*settings, *([] if seed is None else ["seed"])]:
+        message = f"would have no effect: only a scheduler by its name is set here; make the {name} with it"
+        raise InputError("scheduler parameters", [Fault(message, each) for each in told])
 
 
 def _texts(settings: Mapping[str, Any]) -> list[str]:

@@ -124,8 +124,7 @@ class OnlineScheduler:
 
     When to use
     -----------
-    A topology that runs and was measured; the default of `schedule`, `demo` and `serve`. Unless `keep_running`, it also
-    moves what runs where that pays.
+    A topology that runs and was measured. Unless `keep_running`, it also moves what runs where that pays.
 
     Ignores
     -------

@@ -15,7 +15,7 @@ from stormwright.schedulers import make_scheduler, parse_settings, scheduler_nam
 from stormwright.schedulers.kit import registry
 from stormwright.schedulers.kit.isolating import Isolating
 from stormwright.schedulers.kit.params import Params, param
-from stormwright.schedulers.kit.registry import traits_of
+from stormwright.schedulers.kit.registry import check_settings, traits_of
 from stormwright.schedulers.kit.traits import Traits
 from stormwright.schedulers.kit.triggers import BALANCE, NODES, ONLINE, TRAFFIC, Adaptation
 from stormwright.schedulers.queue.queueing import Queueing
@@ -84,6 +84,26 @@ def test_an_option_of_all_is_meant():
         make_scheduler("online", ["order=fast"])
     with pytest.raises(InputError, match="should be from -1 to"):
         make_scheduler("online", ["user_slots=-2"])
+
+
+def test_what_is_no_parameter_is_told_with_all_that_there_are_and_with_all_other_faults():
+    of_all = "backfill, order, user_cpu_percent, user_executors, user_memory_mb, user_slots"
+    with pytest.raises(InputError) as none:
+        make_scheduler("even", {"xyz": 1})
+    assert [fault.message for fault in none.value.faults] == [f"unknown parameter; all schedulers have {of_all}"]
+    with pytest.raises(InputError) as several:
+        make_scheduler("t_storm", ["xyz=1", "ordr=given", "gamma=0", "user_slots=-2"])
+    assert {fault.path: fault.message for fault in several.value.faults} == {
+        "xyz": f"unknown parameter; there are gamma, and all schedulers have {of_all}",
+        "ordr": "unknown parameter; did you mean 'order', an option of all schedulers?",
+        "user_slots": "should be from -1 to 9,007,199,254,740,992, got -2",
+        "gamma": "should be from 1 to 1e+09, got 0.0",
+    }
+
+
+def test_options_of_all_are_looked_at_where_no_scheduler_is_made():
+    with pytest.raises(InputError, match="should be one of given, priority"):
+        check_settings("even", ["order=fast"])
 
 
 def test_the_last_of_equal_keys_counts():

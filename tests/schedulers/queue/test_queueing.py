@@ -169,6 +169,14 @@ def test_what_a_user_may_not_have_is_told_with_limit_amount_and_what_to_do(name)
     }
 
 
+@pytest.mark.parametrize(("owner", "who"), [("ann", 'user "ann"'), ("", "topologies of no user")])
+def test_who_is_held_back_by_an_option_is_told_of_the_option(owner, who):
+    of = problem(nodes(9), (replace(topology("t", 4, 3), owner=owner), load(4)), conf={USERS: {"*": {"slots": 9}}})
+    answer = make("spread", user_slots=2).schedule(of)
+    told = f"{who} would have 3 of 2 slots with it: make it smaller, kill another, or raise user_slots"
+    assert answer.status == {"t": f"spread: {told}"}
+
+
 def test_a_user_over_his_limit_holds_up_nobody_else():
     placed = [(replace(topology(f"{user}{n}", 2, 1), owner=user), load(2)) for n, user in enumerate("aaba")]
     of = problem(nodes(9), *placed, conf={USERS: {"a": {"executors": 3}}})

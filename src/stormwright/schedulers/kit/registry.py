@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields
 from functools import cache
@@ -17,7 +17,7 @@ from stormwright.schedulers.kit.isolating import Isolating
 from stormwright.schedulers.kit.params import KINDS, Params
 from stormwright.schedulers.kit.traits import Traits, declared
 from stormwright.schedulers.queue.queueing import Queueing
-from stormwright.schedulers.queue.rules import OPTIONS
+from stormwright.schedulers.queue.rules import OPTIONS, QueueRules
 from stormwright.schedulers.queue.weighing import Weighing
 
 ENTRY_POINT_GROUP = "stormwright.schedulers"
@@ -164,21 +164,35 @@ def _settled(
     values = dict(settings) if isinstance(settings, Mapping) else parse_settings(settings)
     if seed is not None and any(field.name == "seed" for field in fields(kind.params_type)):
         values["seed"] = seed
-    own = {field.name for field in fields(kind.params_type)}
-    rules = {option: values.pop(option) for option in OPTIONS - own if option in values}
-    if misspelt := [fault for option in values.keys() - own for fault in _misspelt(option, own)]:
-        raise InputError("scheduler parameters", misspelt)
-    if name in SCHEDULERS:
-        return kind, _aimed(kind.params_type, values, objective), rules
-    with Contained(f"scheduler {name!r} cannot be made"):
-        return kind, kind.params_type.from_settings(values), rules
+    own = [field.name for field in fields(kind.params_type)]
+    rules = {option: values.pop(option) for option in sorted(OPTIONS.difference(own)) if option in values}
+    faults = [Fault(_no_parameter(option, own), option) for option in values if option not in own]
+    values = {option: value for option, value in values.items() if option in own}
+    try:
+        QueueRules.from_settings(rules)
+    except InputError as error:
+        faults += error.faults
+    try:
+        if name in SCHEDULERS:
+            params = _aimed(kind.params_type, values, objective)
+        else:
+            with Contained(f"scheduler {name!r} cannot be made"):
+                params = kind.params_type.from_settings(values)
+    except InputError as error:
+        faults += error.faults
+    if faults:
+        raise InputError("scheduler parameters", faults)
+    return kind, params, rules
 
 
-def _misspelt(option: str, own: Collection[str]) -> Iterator[Fault]:
-    """What is like no parameter of its own, but like an option of all."""
-    near = nearest(option, OPTIONS)
-    if near and not nearest(option, own):
-        yield Fault(f"unknown parameter; did you mean {near!r}, an option of all schedulers?", option)
+def _no_parameter(option: str, own: Sequence[str]) -> str:
+    """What to say of an option that is neither among a scheduler's `own` parameters nor one of all schedulers."""
+    if near := nearest(option, own):
+        return f"unknown parameter; did you mean {near!r}?"
+    if near := nearest(option, OPTIONS):
+        return f"unknown parameter; did you mean {near!r}, an option of all schedulers?"
+    of_all = f"all schedulers have {', '.join(sorted(OPTIONS))}"
+    return f"unknown parameter; there are {', '.join(own)}, and {of_all}" if own else f"unknown parameter; {of_all}"
 
 
 def _aimed(kind: type[Params], values: Mapping[str, object], objective: str | None) -> Params:

@@ -30,6 +30,9 @@ _MOST_COUNT = 2**53
 #: Option → what it limits.
 _LIMITS = dict(zip(("user_executors", "user_slots", "user_cpu_percent", "user_memory_mb"), LIMITED, strict=True))
 
+#: The same the other way round.
+OPTION_OF = {name: option for option, name in _LIMITS.items()}
+
 
 def _most(default: int | float, what: str) -> Any:
     text = f"{what} that a user may have of whom {USERS} does not say it; {_ANY}: any"

@@ -8,10 +8,11 @@ import numpy as np
 
 from stormwright.model import Problem
 from stormwright.model.arrays import FloatArray, IntArray
-from stormwright.model.conf.users import LIMITED, USERS, Users
+from stormwright.model.conf.users import LIMITED, USERS, Users, read_users
 from stormwright.model.limits.limit import RELATIVE_TOLERANCE
 from stormwright.model.limits.users import allowed_of, amount_text, amounts_of, slots_of, user_of
 from stormwright.model.texts import counted
+from stormwright.schedulers.queue.rules import OPTION_OF
 
 #: Topology index → why it has to wait.
 Reasons = dict[int, tuple[str, ...]]
@@ -80,15 +81,16 @@ class UserShares:
         return not {self._user[index] for index in topologies}.isdisjoint(self._user[index] for index in others)
 
     def _why(self, index: int, has: FloatArray) -> list[str]:
-        user, why = self._user[index], []
+        user, why = self._user[index], list[str]()
+        who, configured = f'user "{user}"' if user else "topologies of no user", read_users(self._problem.conf)[0]
         for name, had, wanted, most in zip(
             LIMITED, has.tolist(), self._amounts[:, index].tolist(), self._most[user].tolist(), strict=True
         ):
             if had + wanted > most * (1 + RELATIVE_TOLERANCE):
                 with_it = amount_text(name, had + wanted, most)
-                why.append(
-                    f'user "{user}" would have {with_it} with it: make it smaller, kill another, or raise {USERS}'
-                )
+                said = allowed_of(configured, user).get(name) == most
+                raised = USERS if said else OPTION_OF[name]
+                why.append(f"{who} would have {with_it} with it: make it smaller, kill another, or raise {raised}")
         return why
 
 
