@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from math import ceil
 from pathlib import Path
 
 import numpy as np
@@ -92,6 +93,92 @@ def test_executors_of_fields_are_counted_by_the_tasks_that_they_get():
     assert size.more(2) == 4
 
 
+def test_an_executor_takes_no_more_than_what_a_node_has_besides_the_worker():
+    """1.5 cores on nodes of a quarter, 80 % of that less 0.031 for the worker: at 0.169 each that is 9 executors."""
+    problem = chain({"in": 0.1, "work": 5.0}, tasks=36, cores=0.25)
+    search = Search(MixTrials(problem, Wish({"": 300.0}), kinds_of(problem)))
+    cores = 0.8 * 0.25 - search.trials.known[0].worker_cores
+    work = (0, problem.topologies[0].component_index["work"])
+    assert search.least()[work] == ceil(1.5 / cores) == 9
+    assert "chain/work: 8 executors would take 0.19 cores, of which a node has 0.17 for them, at" in search.steps[0]
+    held = MixTrials(problem, search.trials.wish, kinds_of(problem), {work: 1.0})
+    assert Search(held).least()[work] == ceil(3.0 / 0.8), "what waits takes time of a thread, and no CPU"
+    tiny = tuple(replace(kind, node=replace(kind.node, resources={CPU: 3.0})) for kind in kinds_of(problem))
+    with pytest.raises(InputError, match="no kind of node has CPU for executors besides the"):
+        Search(MixTrials(problem, search.trials.wish, tiny)).least()
+
+
+class Fluid:
+    """What stands for a judged placement: work and messages are spread evenly, by formulas that can be checked."""
+
+    def __init__(self, counts, mix, cores, least_each):
+        self.counts, self.mix, self.used = counts, mix, mix
+        self.total_use = cores / sum(k.cores * n for k, n in zip(mix.kinds, mix.counts, strict=True))
+        self.component_use = {key: least_each[key] / count for key, count in counts.items()}
+        self.complete = True
+
+    @property
+    def cpu_hz(self):
+        return self.total_use * self.mix.cpu_hz
+
+    def too_full(self, _, allowed):
+        return [key for key, use in self.component_use.items() if use > allowed]
+
+    def node_fault(self, allowed):
+        return "the CPU of a node would be too full" if self.total_use > allowed else ""
+
+    def fullest(self, _):
+        return max(self.total_use, *self.component_use.values())
+
+
+def fluid(monkeypatch, cores, each):
+    """What so many cores, and so many for threads of each component, come to on any nodes; mixes that were tried."""
+    tried: list[int] = []
+
+    def judged(_, counts, mix, **__):
+        tried.append(mix.size)
+        return Fluid(dict(counts), mix, cores, each)
+
+    monkeypatch.setattr(MixTrials, "judged", judged)
+    monkeypatch.setattr(MixTrials, "counts", lambda _, one: one.counts)
+    monkeypatch.setattr(
+        MixTrials, "roomy", lambda self, one: not (one.too_full(set(), self.allowed) or one.node_fault(self.allowed))
+    )
+    return tried
+
+
+@pytest.mark.parametrize("times", [1, 4])
+def test_many_nodes_more_than_the_work_alone_takes_are_found(monkeypatch, times):
+    """With messages it takes 400 cores, which are 500 nodes at 80 %; the work alone is enough for some hundred."""
+    monkeypatch.setattr("stormwright.advise.own.search._MOST_LOOKED_AT", 2_000)
+    problem = chain({"in": 5.0, "work": 5.0}, tasks=400, cores=1.0)
+    kinds = tuple(replace(kinds_of(problem)[0], name=f"k{n}", price=1.0 + 0.5 * n) for n in range(times))
+    trials = MixTrials(problem, Wish({"": 8_000.0}), kinds)
+    tried = fluid(monkeypatch, 400.0, dict.fromkeys(trials.sizes, 10.0))
+    assert Search(trials).best().mix.counts == (500, *[0] * (times - 1))
+    assert len(set(tried)) < 60
+
+
+def test_many_executors_more_than_their_work_alone_takes_are_found(monkeypatch):
+    """Serialising makes of 80 cores 104, which are 130 executors at 80 %: an eighth more at once, and back by ones."""
+    problem = chain({"in": 0.1, "work": 5.0}, tasks=400, cores=200.0)
+    trials = MixTrials(problem, Wish({"": 16_000.0}), kinds_of(problem))
+    work = (0, problem.topologies[0].component_index["work"])
+    fluid(monkeypatch, 104.0, {key: 104.0 if key == work else 0.1 for key in trials.sizes})
+    search = Search(trials)
+    assert search.least()[work] == 100
+    assert trials.counts(search.best())[work] == 130
+
+
+def test_mixes_that_nobody_looked_at_are_not_called_too_few(monkeypatch):
+    problem = chain({"in": 5.0, "work": 5.0}, tasks=40, cores=1.0)
+    trials = MixTrials(problem, Wish({"": 800.0}), kinds_of(problem))
+    fluid(monkeypatch, 8.0, dict.fromkeys(trials.sizes, 4.0))
+    monkeypatch.setattr(Fluid, "node_fault", lambda *_: "a link would be 100% full")
+    with pytest.raises(InputError, match="60 mixes of nodes were tried, and none was enough; the last one was "):
+        Search(trials).best()
+
+
 def test_too_few_tasks_are_named_with_what_they_are_enough_for():
     with pytest.raises(InputError, match=r"chain/work: its 6 tasks are too few: .* enough for 960 trees/s"):
         advised(chain({"in": 0.1, "work": 5.0}), Wish(rates={"": 5_000.0}))
@@ -155,6 +242,17 @@ def test_mixes_come_by_price_and_each_once(counts):
     assert len(set(numbers)) == len(numbers)
     every = np.ndindex(*(5,) * len(counts))
     assert set(numbers) == {each for each in every if 1 <= sum(each) <= 4}
+
+
+def test_of_kinds_that_make_too_many_mixes_those_of_one_kind_go_on():
+    node = WordCount().problem().supervisors[0]
+    kinds = tuple(NodeKind(f"k{n}", node, 1.0 + n, most=None if n else 3) for n in range(3))
+    found = list(mixes(kinds, 6, 10))
+    assert found[:10] == list(mixes(kinds, 6))[:10]
+    last = found[9].price
+    assert [mix.counts for mix in found[10:]] == [
+        mix.counts for mix in mixes(kinds, 6) if mix.price > last and sorted(mix.counts)[:2] == [0, 0]
+    ]
 
 
 # Whose search is short -------------------------------------------------------------------------------

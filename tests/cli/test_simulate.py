@@ -8,6 +8,7 @@ import pytest
 
 import stormwright as sw
 from stormwright.cli import simulate as verb
+from stormwright.experiments.simulated.placement import quantile_ms
 from stormwright.formats import write_problem
 from stormwright.testing.word_counts import WordCount
 
@@ -38,7 +39,7 @@ def test_rates_are_those_that_were_measured_and_change_by_a_trace(run, file, tmp
     (topology,) = simulated(run, file, "--seconds", 4)["topologies"]
     assert topology["trees_per_s"] == pytest.approx(1_000, rel=0.05)
     assert topology["begun"] == topology["completed"] + topology["pending"]
-    assert 0 < topology["p50_ms"] < topology["p95_ms"] < topology["p99_ms"]
+    assert 1 <= topology["p50_ms"] <= topology["p95_ms"] <= topology["p99_ms"]
     trace = tmp_path / "trace.csv"
     trace.write_text("2,0.5\n3,2,words\n", encoding="utf-8")
     (topology,) = simulated(run, file, "--seconds", 4, "--trace", trace)["topologies"]
@@ -75,6 +76,22 @@ def test_a_scheduler_places_everything_anew_unless_it_is_told_what_runs(run, tmp
         ("--scheduler", "even"): 3,
         ("--scheduler", "even", "--keep-running"): 1,
     }
+
+
+def test_percentiles_below_a_millisecond_are_not_made_up(run, file):
+    """Half of all trees were told to be within 0.5 ms, and 99 of 100 within 0.99 ms, however short they were."""
+    quick = np.zeros(258, np.int64)
+    quick[0], quick[-1] = 99, 1
+    assert [quantile_ms(quick, part) for part in (0.01, 0.5, 0.99)] == [1.0, 1.0, 1.0]
+    assert quantile_ms(quick, 0.995) > 1_000
+    assert np.isnan(quantile_ms(0 * quick, 0.5))
+    (one,) = simulated(run, file, "--seconds", 1)["topologies"]
+    _, out, _ = run("simulate", file, "--seconds", 1)
+    row = next(line for line in out.splitlines() if line.startswith("words-1-0 "))
+    assert one["mean_ms"] < 1
+    assert one["p50_ms"] == 1.0
+    assert "≤ 1 ms" in row
+    assert f"{one['mean_ms']:.2f} ms" in row
 
 
 def test_trees_that_nobody_acks_are_told_by_those_begun_and_no_others(run, tmp_path):

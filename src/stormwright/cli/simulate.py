@@ -175,12 +175,15 @@ def _print(problem: Problem, found: Simulation, by: str) -> None:
 
 
 def _print_topologies(problem: Problem, found: Simulation) -> None:
+    from stormwright.experiments.simulated.placement import LEAST_MS, QUANTILES
+
     names = ("trees/s", "mean", "p50", "p95", "p99", "timed out", "lost", "pending")
     table = numbers_table("topology", *names)
     told = found.as_dict()["topologies"]
     for one in told[:_MAX_TOPOLOGIES]:
-        times = [one["mean_ms"], *(one[f"{name}_ms"] for name in ("p50", "p95", "p99"))]
-        latencies = ["" if ms is None else f"{ms:,.2f} ms" for ms in times]
+        mean_ms, times = one["mean_ms"], [one[f"{name}_ms"] for name in QUANTILES]
+        latencies = ["" if mean_ms is None else f"{mean_ms:,.2f} ms"]
+        latencies += ["" if ms is None else f"{ms:,.2f} ms" if ms > LEAST_MS else f"≤ {LEAST_MS:g} ms" for ms in times]
         rate = one["trees_per_s"] if one["acked"] else one["begun"] / found.seconds
         table.add_row(
             one["topology"],

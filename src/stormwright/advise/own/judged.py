@@ -105,6 +105,11 @@ class JudgedPlacement:
         cores = self.state.demand.nodes.cores
         return float(self.cpu_use @ cores / max(cores.sum(), 1e-12))
 
+    @property
+    def cpu_hz(self) -> float:
+        """CPU of all nodes together in use."""
+        return self.total_use * self.mix.cpu_hz
+
     @cached_property
     def link_use(self) -> FloatArray:
         """Part of every node's link in use in its busier direction, shape (N,)."""

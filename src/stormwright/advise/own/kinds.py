@@ -73,6 +73,11 @@ class NodeMix:
         return sum(kind.price * count for kind, count in zip(self.kinds, self.counts, strict=True))
 
     @property
+    def cpu_hz(self) -> float:
+        """CPU of all nodes together."""
+        return sum(kind.node.cpu_hz * count for kind, count in zip(self.kinds, self.counts, strict=True))
+
+    @property
     def size(self) -> int:
         """How many nodes these are."""
         return sum(self.counts)
@@ -123,7 +128,7 @@ def _cores(node: Supervisor, core_hz: float) -> float:
     return told if told > 0 else node.cpu_hz / core_hz
 
 
-def mixes(kinds: Sequence[NodeKind], most_nodes: int) -> Iterator[NodeMix]:
+def mixes(kinds: Sequence[NodeKind], most_nodes: int, most_mixed: int | None = None) -> Iterator[NodeMix]:
     """All mixes of 1 to `most_nodes` nodes, the cheapest first; then fewer nodes first, then more of the first kinds.
 
     Parameters
@@ -132,8 +137,22 @@ def mixes(kinds: Sequence[NodeKind], most_nodes: int) -> Iterator[NodeMix]:
         That can be had.
     most_nodes
         Nodes of all kinds together.
+    most_mixed
+        After so many mixes, of which some kinds have more than anybody waits for, only those of one kind; None for all.
     """
-    kinds = tuple(kinds)
+    kinds, last = tuple(kinds), 0.0
+    for mix in islice(_mixed(kinds, most_nodes), most_mixed):
+        last = mix.price
+        yield mix
+    alone = (
+        NodeMix(kinds, (*(0,) * number, count, *(0,) * (len(kinds) - number - 1)))
+        for number, kind in enumerate(kinds)
+        for count in range(1, min(most_nodes, kind.most or most_nodes) + 1)
+    )
+    yield from sorted((mix for mix in alone if mix.price > last), key=lambda mix: (mix.price, mix.size))
+
+
+def _mixed(kinds: tuple[NodeKind, ...], most_nodes: int) -> Iterator[NodeMix]:
     waiting: list[tuple[float, int, tuple[int, ...], tuple[int, ...]]] = [
         (0.0, 0, (0,) * len(kinds), (0,) * len(kinds))
     ]

@@ -22,16 +22,24 @@ from stormwright.advise.own.kinds import NodeMix, mixes
 from stormwright.advise.own.steps import RefusedMixes, singles, too_small, work
 from stormwright.advise.own.trials import ExecutorCounts, Key, MixTrials
 from stormwright.errors import Fault, InputError
+from stormwright.model.conf.requests import ACKER
 from stormwright.model.texts import counted
 
 log = logging.getLogger(__name__)
 
-#: Mixes of nodes that are tried; those with too little CPU or memory in any case are not counted.
-_MOST_MIXES = 60
+#: Mixes of nodes that are tried; those with too little CPU or memory in any case are not counted. And how many are
+#: looked at of which several kinds may be.
+_MOST_MIXES, _MOST_LOOKED_AT = 60, 50_000
+
+#: Of what all executors and messages took on some nodes, they take at least this part on as many nodes or more.
+_TAKES_AS_WELL = 0.95
 
 #: Times that executors are added for one mix, for each component; and in a row without that the fullest node, link or
 #: thread of messages is less full than before by this part: then it is not full because executors are too large.
 _MOST_RAISES, _MOST_IN_VAIN, _LESS_FULL = 4, 6, 1e-3
+
+#: Of so many executors one more is tried, or less, at once.
+_PART = 8
 
 #: Where all nodes together are fuller than allowed by this factor, no other executors help.
 _PACKED = 1.02
@@ -52,6 +60,8 @@ class Search:
     def __init__(self, trials: MixTrials) -> None:
         self.trials = trials
         self.steps: list[str] = []
+        self._given_up = False
+        self._takes: JudgedPlacement | None = None
 
     def best(self) -> JudgedPlacement:
         """The cheapest that is enough; `steps` then say in words how it was come to.
@@ -89,6 +99,9 @@ class Search:
             if in_vain > len(trials.kinds):
                 break
         tries = refused.newest or f"{counted(trials.wish.max_nodes, 'node')} have too little CPU or memory"
+        if self._given_up:
+            message = f"{_MOST_MIXES} mixes of nodes were tried, and none was enough; the last one was {tries}"
+            raise InputError("advice", [Fault(message, "nodes")])
         raise InputError("advice", [Fault(f"no number of nodes that is allowed is enough: {tries}", "nodes")])
 
     def least(self) -> dict[Key, int]:
@@ -99,25 +112,25 @@ class Search:
         InputError
             A component has too few tasks for its work, or all together are more executors than are allowed.
         """
-        trials, counts = self.trials, dict[Key, int]()
-        fastest = max(kind.core_hz for kind in trials.kinds) / trials.base.core_hz
-        allowed, faults = trials.allowed * fastest, []
+        trials, counts, faults = self.trials, dict[Key, int](), list[Fault]()
         for key, size in trials.sizes.items():
+            allowed = trials.most_cores(key)
             least = size.least(allowed)
             if least is None:
                 most_tps = trials.asked[key[0]] * allowed / size.busiest(size.tasks)
+                how = "setNumAckers" if trials.name(key).endswith(f"/{ACKER}") else "setNumTasks"
                 message = (
                     f"its {counted(size.tasks, 'task')} are too few: with an executor each they are enough for "
                     f"{most_tps:,.0f} trees/s, and Storm fixes their number when a topology is submitted; submit it "
-                    "with more (setNumTasks)"
+                    f"with more ({how})"
                 )
                 faults.append(Fault(message, trials.name(key)))
                 continue
             counts[key] = least
             if least > 1:
-                fewer = size.busiest(least - 1) / fastest
+                why = trials.too_much(key, size.busiest(least - 1))
                 self.steps.append(
-                    f"{trials.name(key)}: {counted(least - 1, 'executor')} would be {fewer:.0%} busy at "
+                    f"{trials.name(key)}: {counted(least - 1, 'executor')} {why} at "
                     f"{size.handled_tps / (least - 1):,.0f} tuples/s each, so {least} at least"
                 )
         for topology in trials.asked:
@@ -131,17 +144,28 @@ class Search:
         return counts
 
     def _mixes(self, least: ExecutorCounts, refused: RefusedMixes) -> Iterator[NodeMix]:
-        """Mixes that have enough CPU and memory for the work alone, the cheapest first; others are refused."""
+        """Mixes that have enough CPU and memory for the work alone, the cheapest first; others are refused.
+
+        So are those that have too little for what it came to with messages on as many nodes or fewer.
+        """
         trials, tried = self.trials, 0
         memory_mb, work_hz = trials.memory_mb(least), trials.work_hz
-        for mix in mixes(trials.kinds, trials.wish.max_nodes):
-            if why := too_small(trials, mix, work_hz, memory_mb):
+        for mix in mixes(trials.kinds, trials.wish.max_nodes, _MOST_LOOKED_AT):
+            if why := too_small(trials, mix, work_hz, memory_mb) or self._too_small_for_messages(mix):
                 refused.add(mix, why)
                 continue
+            if tried == _MOST_MIXES:
+                self._given_up = True
+                return
             yield mix
             tried += 1
-            if tried == _MOST_MIXES:
-                return
+
+    def _too_small_for_messages(self, mix: NodeMix) -> str:
+        """Why nodes have too little by what executors and messages took on others; empty where they may have enough."""
+        took = self._takes
+        if took is None or mix.size < took.mix.size or mix.cpu_hz * self.trials.allowed >= _TAKES_AS_WELL * took.cpu_hz:
+            return ""
+        return f"too little for what executors and messages took of {took.mix}, {took.total_use:.0%} of all CPU"
 
     def _enough(self, least: ExecutorCounts, mix: NodeMix, raised: list[str]) -> JudgedPlacement | str:
         """A placement that is nowhere too full, with no fewer executors than `least`; or why there is none.
@@ -159,6 +183,7 @@ class Search:
             over = judged.too_full(set(trials.asked), trials.allowed)
             why = judged.node_fault(trials.allowed)
             if why and judged.total_use > trials.allowed * _PACKED:
+                self._takes = judged
                 return f"all CPU together would be {judged.total_use:.0%} full"
             if over:
                 use = judged.component_use[over[0]]
@@ -178,10 +203,14 @@ class Search:
         return why
 
     def _raise(self, counts: dict[Key, int], key: Key) -> None:
-        """More executors of a component, where it may have more."""
-        more = self.trials.sizes[key].more(counts[key])
-        if more is not None and self._total(counts, key[0]) + more - counts[key] <= self.trials.wish.max_executors:
-            counts[key] = more
+        """More executors of a component, where it may have more: an eighth of what it has, or one."""
+        size, has = self.trials.sizes[key], counts[key]
+        left = self.trials.wish.max_executors - self._total(counts, key[0])
+        for step in (max(has // _PART, 1), 1):
+            more = size.more(min(has + step - 1, size.tasks))
+            if more is not None and more - has <= left:
+                counts[key] = more
+                return
 
     @staticmethod
     def _total(counts: ExecutorCounts, topology: int) -> int:
@@ -217,13 +246,18 @@ class Search:
     def _thinned(self, found: JudgedPlacement, least: ExecutorCounts) -> JudgedPlacement:
         """Without executors that are not needed, from the component that has most, down to the least that could do.
 
-        One is taken away, or two: an odd number is harder to spread over nodes.
+        One is taken away, or two: an odd number is harder to spread over nodes. Of many it is an eighth first.
         """
         trials, going = self.trials, True
         while going:
             going, counts = False, trials.counts(found)
-            tries = [(key, counts[key] - less) for key in counts for less in (1, 2) if counts[key] - less >= least[key]]
-            for key, count in sorted(tries, key=lambda each: (-counts[each[0]], each[0], -each[1])):
+            tries = [
+                (key, has - less)
+                for key, has in sorted(counts.items(), key=lambda each: (-each[1], each[0]))
+                for less in dict.fromkeys((max(has // _PART, 1), 1, 2))
+                if has - less >= least[key]
+            ]
+            for key, count in tries:
                 fewer = trials.judged({**counts, key: count}, found.mix)
                 if trials.roomy(fewer) and trials.quick_enough(fewer):
                     found, going = fewer, True

@@ -89,6 +89,34 @@ class MixTrials:
         work_hz = self._profile.work_cycles(*self.known) * self._profile.handled_tps
         return float(work_hz.sum() + self._profile.idle_hz().sum())
 
+    def most_cores(self, key: Key) -> float:
+        """Most that one executor of a component may take, in cores of the reference speed.
+
+        That is what is allowed of a core, and of a node what is allowed besides the worker; what a bolt waits for
+        something outside takes no CPU of its node.
+
+        Raises
+        ------
+        InputError
+            A worker leaves nothing on any kind of node.
+        """
+        worker, held = self.known[0].worker_cores, key in self._held
+        most = max(
+            min(self.allowed, np.inf if held else self.allowed * kind.cores - worker) * kind.core_hz
+            for kind in self.kinds
+        )
+        if most <= 0:
+            message = f"no kind of node has CPU for executors besides the {worker:g} cores that a worker takes"
+            raise InputError("advice", [Fault(message, "nodes")])
+        return float(most / self.base.core_hz)
+
+    def too_much(self, key: Key, cores: float) -> str:
+        """Why executors of a component that take so many cores are too few, in words."""
+        fastest = max(kind.core_hz for kind in self.kinds) / self.base.core_hz
+        if cores > self.allowed * fastest:
+            return f"would be {cores / fastest:.0%} busy"
+        return f"would take {cores:.2f} cores, of which a node has {self.most_cores(key):.2f} for them,"
+
     def memory_mb(self, counts: ExecutorCounts) -> float:
         """Memory of all executors, so many of components that are asked for."""
         problem, _ = self.made(counts)

@@ -24,8 +24,8 @@ from stormwright.simulator.storm.engine import Events
 #: Parts of time that are looked at by themselves.
 STEPS = 60
 
-#: Latencies that are told: the parts of trees that are below them.
-QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
+#: Latencies that are told: the parts of trees that are below them; those below 1 ms are counted together, and told so.
+QUANTILES, LEAST_MS = {"p50": 0.5, "p95": 0.95, "p99": 0.99}, 1.0
 
 
 class RateChange(NamedTuple):
@@ -89,7 +89,7 @@ class Simulation:
 
     def latencies_ms(self, topology: int, part: float) -> FloatArray:
         """In every step the latency that a part of the trees is below, in ms, nan where none was completed."""
-        return np.array([1e3 * quantile_s(step.seen.latency[topology], part) for step in self.steps])
+        return np.array([quantile_ms(step.seen.latency[topology], part) for step in self.steps])
 
     def cpu(self) -> FloatArray:
         """Part of every node's CPU in use in every step, shape (steps, N)."""
@@ -131,7 +131,7 @@ class Simulation:
     def _topology(self, number: int) -> dict[str, Any]:
         of, latency = self.whole.topologies, self.whole.latency[number]
         counts = {name: int(of[name][number]) for name in ("begun", "completed", "timed_out", "replayed", "lost")}
-        times = {f"{name}_ms": _told(1e3 * quantile_s(latency, part)) for name, part in QUANTILES.items()}
+        times = {f"{name}_ms": _told(quantile_ms(latency, part)) for name, part in QUANTILES.items()}
         p95 = self.latencies_ms(number, QUANTILES["p95"])
         return {
             "topology": self.problem.topologies[number].id,
@@ -195,6 +195,19 @@ def simulate(
         took_s=time.perf_counter() - begun_s,
         at_once=of.at_once,
     )
+
+
+def quantile_ms(latency: NDArray[np.int64], part: float) -> float:
+    """The latency that a part of the trees is below, in ms, and `LEAST_MS` where it is less; nan where there are none.
+
+    Parameters
+    ----------
+    latency
+        Trees by bucket, the first of which has all below `LEAST_MS`, shape (258,).
+    part
+        From 0 to 1.
+    """
+    return float(np.maximum(1e3 * quantile_s(latency, part), LEAST_MS))
 
 
 def running(problem: Problem) -> IntArray:

@@ -176,9 +176,8 @@ def _came(cell: SweepCell, packed: SweepProblem, answer: ComparedRow) -> dict[st
     run = cell.simulated
     if run is None or answer.assignment is None:
         return {}
-    from stormwright.experiments.simulated.placement import parse_trace, simulate
+    from stormwright.experiments.simulated.placement import parse_trace, quantile_ms, simulate
     from stormwright.simulator.settings import Settings
-    from stormwright.simulator.storm.counting import quantile_s
 
     problem = _unpacked(packed)
     settings = replace(Settings.of(problem), seed=(cell.seed or 0) % 2**63)
@@ -193,8 +192,8 @@ def _came(cell: SweepCell, packed: SweepProblem, answer: ComparedRow) -> dict[st
         "trace": run.trace,
         "trees_per_s": done / run.seconds if acked else None,
         "mean_ms": 1e3 * float(whole.topologies["latency_s"].sum()) / done if done else None,
-        "p95_ms": 1e3 * quantile_s(latency, 0.95) if done else None,
-        "p99_ms": 1e3 * quantile_s(latency, 0.99) if done else None,
+        "p95_ms": quantile_ms(latency, 0.95) if done else None,
+        "p99_ms": quantile_ms(latency, 0.99) if done else None,
         "timed_out": int(whole.topologies["timed_out"].sum()),
     }
 
