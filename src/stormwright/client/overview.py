@@ -10,7 +10,7 @@ from stormwright.client.shapes import Done, Mode, PlanLine, Shape
 Level = Literal["bad", "warn", "note"]
 
 
-class Finding(Shape):
+class Concern(Shape):
     """Something that needs a look: how bad it is, a sentence, and the page where more is told of it."""
 
     level: Level
@@ -52,7 +52,7 @@ class Overview(Shape):
     service: str
     well: bool
     verdict: str
-    findings: tuple[Finding, ...]
+    findings: tuple[Concern, ...]
     mode: Mode = "observe"
     frozen: str = ""
     scheduler: str = ""

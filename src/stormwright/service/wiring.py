@@ -269,9 +269,8 @@ class Service:
         sources = Sources(view.problem, self.status, view.age_s, view.unfit, self.desk, trials, settings.clock)
         self._known = Known(sources)
         door = Door.of(settings.access, settings.host, settings.state_dir / AUDIT)
-        pages = Site(self._known, door)
+        figures, pages = Figures(self._known.scene, view.age_s, self.desk.modes, self._state), Site(self._known, door)
         routes = api_routes(self.desk, pages.overview)
-        figures = Figures(self._known.scene, view.age_s, self.desk.modes, self._state)
         app = make_app(self.bridge, intake.take, self.status, view.problem, intake.count, routes, pages, figures)
         return HttpServer(app, settings.host, settings.port, door, settings.access.tls)
 
