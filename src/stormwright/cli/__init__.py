@@ -43,6 +43,7 @@ VERBS = {
     "demo": "Show on a real cluster what a better placement gains.",
     "experiment": "Run published evaluations again on a real cluster, ours beside theirs.",
     "serve": "Run beside a Storm cluster and keep its placement good.",
+    "status": "Say whether all is well at a running service, what it would change, and what waits.",
     "token": "Make, list and revoke the tokens by which a service knows who asks.",
     "doctor": "Tell what is wrong with an installation, and how it is mended.",
     "dashboard": "Show the dashboard over a problem file, without a cluster.",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from stormwright.cli.lines import say
 from stormwright.cli.output import cut_short, numbers_table, print_table, text_table
-from stormwright.client.shapes import Plan, Range, Side, TopologySide
+from stormwright.client.shapes import Plan, PlanLine, Range, Side, TopologySide
 from stormwright.model.texts import counted
 
 _MOST = 20
@@ -61,7 +61,7 @@ def judged_lines(plan: Plan) -> Iterator[str]:
         yield f"{each.topology}: {each.quantity} {measured} of before, {each.predicted:.2f} promised: {each.verdict}"
 
 
-def progress_line(plan: Plan) -> str:
+def progress_line(plan: PlanLine) -> str:
     """Where a plan stands that is being applied."""
     stage = f"stage {min(plan.stage + 1, plan.stages)} of {plan.stages}" if plan.stages else ""
     step = f"step {plan.steps_made} of {plan.steps}" if plan.steps else ""

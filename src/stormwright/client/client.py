@@ -12,6 +12,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from pydantic import BaseModel, ValidationError
 
 from stormwright.client import guarding, shapes
+from stormwright.client.overview import Overview
 from stormwright.errors import ClusterError, ConflictError, Fault, InputError, NotThereError
 
 _Answer = TypeVar("_Answer", bound=BaseModel)
@@ -134,6 +135,13 @@ class Client:
     def revert(self, n: int, reason: str) -> shapes.Plan:
         """Begin to restore the placement as it was before an entry of the history."""
         return self._ask("POST", f"/v1/history/{n}/revert", shapes.Plan, {"reason": reason})
+
+    def overview(self) -> Overview:
+        """Whether all is well, what the service would change, what it did, and what waits for a person."""
+        try:
+            return self._ask("GET", "/v1/overview", Overview)
+        except NotThereError as error:
+            raise ClusterError(f"{self.address} cannot say whether all is well: it is of an older version") from error
 
     def modes(self) -> shapes.Modes:
         """What the service may do by itself."""

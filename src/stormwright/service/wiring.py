@@ -266,11 +266,11 @@ class Service:
 
     def _server(self, trials: Trials | None) -> HttpServer:
         view, settings, intake = self._view, self.settings, self.intake
-        clock = settings.clock
-        self._known = Known(Sources(view.problem, self.status, view.age_s, view.unfit, self.desk, trials, clock))
+        sources = Sources(view.problem, self.status, view.age_s, view.unfit, self.desk, trials, settings.clock)
+        self._known = Known(sources)
         door = Door.of(settings.access, settings.host, settings.state_dir / AUDIT)
-        routes, pages = api_routes(self.desk), Site(self._known, door)
-        figures = Figures(self._known.scene, view.age_s, self.desk.modes, self._state)
+        figures, pages = Figures(self._known.scene, view.age_s, self.desk.modes, self._state), Site(self._known, door)
+        routes = api_routes(self.desk, pages.overview)
         app = make_app(self.bridge, intake.take, self.status, view.problem, intake.count, routes, pages, figures)
         return HttpServer(app, settings.host, settings.port, door, settings.access.tls)
 

@@ -108,13 +108,14 @@ def guarded(
     sources = Sources(nimbus.look, lambda: SERVED, lambda: 4.0, dict, nimbus.desk, Parrot())
     try:
         with Known(sources) as known:
+            pages = Site(known, door)
             made = make_app(
                 Bridge(make_scheduler("even"), "even"),
                 delivered.extend,
                 lambda: SERVED,
                 nimbus.look,
-                operating=api_routes(nimbus.desk),
-                pages=Site(known, door),
+                operating=api_routes(nimbus.desk, pages.overview),
+                pages=pages,
             )
             with HttpServer(made, host, port, door, tls):
                 assert isinstance(made.app, Starlette)

@@ -21,13 +21,17 @@ from stormwright.errors import ClusterError, ConflictError, InputError, NotThere
 from stormwright.model import Problem, cost_of
 from stormwright.model.arrays import IntArray
 from stormwright.schedulers import make_scheduler
-from stormwright.service.http.api import EVERY_ENDPOINT, api_routes
+from stormwright.service.http.api import EVERY_ENDPOINT, OVERVIEW, api_routes
 from stormwright.service.http.app import make_app
 from stormwright.service.http.server import HttpServer
 from stormwright.service.operating.plans import KeptPlans
+from stormwright.service.pages.seen.known import Known
+from stormwright.service.pages.site import Site
+from stormwright.service.pages.sources import Sources
 from stormwright.storm.bridge import Bridge
 from tests.service.http.test_metrics import STATUS
 from tests.service.operating.nimbus import Nimbus, random_cluster, settled
+from tests.service.pages.sites import SERVED
 
 HOST = "127.0.0.1"
 
@@ -57,9 +61,11 @@ def port(nimbus: Nimbus) -> Iterator[int]:
         free.bind((HOST, 0))
         number = free.getsockname()[1]
     bridge = Bridge(make_scheduler("even"), "even")
-    app = make_app(bridge, lambda _: None, lambda: STATUS, operating=api_routes(nimbus.desk))
-    with HttpServer(app, HOST, number):
-        yield number
+    with Known(Sources(nimbus.look, lambda: SERVED, lambda: 4.0, dict, nimbus.desk)) as known:
+        routes = api_routes(nimbus.desk, Site(known).overview)
+        app = make_app(bridge, lambda _: None, lambda: STATUS, operating=routes)
+        with HttpServer(app, HOST, number):
+            yield number
 
 
 @pytest.fixture
@@ -299,7 +305,8 @@ def test_the_description_says_what_is_there(port: int) -> None:
     assert code == 200
     assert described["openapi"] == "3.1.0"
     assert {(path, method.upper()) for path, of in described["paths"].items() for method in of} == {
-        (each.path, each.method) for each in EVERY_ENDPOINT
+        (OVERVIEW, "GET"),
+        *((each.path, each.method) for each in EVERY_ENDPOINT),
     }
     text = json.dumps(described)
     names = {part.split('"')[0] for part in text.split("#/components/schemas/")[1:]}

@@ -24,6 +24,7 @@ from stormwright.service.pages.seen.known import Known
 from stormwright.service.pages.site import Site
 from stormwright.service.pages.sources import Sources
 from stormwright.service.pages.trials import Change
+from stormwright.service.pages.writing import span
 from stormwright.storm.bridge import Bridge
 from tests.service.pages.living import living
 from tests.service.pages.sites import SERVED, browsing
@@ -129,3 +130,7 @@ def test_pages_of_the_largest_cluster_come_at_once() -> None:
                 assert ask(connection, path, BROWSER)[0] == 200
                 seconds.append(time.perf_counter() - began)
         assert np.quantile(seconds, 0.99) < 0.2
+
+
+def test_what_was_measured_just_now_is_no_time_to_come() -> None:
+    assert span(-0.0004) == "0 s"

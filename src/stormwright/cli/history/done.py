@@ -45,11 +45,16 @@ def print_done(address: str, by: str, limit: int, as_json: bool) -> None:
         return
     table = text_table("n", "at", "what", "who", "why", "came of it")
     for each in found.done:
-        came = "; ".join(_came_of(each)) or each.text
+        came = came_of(each)
         table.add_row(each.n, in_utc(each.at_ms), f"{each.kind} {each.plan}".strip(), each.who, each.reason, came)
     print_table(table)
     if found.more:
         say(f"there are older ones: --limit {min(2 * limit, MOST)}" if limit < MOST else "there are older ones")
+
+
+def came_of(done: Done) -> str:
+    """What came of an entry, in a line."""
+    return "; ".join(_came_of(done)) or done.text
 
 
 def _came_of(done: Done) -> Iterator[str]:

@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from stormwright.client.overview import Overview
 from stormwright.client.shapes import FaultTold, Refused
 from stormwright.errors import ConflictError, Fault, InputError, NotAllowedError, NotThereError, StormwrightError
 from stormwright.formats.document.faults import join_path
@@ -33,23 +34,30 @@ MAX_BODY_BYTES = 2**20
 #: All that there are.
 EVERY_ENDPOINT: Sequence[Endpoint] = (*ENDPOINTS, *GUARDING)
 
+#: Where whether all is well is told.
+OVERVIEW = "/v1/overview"
+
 _JSON = "application/json"
 
 
-def api_routes(desk: Desk) -> list[Route]:
-    """All of `EVERY_ENDPOINT`, and ``/v1/openapi.json`` that describes them.
+def api_routes(desk: Desk, overview: Callable[[], Overview]) -> list[Route]:
+    """All of `EVERY_ENDPOINT`, whether all is well, and ``/v1/openapi.json`` that describes them.
 
     Parameters
     ----------
     desk
         Answers.
+    overview
+        Tells whether all is well.
     """
-    described = orjson.dumps(openapi(EVERY_ENDPOINT))
+    text = "Whether all is well, what it would change, what it changed last, and what waits for a person."
+    every = (*EVERY_ENDPOINT, Endpoint("GET", OVERVIEW, text, Overview, lambda *_: overview()))
+    described = orjson.dumps(openapi(every))
 
     async def describe(_: Request) -> Response:
         return Response(described, media_type=_JSON)
 
-    return [*routes_of(desk, EVERY_ENDPOINT), Route("/v1/openapi.json", describe, methods=["GET"])]
+    return [*routes_of(desk, every), Route("/v1/openapi.json", describe, methods=["GET"])]
 
 
 def routes_of(desk: Desk, endpoints: Sequence[Endpoint]) -> list[Route]:

@@ -43,7 +43,10 @@ _ENDPOINTS = {
     "GET /metrics": f"figures for Prometheus; ?detail={'|'.join(DETAILS[1:])} adds finer ones",
 }
 
-_OPERATING = {"GET /v1/openapi.json": "plans, history and modes: what operates the service, described"}
+_OPERATING = {
+    "GET /v1/overview": "whether all is well, what would change, what was changed, what waits for a person",
+    "GET /v1/openapi.json": "plans, history and modes: what operates the service, described",
+}
 
 
 @dataclass(frozen=True)

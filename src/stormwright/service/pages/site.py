@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
+from stormwright.client.overview import Overview
 from stormwright.errors import ConflictError, InputError, NotAllowedError, NotThereError, StormwrightError
 from stormwright.service.access.door import Door, visitor_of
 from stormwright.service.http.bodies import Bodies
@@ -86,6 +87,10 @@ class Site:
     async def home(self, request: Request) -> Response:
         """The first page."""
         return await self._answered(request, lambda: overview.overview(self.known))
+
+    def overview(self) -> Overview:
+        """What the first page tells, for programs."""
+        return overview.told(self.known)
 
     async def refused(self, request: Request, status: int, why: str) -> Response:
         """A page that says why there is none."""

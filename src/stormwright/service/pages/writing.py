@@ -139,7 +139,7 @@ def span(seconds: float | None) -> str:
     for least, length, unit in ((172_800, 86_400, "d"), (7200, 3600, "h"), (120, 60, "min")):
         if seconds >= least:
             return f"{seconds / length:.0f} {unit}"
-    return f"{seconds:.0f} s"
+    return f"{max(seconds, 0.0):.0f} s"  # clocks differ a little: what was measured just now is no time to come
 
 
 def _clock(at_ms: int) -> str:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal
 from urllib.parse import quote
 
 import numpy as np
 
+from stormwright.client.overview import Concern, Level
 from stormwright.model.texts import counted
 from stormwright.service.pages.seen.known import Known
 from stormwright.service.pages.seen.scene import Scene
@@ -20,75 +19,54 @@ SILENT_S, OLD_LOAD_S = 60.0, 120.0
 #: Things of a kind that are told by name.
 _EACH = 3
 
-Level = Literal["bad", "warn", "note"]
 
-
-@dataclass(frozen=True)
-class _Finding:
-    """Something that needs a look.
-
-    Parameters
-    ----------
-    level
-        ``bad``: something does not work. ``warn``: something is short. ``note``: good to know.
-    text
-        A sentence.
-    href
-        Where more is told of it.
-    """
-
-    level: Level
-    text: str
-    href: str
-
-
-def findings(known: Known, scene: Scene | None) -> list[_Finding]:
+def findings(known: Known, scene: Scene | None) -> list[Concern]:
     """All of them, worst first."""
     found = [*_of_service(known), *(_of_scene(scene) if scene else ()), *_of_plans(known)]
     return sorted(found, key=lambda each: ("bad", "warn", "note").index(each.level))
 
 
-def _of_service(known: Known) -> Iterator[_Finding]:
+def _of_service(known: Known) -> Iterator[Concern]:
     status, age_s = known.status(), known.sources.age_s()
     if known.error:
-        yield _Finding("bad", f"What runs cannot be shown: {known.error}", "/cluster")
+        yield _concern("bad", f"What runs cannot be shown: {known.error}", "/cluster")
     if status is None:
         return
     if age_s is not None and age_s > SILENT_S:
-        yield _Finding(
+        yield _concern(
             "bad", f"Nimbus has not asked for {_seconds(age_s)}: is it up, and does it reach this?", "/cluster"
         )
     for topology, why in known.sources.unfit().items():
-        yield _Finding("bad", f"{topology} cannot be placed: {why}", "/topologies")
+        yield _concern("bad", f"{topology} cannot be placed: {why}", "/topologies")
     for each in status.anomalies[:_EACH]:
         done = each["done"] or (f"not drained: {each['waits']}" if each["waits"] else "")
         told = f"{each['text']}; {done}" if done else each["text"]
         level: Level = "note" if each["response"] == "ignore" else "warn"
-        yield _Finding(level, f"{told} ({each['kind']})", f"/cluster/nodes/{quote(each['supervisor'], safe='')}")
+        yield _concern(level, f"{told} ({each['kind']})", f"/cluster/nodes/{quote(each['supervisor'], safe='')}")
     if status.hold:
-        yield _Finding("warn", f"Nothing moves ({status.hold}): {status.hold_why}", "/timeline")
+        yield _concern("warn", f"Nothing moves ({status.hold}): {status.hold_why}", "/timeline")
     yield from _of_pipeline(status)
     for part, error in status.history["errors"].items():
-        yield _Finding("warn", f"The history ({part}) has failed: {error['error']}", "/history")
+        yield _concern("warn", f"The history ({part}) has failed: {error['error']}", "/history")
     for topology, why_not in list(status.refused.items())[:_EACH]:
-        yield _Finding("note", f"{topology} was moved back: {'; '.join(why_not)}", "/history")
+        yield _concern("note", f"{topology} was moved back: {'; '.join(why_not)}", "/history")
 
 
-def _of_pipeline(status: ServiceStatus) -> Iterator[_Finding]:
+def _of_pipeline(status: ServiceStatus) -> Iterator[Concern]:
     told = status.pipeline
     if not told["running"]:
-        yield _Finding("bad", f"Loads are not measured: {told['error'] or 'the stream does not run'}", "/timeline")
+        yield _concern("bad", f"Loads are not measured: {told['error'] or 'the stream does not run'}", "/timeline")
         return
     age_s = told.get("profile_age_s")
     if age_s is None:
-        yield _Finding("note", "No load was measured yet: do topologies have the probe?", "/timeline")
+        yield _concern("note", "No load was measured yet: do topologies have the probe?", "/timeline")
     elif age_s > OLD_LOAD_S:
-        yield _Finding("warn", f"The newest load is {_seconds(age_s)} old: do the probes reach this?", "/timeline")
+        yield _concern("warn", f"The newest load is {_seconds(age_s)} old: do the probes reach this?", "/timeline")
     for alarm in ((told.get("alarms") or {}).get("up") or [])[:_EACH]:
-        yield _Finding("warn", f"Node {alarm['node']} is overloaded, says its alarm", "/timeline")
+        yield _concern("warn", f"Node {alarm['node']} is overloaded, says its alarm", "/timeline")
 
 
-def _of_scene(scene: Scene) -> Iterator[_Finding]:
+def _of_scene(scene: Scene) -> Iterator[Concern]:
     problem = scene.problem
     names = {topology.id: topology.name for topology in problem.topologies}
     lost = scene.unplaced
@@ -113,29 +91,33 @@ def _of_scene(scene: Scene) -> Iterator[_Finding]:
     assumed = sum(load is None for load in problem.demand.measured)
     if assumed:
         of_all = f"{counted(assumed, 'topology')} of {len(problem.topologies):,}"
-        yield _Finding("note", f"The load of {of_all} is not measured, but assumed", "/topologies")
+        yield _concern("note", f"The load of {of_all} is not measured, but assumed", "/topologies")
 
 
-def _of_plans(known: Known) -> Iterator[_Finding]:
+def _of_plans(known: Known) -> Iterator[Concern]:
     for plan in known.plans("waiting", "stopped", most=_EACH).plans:
         given_up = f"`stormwright plan --discard {plan.id}` gives it up"
         text = f"Plan {plan.id} is {plan.state} for a person: {plan.why}; {given_up}"
-        yield _Finding("warn", text, f"/plans/{quote(plan.id)}")
+        yield _concern("warn", text, f"/plans/{quote(plan.id)}")
     for host, drained in list(known.drained().items())[:_EACH]:
         left = f", and {counted(drained.workers, 'worker')} still there" if drained.workers else ""
         node = f"/cluster/nodes/{quote(drained.nodes[0], safe='')}" if drained.nodes else "/cluster"
-        yield _Finding("note", f"{host} is drained by {drained.by}{left}: {drained.reason}", node)
+        yield _concern("note", f"{host} is drained by {drained.by}{left}: {drained.reason}", node)
     modes = known.modes()
     if modes and modes.frozen:
-        yield _Finding("note", f"Everything is frozen: {modes.frozen}", "/plans")
+        yield _concern("note", f"Everything is frozen: {modes.frozen}", "/plans")
 
 
-def _together(level: Level, told: list[str], text: str, pages: list[str], of_all: str) -> Iterator[_Finding]:
+def _together(level: Level, told: list[str], text: str, pages: list[str], of_all: str) -> Iterator[Concern]:
     """One finding of all of a kind, the first of them by name; it leads to the page of the one, or of all."""
     if told:
         left = len(told) - _EACH
         named = ", ".join(told[:_EACH]) + (f" and {left:,} more" if left > 0 else "")
-        yield _Finding(level, f"{named} {text}", pages[0] if len(pages) == 1 else of_all)
+        yield _concern(level, f"{named} {text}", pages[0] if len(pages) == 1 else of_all)
+
+
+def _concern(level: Level, text: str, page: str) -> Concern:
+    return Concern(level=level, text=text, page=page)
 
 
 def _topology(topology: str) -> str:

@@ -1,0 +1,91 @@
+"""``stormwright status``: whether all is well at a running service."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from stormwright.cli import options
+from stormwright.cli.asking import client_of
+from stormwright.cli.history.done import came_of
+from stormwright.cli.lines import say
+from stormwright.cli.output import cut_short, print_json
+from stormwright.cli.plans import progress_line
+from stormwright.model.texts import counted, in_utc
+
+if TYPE_CHECKING:
+    from stormwright.client.overview import Overview
+    from stormwright.client.shapes import PlanLine
+
+#: Exit code where something needs a look; that of a service that cannot be asked is 2, as of every verb.
+_NEEDS_A_LOOK = 1
+
+#: Lines of a kind.
+_MOST = 5
+
+#: How bad a finding is, as the first page says it.
+_CALLED = {"bad": "fault", "warn": "short", "note": "note"}
+
+
+@click.command()
+@options.service_address
+@options.token
+@options.as_json("Print all of it as JSON.")
+@click.pass_context
+def command(ctx: click.Context, address: str, as_json: bool) -> None:
+    """Say of a running service whether all is well, what it would change, what it changed last, and what waits for a
+    person to approve it: the first page of the dashboard in words.
+
+    It ends with 0 where all is well, with 1 where something needs a look or nothing is known yet, and with 2 where the
+    service cannot be asked.
+    """
+    client = client_of(address, options.user())
+    now = client.overview()
+    if as_json:
+        print_json(now.model_dump(mode="json"))
+    else:
+        for line in _lines(now, client.address):
+            say(line)
+    if not now.well:
+        ctx.exit(_NEEDS_A_LOOK)
+
+
+def _lines(now: Overview, address: str) -> Iterator[str]:
+    yield now.verdict
+    for each in now.findings:
+        yield f"{_CALLED[each.level]}: {each.text}"
+    nimbus = "Nimbus has not asked yet" if now.nimbus_age_s is None else f"Nimbus asked {_ago(now.nimbus_age_s)}"
+    load = "no load measured yet" if now.load_age_s is None else f"load measured {_ago(now.load_age_s)}"
+    by_itself = f"mode {now.mode}{', frozen' if now.frozen else ''}"
+    yield f"service: {now.service} at {address}, {by_itself}, scheduler {now.scheduler}; {nimbus}, {load}"
+    if now.topologies is not None and now.executors is not None and now.nodes is not None:
+        sizes = zip((now.topologies, now.executors, now.nodes), ("topology", "executor", "node"), strict=True)
+        rate = f"; measured {now.rate_tps:,.0f} trees/s" if now.rate_tps is not None else ""
+        yield f"runs: {', '.join(counted(count, noun) for count, noun in sizes)}{rate}"
+    yield f"would change: {now.decision or 'nothing was looked at yet; `stormwright plan` asks for a plan'}"
+    yield from cut_short([f"waits: {each}" for each in now.waits], _MOST)
+    yield from cut_short([f"under way: plan {each.id}: {progress_line(each)}" for each in now.under_way], _MOST)
+    yield from cut_short([_waiting(each) for each in now.waiting], _MOST, "; `stormwright plan --list` has all")
+    if not now.waiting:
+        yield "waits for approval: nothing"
+    for last in now.done[:1]:
+        what = f"{last.kind} {last.plan}".strip()
+        yield f"changed last: entry {last.n}, {what}, by {last.who}, {in_utc(last.at_ms)}: {last.reason}"
+        yield f"came of it: {came_of(last)}"
+    if not now.done:
+        yield "changed last: nothing so far"
+
+
+def _waiting(plan: PlanLine) -> str:
+    moves = f"{counted(plan.topologies, 'topology')} in {counted(plan.steps, 'step')}"
+    gain = f"; {plan.gain}" if plan.gain else ""
+    told = f"plan {plan.id} ({plan.state} {_ago(plan.age_s)} by {plan.by}): {moves}{gain}"
+    return f"waits for approval: {told}; `stormwright apply {plan.id}`"
+
+
+def _ago(seconds: float) -> str:
+    """How long ago; clocks that differ by a little make no moment to come of what was."""
+    known = max(seconds, 0.0)
+    return f"{known:.0f} s ago" if known < 600 else f"{known / 60:,.0f} min ago"
