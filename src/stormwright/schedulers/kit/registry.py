@@ -164,7 +164,7 @@ def _settled(
     values = dict(settings) if isinstance(settings, Mapping) else parse_settings(settings)
     if seed is not None and any(field.name == "seed" for field in fields(kind.params_type)):
         values["seed"] = seed
-    own = [field.name for field in fields(kind.params_type)]
+    own, asked = [field.name for field in fields(kind.params_type)], list(values)
     rules = {option: values.pop(option) for option in sorted(OPTIONS.difference(own)) if option in values}
     faults = [Fault(_no_parameter(option, own), option) for option in values if option not in own]
     values = {option: value for option, value in values.items() if option in own}
@@ -181,7 +181,8 @@ def _settled(
     except InputError as error:
         faults += error.faults
     if faults:
-        raise InputError("scheduler parameters", faults)
+        in_turn = sorted(faults, key=lambda fault: asked.index(fault.path) if fault.path in asked else len(asked))
+        raise InputError("scheduler parameters", in_turn)
     return kind, params, rules
 
 
