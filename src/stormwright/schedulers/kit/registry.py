@@ -162,9 +162,10 @@ def _settled(
     """The class, its parameters and the options of all schedulers, as for `make_scheduler`."""
     kind = scheduler_type(name)
     values = dict(settings) if isinstance(settings, Mapping) else parse_settings(settings)
-    if seed is not None and any(field.name == "seed" for field in fields(kind.params_type)):
+    own = [field.name for field in fields(kind.params_type)]
+    if seed is not None and "seed" in own:
         values["seed"] = seed
-    own, asked = [field.name for field in fields(kind.params_type)], list(values)
+    asked = list(values)
     rules = {option: values.pop(option) for option in sorted(OPTIONS.difference(own)) if option in values}
     faults = [Fault(_no_parameter(option, own), option) for option in values if option not in own]
     values = {option: value for option, value in values.items() if option in own}
