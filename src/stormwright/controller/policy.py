@@ -150,8 +150,9 @@ def decide(
     outlook = outlooks.of(wanted)
     seen = replace(at_best, gain_percent=outlook.gain_percent, gained=outlook.gained)
     reason = should_reschedule(triggers, seen, aim.adapts)
-    if reason is None:
-        why = "; ".join(filter(None, (drifted, outlook.text, outlook.less)))
+    if reason is None or not outlook.is_sure:
+        unsure = "" if outlook.is_sure else f"which may as well be a loss of {-(outlook.at_least_percent or 0):.0f} %"
+        why = "; ".join(filter(None, (drifted, outlook.text, unsure, outlook.less)))
         return Decision(True, f"{why}: not worth a move", before=before, after=after, assignment=assignment)
     refused = aim.refuses(problem, wanted, outlook.worth, outlooks.rate_tps)
     plan = plan_moves(problem, assignment, budget, {**stay, **refused}, cpu_limits=aim.objective == TRAFFIC)

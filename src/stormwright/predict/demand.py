@@ -273,6 +273,11 @@ class TreeDemand:
         )
 
 
+def cpu_s_of(demand: TreeDemand) -> FloatArray:
+    """CPU that a tree of every topology takes, in seconds of a core at the speed of the node it is used on; (T,)."""
+    return sums(demand.thread_topology, demand.thread_s, len(demand.running))
+
+
 def free_of(nodes: NodeSpeeds, base_cores: FloatArray) -> FloatArray:
     """Part of each shared resource that is there for trees, shape (3 N,)."""
     part = _part(base_cores, nodes.cores)
@@ -281,11 +286,12 @@ def free_of(nodes: NodeSpeeds, base_cores: FloatArray) -> FloatArray:
 
 
 def base_cores_of(profile: Profile, workers: SteadyWorkers, costs: Costs) -> FloatArray:
-    """CPU of nodes that depends on no rate, shape (N,): of workers, and of topologies that begin no trees."""
+    """CPU of nodes that depends on no rate, shape (N,): of workers, polling threads, and topologies that begin no trees."""
     count, node, idle_hz = len(workers.nodes.cores), workers.executor_node, profile.idle_hz()
     idle = np.flatnonzero((idle_hz > 0) & (node != UNPLACED))
     base = sums(node[idle], idle_hz[idle] / workers.nodes.core_hz[node[idle]], count)
-    return base + np.bincount(workers.node, minlength=count) * costs.worker_cores
+    there = np.bincount(workers.node, minlength=count)
+    return base + there * costs.worker_cores + np.where(there > 0, costs.polling_cores, 0.0)
 
 
 def _part(used: FloatArray, capacity: FloatArray) -> FloatArray:

@@ -60,6 +60,9 @@ class OptimizerParams(Params):
     headroom_percent: float = param(
         20.0, "what is to stay free of all nodes and links, for objective nodes", low=0, high=99
     )
+    caution: float = param(
+        1.6, "standard deviations by which a throughput counts for less than predicted, where something runs", low=0, high=9
+    )
     iterations: int = param(1_000_000, "steps of each search, whatever time they take", low=0, high=10**15)
     time_budget_s: float = param(
         0.0, "instead of `iterations`: seconds from the problem to the answer; 0: none", low=0, high=MOST_SECONDS
@@ -235,7 +238,7 @@ class OptimizerScheduler:
         )
         first = OptimizerScheduler(traffic).schedule(with_room_for_cpu(problem))
         load = MeasuredLoad(Profile.of(problem), *costs_of(problem))
-        wish = RateWish(objective, given.workers, given.headroom_percent / 100, given.seed)
+        wish = RateWish(objective, given.workers, given.headroom_percent / 100, given.seed, given.caution)
         search = RateSearch(problem, load, wish)
         steps = 0 if given.time_budget_s else min(given.iterations, _STEPS_PER_EXECUTOR * problem.num_executors)
         left_s = max(given.time_budget_s - (time.perf_counter() - begun_s), _NO_TIME_S) if given.time_budget_s else 0.0

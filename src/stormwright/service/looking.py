@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from stormwright.controller.aims.aim import PlacementAim
+from stormwright.controller.aims.outlook import TRAFFIC
 from stormwright.controller.aims.bounds import out_of_bounds, within_heaps
 from stormwright.controller.aims.refused import RefusedPlacements
 from stormwright.controller.aims.way_back import refusal, way_back
@@ -102,6 +103,8 @@ class Looking:
         if back is not None:
             return back
         waits = {} if triggers else self._history.waits(problem, self._settings.least_measured_s)
+        if self._settings.objective != TRAFFIC:
+            waits = {**self._view.unfitted(problem), **waits}
         self._memory.waits = _told(problem, waits)
         if all(topology in waits for topology in problem.load.topologies):
             return Decision(False, "; ".join(self._memory.waits) or "nothing was measured", hold="unmeasured")

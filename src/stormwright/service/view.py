@@ -69,6 +69,10 @@ class View:
         """Seconds since Nimbus asked last."""
         return self._bridge.snapshot_age_s()
 
+    def unfitted(self, problem: Problem) -> dict[str, str]:
+        """Topology → why predictions of it cannot be relied on yet."""
+        return self._calibrating.unfitted(problem)
+
     def unfit(self) -> dict[str, str]:
         """Topology → why Nimbus's description of it cannot be used."""
         return dict(self._bridge.unfit())

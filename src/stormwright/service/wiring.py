@@ -195,6 +195,14 @@ class Service:
         """The cluster as it is known now, under the load measured last; None before Nimbus has asked."""
         return self._view.problem()
 
+    def observe(self) -> Problem | None:
+        """As `problem`, noted in the history; costs are fitted where enough was measured for it."""
+        return self._looking.observe()
+
+    def unfitted(self, problem: Problem) -> dict[str, str]:
+        """Topology → why predictions of it cannot be relied on yet."""
+        return self._view.unfitted(problem)
+
     def look(self, triggers: TriggerParams | None = None, adapts: Adaptation = ONLINE) -> Decision:
         """Decide once whether anything should move (`Looking.look`)."""
         return self._looking.look(triggers, adapts)

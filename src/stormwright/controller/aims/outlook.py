@@ -16,6 +16,7 @@ from stormwright.model.arrays import IntArray
 from stormwright.predict.answer import Assumptions
 from stormwright.predict.fairness import weights_of
 from stormwright.predict.flow.layout import FlowLayout
+from stormwright.predict.gain import RateGain, rate_gain, together
 from stormwright.predict.told.prediction import TopologyPrediction
 
 #: What can be wanted: the highest rate; the shortest way of a tuple tree at the measured rate; the fewest nodes that
@@ -29,6 +30,9 @@ _LEAST_TRAFFIC_PERCENT, _LEAST_PERCENT = 20.0, 10.0
 #: A rate that is more than so many times the measured one is worth no more than that; of a topology that weighs more
 #: than others do in the geometric mean, so many times more.
 ENOUGH = 2.0
+
+#: What a throughput that is to be moved for rises by, in percent, 19 times in 20.
+SURE_PERCENT = 2.0
 
 #: What trees take where no rate is sustained.
 _ENDLESS_MS = 1e9
@@ -51,6 +55,8 @@ class Outlook:
         Topology id → what the placement is worth to it, the more the better; of those that were measured and run.
     promises
         Topology id → what is predicted of it.
+    at_least_percent
+        What the gain is above 19 times in 20; that of other objectives than throughput is the gain itself.
     less
         Why the figures of `text` count for less than they say; empty where they do not.
     """
@@ -61,6 +67,12 @@ class Outlook:
     worth: Mapping[str, float] = field(default_factory=dict)
     promises: Mapping[str, Promise] = field(default_factory=dict)
     less: str = ""
+    at_least_percent: float | None = None
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether it is hardly by the errors of predictions that it seems better."""
+        return self.at_least_percent is None or self.at_least_percent >= SURE_PERCENT
 
 
 class Outlooks:
@@ -158,15 +170,17 @@ class Outlooks:
         weight = [self._weight[now.topology] for now, _ in pairs]
         usual = exp(sum(map(log, weight)) / len(weight))
         enough = [ENOUGH * max(each / usual, 1.0) for each in weight]
-        rates = [tuple(_enough_tps(of, most) for of in pair) for pair, most in zip(pairs, enough, strict=True)]
-        gain = _gain(rates, weight)
+        gains = [rate_gain(*pair) for pair in pairs]
+        capped = [_capped(now, gain, most) for (now, _), gain, most in zip(pairs, gains, enough, strict=True)]
+        whole = together([gain for gain, _ in capped], weight)
         now, new = (sum(pair[side].reachable_tps.value for pair in pairs) for side in (0, 1))
         text = f"reachable throughput {now:,.0f} → {new:,.0f} trees/s"
-        worth = {new.topology: new.reachable_tps.value for _, new in pairs}
-        capped = any(rate < new.reachable_tps.value for (_, rate), (_, new) in zip(rates, pairs, strict=True))
-        less = "a rate above twice the measured one counts for no more" if capped and new > now else ""
-        gained = f"reachable throughput rises by {gain:.0f} %{' or more' * capped}"
-        return Outlook(gain, gained, text, worth, less=less)
+        worth = {new.topology: now.reachable_tps.value * gain.value for (now, new), gain in zip(pairs, gains, strict=True)}
+        is_capped = any(cut for _, cut in capped)
+        less = "a rate above twice the measured one counts for no more" if is_capped and new > now else ""
+        percent, at_least = 100 * (whole.value - 1), 100 * (whole.at_least - 1)
+        gained = f"reachable throughput rises by {percent:.0f} %{' or more' * is_capped}"
+        return Outlook(percent, gained, text, worth, less=less, at_least_percent=at_least)
 
     def _of_latency(self, _: IntArray, pairs: _Pairs) -> Outlook:
         gain = _gain([(1 / _latency_ms(now), 1 / _latency_ms(new)) for now, new in pairs], [1.0] * len(pairs))
@@ -196,8 +210,13 @@ def least_gain_percent(objective: str) -> float:
     return _LEAST_TRAFFIC_PERCENT if objective == TRAFFIC else _LEAST_PERCENT
 
 
-def _enough_tps(predicted: TopologyPrediction, most: float) -> float:
-    return min(predicted.reachable_tps.value, most * predicted.measured_tps)
+def _capped(now: TopologyPrediction, gain: RateGain, most: float) -> tuple[RateGain, bool]:
+    """A gain in which rates above `most` times the measured one count for no more, and whether there are such."""
+    enough, rate_tps = most * now.measured_tps, now.reachable_tps.value
+    wanted_tps = rate_tps * gain.value
+    if wanted_tps <= enough:
+        return gain, False
+    return replace(gain, value=enough / min(rate_tps, enough)), True
 
 
 def _latency_ms(predicted: TopologyPrediction) -> float:

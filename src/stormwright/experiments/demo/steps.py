@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+from stormwright.controller.aims.outlook import TRAFFIC
 from stormwright.controller.draining import Draining, drain
 from stormwright.errors import ClusterError
 from stormwright.experiments.demo.settings import DemoCluster, DemoSettings
@@ -54,7 +55,8 @@ def _reports(service: Service, topology_id: str) -> bool:
 def measured_problem(service: Service, since_ms: float) -> Problem:
     """The problem under a load that was measured since then; on a busy machine the pipeline may lag.
 
-    It takes one of which nothing was measured before, and after `WHOLLY_S` seconds also one that began before.
+    It takes one of which nothing was measured before, and for which costs were fitted; after `WHOLLY_S` seconds also
+    another one.
 
     Raises
     ------
@@ -64,10 +66,11 @@ def measured_problem(service: Service, since_ms: float) -> Problem:
     clock = service.settings.clock
     begin = clock.monotonic()
     while (waited_s := clock.monotonic() - begin) < LAST_LOAD_S:
-        problem = service.problem()
+        problem = service.observe()
         if problem is not None and problem.load is not None:
             wholly, partly = problem.load.start_ms >= since_ms, problem.load.end_ms > since_ms
-            if wholly or (partly and waited_s > WHOLLY_S):
+            fitted = service.settings.objective == TRAFFIC or not service.unfitted(problem)
+            if (wholly and fitted) or ((wholly or partly) and waited_s > WHOLLY_S):
                 return problem
         clock.sleep(0.5)
     progress = service.stream.progress()

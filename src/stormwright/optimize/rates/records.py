@@ -44,18 +44,19 @@ TOPOLOGY = _record(
     "movable may_be_empty",
 )
 WORKER = _record("near send_s receive_s part part_of_bytes from_tuples from_bytes", "topology node size count")
-#: `base` in cores that depend on no rate; `link_s` of a byte, 0 where its speed is not known.
+#: `base` in cores that depend on no rate; `link_s` of a byte, 0 where its speed is not known; `filled` where it is not
+#: to be left idle.
 NODE = _record(
     "cores speed link_s memory_left base cpu out into term cpu_by out_by into_by tuples bytes from_tuples from_bytes",
     "rack ports used workers count place workers_by",
-    "touched",
+    "touched filled",
 )
 RACK = _record("tuples bytes", "count")
 #: Of 1 tree/s: cores, and parts of the link in either direction.
 PLACE = _record("cpu out into", "node workers")
 #: Seconds at a core of the reference speed, of a message and of each byte of it.
 COST = _record(
-    "serialise_s serialise_byte_s send_s send_byte_s receive_s receive_byte_s overhead worker_cores hop_s", ""
+    "serialise_s serialise_byte_s send_s send_byte_s receive_s receive_byte_s overhead worker_cores polling_cores hop_s", ""
 )
 STATE = _record("score rise short scale limit", "kind touched logged")
 #: What a step changed: an executor and the worker that it left, or a worker (as -1 - its number) and the node.

@@ -23,6 +23,9 @@ THROUGHPUT, LATENCY, NODES = 0, 1, 2
 #: What is fuller than that is taken to be in an open queue, which would have no end; it costs so much more from there.
 _NEARLY_FULL, _STEEP = 0.95, 400.0
 
+#: What an idle node counts for that is to be filled, beside 1 for a full one.
+_IDLE = 4.0
+
 #: Of a node's price, what being all full is worth, and what being too full by its whole capacity costs.
 _UNEVEN, _TOO_FULL = 0.3, 100.0
 
@@ -46,14 +49,21 @@ def _too_full(part: float) -> float:
 
 
 @inner
+def _present(of: Sustained, workers: int) -> float:
+    """Cores that so many workers of a node take whatever the rates are."""
+    return float(workers * of.cost[0].worker_cores + (of.cost[0].polling_cores if workers > 0 else 0.0))
+
+
+@inner
 def of_node(of: Sustained, node: int) -> float:
     """The term of a node as it would be with what a step adds to it."""
     on, state = of.nodes[node], of.state[0]
     workers = on.workers + on.workers_by
-    cpu = (on.base + workers * of.cost[0].worker_cores + on.cpu + on.cpu_by) / (on.cores * state.limit)
+    cpu = (on.base + _present(of, workers) + on.cpu + on.cpu_by) / (on.cores * state.limit)
     out, into = (on.out + on.out_by) / state.limit, (on.into + on.into_by) / state.limit
     if state.kind == THROUGHPUT:
-        return _eighth(state.scale * cpu) + _eighth(state.scale * out) + _eighth(state.scale * into)
+        idle = _IDLE if on.filled and workers == 0 else 0.0
+        return idle + _eighth(state.scale * cpu) + _eighth(state.scale * out) + _eighth(state.scale * into)
     if state.kind == LATENCY:
         return float(on.cores * _waiting(cpu) + _waiting(out) + _waiting(into))
     price = 1.0 - _UNEVEN * min(cpu, 1.0) ** 2 if workers > 0 else 0.0
@@ -196,7 +206,7 @@ def headroom(of: Sustained) -> float:
     for node in range(len(of.nodes)):
         on = of.nodes[node]
         if on.cpu > 0.0:
-            most = min(most, (on.cores - on.base - on.workers * of.cost[0].worker_cores) / on.cpu)
+            most = min(most, (on.cores - on.base - _present(of, on.workers)) / on.cpu)
         used = max(on.out, on.into)
         if used > 0.0:
             most = min(most, 1.0 / used)

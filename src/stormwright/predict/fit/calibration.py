@@ -21,14 +21,14 @@ _DEVIATIONS = 1.96
 
 #: Deviations before anything was seen, in parts: of what cores have in common, of each cost of a message, of what is
 #: serialised by the tuple and of all costs by the kB, of being there. Together a message is known to some 30 %.
-_COMMON, _MESSAGE, _SERIALISE, _BY_SIZE, _THERE = 0.12, 0.12, 0.25, 0.5, 0.3
+_COMMON, _MESSAGE, _SERIALISE, _BY_SIZE, _THERE = 0.12, 0.12, 0.5, 0.5, 0.3
 
 #: What messaging threads take besides, by being there, in cores, and its deviation.
 _MESSAGING_THERE = (0.015, 0.01)
 
 #: Deviation of the time that idle threads spin, in parts of it; of bytes that a message adds, in parts, and of what
 #: goes over links without messages, in bytes/s; of the factor of a topology's messages.
-_SPIN, _OVERHEAD, _LINK_BYTES, _OF_TOPOLOGY = 0.02, 0.3, 2e4, 0.1
+_SPIN, _OVERHEAD, _LINK_BYTES, _OF_TOPOLOGY = (0.01, 0.015), 0.3, 2e4, 0.1
 
 #: An error is not below what one window tells, nor so high that nothing would be left. Messages of one placement tell
 #: of those of another one no better than this, however many there are: on nodes of part of a core, under ten
@@ -98,13 +98,13 @@ def priors(costs: Costs | None = None) -> Priors:
     """What is likely before anything was seen: the default costs, with their errors."""
     costs = costs or Costs()
     of_messages = np.array([*(getattr(costs, name) for name in _MESSAGING), _MESSAGING_THERE[0]])
-    of_executors = np.array([getattr(costs, name) for name in _EXECUTORS])
+    of_executors = np.array([costs.serialise_us, costs.serialise_us_per_kb, _SPIN[0]])
     by = np.array([_MESSAGE, _BY_SIZE, _MESSAGE, _BY_SIZE, 0.0]) * of_messages
     by[-1] = _MESSAGING_THERE[1]
     return Priors(
         messaging=Prior(of_messages, by, _COMMON),
         others=Prior(np.array([0.0, costs.worker_cores]), np.array([GARBAGE_DEVIATION, _THERE * costs.worker_cores])),
-        executors=Prior(of_executors, np.array([_SERIALISE * of_executors[0], _BY_SIZE * of_executors[1], _SPIN])),
+        executors=Prior(of_executors, np.array([_SERIALISE * of_executors[0], _BY_SIZE * of_executors[1], _SPIN[1]])),
         wire=Prior(np.array([costs.overhead_bytes, 0.0]), np.array([_OVERHEAD * costs.overhead_bytes, _LINK_BYTES])),
     )
 

@@ -29,8 +29,8 @@ from stormwright.predict.sums import ratio, sums
 #: Of its CPU, the least that is taken to be an executor's own work, whatever its messages are thought to cost.
 _LEAST_WORK = 0.1
 
-#: Of its CPU, what a node uses that has nothing left for threads to spin with: a quota is dealt out in slices, of which
-#: up to 8 % were seen to go unused.
+#: Part of its CPU from which a node counts as full: a quota is dealt out in slices, of which up to 8 % were seen to go
+#: unused.
 _NEARLY_FULL = 0.9
 
 
@@ -184,7 +184,7 @@ class Profile:
         serialising_us = self.message_tps * costs.serialise_us + kilobytes * costs.serialise_us_per_kb
         of_topology = correction_factors(self.problem, corrections)
         own = of_topology[:, self.layout.executor_topology]
-        cpu_hz = self._without_spinning_hz(costs.spin_share)
+        cpu_hz = self._without_polling_hz(costs)
         work_hz = np.maximum(cpu_hz - serialising_us * 1e-6 * self.problem.core_hz * own[1], _LEAST_WORK * cpu_hz)
         each, component = ratio(work_hz, self.handled_tps), self.layout.executor_component
         together = ratio(*(sums(component, amounts, len(self.layout.size)) for amounts in (work_hz, self.handled_tps)))
@@ -211,20 +211,28 @@ class Profile:
         """What was asked for last: placements of one load are many, and their costs the same."""
         return deque(maxlen=3)
 
-    def _without_spinning_hz(self, spin_share: float) -> FloatArray:
+    def _without_polling_hz(self, costs: Costs) -> FloatArray:
         """CPU of executors while they have work, in Hz, shape (E,).
 
-        A thread that works for a part b of the time and spins for the rest takes b + s (1 − b) of its core.
+        A thread that works for a part b of the time and polls for a part s takes b + p s of its core, p being the cost
+        of polling. On a node with CPU to spare it polls whenever it does not work, s = 1 − b; on a full one the threads
+        together poll for `costs.polling_threads`.
         """
-        problem, cpu_hz = self.problem, self.problem.executor_cpu_hz
-        node = scopes_of(problem, problem.measured_slot).node
-        by_executors = sums(node[node != UNPLACED], cpu_hz[node != UNPLACED], len(problem.supervisors))
-        told = problem.load.node_cpu_hz if problem.load else {}
-        by_workers = np.array([told.get(supervisor.id, 0.0) for supervisor in problem.supervisors])
-        used = np.maximum(by_executors, by_workers)
-        had_some_left = np.append(used < _NEARLY_FULL * problem.node_cpu_hz, False)[node]
-        working_hz = (cpu_hz - spin_share * problem.core_hz) / (1 - spin_share)
-        return np.where(had_some_left, np.maximum(working_hz, _LEAST_WORK * cpu_hz), cpu_hz)
+        problem, cpu_hz, share = self.problem, self.problem.executor_cpu_hz, costs.spin_share
+        if not share:
+            return cpu_hz
+        node, nodes = scopes_of(problem, problem.measured_slot).node, len(problem.supervisors)
+        on = node != UNPLACED
+        by_executors = sums(node[on], cpu_hz[on], nodes)
+        measured = problem.load.node_cpu_hz if problem.load else {}
+        by_workers = np.array([measured.get(supervisor.id, 0.0) for supervisor in problem.supervisors])
+        is_full = np.maximum(by_executors, by_workers) >= _NEARLY_FULL * problem.node_cpu_hz
+        idle = np.clip(1.0 - cpu_hz / problem.core_hz, 0.0, 1.0)
+        part = np.minimum(ratio(np.full(nodes, costs.polling_threads), sums(node[on], idle[on], nodes)), 1.0)
+        polls = np.append(np.where(is_full, part, 1.0), 0.0)[node] * idle
+        # Of the time that a thread is not at work, which its CPU b + p s overstates.
+        working_hz = cpu_hz - share / (1 - share) * polls * problem.core_hz
+        return np.maximum(working_hz, _LEAST_WORK * cpu_hz)
 
     def idle_hz(self) -> FloatArray:
         """CPU in Hz of executors whose topology begins no trees: it depends on no rate; shape (E,)."""

@@ -9,6 +9,7 @@ import numpy as np
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.predict.costs import Costs
+from stormwright.predict.demand import cpu_s_of
 from stormwright.predict.fairness import NO_LIMIT
 from stormwright.predict.queue.waits import node_use
 from stormwright.predict.steady import Placed, Steady, fullest_rows, limits
@@ -52,8 +53,11 @@ def described(placed: Placed, states: Sequence[Steady], costs: Costs) -> Predict
         fullest = NO_LIMIT
     late = [state.given.ways.latency.quantile(_LATE) for state in states]
     rows = fullest_rows(shares, free, steady.given.rate_tps)
+    cpu_us = 1e6 * cpu_s_of(steady.full_demand)
     return Prediction(
-        topologies=tuple(_topology(placed, states, late, rows, costs, t) for t in range(len(problem.topologies))),
+        topologies=tuple(
+            _topology(placed, states, late, rows, costs, float(cpu_us[t]), t) for t in range(len(problem.topologies))
+        ),
         nodes=tuple(_nodes(problem, states, costs)),
         busiest=tuple(_busiest(problem, steady)),
         fullest=bottleneck(problem, steady.demand, fullest),
@@ -68,6 +72,7 @@ def _topology(
     late: Sequence[FloatArray],
     fullest: IndexArray,
     costs: Costs,
+    cpu_us: float,
     topology: int,
 ) -> TopologyPrediction:
     problem, profile, steady = placed.problem, placed.profile, states[0]
@@ -92,6 +97,7 @@ def _topology(
         pending_latency_ms=(
             _ms([float(state.pending.ways.latency.mean[topology]) for state in states]) if limited else None
         ),
+        cpu_us=cpu_us,
         no_latency="" if sustained[0] else why_no_latency(placed, steady, topology, int(fullest[topology])),
         notes=tuple(notes_of_topology(placed, steady, costs, topology)),
     )

@@ -63,6 +63,8 @@ class TopologyPrediction:
         sustained.
     pending_latency_ms
         Mean complete latency at `pending_tps`.
+    cpu_us
+        CPU that a tree takes, of all threads that its tuples pass, in µs of a core of the problem's `core_hz`.
     no_latency
         Why there is no `latency_ms`; empty where there is one.
     notes
@@ -81,6 +83,7 @@ class TopologyPrediction:
     latency_ms: Interval | None
     p99_ms: Interval | None
     pending_latency_ms: Interval | None
+    cpu_us: float = 0.0
     no_latency: str = ""
     notes: tuple[str, ...] = ()
 
@@ -105,6 +108,7 @@ class TopologyPrediction:
             "rate_tps": self.rate_tps,
             **{name: None if value is None else value.as_dict() for name, value in values.items()},
             "bottleneck": self.bottleneck.as_dict(),
+            "cpu_us": self.cpu_us,
             "headroom": self.headroom if isfinite(self.headroom) else None,
             "sustained": self.sustained,
             "no_latency": self.no_latency or None,

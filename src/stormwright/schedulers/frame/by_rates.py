@@ -20,16 +20,18 @@ from itertools import product
 import numpy as np
 
 from stormwright.model import UNPLACED, Problem
-from stormwright.model.arrays import BoolArray, IntArray
+from stormwright.model.arrays import BoolArray, FloatArray, IntArray
 from stormwright.model.limits.resources import Overused
 from stormwright.model.limits.violations import broken_limits
 from stormwright.optimize.rates.improve import Effort, Improved, about_steps, improve
 from stormwright.optimize.rates.parts import Parts
 from stormwright.optimize.rates.score import LATENCY, NODES, THROUGHPUT
 from stormwright.optimize.rates.start import Aim, MeasuredLoad, Seats, make_sustained
+from stormwright.predict.demand import cpu_s_of
 from stormwright.predict.evaluate import steady_states
 from stormwright.predict.fairness import weights_of
 from stormwright.predict.flow.profile import Profile
+from stormwright.predict.gain import at_least, cost_change
 from stormwright.predict.steady import Placed, Steady
 from stormwright.predict.told.reach import Reach, reaches
 from stormwright.schedulers.frame.moving_back import move_back
@@ -44,6 +46,9 @@ _WORTH_IT, _SAME = 5e-3, 1e-3
 
 #: Of the time, the part for searches and what judges what they find; the rest is for what may stay.
 _SEARCHING = 0.85
+
+#: What leaving a node idle that is in use costs, where throughput is wanted: more than any gain is worth.
+_IDLE = 1e3
 
 #: Placements as good as the best so far whose states are remembered: one of them is the answer.
 _REMEMBERED = 4
@@ -70,12 +75,16 @@ class RateWish:
         Part of everything that is to stay free where nodes are saved.
     seed
         Of the random numbers.
+    caution
+        Standard deviations of a prediction's error by which a throughput counts for less than it is predicted to be;
+        with any, no node that is in use is left idle for throughput.
     """
 
     objective: str
     workers: str
     headroom: float
     seed: int
+    caution: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -204,7 +213,9 @@ class RateSearch:
     def _improve(self, seats: Seats, kind: int, effort: Effort, parts: Parts) -> Improved:
         limit = 1.0 - self.wish.headroom if self.wish.objective == "nodes" else 1.0
         aim = Aim(kind, self._wanted_tps if kind == THROUGHPUT else self._profile.rate_tps, limit)
-        return improve(make_sustained(self.problem, self.load, seats, aim, self.wish.seed, parts), effort)
+        of = make_sustained(self.problem, self.load, seats, aim, self.wish.seed, parts)
+        of.nodes["filled"] = self._filled
+        return improve(of, effort)
 
     def chosen_workers(self, slots: IntArray) -> dict[str, int]:
         """Topology id → how many workers it should be given, of those that get another number than they ask for."""
@@ -221,17 +232,20 @@ class RateSearch:
     def badness(self, slots: IntArray) -> float:
         """How bad a placement is by the whole prediction, in parts of the objective: 0.01 is one percent.
 
+        A throughput that is predicted of another placement than the one that runs counts for what it is at least, by
+        `RateWish.caution`, and one that leaves idle a node that is in use now is not taken.
+
         Throughput is that of the topology that comes off worst by its weight, and a tenth of what it is on average;
         latency counts where rates are sustained, and nodes where enough stays free.
         """
         state = self._evaluated(slots)
+        if slots is self.problem.current_slot:
+            self._now = state
         badness = self._badness(slots, state)
         if badness <= self._least + 2 * _SAME:  # the answer, and what may stay of it, may each be worse by one
             self._least = min(badness, self._least)
             if not any(np.array_equal(good, slots) for good, _ in self._good):
                 self._good.append((slots, state))
-        if slots is self.problem.current_slot:
-            self._now = state
         return badness
 
     def _badness(self, slots: IntArray, state: Steady) -> float:
@@ -242,16 +256,53 @@ class RateSearch:
             return 0.0
         too_full = float(np.maximum(state.given_use[there], 1.0).max() - 1.0)
         if self.wish.objective == "throughput":
-            reached = np.where(np.isfinite(self._profile.layout.pending), state.pending.rate_tps, state.highest_tps)
-            grown = np.log(np.clip(reached[there] / self._wanted_tps[there], 1 / _ENDLESS, _ENDLESS))
-            return -float(grown.min() + 0.1 * grown.mean())
+            grown = self._grown(state) if state is self._now else self._at_least(state)
+            idle = np.count_nonzero(self._filled & (np.bincount(self._nodes_of(slots), minlength=len(self._filled)) == 0))
+            return _IDLE * idle - float(grown[there].min() + 0.1 * grown[there].mean())
         latency_s = float(rate @ state.given.ways.latency.mean[there] / rate.sum())
         if self.wish.objective == "latency":
             return 1e3 * too_full + float(np.log(max(latency_s, 1e-12)))
         allowed = 1.0 - self.wish.headroom
         over = float(np.maximum(state.given_use[there] - allowed, 0.0).max())
-        nodes = len(np.unique(self.problem.slot_node[slots[slots != UNPLACED]]))
+        nodes = len(np.unique(self._nodes_of(slots)))
         return nodes + 1e3 * over + 1e-3 * min(latency_s, 1.0)
+
+    @cached_property
+    def _filled(self) -> BoolArray:
+        """Nodes that are not to be left idle, shape (N,)."""
+        used = np.bincount(self._nodes_of(self.problem.current_slot), minlength=len(self.problem.supervisors)) > 0
+        filled: BoolArray = used & self.problem.node_usable & self._is_cautious
+        return filled
+
+    @property
+    def _is_cautious(self) -> bool:
+        return self.wish.objective == "throughput" and self.wish.caution > 0
+
+    def _nodes_of(self, slots: IntArray) -> IntArray:
+        return self.problem.slot_node[slots[slots != UNPLACED]]
+
+    def _grown(self, state: Steady) -> FloatArray:
+        """Logarithms of the rates that topologies come to, in parts of those that are wanted, shape (T,)."""
+        reached = np.where(np.isfinite(self._profile.layout.pending), state.pending.rate_tps, state.highest_tps)
+        wanted = np.where(self._wanted_tps > 0, self._wanted_tps, 1.0)
+        grown: FloatArray = np.log(np.clip(reached / wanted, 1 / _ENDLESS, _ENDLESS))
+        return grown
+
+    def _at_least(self, state: Steady) -> FloatArray:
+        """As `_grown`, but what it is at least, by the errors of predictions beside what runs; shape (T,)."""
+        grown, now = self._grown(state), self._running
+        if now is None or not self.wish.caution:
+            return grown
+        before = self._grown(now)
+        change = cost_change(cpu_s_of(now.full_demand), cpu_s_of(state.full_demand))
+        surely = at_least(grown - before, change, self.wish.caution)
+        return np.where((grown == before) & (change == 0), grown, before + surely)
+
+    @cached_property
+    def _running(self) -> Steady | None:
+        """The steady state of what runs; None where not everything does."""
+        slots = self.problem.current_slot
+        return None if np.any(slots == UNPLACED) else self.predicted(slots)
 
     def predicted(self, slots: IntArray) -> Steady:
         """The steady state of a placement; of what runs and of the best that was judged it is known."""

@@ -1,4 +1,6 @@
-"""What messages and workers of the cluster cost, fitted each minute to the records as they arrive, and kept.
+"""Costs of messages and workers of the cluster: fitted each minute to the records as they arrive, and stored.
+
+A topology that was never fitted, or whose workers were started anew since, does not wait for a whole minute.
 
 Cores of most nodes count as the problem says, whatever their speed is called; those that differ count by it.
 """
@@ -7,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
 from math import inf, isclose
@@ -22,7 +24,7 @@ from stormwright.files import write_whole
 from stormwright.kept_files import unless_damaged
 from stormwright.model import LoadProfile, Problem, Supervisor
 from stormwright.model.conf.requests import CPU
-from stormwright.perflog.records import MAX_CLOCK_AHEAD_MS
+from stormwright.perflog.records import MAX_CLOCK_AHEAD_MS, WorkerId
 from stormwright.predict.fit.calibration import calibrated
 from stormwright.predict.fit.file import costs_to_dict
 from stormwright.predict.fit.known import Learned
@@ -34,6 +36,12 @@ log = logging.getLogger(__name__)
 
 #: Windows that are fitted together: a minute of them.
 MINUTE = round(60 / WINDOW_S)
+
+#: Windows with the same warm workers of a topology from which on it is fitted for the first time.
+FIRST = 3
+
+#: Seconds after which nobody waits any longer for the first fit of a topology: its probes tell too little.
+PATIENCE_S = 120.0
 
 #: Records of a window that are looked at, about: of more, those of some nodes, of which all count.
 MOST_RECORDS = 3_000
@@ -67,6 +75,9 @@ class Calibrating:
         self._lock = threading.Lock()
         self._windows = Windows()
         self._waiting: list[Window] = []
+        self._fitted: dict[str, frozenset[WorkerId]] = {}
+        self._unfitted: dict[str, tuple[frozenset[WorkerId], int]] = {}
+        self._since_s: dict[str, float] = {}
         self._share, self._counted, self._window = 1, 0, -1
         self._told_hz: dict[str, float] = {}
         self._error: str | None = None
@@ -91,11 +102,13 @@ class Calibrating:
                     self._windows.add([record])
 
     def refresh(self, problem: Problem) -> None:
-        """Fit anew where a minute more is known; topologies that are gone are forgotten."""
+        """Fit again where enough more is known; topologies that are gone are forgotten."""
         with self._lock:
-            if len(self._waiting) < MINUTE:
+            if len(self._waiting) < MINUTE and not any(count >= FIRST for _, count in self._unfitted.values()):
                 return
             minute, self._waiting = self._waiting, []
+            self._fitted |= {topology: workers for topology, (workers, _) in self._unfitted.items()}
+            self._unfitted.clear()
         try:
             self._known.forget(problem.topology_index.keys())
             if learn(self._known, minute):
@@ -117,6 +130,19 @@ class Calibrating:
         if known is None or known[0] is not load or known[1] is not document:
             self._added = known = (load, document, replace(load, costs=document))
         return known[2]
+
+    def unfitted(self, problem: Problem) -> dict[str, str]:
+        """Topology → why its costs cannot be relied on yet: it has not been fitted, and will be soon."""
+        if not self._windows.taken or not problem.load:
+            return {}
+        now_s, known = self._clock.monotonic(), self._known.topologies
+        for gone in self._since_s.keys() - problem.topology_index.keys():
+            del self._since_s[gone]
+        return {
+            topology: "what its messages cost is not measured yet"
+            for topology in problem.load.topologies
+            if topology not in known and now_s - self._since_s.setdefault(topology, now_s) < PATIENCE_S
+        }
 
     def with_speeds(self, problem: Problem) -> Problem:
         """A problem whose nodes have the CPU that comes with the speed of their cores; the same where all are alike.
@@ -178,10 +204,24 @@ class Calibrating:
             while self._counted > MOST_RECORDS * self._share:
                 self._share *= 2
             self._window, self._counted = window, 0
-            # Before Nimbus asks nobody fits: the newest ones wait.
-            self._waiting = [*self._waiting, *self._windows.closed()][-MINUTE:]
+            # Before Nimbus asks nothing is fitted: the newest ones wait.
+            closed = self._windows.closed()
+            for each in closed:
+                self._note_workers(each)
+            self._waiting = [*self._waiting, *closed][-MINUTE:]
         self._counted += 1
         return self._share == 1 or crc32(record["worker"]["supervisor"].encode()) % self._share == 0
+
+    def _note_workers(self, window: Window) -> None:
+        """Count windows of workers to which nothing was fitted yet."""
+        warm = defaultdict(set)
+        for worker in window.usable():
+            warm[worker.topology].add(worker)
+        for topology, workers in warm.items():
+            same = frozenset(workers)
+            if same != self._fitted.get(topology):
+                before, count = self._unfitted.get(topology, (same, 0))
+                self._unfitted[topology] = (same, count + 1 if before == same else 1)
 
     def _described(self) -> dict[str, Any]:
         return costs_to_dict(self._calibration) if self._calibration.minutes else {}
