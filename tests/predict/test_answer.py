@@ -68,7 +68,7 @@ def test_utilisation_is_proportional_to_the_rate():
 def test_spouts_that_find_unlike_room_have_more_headroom_than_what_is_fullest_tells():
     """At highest rates they begin unlike shares; at a rate that is asked for they are even."""
     problem = WordCount(cores=0.4).problem()
-    costs = Costs(send_us=2.5, receive_us=4.0, overhead_bytes=30.0, worker_cores=0.0)
+    costs = Costs(serialise_us=2.5, send_us=2.5, receive_us=4.0, overhead_bytes=30.0, worker_cores=0.0)
     found = predict(problem, APART, Assumptions(costs, {}, {problem.topologies[0].id: 1000}))
     assert found.fullest_use > 1.001 / only(found).headroom
 

@@ -258,16 +258,19 @@ def test_what_idle_threads_burn_is_no_work():
     assert found.highest_tps == pytest.approx(steady_of(word_count, SPREAD, Costs()).highest_tps)
 
 
-def test_threads_do_not_burn_what_workers_have_used_up():
+def test_threads_of_full_nodes_poll_less_but_do_not_stop():
     """Messages and collecting garbage fill a node, too."""
-    word_count = WordCount(cores=0.4, link_bps=1e9)
+    word_count = WordCount(cores=0.4, link_bps=1e9, rate_tps=8_000.0)
     problem = word_count.problem()
     full = {node.id: 0.93 * node.cpu_hz for node in problem.supervisors}
     measured = replace(problem, load=replace(problem.load, node_cpu_hz=full))
-    spinning = Costs(spin_share=0.03)
-    found = steady_of(word_count, SPREAD, spinning, Profile.of(measured))
-    assert found.highest_tps == pytest.approx(steady_of(word_count, SPREAD, Costs()).highest_tps)
-    assert found.highest_tps < 0.95 * steady_of(word_count, SPREAD, spinning).highest_tps
+    polling, quiet = Costs(spin_share=0.03, polling_threads=1.0), Costs(spin_share=0.03, polling_threads=0.0)
+    found, idle = (steady_of(word_count, SPREAD, polling, Profile.of(of)) for of in (measured, problem))
+    without = steady_of(word_count, SPREAD, quiet, Profile.of(measured))
+    assert without.highest_tps == pytest.approx(steady_of(word_count, SPREAD, Costs()).highest_tps)
+    assert found.highest_tps < idle.highest_tps, "threads with CPU to spare poll whenever they do not work"
+    worked = [Profile.of(measured).work_cycles(costs) @ Profile.of(measured).handled_tps for costs in (quiet, polling)]
+    assert worked[0] - worked[1] == pytest.approx(0.03 / 0.97 * problem.core_hz, rel=0.01)
 
 
 def test_what_all_pending_trees_come_to_is_found_once_and_only_where_it_is_asked_for(monkeypatch):

@@ -60,7 +60,7 @@ class _Detailed(click.Command):
 @click.option(
     "--goal",
     "goals",
-    type=options.Goals(["throughput", "latency", "nodes", "traffic"]),
+    type=options.Goals(["throughput", "latency", "nodes", "balanced", "traffic"]),
     help="What it is to be better in, the most important first: a later goal takes nothing from an earlier one.  "
     "[default: that of the service; of a FILE throughput]",
 )

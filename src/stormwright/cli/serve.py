@@ -79,9 +79,9 @@ _SECONDS = options.FiniteRange(0, 1e6)
 )
 @click.option(
     "--objective",
-    type=click.Choice(["throughput", "latency", "nodes", "traffic"]),
-    help="What a move has to gain, by prediction: a higher rate, shorter latency, fewer nodes, or less traffic between "
-    "nodes, whatever comes of that.  [default: throughput; for those that place anew as their source does, what that "
+    type=click.Choice(["throughput", "latency", "nodes", "balanced", "traffic"]),
+    help="What a move has to gain, by prediction: a higher rate, shorter latency, fewer nodes, less CPU for each tuple "
+    "tree (balanced), or less traffic between nodes, whatever comes of that.  [default: throughput; for those that place anew as their source does, what that "
     "looks at]",
 )
 @click.option(

@@ -31,7 +31,7 @@ PlanState = Literal[
 ]
 
 StepState = Literal["planned", "moving", "moved", "back"]
-Goal = Literal["throughput", "latency", "nodes", "traffic"]
+Goal = Literal["throughput", "latency", "nodes", "balanced", "traffic"]
 Mode = Literal["observe", "suggest", "auto"]
 
 #: What is not as it should be, and what the service does about it: acts, as far as its mode lets it; tells; or nothing.

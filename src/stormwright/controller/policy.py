@@ -151,7 +151,7 @@ def decide(
     seen = replace(at_best, gain_percent=outlook.gain_percent, gained=outlook.gained)
     reason = should_reschedule(triggers, seen, aim.adapts)
     if reason is None or not outlook.is_sure:
-        unsure = "" if outlook.is_sure else f"which may as well be a loss of {-(outlook.at_least_percent or 0):.0f} %"
+        unsure = "the gain is within the error of predictions" if reason and not outlook.is_sure else ""
         why = "; ".join(filter(None, (drifted, outlook.text, unsure, outlook.less)))
         return Decision(True, f"{why}: not worth a move", before=before, after=after, assignment=assignment)
     refused = aim.refuses(problem, wanted, outlook.worth, outlooks.rate_tps)

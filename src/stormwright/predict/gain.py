@@ -63,6 +63,14 @@ class RateGain:
         """Upper end of that interval."""
         return self.value * exp(TWO_SIDED * self.sd)
 
+    def capped(self, rate_tps: float, most_tps: float) -> RateGain:
+        """The gain of a rate where rates above `most_tps` count for no more."""
+        now = min(rate_tps, most_tps)
+        value, predicted, surely = (
+            min(rate_tps * each, most_tps) / now for each in (self.value, self.predicted, self.at_least)
+        )
+        return RateGain(value, predicted, log(value / surely) / ONE_SIDED if surely > 0 else self.sd)
+
     @property
     def at_least(self) -> float:
         """What it is above 19 times in 20."""

@@ -27,7 +27,7 @@ from stormwright.schedulers.kit.triggers import ONLINE
 from stormwright.schedulers.mend.repair import ready_repair
 from stormwright.schedulers.traffic.task import Task
 
-OBJECTIVES = ("auto", "traffic", "throughput", "latency", "nodes")
+OBJECTIVES = ("auto", "traffic", "throughput", "latency", "nodes", "balanced")
 
 #: Where rates count: steps and part of the time of the search for little traffic that comes before, and steps for each
 #: executor of those that follow.
@@ -125,7 +125,7 @@ class OptimizerParams(Params):
 
 
 class OptimizerScheduler:
-    """Searches for the placement of highest throughput, least latency, fewest nodes or least traffic.
+    """Searches for the placement of highest throughput, least latency, fewest nodes, least CPU or least traffic.
 
     Own. For little traffic, topology by topology goes onto few nodes; then simulated annealing with steps of executors,
     of workers and of whole topologies (ruin and recreate: G. Schrimpf, J. Schneider, H. Stamm-Wilbrandt, G. Dueck,
@@ -139,7 +139,7 @@ class OptimizerScheduler:
     u of all CPUs, links and busiest threads, while rates grow to what the placement sustains: all by one factor, or
     those of a topology by as many times that as ``stormwright.weight`` in its configuration says, a number above 0. For
     latency it lowers Σ u / (1 − u) and the way of messages; for nodes their number, as long as `headroom_percent` stays
-    free, and then latency on these nodes. It starts from what runs, from a placement of little traffic and from
+    free, and then latency on these nodes; for balanced the CPU that a tree takes, as long as rates are sustained. It starts from what runs, from a placement of little traffic and from
     topologies gathered on few nodes; what has been found is judged by the whole prediction, and what runs is left where
     that is as good. CPU limits no rate here but is what rates come from, so a node may be given more than was measured.
     The number of workers is a choice (`workers`), carried out by ``rebalance -n``. Topologies that began no trees are

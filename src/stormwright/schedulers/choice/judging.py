@@ -23,7 +23,7 @@ from stormwright.schedulers.frame.by_rates import RateSearch, RateWish, wanted_o
 TRAFFIC: Final = "traffic"
 
 #: What may be wanted, as `optimizer` has it.
-OBJECTIVES: Final = ("auto", TRAFFIC, "throughput", "latency", "nodes")
+OBJECTIVES: Final = ("auto", TRAFFIC, "throughput", "latency", "nodes", "balanced")
 
 #: What runs is left alone for less than this, in parts of the objective, where that is a prediction.
 _WORTH_IT: Final = 5e-3

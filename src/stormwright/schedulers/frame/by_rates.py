@@ -39,7 +39,12 @@ from stormwright.schedulers.frame.quietest import quietest
 from stormwright.schedulers.frame.rate_seats import Seating
 
 #: Kinds of scores that are searched for an objective: what is judged best among all of them counts.
-_KINDS = {"throughput": (THROUGHPUT, LATENCY), "latency": (LATENCY, THROUGHPUT), "nodes": (NODES,)}
+_KINDS = {
+    "throughput": (THROUGHPUT, LATENCY),
+    "latency": (LATENCY, THROUGHPUT),
+    "nodes": (NODES,),
+    "balanced": (LATENCY, THROUGHPUT),
+}
 
 #: What runs is left alone for less than this, in parts of the objective; and what need not move for less than that.
 _WORTH_IT, _SAME = 5e-3, 1e-3
@@ -68,7 +73,7 @@ class RateWish:
     Parameters
     ----------
     objective
-        One of throughput, latency and nodes.
+        One of throughput, latency, nodes and balanced.
     workers
         One of `WORKERS`, for topologies that do not say.
     headroom
@@ -260,6 +265,9 @@ class RateSearch:
             idle = np.count_nonzero(self._filled & (np.bincount(self._nodes_of(slots), minlength=len(self._filled)) == 0))
             return _IDLE * idle - float(grown[there].min() + 0.1 * grown[there].mean())
         latency_s = float(rate @ state.given.ways.latency.mean[there] / rate.sum())
+        if self.wish.objective == "balanced":
+            cpu_s = cpu_s_of(state.full_demand)[there]
+            return 1e3 * too_full + float(np.log(np.maximum(cpu_s, 1e-12)).mean())
         if self.wish.objective == "latency":
             return 1e3 * too_full + float(np.log(max(latency_s, 1e-12)))
         allowed = 1.0 - self.wish.headroom
