@@ -1,0 +1,260 @@
+"""The measuring protocol: placements of the same topologies take turns on one cluster, each start with new workers.
+
+A start submits the topologies, lets their workers start with CPU to spare, warms them up under the limits and measures
+them. Placements are interleaved (A B A B …), so that a machine that becomes slower in the meantime makes both slower;
+its speed is recorded beside each start and corrects nothing. Every start is one file; what is there is not run again.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from benchmarks.cells.machine import Reading, between
+from benchmarks.cells.running import WEIGHT, Watch
+from benchmarks.cells.speed import loop_ms, watched
+from stormwright.errors import StormwrightError
+from stormwright.experiments.demo.measure import measure
+from stormwright.experiments.demo.run import demo_cluster
+from stormwright.experiments.demo.topologies import parse_submissions
+from stormwright.formats import problem_to_dict
+from stormwright.model import UNPLACED, Assignment, Problem
+from stormwright.model.arrays import IntArray
+from stormwright.storm.gateway import NimbusGateway
+from stormwright.storm.local import LocalCluster, RunningCluster
+
+log = logging.getLogger("cells")
+
+NODES, SLOTS = 3, 6
+
+#: Options of a worker's JVM; the last of several flags that contradict each other counts.
+JVM_OPTIONS: Mapping[str, str] = {
+    "first compiler": "-XX:+UseSerialGC -XX:-UsePerfData -XX:TieredStopAtLevel=1 -Xmx384m",
+    "default": "-XX:-UsePerfData -Xmx384m",
+}
+
+#: Cores and link of every node while workers start.
+START_CORES, START_LINK = 0.62, "200mbit"
+
+#: Seconds: all workers report at the latest; a topology that was killed is gone.
+REPORT_S, GONE_S = 120.0, 2.0
+
+#: Of each topology, in the order in which they are submitted, the slot of every executor: number of its node in the order
+#: of addresses, and port. They mean the same on every cluster.
+Slots = Sequence[Sequence[tuple[int, int]]]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What is compared: topologies that run together, the limits of every node, and the options of their JVMs.
+
+    Parameters
+    ----------
+    topologies
+        As ``--topology`` takes them.
+    cores, link
+        Of every node.
+    jvm
+        One of `JVM_OPTIONS`.
+    developed_on
+        Whether its records were looked at while the model and the rule of decision were made.
+    """
+
+    topologies: tuple[str, ...]
+    cores: float
+    link: str
+    jvm: str = "first compiler"
+    developed_on: bool = False
+
+    @property
+    def name(self) -> str:
+        """For files and tables."""
+        kinds = "+".join(each.partition(":")[0] for each in self.topologies)
+        return f"{kinds}.{self.cores:g}.{self.link}.{self.jvm.replace(' ', '-')}"
+
+
+class _Placing(Watch):
+    """Answers Nimbus with the slots that are set for each topology, by its name; all stay where they run."""
+
+    def __init__(self, cluster: RunningCluster) -> None:
+        self.wanted: dict[str, Sequence[tuple[int, int]] | None] = {}
+        super().__init__(cluster, None)  # type: ignore[arg-type]
+
+    def schedule(self, problem: Problem) -> Assignment:
+        from stormwright.schedulers import make_scheduler
+
+        slots = problem.current_slot.copy()
+        new = [n for n, t in enumerate(problem.topologies) if np.all(slots[problem.executors_of(n)] == UNPLACED)]
+        even = None
+        for number in new:
+            own, wanted = problem.executors_of(number), self.wanted.get(problem.topologies[number].name)
+            if wanted is None:
+                even = make_scheduler("even").schedule(problem).slot_of_executor if even is None else even
+                slots[own] = even[own]
+            else:
+                slots[own] = slot_numbers(problem, wanted)
+        return Assignment(slots.astype(np.int32))
+
+
+def slots_of(problem: Problem, numbers: IntArray) -> list[tuple[int, int]]:
+    """Slots as they are stored, of their numbers in a problem."""
+    order = {supervisor: rank for rank, supervisor in enumerate(_by_address(problem))}
+    slots = [problem.slots[number] for number in numbers.tolist()]
+    return [(order[slot.supervisor], slot.port) for slot in slots]
+
+
+def slot_numbers(problem: Problem, slots: Sequence[tuple[int, int]]) -> IntArray:
+    """Numbers in a problem of slots that are stored."""
+    supervisors = _by_address(problem)
+    index = {(slot.supervisor, slot.port): number for number, slot in enumerate(problem.slots)}
+    return np.array([index[supervisors[node], port] for node, port in slots], np.int32)
+
+
+def _by_address(problem: Problem) -> list[str]:
+    return [each.id for each in sorted(problem.supervisors, key=lambda each: each.host)]
+
+
+class Bench:
+    """A cluster on which starts are made, one after the other."""
+
+    def __init__(self, cluster: RunningCluster, nimbus: NimbusGateway, watch: _Placing) -> None:
+        self._cluster, self._nimbus, self._watch = cluster, nimbus, watch
+        self._speed = cluster.plan.work / "speed"
+
+    @classmethod
+    @contextmanager
+    def up(cls) -> Iterator[Self]:
+        """Boot it."""
+        options = {"worker.childopts": JVM_OPTIONS["default"], "nimbus.monitor.freq.secs": 2}
+        config = demo_cluster(
+            nodes=NODES, slots=SLOTS, link=START_LINK, cores_per_node=START_CORES, storm_conf=options
+        )
+        with LocalCluster(config) as cluster, cluster.gateway() as nimbus:
+            watch = _Placing(cluster)
+            with watch.http, watched(cluster.plan.work / "speed"):
+                yield cls(cluster, nimbus, watch)
+
+    def start(self, cell: Cell, slots: Slots | None, warm_up_s: float, measure_s: float) -> dict[str, Any]:
+        """Make one start: what was measured, the problem as placed, and all records of the stretch.
+
+        Parameters
+        ----------
+        cell
+            What runs.
+        slots
+            Where; None for Even.
+        warm_up_s, measure_s
+            Seconds under the limits of the cell before it is measured, and measured.
+
+        Raises
+        ------
+        StormwrightError
+            Workers did not report, or no tree was completed.
+        """
+        self._watch.records.clear()
+        self._cluster.limit_nodes(START_CORES, START_LINK, WEIGHT)
+        names = [f"{number}-{time.time_ns() // 10**6}" for number in range(len(cell.topologies))]
+        try:
+            for number, (name, spec) in enumerate(zip(names, cell.topologies, strict=True)):
+                self._watch.wanted[name] = None if slots is None else slots[number]
+                self._submit(cell, spec, name, None if slots is None else len(set(slots[number])))
+            problem = self._reporting(names)
+            self._cluster.limit_nodes(cell.cores, cell.link, WEIGHT)
+            time.sleep(warm_up_s)
+            first = Reading.of(self._cluster).as_dict()
+            time.sleep(measure_s)
+            last = Reading.of(self._cluster).as_dict()
+            time.sleep(0.5)  # what was written by now arrives
+            return self._measured(cell, problem, names, first, last)
+        finally:
+            for name in names:
+                self._nimbus.kill(name, 0)
+                self._watch.wanted.pop(name, None)
+            time.sleep(GONE_S)
+
+    def _submit(self, cell: Cell, spec: str, name: str, workers: int | None) -> None:
+        submission = parse_submissions([spec])[0]
+        args = {**submission.args, "name": name}
+        if workers is not None:
+            args["workers"] = str(workers)
+        conf = {
+            "stormwright.probe.service.url": self._cluster.service_url,
+            "stormwright.probe.interval.ms": 1000,
+            "topology.worker.childopts": JVM_OPTIONS[cell.jvm],
+        }
+        self._cluster.run_topology(submission.main_class, [f"{key}={value}" for key, value in args.items()], conf)
+
+    def _reporting(self, names: Sequence[str]) -> Problem:
+        """The problem with these topologies alone, once all their workers have reported twice."""
+        deadline = time.monotonic() + REPORT_S
+        while time.monotonic() < deadline:
+            snapshot = self._watch.bridge.snapshot()
+            there = {t.name: t for t in snapshot.topologies} if snapshot else {}
+            if snapshot and all(name in there and self._reports(snapshot, there[name].id) for name in names):
+                own = tuple(there[name] for name in names)
+                current = {topology.id: snapshot.current[topology.id] for topology in own}
+                return replace(snapshot, topologies=own, current=current)
+            time.sleep(0.2)
+        raise StormwrightError(f"not all workers reported within {REPORT_S:g} s")
+
+    def _reports(self, problem: Problem, topology: str) -> bool:
+        placed = problem.current.get(topology)
+        heard = {(r["worker"]["supervisor"], r["worker"]["port"]) for r in self._watch.of(topology) if r["seq"] > 0}
+        return placed is not None and {(slot.supervisor, slot.port) for slot in placed.slots} <= heard
+
+    def _measured(
+        self, cell: Cell, problem: Problem, names: Sequence[str], first: Mapping[str, Any], last: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        span = first["at_ms"], last["at_ms"]
+        machine = between(dict(first), dict(last), cell.cores)
+        topologies, records = {}, []
+        for name, topology in zip(names, problem.topologies, strict=True):
+            own = [r for r in self._watch.of(topology.id) if span[0] <= r["start_ms"] <= span[1]]
+            found = measure(own, topology.id, *span)
+            if not found.acked_tps:
+                raise StormwrightError(f"{name}: no tree was completed")
+            topologies[topology.id] = found.as_dict()
+            records += own
+        cpu_s = sum(node["cores"] for node in machine["nodes"].values())
+        tps = [found["acked_tps"] for found in topologies.values()]
+        log.info(
+            "    %s trees/s, CPU %s of %g, %.1f µs a tree, others %.2f cores%s",
+            " ".join(f"{each:,.0f}" for each in tps),
+            " ".join(f"{node['cores']:.2f}" for node in machine["nodes"].values()),
+            cell.cores,
+            1e6 * cpu_s / sum(tps),
+            machine["other_cores"],
+            ", disturbed" if machine["disturbed"] else "",
+        )
+        return {
+            "problem": problem_to_dict(problem),
+            "slots": [
+                slots_of(problem, problem.current_slot[problem.executors_of(number)]) for number in range(len(names))
+            ],
+            "topologies": topologies,
+            "tps": tps,
+            "machine": machine,
+            "loop_ms": loop_ms(self._speed, *span),
+            "load_average": os.getloadavg()[0],
+            "records": records,
+        }
+
+
+def stored(file: Path, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """What a file holds; made, and written as a whole, where there is none."""
+    if not file.exists():
+        unfinished = file.with_suffix(".part")
+        unfinished.write_bytes(gzip.compress(json.dumps(make()).encode(), 6))
+        unfinished.replace(file)
+    found: dict[str, Any] = json.loads(gzip.decompress(file.read_bytes()))
+    return found

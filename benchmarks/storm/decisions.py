@@ -1,0 +1,327 @@
+"""Whether what is promised of a placement comes true: decisions of a service that knows nothing, on a real cluster.
+
+    python -m benchmarks.storm.decisions run [--only TEXT] [--minutes 60] [--starts 3]
+    python -m benchmarks.storm.decisions compare
+    python -m benchmarks.storm.decisions list
+
+A cell is one to three topologies on three nodes with their own CPU and links; `CELLS` was committed before the first of
+them ran. The first start is under Storm's EvenScheduler; from its records alone costs are fitted, and the service's rule
+decides. What it decides, and what `online`, `r_storm` and one worker would have, then takes turns with Even, a start of new
+workers each (`cells/interleaved.py`). Rates are compared over starts; the speed of the machine stands beside them and
+corrects nothing. `compare` needs no cluster.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from statistics import geometric_mean, median
+from typing import Any
+
+import numpy as np
+
+from benchmarks.cells.interleaved import Bench, Cell, slot_numbers, slots_of, stored
+from benchmarks.kit.results import DIRECTORY, show_progress, write_results
+from stormwright.controller.aims.aim import PlacementAim
+from stormwright.controller.aims.outlook import THROUGHPUT, least_gain_percent
+from stormwright.controller.planning.plan import MoveBudget
+from stormwright.controller.policy import LookBack, decide, planned_slots
+from stormwright.experiments.evaluation.lab.facts import with_load
+from stormwright.formats import problem_from_dict
+from stormwright.history.judged.comparison import StartComparison, compare_starts
+from stormwright.model import Problem
+from stormwright.model.arrays import IntArray
+from stormwright.model.conf.requests import CPU
+from stormwright.predict.answer import Assumptions, predict
+from stormwright.predict.gain import RateGain, rate_gain, together
+from stormwright.predict.told.prediction import Prediction
+from stormwright.schedulers import make_scheduler
+from stormwright.schedulers.kit.triggers import TriggerParams
+
+log = logging.getLogger("cells")
+
+RECORDS = DIRECTORY / "storm-decisions"
+
+#: Seconds under the limits before a start is measured, and measured.
+WARM_UP_S, MEASURE_S = 30.0, 20.0
+
+EVEN, DECIDED, ONE = "even", "decided", "one"
+
+#: Placements that are measured beside Even and what is decided, where they differ from these.
+BESIDE = ("online", "r_storm", ONE)
+
+#: What counts as not below another rate.
+NOT_BELOW = 0.97
+
+_C1, _DEFAULT = "first compiler", "default"
+
+#: Half of each kind with default options of the JVM, half with the first compiler; half of the topologies were not looked
+#: at while the model was made.
+CELLS = (
+    Cell(("page-load:bytes=200,work_us=30",), 0.4, "25mbit", _C1),
+    Cell(("word-count",), 0.4, "25mbit", _C1, developed_on=True),
+    Cell(("linear:bytes=100,work_us=20",), 0.4, "25mbit", _DEFAULT),
+    Cell(("exclamation",), 0.5, "60mbit", _C1, developed_on=True),
+    Cell(("processing:bytes=200,work_us=5",), 0.4, "25mbit", _C1),
+    Cell(("diamond",), 0.4, "25mbit", _DEFAULT, developed_on=True),
+    Cell(("advertising:bytes=100",), 0.4, "25mbit", _C1),
+    Cell(("rolling-top-words",), 0.35, "20mbit", _C1),
+    Cell(("star:bytes=1000,work_us=10",), 0.4, "25mbit", _DEFAULT, developed_on=True),
+    Cell(("sol:bytes=2000",), 0.4, "40mbit", _DEFAULT, developed_on=True),
+    Cell(("page-load:bytes=200,work_us=30",), 0.5, "100mbit", _DEFAULT),
+    Cell(("word-count:spouts=5,split=8,count=12",), 0.5, "20mbit", _DEFAULT, developed_on=True),
+    Cell(("word-count", "word-count"), 0.4, "25mbit", _C1, developed_on=True),
+    Cell(("processing:bytes=200,work_us=5", "page-load:bytes=200,work_us=30"), 0.4, "25mbit", _C1),
+    Cell(("word-count", "linear:bytes=100,work_us=20", "diamond:bytes=300"), 0.4, "25mbit", _DEFAULT),
+    Cell(("exclamation", "rolling-top-words"), 0.5, "40mbit", _C1),
+    Cell(("advertising:bytes=100", "star:bytes=1000,work_us=10"), 0.5, "25mbit", _DEFAULT),
+    Cell(("sol:bytes=2000", "word-count"), 0.4, "40mbit", _DEFAULT, developed_on=True),
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("run", "compare", "list"))
+    parser.add_argument("--only", default="", help="only cells with this in their name")
+    parser.add_argument("--minutes", type=float, default=600.0, help="begin no start later than that")
+    parser.add_argument("--starts", type=int, default=3, help="of Even and of what is decided; others get one")
+    options = parser.parse_args()
+    cells = [cell for cell in CELLS if options.only in cell.name]
+    if options.what == "list":
+        for cell in cells:
+            print(cell.name)
+    elif options.what == "run":
+        show_progress()
+        RECORDS.mkdir(parents=True, exist_ok=True)
+        run(cells, options.starts, time.monotonic() + 60 * options.minutes)
+    else:
+        compare()
+
+
+# Running ------------------------------------------------------------------------------------------
+
+
+def run(cells: Sequence[Cell], starts: int, until_s: float) -> None:
+    """Make the starts that are missing: of every cell first Even and what is decided, then the others."""
+    with Bench.up() as bench:
+        for beside in ((), BESIDE):
+            for cell in cells:
+                if time.monotonic() < until_s:
+                    _run_cell(bench, cell, starts, beside, until_s)
+
+
+def _run_cell(bench: Bench, cell: Cell, starts: int, beside: Sequence[str], until_s: float) -> None:
+    placements = _placements(cell, _start(bench, cell, EVEN, 0, None))
+    turns = [(name, number) for number in range(starts) for name in (EVEN, DECIDED)]
+    turns += [(name, 0) for name in beside]
+    for name, number in turns:
+        if name in placements and time.monotonic() < until_s:
+            _start(bench, cell, name, number, placements[name])
+
+
+def _start(bench: Bench, cell: Cell, name: str, number: int, slots: Any) -> dict[str, Any]:
+    def make() -> dict[str, Any]:
+        log.info("%s, %s, start %d", cell.name, name, number + 1)
+        return bench.start(cell, slots, WARM_UP_S, MEASURE_S)
+
+    return stored(_file(cell, name, number), make)
+
+
+def _file(cell: Cell, name: str, number: int) -> Path:
+    return RECORDS / f"{cell.name}.{name}.{number}.json.gz"
+
+
+# Deciding -----------------------------------------------------------------------------------------
+
+
+def known_problem(cell: Cell, even: Mapping[str, Any]) -> Problem:
+    """What a service knows after the first start: what runs, its load, and costs fitted to its records."""
+    problem = with_load(problem_from_dict(even["problem"]), even["records"], cell.cores, cell.link, following=True)
+    nodes = (replace(each, resources={**each.resources, CPU: 100 * cell.cores}) for each in problem.supervisors)
+    return replace(problem, supervisors=tuple(nodes))
+
+
+def decided_slots(problem: Problem) -> IntArray:
+    """Where a service with the objective throughput would have everything, by its first decision."""
+    decision = decide(
+        problem,
+        make_scheduler("optimizer", {"objective": THROUGHPUT}),
+        TriggerParams(period_s=0, cool_down_s=0, min_gain_percent=least_gain_percent(THROUGHPUT)),
+        MoveBudget(max_topologies=len(problem.topologies), max_executors=problem.num_executors),
+        LookBack(1e6, 0, 0),
+        aim=PlacementAim(THROUGHPUT),
+    )
+    return planned_slots(problem, decision.plan.moves)
+
+
+def _placements(cell: Cell, even: Mapping[str, Any]) -> dict[str, list[list[tuple[int, int]]] | None]:
+    """Placements by name, each different one once; Even is None."""
+    problem = known_problem(cell, even)
+    found: dict[str, IntArray] = {EVEN: problem.current_slot, DECIDED: decided_slots(problem)}
+    for name in ("online", "r_storm"):
+        found[name] = make_scheduler(name).schedule(problem).slot_of_executor
+    if len(cell.topologies) == 1:
+        found[ONE] = np.zeros(problem.num_executors, np.int32)
+    different: dict[tuple[int, ...], str] = {}
+    for name, slots in found.items():
+        if np.all(slots >= 0):
+            different.setdefault(tuple(slots.tolist()), name)
+    return {
+        name: None
+        if name == EVEN
+        else [slots_of(problem, found[name][problem.executors_of(n)]) for n in range(len(cell.topologies))]
+        for name in different.values()
+    }
+
+
+# Comparing ----------------------------------------------------------------------------------------
+
+
+class CellResult:
+    """What came of one cell: starts by placement, what was promised, and how rates compare."""
+
+    def __init__(self, cell: Cell) -> None:
+        self.cell = cell
+        self.starts: dict[str, list[dict[str, Any]]] = {}
+        for file in sorted(RECORDS.glob(f"{cell.name}.*.json.gz")):
+            name = file.name.removeprefix(f"{cell.name}.").split(".")[0]
+            self.starts.setdefault(name, []).append(stored(file, dict))
+        self.problem = known_problem(cell, self.starts[EVEN][0])
+        self._now = self._predicted(self.problem.current_slot)
+
+    @property
+    def moved(self) -> bool:
+        """Whether the first decision was to move anything."""
+        return DECIDED in self.starts
+
+    def promised(self, name: str) -> RateGain:
+        """What is predicted of a placement beside Even."""
+        new = self._predicted(self._slots(name))
+        gains = [rate_gain(*pair) for pair in zip(self._now.topologies, new.topologies, strict=True)]
+        return together(gains, [1.0] * len(gains))
+
+    def compared(self, name: str, to: str = EVEN) -> StartComparison:
+        """The geometric mean of topologies' rates under a placement by that under another one."""
+        rates = [[geometric_mean(start["tps"]) for start in self.starts[each]] for each in (to, name)]
+        return compare_starts(*rates)
+
+    def cpu_us(self, name: str) -> tuple[float, float]:
+        """CPU of nodes for a tree, in µs: as predicted from Even's first start, and as measured; of one topology."""
+        new = self._predicted(self._slots(name))
+        (topology,) = new.topologies
+        used = [sum(n["cores"] for n in s["machine"]["nodes"].values()) / sum(s["tps"]) for s in self.starts[name]]
+        rate = topology.reachable_tps.value
+        slots = self._slots(name)
+        workers = len(set(slots.tolist()))
+        nodes = len(set(self.problem.slot_node[slots].tolist()))
+        costs = Assumptions.of(self.problem).costs
+        base = workers * costs.worker_cores + nodes * costs.polling_cores
+        return topology.cpu_us + 1e6 * base / rate, 1e6 * float(np.mean(used))
+
+    def _slots(self, name: str) -> IntArray:
+        stored_slots = self.starts[name][0]["slots"]
+        return np.concatenate([slot_numbers(self.problem, [(n, p) for n, p in each]) for each in stored_slots])
+
+    def _predicted(self, slots: IntArray) -> Prediction:
+        return predict(self.problem, slots)
+
+
+def compare() -> None:
+    """All cells that have starts of Even."""
+    results = [CellResult(cell) for cell in CELLS if _file(cell, EVEN, 0).exists()]
+    results = [one for one in results if len(one.starts[EVEN]) > 1]
+    alone = [one for one in results if len(one.cell.topologies) == 1]
+    more = [one for one in results if one not in alone]
+    rows = [*_decision_rows("alone", alone, "≥ 1.15"), *_decision_rows("together", more, "≥ 1.6")]
+    moved = [one for one in results if one.moved]
+    if moved:
+        rows += _promise_rows(moved)
+    rows += _cpu_rows(alone) + [_floor_row(results)]
+    for one in results:
+        rows.append(_cell_row(one))
+    details = {"cells": [_details(one) for one in results]}
+    write_results("storm-decisions", "First decisions on a real cluster: what was promised and what came", rows, details)
+
+
+def _decision_rows(kind: str, results: Sequence[CellResult], asked: str) -> list[tuple[str, str, str]]:
+    if not results:
+        return [(f"first decision / Even, geometric mean, {kind}", asked, "not measured")]
+    found = {one.cell.name: one.compared(DECIDED) for one in results if one.moved}
+    ratios = [found[one.cell.name].ratio if one.moved else 1.0 for one in results]
+    worse = [name for name, each in found.items() if each.high < NOT_BELOW]
+    verdicts = [each.verdict for each in found.values()]
+    counts = ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in ("better", "worse", "undecided"))
+    return [
+        (
+            f"first decision / Even, geometric mean, {kind}",
+            asked,
+            f"{geometric_mean(ratios):.2f} of {len(results)} cells; moved {len(found)}: {counts}",
+        ),
+        (f"cells decided worse than {NOT_BELOW}, {kind}", "0", f"{len(worse)}{': ' * bool(worse)}{', '.join(worse)}"),
+    ]
+
+
+def _promise_rows(moved: Sequence[CellResult]) -> list[tuple[str, str, str]]:
+    errors, inside = [], 0
+    for one in moved:
+        promised, found = one.promised(DECIDED), one.compared(DECIDED)
+        errors.append(abs(promised.value / found.ratio - 1))
+        inside += promised.low <= found.ratio <= promised.high
+    return [
+        ("promised / measured gain, error", "median ≤ 8 %", f"median {median(errors):.1%}, worst {max(errors):.1%}"),
+        ("measured gain inside the promised interval", "≥ 90 %", f"{inside} of {len(moved)}"),
+    ]
+
+
+def _cpu_rows(alone: Sequence[CellResult]) -> list[tuple[str, str, str]]:
+    rows = []
+    for kind, name in (("spread (Even)", EVEN), ("local (one worker)", ONE)):
+        pairs = [one.cpu_us(name) for one in alone if name in one.starts]
+        if pairs:
+            errors = [abs(predicted / found - 1) for predicted, found in pairs]
+            found = f"median {median(errors):.1%}, worst {max(errors):.1%}, {len(pairs)} topologies"
+            rows.append((f"CPU of a tree, {kind}, predicted from Even", "within 10 %", found))
+    return rows
+
+
+def _floor_row(results: Sequence[CellResult]) -> tuple[str, str, str]:
+    apart = [
+        abs(np.log(geometric_mean(a["tps"]) / geometric_mean(b["tps"])))
+        for one in results
+        for starts in one.starts.values()
+        for number, a in enumerate(starts)
+        for b in starts[number + 1 :]
+    ]
+    shown = f"median {median(apart):.1%}, p95 {np.quantile(apart, 0.95):.1%}, {len(apart)} pairs"
+    return "two starts of the same placement", "", shown
+
+
+def _cell_row(one: CellResult) -> tuple[str, str, str]:
+    name = f"{one.cell.name}{'' if one.cell.developed_on else ' (not looked at)'}"
+    even = f"Even {np.mean([sum(start['tps']) for start in one.starts[EVEN]]):,.0f} trees/s"
+    others = ", ".join(f"{each} {one.compared(each).ratio:.2f}" for each in BESIDE if each in one.starts)
+    if not one.moved:
+        return name, "", f"{even}; not moved{'; ' * bool(others)}{others}"
+    promised, found = one.promised(DECIDED), one.compared(DECIDED)
+    more = f", {found.more_starts} more starts would decide" if found.more_starts else ""
+    text = (
+        f"{even}; promised {promised.value:.2f} ({promised.low:.2f}–{promised.high:.2f}), measured {found.ratio:.2f} "
+        f"({found.low:.2f}–{found.high:.2f}): {found.verdict}{more}{'; ' * bool(others)}{others}"
+    )
+    return name, "", text
+
+
+def _details(one: CellResult) -> dict[str, Any]:
+    starts = {
+        name: [{key: start[key] for key in ("tps", "loop_ms", "load_average", "slots", "machine")} for start in starts]
+        for name, starts in one.starts.items()
+    }
+    return {"cell": asdict(one.cell), "starts": starts}
+
+
+if __name__ == "__main__":
+    main()
