@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stormwright.experiments.demo.measure import longest_silence_s
-from stormwright.experiments.demo.run import around_move
+from stormwright.experiments.demo.steps import around_move
 from tests.controller.builders import record
 
 

@@ -91,6 +91,14 @@ def promise(
     )
 
 
+def cpu_us_per_tree(problem: Problem, promised: PlacementPromise) -> float | None:
+    """CPU that a tuple tree takes on all nodes together, in µs of a core; None where no rate is known."""
+    rate_tps = sum(each.rate_tps.value for each in promised.topologies.values())
+    cores = {node.id: node.cpu_hz / problem.core_hz for node in problem.supervisors}
+    used = sum(each.cpu.value * cores[each.supervisor] for each in promised.nodes.values())
+    return 1e6 * used / rate_tps if 0 < rate_tps < float("inf") else None
+
+
 def _of_topology(most: TopologyPrediction, given: TopologyPrediction, begin_tps: float | None) -> TopologyPromise:
     """From what is predicted of it at most, and at the rate that it comes to."""
     reach = most.reachable_tps

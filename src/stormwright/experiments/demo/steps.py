@@ -1,13 +1,25 @@
-"""What a demonstration does with a cluster and a service, step by step."""
+"""What a demonstration does with a cluster and a service, step by step: submit, measure, decide, move, finish."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from stormwright.controller.draining import Draining, drain
+from stormwright.controller.policy import Decision
+from stormwright.controller.reports import MoveReport
+from stormwright.defaults import STORMS_OWN
 from stormwright.errors import ClusterError
+from stormwright.experiments.demo.measure import compiler_share, measure, ran_s, wait_until_as_warm
+from stormwright.experiments.demo.nodes import NodeMeter, with_worker_cores
+from stormwright.experiments.demo.promise import PlacementPromise, cpu_us_per_tree, promise
 from stormwright.experiments.demo.settings import DemoCluster, DemoSettings
-from stormwright.model import Problem
+from stormwright.experiments.demo.trials import CpuCorrection, DecidedPlacement, MeasuredStart, MeasuredStretch
+from stormwright.history.judged.promise import Promise
+from stormwright.link_speed import link_bits_per_s
+from stormwright.model import Problem, TopologyAssignment, WorkerSlot
+from stormwright.schedulers.kit.triggers import TriggerParams
 from stormwright.service.wiring import Service
 
 log = logging.getLogger(__name__)
@@ -20,6 +32,12 @@ LAST_LOAD_S, WHOLLY_S = 180.0, 45.0
 
 #: Seconds after which a tuple tree that is still pending is lost: more than twice Storm's message timeout.
 LAST_DRAIN_S = 75.0
+
+#: From one look at the cluster to the next while it is measured: costs are fitted to what was recorded meanwhile.
+OBSERVE_S = 5.0
+
+#: What a placement has to gain in percent, by prediction, to be tried.
+LEAST_GAIN_PERCENT = 5.0
 
 
 def submit(settings: DemoSettings, cluster: DemoCluster, service: Service) -> dict[str, str]:
@@ -98,3 +116,180 @@ def finish(service: Service, names: list[str]) -> None:
     running = [topology for topology in snapshot.topologies if topology.name in names]
     paused = [Draining(each.id, each.name, snapshot.current[each.id].slots) for each in running]
     drain(paused, service.nimbus, service.tally, LAST_DRAIN_S)
+
+
+class ClusterStage:
+    """Measures, decides and moves on a cluster, real or virtual: a `TrialStage`.
+
+    Parameters
+    ----------
+    settings
+        Size and length.
+    cluster, service
+        They run.
+    ids
+        Name of each topology → its id.
+
+    Attributes
+    ----------
+    moves
+        Every move, in order.
+    moving
+        From when to when topologies moved and came up again, in ms since 1970.
+    first_problem
+        What ran before the first decision, under the load measured then.
+    """
+
+    first_problem: Problem
+
+    def __init__(self, settings: DemoSettings, cluster: DemoCluster, service: Service, ids: Mapping[str, str]) -> None:
+        self._settings, self._cluster, self._service, self._ids = settings, cluster, service, ids
+        self._clock = service.settings.clock
+        self.moves: list[MoveReport] = []
+        self.moving: list[tuple[float, float]] = []
+        self._moving_ms: float | None = None
+        self._starts: list[MeasuredStart] = []
+        self._share: float | None = None
+        self._arrived: dict[str, tuple[WorkerSlot, ...]] = {}
+        self._decided: dict[int, Problem] = {}
+
+    def measure(self, trial: int) -> MeasuredStart:
+        """Wait until everything is warm in the placement of a trial, and measure it.
+
+        Before the first measurement that takes `DemoSettings.warm_up_s`; before the others until workers are as warm as
+        they were then.
+        """
+        settings, tally, phase = self._settings, self._service.tally, self._phase(trial)
+        if self._starts:
+            log.info("%s: waiting until the workers are as warm as they were", phase)
+            # What Nimbus showed last may be from before the move.
+            slots = {**self._slots(), **self._arrived}
+            wait_until_as_warm(tally, slots, self._starts[0].stretch.ran_s, self._share, settings.warm_up_s)
+        else:
+            log.info("%s: warming up for %g s", phase, settings.warm_up_s)
+            self._let_run(settings.warm_up_s)
+        stretch = self._stretch(phase)
+        if not self._starts:
+            records = tally.records()
+            self._share = compiler_share(r for r in records if stretch.start_ms <= r["start_ms"] < stretch.end_ms)
+        if self._moving_ms is not None:
+            self.moving.append(around_move(self._moving_ms, stretch.span_ms, settings.warm_up_s))
+            self._moving_ms = None
+        # Before anything moves, so that no fit is to records of two placements.
+        self._service.looking.observe(fit=True)
+        records = tally.records()
+        runs = {topology: measure(records, topology, *stretch.span_ms) for topology in self._ids.values()}
+        self._starts.append(MeasuredStart(trial, dict(snapshot_of(self._service).current), stretch, runs))
+        return self._starts[-1]
+
+    def decide(self, trial: int) -> DecidedPlacement:
+        """Decide once, by the load and the costs measured last.
+
+        Raises
+        ------
+        ClusterError
+            No load was measured.
+        """
+        problem = measured_problem(self._service, since_ms=self._starts[-1].stretch.start_ms)
+        problem = as_people_call_it(problem, self._cluster)
+        if not self._decided:
+            self.first_problem = problem
+        self._decided[trial] = problem
+        log.info("deciding with %s", self._settings.scheduler_name)
+        triggers = TriggerParams(period_s=0, cool_down_s=0, min_gain_percent=LEAST_GAIN_PERCENT)
+        decision = self._service.look(triggers, self._settings.adapts)
+        log.info(decision.reason)
+        wanted = {**problem.current, **{move.topology.id: move.after for move in decision.plan.moves}}
+        now, then = (self.promised(problem, placement) for placement in (problem.current, wanted))
+        return DecidedPlacement(decision, now, then)
+
+    def act(self, decision: Decision) -> None:
+        """Make the moves of a decision; it raises what `Service.act` raises."""
+        self._moving_ms = self._clock.time() * 1000
+        made = self._service.act(decision)
+        self.moves += made
+        if all(move.complete for move in made):
+            self._arrived = {move.topology.id: move.after.slots for move in decision.plan.moves}
+
+    def place(
+        self,
+        placements: Mapping[str, TopologyAssignment],
+        reason: str,
+        promises: Mapping[str, Promise],
+        *,
+        takes_back: bool,
+    ) -> None:
+        """Move topologies to given placements (`Looking.place`); it raises what that and `Service.act` raise."""
+        log.info("moving: %s", reason)
+        self.act(self._service.looking.place(placements, reason, promises, takes_back=takes_back))
+
+    def correction(self, trial: int, start: MeasuredStart) -> CpuCorrection | None:
+        """What the costs that are fitted by now say of a placement that was tried; None where none were fitted."""
+        then, now = self._decided[trial], self._service.problem()
+        if then.load is None or now is None or now.load is None or not start.acked_tps:
+            return None
+        fitted = then.with_load(replace(then.load, costs=now.load.costs))
+        predicted, corrected = (
+            cpu_us_per_tree(problem, self.promised(problem, start.placement)) for problem in (then, fitted)
+        )
+        cores = [use.cores for use in start.stretch.nodes.values() if use.cores is not None]
+        if predicted is None or corrected is None or not cores:
+            return None
+        return CpuCorrection(predicted, corrected, 1e6 * sum(cores) / start.acked_tps)
+
+    def promised(self, problem: Problem, placement: Mapping[str, TopologyAssignment]) -> PlacementPromise:
+        """What is predicted of a placement, with spouts that begin what the submissions say."""
+        rates = {self._ids[each.name]: float(each.args.get("rate", 0)) for each in self._settings.submissions}
+        return promise(problem, placement, {topology: rate for topology, rate in rates.items() if rate})
+
+    def _phase(self, trial: int) -> str:
+        if not trial:
+            return f"before, under {STORMS_OWN}" if not self._starts else f"where {STORMS_OWN} put everything, again"
+        number = f", decision {trial}" if self._settings.look_back else ""
+        return f"after, under {self._settings.scheduler_name}{number}"
+
+    def _let_run(self, seconds: float) -> None:
+        """Let time pass, while costs are fitted as a service does it."""
+        end_s = self._clock.monotonic() + seconds
+        while (left_s := end_s - self._clock.monotonic()) > 0:
+            self._clock.sleep(min(left_s, OBSERVE_S))
+            self._service.looking.observe()
+
+    def _stretch(self, phase: str) -> MeasuredStretch:
+        """Let everything run for a while, and count."""
+        log.info("%s: measuring for %g s", phase, self._settings.measure_s)
+        start_ms, meter = self._clock.time() * 1000, NodeMeter(self._cluster, self._clock)
+        ran = ran_s(self._service.tally.records(), self._slots(), start_ms)
+        self._let_run(self._settings.measure_s)
+        end_ms, used = self._clock.time() * 1000, meter.use()
+        hosts = {node.name: node.address for node in self._cluster.plan.nodes}
+        nodes = with_worker_cores(used, hosts, self._service.tally.records(), start_ms, end_ms)
+        return MeasuredStretch(start_ms, end_ms, ran, nodes)
+
+    def _slots(self) -> Mapping[str, Sequence[WorkerSlot]]:
+        """Where the workers of these topologies are; a cluster may have others, which report to nobody."""
+        current = snapshot_of(self._service).current
+        return {topology: placed.slots for topology, placed in current.items() if topology in self._ids.values()}
+
+
+def as_people_call_it(problem: Problem, cluster: DemoCluster) -> Problem:
+    """The problem with the nodes' names in place of their addresses, and the speed of their links."""
+    names = {node.address: node.name for node in cluster.plan.nodes}
+    speed = link_bits_per_s(cluster.plan.link) if cluster.plan.link else None
+    nodes = [replace(node, host=names.get(node.host, node.host), link_bps=speed) for node in problem.supervisors]
+    return replace(problem, supervisors=tuple(sorted(nodes, key=lambda node: node.host)))
+
+
+def around_move(moving_ms: float, after: tuple[float, float], warm_up_s: float) -> tuple[float, float]:
+    """From the first move until everything has run for a while, in epoch ms.
+
+    Parameters
+    ----------
+    moving_ms
+        When the first move began.
+    after
+        The stretch that is measured when all has moved. Later the spouts are paused, and no acks are no fault.
+    warm_up_s
+        How long a topology takes until it runs as before.
+    """
+    return moving_ms, min(after[0] + warm_up_s * 1000, after[1])

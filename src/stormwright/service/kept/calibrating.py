@@ -90,10 +90,10 @@ class Calibrating:
                 if record["start_ms"] <= latest_ms and self._takes(record):
                     self._windows.add([record])
 
-    def refresh(self, problem: Problem) -> None:
-        """Fit anew where a minute more is known; topologies that are gone are forgotten."""
+    def refresh(self, problem: Problem, least_windows: int = MINUTE) -> None:
+        """Fit costs where a minute more, or `least_windows`, are recorded; topologies that are gone are forgotten."""
         with self._lock:
-            if len(self._waiting) < MINUTE:
+            if len(self._waiting) < least_windows:
                 return
             minute, self._waiting = self._waiting, []
         try:
