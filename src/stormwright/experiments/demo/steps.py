@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+from stormwright.controller.aims.outlook import Outlooks
 from stormwright.controller.draining import Draining, drain
 from stormwright.controller.policy import Decision
 from stormwright.controller.reports import MoveReport
@@ -118,6 +119,15 @@ def finish(service: Service, names: list[str]) -> None:
     drain(paused, service.nimbus, service.tally, LAST_DRAIN_S)
 
 
+@dataclass(frozen=True)
+class _Decided:
+    """What ran when a decision was made, under the load measured then; where it wants everything; what it promises."""
+
+    problem: Problem
+    placement: Mapping[str, TopologyAssignment]
+    promises: Mapping[str, Promise]
+
+
 class ClusterStage:
     """Measures, decides and moves on a cluster, real or virtual: a `TrialStage`.
 
@@ -151,7 +161,7 @@ class ClusterStage:
         self._starts: list[MeasuredStart] = []
         self._share: float | None = None
         self._arrived: dict[str, tuple[WorkerSlot, ...]] = {}
-        self._decided: dict[int, Problem] = {}
+        self._decided: dict[int, _Decided] = {}
 
     def measure(self, trial: int) -> MeasuredStart:
         """Wait until everything is warm in the placement of a trial, and measure it.
@@ -194,12 +204,12 @@ class ClusterStage:
         problem = as_people_call_it(problem, self._cluster)
         if not self._decided:
             self.first_problem = problem
-        self._decided[trial] = problem
         log.info("deciding with %s", self._settings.scheduler_name)
         triggers = TriggerParams(period_s=0, cool_down_s=0, min_gain_percent=LEAST_GAIN_PERCENT)
         decision = self._service.look(triggers, self._settings.adapts)
         log.info(decision.reason)
         wanted = {**problem.current, **{move.topology.id: move.after for move in decision.plan.moves}}
+        self._decided[trial] = _Decided(problem, wanted, decision.promises)
         now, then = (self.promised(problem, placement) for placement in (problem.current, wanted))
         return DecidedPlacement(decision, now, then)
 
@@ -211,31 +221,43 @@ class ClusterStage:
         if all(move.complete for move in made):
             self._arrived = {move.topology.id: move.after.slots for move in decision.plan.moves}
 
-    def place(
-        self,
-        placements: Mapping[str, TopologyAssignment],
-        reason: str,
-        promises: Mapping[str, Promise],
-        *,
-        takes_back: bool,
-    ) -> None:
-        """Move topologies to given placements (`Looking.place`); it raises what that and `Service.act` raise."""
-        log.info("moving: %s", reason)
-        self.act(self._service.looking.place(placements, reason, promises, takes_back=takes_back))
+    def place(self, placements: Mapping[str, TopologyAssignment], reason: str, promises: Mapping[str, Promise]) -> None:
+        """Move topologies to given placements; it raises what `Looking.place` and `Service.act` raise."""
+        log.info("moving %s", reason)
+        self.act(self._service.looking.place(placements, reason, promises))
+
+    def roll_back(self, trial: int, placements: Mapping[str, TopologyAssignment], reason: str) -> None:
+        """Move topologies back from the placement of a trial, which is refused from now on.
+
+        So is what promises no more, by the costs that are known by now: where its measurement has corrected them, other
+        placements may well promise more than it does. It raises what `place` raises.
+        """
+        log.info("rolling back: %s", reason)
+        now, decided = self._with_fitted_costs(trial), self._decided[trial]
+        worth = Outlooks(now, self._settings.objective).of(now.with_current(decided.placement).current_slot).worth
+        tried = {
+            topology: replace(decided.promises.get(topology, Promise()), worth=worth.get(topology))
+            for topology in placements
+        }
+        self.act(self._service.looking.place(placements, reason, tried, takes_back=True))
 
     def correction(self, trial: int, start: MeasuredStart) -> CpuCorrection | None:
-        """What the costs that are fitted by now say of a placement that was tried; None where none were fitted."""
-        then, now = self._decided[trial], self._service.problem()
-        if then.load is None or now is None or now.load is None or not start.acked_tps:
-            return None
-        fitted = then.with_load(replace(then.load, costs=now.load.costs))
+        """What the costs that are fitted by now say of a placement that was tried; None where CPU is not known."""
         predicted, corrected = (
-            cpu_us_per_tree(problem, self.promised(problem, start.placement)) for problem in (then, fitted)
+            cpu_us_per_tree(problem, self.promised(problem, start.placement))
+            for problem in (self._decided[trial].problem, self._with_fitted_costs(trial))
         )
         cores = [use.cores for use in start.stretch.nodes.values() if use.cores is not None]
-        if predicted is None or corrected is None or not cores:
+        if predicted is None or corrected is None or not cores or not start.acked_tps:
             return None
         return CpuCorrection(predicted, corrected, 1e6 * sum(cores) / start.acked_tps)
+
+    def _with_fitted_costs(self, trial: int) -> Problem:
+        """The problem of a decision, with the costs that are known by now."""
+        then, now = self._decided[trial].problem, self._service.problem()
+        if then.load is None or now is None or now.load is None:
+            return then
+        return then.with_load(replace(then.load, costs=now.load.costs))
 
     def promised(self, problem: Problem, placement: Mapping[str, TopologyAssignment]) -> PlacementPromise:
         """What is predicted of a placement, with spouts that begin what the submissions say."""

@@ -168,13 +168,6 @@ class Criterion:
         now, new = (sum(each.rate_tps.value for each in of.topologies.values()) for of in (before, after))
         return new / now if 0 < now < float("inf") and new < float("inf") else None
 
-    def worth(self, promises: Mapping[str, Promise], tried: Sequence[MeasuredStart]) -> dict[str, Promise]:
-        """What a placement that was tried is worth: as measured where that is in the unit of predictions."""
-        if self.objective != THROUGHPUT:
-            return dict(promises)
-        rates = {topology: fmean([start.runs[topology].acked_tps for start in tried]) for topology in tried[-1].runs}
-        return {topology: replace(each, worth=rates.get(topology)) for topology, each in promises.items()}
-
     def change(self, ratio: float) -> str:
         """A ratio as `compare` gives it, as people call it: by how much the figure has changed."""
         percent = 100 * ((1 / ratio if self.objective == LATENCY and ratio else ratio) - 1)
@@ -304,15 +297,11 @@ class TrialStage(Protocol):
     def act(self, decision: Decision) -> None:
         """Make the moves of a decision."""
 
-    def place(
-        self,
-        placements: Mapping[str, TopologyAssignment],
-        reason: str,
-        promises: Mapping[str, Promise],
-        *,
-        takes_back: bool,
-    ) -> None:
-        """Move topologies to given placements; as `stormwright.service.looking.Looking.place` has it."""
+    def place(self, placements: Mapping[str, TopologyAssignment], reason: str, promises: Mapping[str, Promise]) -> None:
+        """Move topologies to given placements."""
+
+    def roll_back(self, trial: int, placements: Mapping[str, TopologyAssignment], reason: str) -> None:
+        """Move topologies back from the placement of a trial, which is refused from now on."""
 
     def correction(self, trial: int, start: MeasuredStart) -> CpuCorrection | None:
         """What the costs that are fitted by now say of the placement of a trial."""
@@ -388,10 +377,9 @@ class PlacementTrials:
         while self.plan.look_back and found.verdict == "undecided" and rounds < self.plan.rounds:
             rounds += 1
             log.info("undecided: %s; both are measured again", self._trial(number, decided, found, "shown").figures)
-            self.stage.place(before, "to compare placements: where it was, once more", {}, takes_back=False)
+            self.stage.place(before, "to compare placements: where it was, once more", {})
             self._measure(0)
-            reason = f"to compare placements: decision {number}, once more"
-            self.stage.place(after, reason, decision.promises, takes_back=False)
+            self.stage.place(after, f"to compare placements: decision {number}, once more", decision.promises)
             found = self._measure(number)
         if not self.plan.look_back:
             self._end(self._trial(number, decided, found, "shown"))
@@ -399,7 +387,7 @@ class PlacementTrials:
             self._end(self._trial(number, decided, found, "kept"))
         else:
             trial = self._trial(number, decided, found, "rolled back")
-            self.stage.place(before, trial.text, criterion.worth(decision.promises, self._of(number)), takes_back=True)
+            self.stage.roll_back(number, before, trial.text)
             self._end(trial)
             tried = self._of(number)[-1]
             self._measure(0)
