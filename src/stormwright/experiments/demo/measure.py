@@ -165,6 +165,21 @@ def longest_silence_s(records: Iterable[LogRecord], topology: str, start_ms: flo
     return float(max(longest, end_ms - reached_end)) / 1000
 
 
+def around_move(moving_ms: float, after: tuple[float, float], warm_up_s: float) -> tuple[float, float]:
+    """From the first move until everything has run for a while, in epoch ms.
+
+    Parameters
+    ----------
+    moving_ms
+        When the first move began.
+    after
+        The stretch that is measured when all has moved. Later the spouts are paused, and no acks are no fault.
+    warm_up_s
+        How long a topology takes until it runs as before.
+    """
+    return moving_ms, min(after[0] + warm_up_s * 1000, after[1])
+
+
 def ran_s(records: Iterable[LogRecord], slots: Mapping[str, Sequence[WorkerSlot]], now_ms: float) -> float:
     """How long the youngest worker has run, in seconds: since its first record, before which it starts.
 

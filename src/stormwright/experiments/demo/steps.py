@@ -12,13 +12,18 @@ from stormwright.controller.policy import Decision
 from stormwright.controller.reports import MoveReport
 from stormwright.defaults import STORMS_OWN
 from stormwright.errors import ClusterError
-from stormwright.experiments.demo.measure import compiler_share, measure, ran_s, wait_until_as_warm
-from stormwright.experiments.demo.nodes import NodeMeter, with_worker_cores
+from stormwright.experiments.demo.measure import (
+    around_move,
+    compiler_share,
+    measure,
+    ran_s,
+    wait_until_as_warm,
+)
+from stormwright.experiments.demo.nodes import NodeMeter, with_node_names, with_worker_cores
 from stormwright.experiments.demo.promise import PlacementPromise, cpu_us_per_tree, promise
 from stormwright.experiments.demo.settings import DemoCluster, DemoSettings
 from stormwright.experiments.demo.trials import CpuCorrection, DecidedPlacement, MeasuredStart, MeasuredStretch
 from stormwright.history.judged.promise import Promise
-from stormwright.link_speed import link_bits_per_s
 from stormwright.model import Problem, TopologyAssignment, WorkerSlot
 from stormwright.schedulers.kit.triggers import TriggerParams
 from stormwright.service.wiring import Service
@@ -201,7 +206,7 @@ class ClusterStage:
             No load was measured.
         """
         problem = measured_problem(self._service, since_ms=self._starts[-1].stretch.start_ms)
-        problem = as_people_call_it(problem, self._cluster)
+        problem = with_node_names(problem, self._cluster)
         if not self._decided:
             self.first_problem = problem
         log.info("deciding with %s", self._settings.scheduler_name)
@@ -218,8 +223,8 @@ class ClusterStage:
         self._moving_ms = self._clock.time() * 1000
         made = self._service.act(decision)
         self.moves += made
-        if all(move.complete for move in made):
-            self._arrived = {move.topology.id: move.after.slots for move in decision.plan.moves}
+        complete = all(move.complete for move in made)
+        self._arrived = {move.topology.id: move.after.slots for move in decision.plan.moves if complete}
 
     def place(self, placements: Mapping[str, TopologyAssignment], reason: str, promises: Mapping[str, Promise]) -> None:
         """Move topologies to given placements; it raises what `Looking.place` and `Service.act` raise."""
@@ -292,26 +297,3 @@ class ClusterStage:
         """Where the workers of these topologies are; a cluster may have others, which report to nobody."""
         current = snapshot_of(self._service).current
         return {topology: placed.slots for topology, placed in current.items() if topology in self._ids.values()}
-
-
-def as_people_call_it(problem: Problem, cluster: DemoCluster) -> Problem:
-    """The problem with the nodes' names in place of their addresses, and the speed of their links."""
-    names = {node.address: node.name for node in cluster.plan.nodes}
-    speed = link_bits_per_s(cluster.plan.link) if cluster.plan.link else None
-    nodes = [replace(node, host=names.get(node.host, node.host), link_bps=speed) for node in problem.supervisors]
-    return replace(problem, supervisors=tuple(sorted(nodes, key=lambda node: node.host)))
-
-
-def around_move(moving_ms: float, after: tuple[float, float], warm_up_s: float) -> tuple[float, float]:
-    """From the first move until everything has run for a while, in epoch ms.
-
-    Parameters
-    ----------
-    moving_ms
-        When the first move began.
-    after
-        The stretch that is measured when all has moved. Later the spouts are paused, and no acks are no fault.
-    warm_up_s
-        How long a topology takes until it runs as before.
-    """
-    return moving_ms, min(after[0] + warm_up_s * 1000, after[1])
