@@ -30,6 +30,10 @@ from stormwright.model import Problem, TopologyAssignment
 from stormwright.predict.told.prediction import Interval
 
 
+#: Measurements whose names have room beside each other in the chart.
+_LABELLED = 6
+
+
 @dataclass(frozen=True)
 class PlacedWorker:
     """A worker as drawn: whose it is, its port, and its executors with their number."""
@@ -176,9 +180,14 @@ def _chart(result: DemoResult) -> Chart:
     def second(moment_ms: float) -> float:
         return (moment_ms - result.start_ms) / 1000
 
+    # Labels of many measurements would cover each other: then a placement has the number of its decision.
+    few = len(result.starts) <= _LABELLED
+    names = [
+        placement_name(result, start.trial) if few or not start.trial else str(start.trial) for start in result.starts
+    ]
     phases = [
-        (start.stretch, placement_name(result, start.trial), _promise_of(result, start.trial))
-        for start in result.starts
+        (start.stretch, name, _promise_of(result, start.trial))
+        for start, name in zip(result.starts, names, strict=True)
     ] or [(phase.stretch, phase.scheduler, phase.promise) for phase in (result.before, result.after)]
     curves = []
     for number, t in enumerate(result.topologies):
@@ -188,7 +197,6 @@ def _chart(result: DemoResult) -> Chart:
         known = [told for told in promised if isfinite(told[-1])]
         curves.append(Curve(t.name, COLOURS[number % len(COLOURS)], *series, known))
     moved = [(second(move.started_ms), second(move.ended_ms)) for move in result.moves]
-    # More than two labels would cover each other.
     long = len(phases) <= 2
     spans = [(*span, "moves" if number == 0 and long else "") for number, span in enumerate(moved)]
     for stretch, name, _ in phases:
