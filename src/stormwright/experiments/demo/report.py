@@ -29,7 +29,6 @@ from stormwright.explain.drawing import COLOURS
 from stormwright.model import Problem, TopologyAssignment
 from stormwright.predict.told.prediction import Interval
 
-
 #: Measurements whose names have room beside each other in the chart.
 _LABELLED = 6
 
