@@ -9,7 +9,7 @@
 
 Longer than other modules, as what is compared, what becomes of it and how it is said belong together.
 
-A is where Storm's own scheduler has put everything, B where a decision wants it. Each move starts workers anew, so each
+A is where Storm's own scheduler has put everything, B where a decision wants it. Each move starts new workers, so each
 measurement is one start (`stormwright.history.judged.comparison`).
 """
 
