@@ -12,7 +12,7 @@ import pytest
 from stormwright.defaults import DECIDING
 from stormwright.experiments.demo import run as running
 from stormwright.schedulers.anew.anew import Anew
-from tests.experiments.demo.results import demo_result
+from tests.experiments.demo.results import demo_result, rolled_back
 
 
 @pytest.fixture
@@ -65,6 +65,38 @@ def test_what_the_even_scheduler_placed_is_placed_anew_whatever_that_gains(run, 
     assert asked[0].adapts.on_period
     assert said in out
     assert ("nothing will ever move" in out) == bool(said)
+
+
+def test_only_what_our_own_scheduler_decides_is_looked_back_at_unless_told(run, asked, tmp_path):
+    for arguments, look_back in (
+        ([], True),
+        (["--no-look-back"], False),
+        (["--scheduler", "online"], False),
+        (["--scheduler", "online", "--look-back", "--rounds", 5, "--decisions", 1], True),
+    ):
+        assert run("demo", "--output", tmp_path, *arguments)[0] == 0
+        assert asked[-1].look_back == look_back
+    assert (asked[0].rounds, asked[0].decisions) == (2, 2)
+    assert (asked[-1].rounds, asked[-1].decisions) == (5, 1)
+
+
+@pytest.mark.parametrize("option", ["--rounds", "--decisions"])
+@pytest.mark.parametrize("number", [0, 6])
+def test_number_of_rounds_and_decisions_has_limits(run, asked, option, number):
+    assert run("demo", option, number)[0] == 2
+    assert not asked
+
+
+def test_rollback_is_a_success_and_is_said(run, asked, monkeypatch, tmp_path):
+    result = rolled_back()
+    monkeypatch.setattr(running, "run_demo", lambda settings, then: result)
+    code, out, _ = run("demo", "--output", tmp_path)
+    assert code == 0
+    assert result.trials[0].text in out
+    found = orjson.loads((tmp_path / "result.json").read_bytes())
+    assert (found["verdict"], found["improved"]) == ("rolled back", False)
+    assert found["decisions"][0]["cpu_us_per_tree"]["corrected_us"] == 52
+    assert "corrected from 36 to 52 µs" in out
 
 
 @pytest.mark.parametrize(("lost", "said"), [(0, "nothing improved"), (3, "tuples were lost")])

@@ -12,6 +12,7 @@ import pytest
 from stormwright.controller.aims.refused import FIRST_S
 from stormwright.controller.plans.saved import step_to_dict
 from stormwright.controller.policy import Decision
+from stormwright.history.judged.promise import Promise
 from stormwright.model import TopologyAssignment
 from stormwright.schedulers.kit.triggers import TriggerParams
 from stormwright.service.looking import TRY_BACK_S
@@ -104,6 +105,43 @@ def test_a_service_that_was_killed_after_the_move_takes_it_back(monkeypatch: pyt
     service = begin(storm)
     assert service.moved(120).takes_back == {T.id}
     assert nodes(storm.runs) == nodes(SPREAD)
+
+
+def test_given_placement_is_taken_whatever_it_gains(monkeypatch: pytest.MonkeyPatch, begin: Begin) -> None:
+    storm = VirtualStorm(monkeypatch, as_good)
+    service = begin(storm)
+    service.run(10)
+    decision = service.looking.place({T.id: on("n2", "n1")}, "to compare placements", {})
+    assert service.acting.act(decision)[0].complete
+    assert nodes(storm.runs) == {"n1", "n2"}
+    assert decision.takes_back == frozenset()
+    assert service.refused.told(storm.now_s * 1000) == {}
+
+
+def test_rolled_back_placement_is_refused_with_the_worth_it_is_given(
+    monkeypatch: pytest.MonkeyPatch, begin: Begin
+) -> None:
+    """Unless another one promises more than that by more than predictions err."""
+    storm = VirtualStorm(monkeypatch, as_good)
+    service = begin(storm)
+    service.moved(300)
+    assert nodes(storm.runs) == {"n2"}
+    back = service.looking.place(
+        {T.id: SPREAD}, "measured −26 %", {T.id: Promise(worth=100.0, rate_tps=1000.0)}, takes_back=True
+    )
+    service.acting.act(back)
+    assert (back.takes_back, nodes(storm.runs)) == ({T.id}, nodes(SPREAD))
+    assert service.memory.counts.taken_back == 1
+    problem, now_ms = storm.problem(), storm.now_s * 1000
+
+    def refused(wanted: TopologyAssignment, worth: float) -> bool:
+        slots = problem.with_current({T.id: wanted}).current_slot
+        return bool(service.refused.stay(problem, slots, {T.id: worth}, {T.id: 1000.0}, now_ms))
+
+    assert refused(on("n2"), 1e9), "the same node, whatever it promises"
+    assert refused(on("n1"), 104.0)
+    assert not refused(on("n1"), 110.0)
+    assert service.run(200) is None, "the same placement is not tried again"
 
 
 def test_what_is_as_good_stays_and_is_judged(monkeypatch: pytest.MonkeyPatch, begin: Begin) -> None:

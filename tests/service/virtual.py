@@ -148,7 +148,7 @@ class View:
     def unfit(self) -> dict[str, str]:
         return {}
 
-    def note(self, problem: Problem) -> None:
+    def note(self, problem: Problem, *, fit: bool = False) -> None:
         pass
 
 

@@ -18,7 +18,7 @@ from rich.table import Column, Table
 from stormwright.cli import options
 from stormwright.cli.lines import say
 from stormwright.cli.progress import shown
-from stormwright.defaults import STORMS_OWN
+from stormwright.defaults import DECIDING
 from stormwright.errors import Fault, InputError
 from stormwright.experiments.demo.settings import CORES, LINK, LINK_OF_SHARED_CORES, DemoSettings
 from stormwright.printable import printable
@@ -59,7 +59,27 @@ if TYPE_CHECKING:
     show_default=True,
     help="Seconds before the first measurement; before the second, until the workers are as warm.",
 )
-@click.option("--measure", "measure_s", default=30.0, show_default=True, help="Seconds measured before and after.")
+@click.option("--measure", "measure_s", default=30.0, show_default=True, help="Seconds of each measurement.")
+@click.option(
+    "--look-back/--no-look-back",
+    default=None,
+    help="Roll back a placement that is not better than Storm's own, and decide again. "
+    f"[default: --look-back with {DECIDING}, otherwise the placement is shown as it is]",
+)
+@click.option(
+    "--rounds",
+    type=click.IntRange(1, 5),
+    default=2,
+    show_default=True,
+    help="Times at most that both placements are measured in turn, as long as neither is certainly better.",
+)
+@click.option(
+    "--decisions",
+    type=click.IntRange(1, 5),
+    default=2,
+    show_default=True,
+    help="Decisions at most, as long as each is rolled back.",
+)
 @click.option(
     "--output",
     type=click.Path(path_type=Path, file_okay=False),
@@ -88,6 +108,9 @@ def command(
     cores_per_node: float | None,
     warm_up_s: float,
     measure_s: float,
+    look_back: bool | None,
+    rounds: int,
+    decisions: int,
     output: Path,
     simulated: bool,
     keep: bool,
@@ -96,7 +119,9 @@ def command(
     """Boot a real Storm cluster, run topologies under Even, decide, move them safely, and show what was gained.
 
     Nodes have CPU of their own where this machine allows it. What a placement will come to is predicted, and shown
-    beside what is measured. Exits with 1 when tuples were lost or nothing improved.
+    beside what is measured. A placement that turns out to be worse is rolled back, costs are corrected by what was
+    measured, and there is a second decision. Exits with 1 when tuples were lost, or nothing improved and nothing was
+    rolled back.
     """
     # Imported here: `stormwright demo --help` needs neither Spark nor a web server.
     from stormwright.experiments.demo import table as demo_table
@@ -124,6 +149,9 @@ def command(
             scheduler_name=scheduler_name,
             warm_up_s=warm_up_s,
             measure_s=measure_s,
+            look_back=scheduler_name == DECIDING if look_back is None else look_back,
+            rounds=rounds,
+            decisions=decisions,
         )
         tell(demo_table.network_line(settings))
         tell_all = partial(_tell, settings, output, progress, as_json)
@@ -131,7 +159,7 @@ def command(
         result = run_simulated(settings) if simulated else run_demo(settings, then)
     if not keep:
         tell_all(result)
-    if result.lost or not result.improved:
+    if not result.succeeded:
         calm = "nothing improved" if result.moves else "nothing moved, so nothing improved"
         progress.print("tuples were lost" if result.lost else calm)
         ctx.exit(1)
@@ -158,7 +186,7 @@ def _tell(settings: DemoSettings, output: Path, progress: Console, as_json: bool
     if as_json:
         click.echo(json.dumps(document))
     else:
-        _print(result, settings.scheduler_name, progress)
+        _print(result, progress)
         progress.print(escape(printable(f"report: {output / 'report.html'}")), soft_wrap=True)
 
 
@@ -176,10 +204,10 @@ def _go_on(tell: Callable[[DemoResult], None], result: DemoResult, service: Serv
     service.run(stop)
 
 
-def _print(result: DemoResult, scheduler_name: str, progress: Console) -> None:
+def _print(result: DemoResult, progress: Console) -> None:
     from stormwright.experiments.demo import table as demo_table
 
-    figures = (f"under {STORMS_OWN}", f"under {scheduler_name}", "after / before")
+    figures = (f"under {result.before.scheduler}", f"under {result.after.scheduler}", "after / before")
     table = Table("", *(Column(figure, justify="right") for figure in figures))
     for row in demo_table.table(result):
         ratio = f"[green]{row.ratio}[/green]" if row.better else row.ratio
@@ -188,3 +216,5 @@ def _print(result: DemoResult, scheduler_name: str, progress: Console) -> None:
     simulated = [result.simulated] if result.simulated else []
     for line in (*demo_table.limits(result), *demo_table.counts(result), *simulated):
         progress.print(escape(printable(line)), soft_wrap=True)
+    for line in demo_table.verdicts(result):
+        progress.print(f"[bold]{escape(printable(line))}[/bold]", soft_wrap=True)

@@ -8,13 +8,16 @@ from dataclasses import replace
 from stormwright.controller.aims.aim import PlacementAim
 from stormwright.controller.aims.outlook import TRAFFIC
 from stormwright.controller.aims.bounds import out_of_bounds, within_heaps
-from stormwright.controller.aims.refused import RefusedPlacements
+from stormwright.controller.aims.refused import FIRST_S, Refusal, RefusedPlacements, crowds
 from stormwright.controller.aims.way_back import refusal, way_back
 from stormwright.controller.guarding.holding import Hold
+from stormwright.controller.plans.back import moves_back
 from stormwright.controller.plans.modes import AUTO, IGNORE, OBSERVE, response_to
-from stormwright.controller.policy import Decision, decide
+from stormwright.controller.policy import Decision, decide, planned_slots
+from stormwright.errors import ClusterError
+from stormwright.history.judged.promise import Promise
 from stormwright.history.judged.waiting import Moved
-from stormwright.model import Problem
+from stormwright.model import Problem, TopologyAssignment, cost_of
 from stormwright.model.arrays import IntArray
 from stormwright.schedulers import Scheduler
 from stormwright.schedulers.kit.traits import declared
@@ -112,15 +115,62 @@ class Looking:
             return self._decided(problem, triggers, adapts, waits)
         return self._decided(problem, self._settings.triggers, self._settings.adapts, waits)
 
-    def observe(self) -> Problem | None:
-        """What runs now, noted in the history; None before Nimbus has asked."""
+    def place(
+        self,
+        placements: Mapping[str, TopologyAssignment],
+        reason: str,
+        promises: Mapping[str, Promise],
+        *,
+        takes_back: bool = False,
+    ) -> Decision:
+        """Decide to move topologies to given placements, whatever that gains, and note it in the history.
+
+        Parameters
+        ----------
+        placements
+            Topology id → where it shall run.
+        reason
+            Why, for the history and for Storm's UI.
+        promises
+            Topology id → what is expected of the move; where they are taken back, the worth of the placement that they
+            leave and the rate at which it was tried.
+        takes_back
+            Whether they return from a placement that was tried: that one is refused for a while (`RefusedPlacements`).
+
+        Raises
+        ------
+        ClusterError
+            Nimbus has not asked for a placement yet.
+        InputError
+            Some topology cannot run there any more.
+        """
+        problem = self.observe()
+        if problem is None:
+            raise ClusterError("cannot move topologies: Nimbus has not asked for a placement yet")
+        plan = moves_back(problem, placements)
+        now, then = (cost_of(problem, slots) for slots in (problem.current_slot, planned_slots(problem, plan.moves)))
+        back = frozenset(placements) if takes_back else frozenset[str]()
+        decision = Decision(True, reason, plan, now, then, promises={} if back else promises, takes_back=back)
+        until_ms = (self._memory.time.time() + FIRST_S) * 1000
+        for topology in sorted(back):
+            tried = promises.get(topology, Promise())
+            where = crowds(problem, problem.topology_index[topology], problem.current_slot)
+            self._refused.note(topology, Refusal(where, tried.worth, tried.rate_tps, until_ms, FIRST_S, reason))
+        self._note(problem, decision, self._memory.time.monotonic())
+        return decision
+
+    def observe(self, *, fit: bool = False) -> Problem | None:
+        """What runs now, noted in the history; None before Nimbus has asked.
+
+        Costs are fitted once a minute; with `fit` at once, to all that was recorded since.
+        """
         problem = self._view.problem()
         if problem is not None:
             self._guard.holds.look(problem)
             self._history.observe(problem)
             self._history.resumed(self._memory.take_resumed(), problem)
             if problem.load is not None:
-                self._view.note(problem)
+                self._view.note(problem, fit=fit)
         return problem
 
     def _decided(

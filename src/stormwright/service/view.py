@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from stormwright.model import LoadProfile, Problem
-from stormwright.service.kept.calibrating import Calibrating
+from stormwright.service.kept.calibrating import MINUTE, Calibrating
 from stormwright.service.kept.forecasting import Forecasting
 from stormwright.service.loads import Loads
 from stormwright.storm.bridge import Bridge
@@ -77,9 +77,12 @@ class View:
         """Topology → why Nimbus's description of it cannot be used."""
         return dict(self._bridge.unfit())
 
-    def note(self, problem: Problem) -> None:
-        """Take note of a load for later forecasts, of the nodes for alarms, and fit costs where that is due."""
+    def note(self, problem: Problem, *, fit: bool = False) -> None:
+        """Take note of a load for later forecasts, of the nodes for alarms, and fit costs where that is due.
+
+        With `fit` costs are fitted now, however little was recorded since they were last.
+        """
         self._stream.note(problem)
-        self._calibrating.refresh(problem)
+        self._calibrating.refresh(problem, least_windows=1 if fit else MINUTE)
         if self._forecasting:
             self._forecasting.note(problem)

@@ -149,7 +149,7 @@ class Service:
         # The move that was just made is the first of those that the ledger has.
         self._budget = Budgeting(self._state, settings.budget, lambda: ledger.pauses()[1:], settings.budget_adapts)
         memory, history, budget = self.memory, self._history, self._budget
-        self._looking = Looking(settings, turns, self._view, memory, history, self._refused, self.guard, budget)
+        self.looking = Looking(settings, turns, self._view, memory, history, self._refused, self.guard, budget)
         cool_down_s = settings.triggers.cool_down_s
         self._notifier = Notifier(settings.notify)
         tell = self._notifier.tell
@@ -159,7 +159,7 @@ class Service:
         slow = SlowWatch()
         self.watching = Watching(self.guard, self.desk.nodes, self._view.problem, slow, tell, self._state)
         dealing, going = self._dealing(plans, ledger), lead.going(self.stream.require_running)
-        self._loop = Loop(self._looking, self._acting, going, self._resume, dealing, clock)
+        self._loop = Loop(self.looking, self._acting, going, self._resume, dealing, clock)
         self.intake = Intake(landing, self.tally, history, None if loads else self._calibrating, slow.count)
         self._http, self._gateway, self._closing = self._server(trials), gateway, ExitStack()
 
@@ -195,17 +195,13 @@ class Service:
         """The cluster as it is known now, under the load measured last; None before Nimbus has asked."""
         return self._view.problem()
 
-    def observe(self) -> Problem | None:
-        """As `problem`, noted in the history; costs are fitted where enough was measured for it."""
-        return self._looking.observe()
-
     def unfitted(self, problem: Problem) -> dict[str, str]:
         """Topology → why predictions of it cannot be relied on yet."""
         return self._view.unfitted(problem)
 
     def look(self, triggers: TriggerParams | None = None, adapts: Adaptation = ONLINE) -> Decision:
         """Decide once whether anything should move (`Looking.look`)."""
-        return self._looking.look(triggers, adapts)
+        return self.looking.look(triggers, adapts)
 
     def act(self, decision: Decision) -> list[MoveReport]:
         """Make the moves of a decision; it raises what `Acting.act` raises."""
@@ -231,7 +227,7 @@ class Service:
             most_missing=settings.most_missing,
             on_failure=settings.on_failure,
         )
-        self._looking.change(self.settings)
+        self.looking.change(self.settings)
         self.guard.holds.change(settings.most_missing)
         self._budget.most = settings.budget
         self._acting.cool_down_s = settings.triggers.cool_down_s
@@ -283,7 +279,7 @@ class Service:
         return HttpServer(app, settings.host, settings.port, door, settings.access.tls)
 
     def _dealing(self, plans: KeptPlans, ledger: Ledger) -> Dealing:
-        watched = Watched(self._looking, self._view, self._history, self.memory, self._refused, self.guard)
+        watched = Watched(self.looking, self._view, self._history, self.memory, self._refused, self.guard)
         applying = Applying(plans, ledger, watched, self._acting.act)
         tidying = Tidying(plans, ledger, self.settings.history.keep_days)
         looks = (self.watching.look, Telling(plans, self._hold, self._notifier.tell).look)

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from stormwright.controller.policy import Decision
 from stormwright.controller.reports import MoveReport
 from stormwright.experiments.demo.measure import measure
 from stormwright.experiments.demo.nodes import NodeUse
 from stormwright.experiments.demo.promise import promise
-from stormwright.experiments.demo.result import DemoResult, MeasuredStretch, Phase, TopologyResult
+from stormwright.experiments.demo.result import DemoResult, Phase, TopologyResult
+from stormwright.experiments.demo.trials import (
+    CpuCorrection,
+    Criterion,
+    MeasuredStart,
+    MeasuredStretch,
+    PlacementTrial,
+)
+from stormwright.history.judged.comparison import compare_starts
 from stormwright.model import TopologyAssignment, WorkerSlot
 from stormwright.testing.word_counts import WordCount
 from tests.controller.builders import record
@@ -70,4 +80,28 @@ def demo_result(*, rate: float | None = None, limits: bool = True) -> DemoResult
         start_ms=0.0,
         end_ms=100_000.0,
         network="3 network namespaces",
+    )
+
+
+def rolled_back() -> DemoResult:
+    """The same where the placement was rolled back as worse, and its measurement has corrected costs."""
+    result = demo_result()
+    first, away, again = (
+        MeasuredStart(trial, phase.placement, phase.stretch, {WORDS: run})
+        for trial, phase, run in (
+            (0, result.before, result.topologies[0].before),
+            (1, result.after, replace(result.topologies[0].before, acked_tps=5_000.0)),
+            (0, result.before, result.topologies[0].before),
+        )
+    )
+    found, criterion = compare_starts([first.acked_tps], [away.acked_tps]), Criterion()
+    promise, correction = result.after.promise, CpuCorrection(36, 52, 50)
+    trial = PlacementTrial(1, result.decision, criterion, "rolled back", promise, 1.24, found, correction)
+    return replace(
+        result,
+        topologies=[replace(result.topologies[0], after=again.runs[WORDS])],
+        after=replace(result.before, scheduler="even again"),
+        scheduler_name="moon",
+        starts=[first, replace(away, comparison=found), again],
+        trials=[trial],
     )

@@ -11,7 +11,7 @@ from stormwright.experiments.demo.chart import BOTTOM, HEIGHT, LEFT, RIGHT, TOP,
 from stormwright.experiments.demo.report import write_html
 from stormwright.experiments.demo.table import as_dict, counts, limits, table
 from stormwright.storm.local import LocalClusterConfig
-from tests.experiments.demo.results import demo_result
+from tests.experiments.demo.results import demo_result, rolled_back
 
 SETTINGS = SimpleNamespace(cluster=LocalClusterConfig(link="25mbit", cores_per_node=0.4))
 
@@ -78,6 +78,25 @@ def test_the_page_holds_all_of_it_and_needs_nothing_else(tmp_path, limited):
     assert "prefers-color-scheme: dark" in text
     for outside in ("src=", "href=", "url(", "@import"):
         assert outside not in text
+
+
+def test_page_and_document_show_every_measurement_and_the_verdict(tmp_path):
+    result = rolled_back()
+    write_html(result, SETTINGS, tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    for expected in ("promised +24 %, measured −44 %", "rolled back", "corrected from 36 to 52 µs", "under even again"):
+        assert expected in text
+    assert text.count('<td class="text">moon</td>') == 1
+    found = json.loads(json.dumps(as_dict(result)))
+    assert [(start["placement"], start["verdict"]) for start in found["trials"]] == [
+        ("even", None),
+        ("moon", "worse"),
+        ("even", None),
+    ]
+    assert found["trials"][1]["acked_tps"] == {"words": 5_000.0}
+    (decision,) = found["decisions"]
+    assert (decision["outcome"], decision["promised_ratio"]) == ("rolled back", 1.24)
+    assert decision["measured"]["low"] < decision["measured"]["ratio"] < decision["measured"]["high"] < 1
 
 
 def test_a_curve_fills_its_picture():

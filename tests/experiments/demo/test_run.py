@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from stormwright.experiments.demo.measure import longest_silence_s
-from stormwright.experiments.demo.run import around_move
+from stormwright.experiments.demo.measure import around_move, longest_silence_s
 from tests.controller.builders import record
 
 

@@ -6,8 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from stormwright.experiments.demo.measure import compiler_share, measure
-from stormwright.experiments.demo.warmth import ran_s, wait_until_as_warm
+from stormwright.experiments.demo.measure import compiler_share, measure, ran_s, wait_until_as_warm
 from stormwright.model import WorkerSlot
 from tests.controller.builders import record
 

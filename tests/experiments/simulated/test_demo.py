@@ -25,6 +25,7 @@ def test_the_whole_main_job_without_storm(tmp_path: Path) -> None:
     assert told["throughput_ratio"] > 1.5
     assert len(told["moves"]) == 2, "both topologies, in one decision"
     assert all(move["complete"] for move in told["moves"])
+    assert (told["verdict"], [start["verdict"] for start in told["trials"]]) == ("better", [None, "better"])
     for topology in told["topologies"]:
         assert topology["begun"] == topology["acked"] > 10_000
         # The promise was made by what the pipeline measured, and fitted; what came of it by what is simulated.

@@ -58,6 +58,16 @@ def test_a_minute_after_the_first_record_costs_come_with_the_load(tmp_path: Path
     orjson.dumps(status)
 
 
+def test_costs_are_fitted_to_less_than_a_minute_where_that_is_wanted(tmp_path: Path, problem: Problem) -> None:
+    calibrating = Calibrating(tmp_path / "costs.json")
+    for record in Log(SPREAD, serialise_us=4.0).records(1, seconds=ENOUGH_S // 2):
+        calibrating.count([record])
+    calibrating.refresh(problem)
+    assert calibrating.status()["minutes"] == 0
+    calibrating.refresh(problem, least_windows=1)
+    assert calibrating.status()["minutes"] == 1
+
+
 def test_a_problem_takes_its_costs_along(tmp_path: Path, problem: Problem) -> None:
     calibrating = taught(tmp_path / "costs.json", problem, Log(SPREAD, serialise_us=4.0))
     problem = problem.with_load(calibrating.added_to(problem.load or LoadProfile({})))

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from stormwright.clock import WALL, Clock
 from stormwright.experiments.demo.settings import DemoCluster
 from stormwright.link_speed import link_bits_per_s
+from stormwright.model import Problem
 from stormwright.perflog.records import LogRecord
 
 #: What is used to this share counts as full: of a quota, and of a link, a little is always lost.
@@ -113,6 +114,14 @@ def with_worker_cores(
         node: use if use.cores is not None else replace(use, cores=spent_ns[hosts[node]] / 1e6 / (end_ms - start_ms))
         for node, use in used.items()
     }
+
+
+def with_node_names(problem: Problem, cluster: DemoCluster) -> Problem:
+    """The problem with the nodes' names in place of their addresses, and the speed of their links."""
+    names = {node.address: node.name for node in cluster.plan.nodes}
+    speed = link_bits_per_s(cluster.plan.link) if cluster.plan.link else None
+    nodes = [replace(node, host=names.get(node.host, node.host), link_bps=speed) for node in problem.supervisors]
+    return replace(problem, supervisors=tuple(sorted(nodes, key=lambda node: node.host)))
 
 
 class Fullest(NamedTuple):

@@ -8,7 +8,12 @@ from typing import Any
 
 from stormwright.model import Problem, TopologyAssignment
 from stormwright.predict.answer import Assumptions, predict
+from stormwright.predict.gain import rate_gain
 from stormwright.predict.told.prediction import Interval, NodePrediction, TopologyPrediction
+
+
+#: Of the highest rate that is predicted, the part from which on a topology counts as having come to it.
+_AT_ITS_HIGHEST = 0.8
 
 
 @dataclass(frozen=True)
@@ -62,6 +67,9 @@ def promise(
 ) -> PlacementPromise:
     """What a placement will come to, by the load that was measured under the problem's own.
 
+    Of a topology that came to its highest rate while it was measured that rate is known: it is told of the problem's own
+    placement, and of another one its multiple by the predicted gain (`stormwright.predict.gain`).
+
     Parameters
     ----------
     problem
@@ -75,7 +83,7 @@ def promise(
     """
     assumptions = assumptions or Assumptions.of(problem)
     slots = problem.with_current(placement).current_slot
-    highest = predict(problem, slots, assumptions)
+    now, highest = (predict(problem, each, assumptions) for each in (problem.current_slot, slots))
     rates = {
         each.topology: min(each.reachable_tps.value, begin_tps.get(each.topology, each.reachable_tps.value))
         for each in highest.topologies
@@ -84,16 +92,29 @@ def promise(
     then = predict(problem, slots, replace(assumptions, rate_tps=asked))
     return PlacementPromise(
         {
-            most.topology: _of_topology(most, given, begin_tps.get(most.topology))
-            for most, given in zip(highest.topologies, then.topologies, strict=True)
+            most.topology: _of_topology(before, most, given, begin_tps.get(most.topology))
+            for before, most, given in zip(now.topologies, highest.topologies, then.topologies, strict=True)
         },
         {node.node: node for node in then.nodes},
     )
 
 
-def _of_topology(most: TopologyPrediction, given: TopologyPrediction, begin_tps: float | None) -> TopologyPromise:
-    """From what is predicted of it at most, and at the rate that it comes to."""
-    reach = most.reachable_tps
+def cpu_us_per_tree(problem: Problem, promised: PlacementPromise) -> float | None:
+    """CPU that a tuple tree takes on all nodes together, in µs of a core; None where no rate is known."""
+    rate_tps = sum(each.rate_tps.value for each in promised.topologies.values())
+    cores = {node.id: node.cpu_hz / problem.core_hz for node in problem.supervisors}
+    used = sum(each.cpu.value * cores[each.supervisor] for each in promised.nodes.values())
+    return 1e6 * used / rate_tps if 0 < rate_tps < float("inf") else None
+
+
+def _of_topology(
+    now: TopologyPrediction, most: TopologyPrediction, given: TopologyPrediction, begin_tps: float | None
+) -> TopologyPromise:
+    """From what is predicted of it where it runs, at most in the placement, and at the rate that it comes to there."""
+    reach, measured_tps = most.reachable_tps, now.measured_tps
+    if begin_tps is None and measured_tps >= _AT_ITS_HIGHEST * now.reachable_tps.value > 0:
+        gain = rate_gain(now, most)
+        reach = Interval(*(measured_tps * each for each in (gain.value, gain.low, gain.high)))
     if begin_tps is not None and begin_tps <= reach.value:
         held = Interval(begin_tps, min(begin_tps, reach.low), min(begin_tps, reach.high))
         return TopologyPromise(held, given.latency_ms, f"its spouts, which begin {begin_tps:,.0f} trees/s")

@@ -10,13 +10,27 @@ from pathlib import Path
 from stormwright.experiments.demo.chart import Chart, Curve, chart_of
 from stormwright.experiments.demo.measure import acked_series
 from stormwright.experiments.demo.nodes import fullest
+from stormwright.experiments.demo.promise import PlacementPromise
 from stormwright.experiments.demo.result import DemoResult, Phase
 from stormwright.experiments.demo.settings import DemoSettings
-from stormwright.experiments.demo.table import counts, network_line, parts_of, promised_parts, sums, table
+from stormwright.experiments.demo.table import (
+    counts,
+    network_line,
+    parts_of,
+    placement_name,
+    promised_parts,
+    start_rows,
+    sums,
+    table,
+    verdicts,
+)
 from stormwright.experiments.report import write_report
 from stormwright.explain.drawing import COLOURS
 from stormwright.model import Problem, TopologyAssignment
 from stormwright.predict.told.prediction import Interval
+
+#: Measurements whose names have room beside each other in the chart.
+_LABELLED = 6
 
 
 @dataclass(frozen=True)
@@ -74,6 +88,9 @@ def write_html(result: DemoResult, settings: DemoSettings, path: Path) -> None:
         lead=f"{result.decision.reason}. {network_line(settings)}. Nodes are {result.network}."
         + (f" {result.simulated}." if result.simulated else ""),
         tiles=sums(result),
+        verdicts=verdicts(result),
+        names=[topology.name for topology in result.topologies],
+        starts=start_rows(result),
         phases=[
             {"name": phase.scheduler, "fullest": fullest(phase.stretch.nodes), "limits": _limits(result, phase)}
             for phase in (result.before, result.after)
@@ -162,19 +179,31 @@ def _chart(result: DemoResult) -> Chart:
     def second(moment_ms: float) -> float:
         return (moment_ms - result.start_ms) / 1000
 
-    phases = [
-        (phase, second(phase.stretch.start_ms), second(phase.stretch.end_ms)) for phase in (result.before, result.after)
+    # Labels of many measurements would cover each other: then a placement has the number of its decision.
+    few = len(result.starts) <= _LABELLED
+    names = [
+        placement_name(result, start.trial) if few or not start.trial else str(start.trial) for start in result.starts
     ]
+    phases = [
+        (start.stretch, name, _promise_of(result, start.trial))
+        for start, name in zip(result.starts, names, strict=True)
+    ] or [(phase.stretch, phase.scheduler, phase.promise) for phase in (result.before, result.after)]
     curves = []
     for number, t in enumerate(result.topologies):
         series = acked_series(result.records, t.id, result.start_ms, result.end_ms, 1000)
-        rates = [(begin, end, phase.promise.topologies.get(t.id)) for phase, begin, end in phases]
-        promised = [(begin, end, told.rate_tps.value) for begin, end, told in rates if told]
+        rates = [(stretch, promise.topologies.get(t.id)) for stretch, _, promise in phases]
+        promised = [(second(of.start_ms), second(of.end_ms), told.rate_tps.value) for of, told in rates if told]
         known = [told for told in promised if isfinite(told[-1])]
         curves.append(Curve(t.name, COLOURS[number % len(COLOURS)], *series, known))
-    spans = [
-        (second(move.started_ms), second(move.ended_ms), "moves" if number == 0 else "")
-        for number, move in enumerate(result.moves)
-    ]
-    spans += [(begin, end, f"measured: {phase.scheduler}") for phase, begin, end in phases]
+    moved = [(second(move.started_ms), second(move.ended_ms)) for move in result.moves]
+    long = len(phases) <= 2
+    spans = [(*span, "moves" if number == 0 and long else "") for number, span in enumerate(moved)]
+    for stretch, name, _ in phases:
+        spans.append((second(stretch.start_ms), second(stretch.end_ms), f"measured: {name}" if long else name))
     return chart_of(curves, spans)
+
+
+def _promise_of(result: DemoResult, trial: int) -> PlacementPromise:
+    """What was predicted of the placement of a trial."""
+    promise = result.trials[trial - 1].promise if trial else None
+    return promise or result.before.promise

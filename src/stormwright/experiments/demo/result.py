@@ -9,38 +9,19 @@ from typing import Any
 from stormwright.controller.policy import Decision
 from stormwright.controller.reports import MoveReport
 from stormwright.experiments.demo.measure import TopologyRun
-from stormwright.experiments.demo.nodes import NodeUse
 from stormwright.experiments.demo.promise import PlacementPromise
+from stormwright.experiments.demo.trials import (
+    DemoVerdict,
+    MeasuredStart,
+    MeasuredStretch,
+    PlacementTrial,
+    verdict_of,
+)
 from stormwright.model import Problem, TopologyAssignment
 from stormwright.pipeline.run.progress import Progress
 
 #: Parts of a figure before from which it counts as kept, and beyond which as more.
 _AS_MUCH, _MORE = 0.95, 1.05
-
-
-@dataclass(frozen=True)
-class MeasuredStretch:
-    """A stretch of time in which everything was measured.
-
-    Parameters
-    ----------
-    start_ms, end_ms
-        From when to when, in ms since 1970.
-    ran_s
-        How long the youngest worker had run when it began, in seconds.
-    nodes
-        What each node used, by its name.
-    """
-
-    start_ms: float
-    end_ms: float
-    ran_s: float
-    nodes: Mapping[str, NodeUse]
-
-    @property
-    def span_ms(self) -> tuple[float, float]:
-        """From when to when."""
-        return self.start_ms, self.end_ms
 
 
 @dataclass(frozen=True)
@@ -60,7 +41,7 @@ class TopologyResult:
 
 @dataclass(frozen=True)
 class Phase:
-    """Everything before the move, or after it.
+    """Everything before the first move, or at the end.
 
     Parameters
     ----------
@@ -84,7 +65,9 @@ class Phase:
 class DemoResult:
     """Everything the table and the report show; `problem_before` has the load that was measured before the move.
 
-    `simulated` says how figures came about where nothing ran; it is empty where it did.
+    `before` is where Storm's own scheduler put everything, and `after` where it runs at the end: after a rollback that
+    is the same placement, measured again. `starts` are all that was measured in between, and `trials` what came of each
+    decision of `scheduler_name`. `simulated` says how figures came about where nothing ran; it is empty where it did.
     """
 
     topologies: Sequence[TopologyResult]
@@ -99,6 +82,19 @@ class DemoResult:
     network: str
     pipeline: Progress | None = None
     simulated: str = ""
+    scheduler_name: str = ""
+    starts: Sequence[MeasuredStart] = ()
+    trials: Sequence[PlacementTrial] = ()
+
+    @property
+    def verdict(self) -> DemoVerdict:
+        """What came of the last decision that moved anything."""
+        return verdict_of(self.trials)
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether nothing was lost, and something improved or what was no better was rolled back."""
+        return not self.lost and (self.improved or self.verdict in ("better", "rolled back"))
 
     @property
     def lost(self) -> int:
@@ -115,9 +111,9 @@ class DemoResult:
     def improved(self) -> bool:
         """Whether throughput rose; or latencies, nodes or traffic between nodes of a tree fell and it did not.
 
-        Where nothing moved, nothing did: what differs is chance.
+        Where nothing moved, or everything was rolled back, nothing did: what differs is chance.
         """
-        if not self.moves:
+        if not self.moves or self.verdict == "rolled back":
             return False
         latencies = [(t.before.mean_latency_ms, t.after.mean_latency_ms) for t in self.topologies]
         faster = [late < early for early, late in latencies if early is not None and late is not None]

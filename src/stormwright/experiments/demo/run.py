@@ -1,11 +1,11 @@
-"""The main job from end to end: boot a cluster, run topologies, watch, decide, move, show what was gained."""
+"""The main job from end to end: boot a cluster, run topologies, decide, move, look back, show what was gained."""
 
 from __future__ import annotations
 
 import logging
 import socket
 import tempfile
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -14,17 +14,12 @@ from stormwright.clock import WALL
 from stormwright.controller.reports import MoveLimits
 from stormwright.controller.tally import Tally
 from stormwright.defaults import STORMS_OWN
-from stormwright.experiments.demo.measure import compiler_share, longest_silence_s, measure
-from stormwright.experiments.demo.nodes import NodeMeter, with_worker_cores
-from stormwright.experiments.demo.promise import PlacementPromise, promise
-from stormwright.experiments.demo.result import DemoResult, MeasuredStretch, Phase, TopologyResult
+from stormwright.experiments.demo.measure import longest_silence_s
+from stormwright.experiments.demo.result import DemoResult, Phase, TopologyResult
 from stormwright.experiments.demo.settings import CORES, LINK, LINK_OF_SHARED_CORES, DemoCluster, DemoSettings, Virtual
-from stormwright.experiments.demo.steps import finish, measured_problem, snapshot_of, submit
-from stormwright.experiments.demo.warmth import ran_s, wait_until_as_warm
-from stormwright.link_speed import link_bits_per_s
-from stormwright.model import Problem, TopologyAssignment, WorkerSlot
+from stormwright.experiments.demo.steps import ClusterStage, finish, submit
+from stormwright.experiments.demo.trials import MeasuredStart, PlacementTrials
 from stormwright.pipeline.settings import StreamSettings
-from stormwright.schedulers.kit.triggers import TriggerParams
 from stormwright.service.settings import ServiceSettings
 from stormwright.service.wiring import Service
 from stormwright.storm.local import (
@@ -146,119 +141,60 @@ def run_demo_on(
         with Service(service_settings, settings.scheduler, settings.scheduler_name, gateway) as service:
             if virtual:
                 virtual.connect(service)
-            result = _run(settings, cluster, service)
+            result = demonstrate(settings, cluster, service)
             if then:
                 then(result, service)
         return replace(result, simulated=virtual.told) if virtual else result
 
 
-def _run(settings: DemoSettings, cluster: DemoCluster, service: Service) -> DemoResult:
+def demonstrate(settings: DemoSettings, cluster: DemoCluster, service: Service) -> DemoResult:
+    """Run the demonstration with a service that is connected to a cluster; it raises what `run_demo` raises."""
     clock = service.settings.clock
     start_ms = clock.time() * 1000
     ids = submit(settings, cluster, service)
-    log.info("before, under %s: warming up for %g s", STORMS_OWN, settings.warm_up_s)
-    clock.sleep(settings.warm_up_s)
-    before = _measured(f"before, under {STORMS_OWN}", settings, cluster, service, ids.values())
-    problem = as_people_call_it(measured_problem(service, since_ms=before.start_ms), cluster)
-    log.info("deciding with %s", settings.scheduler_name)
-    decision = service.look(TriggerParams(period_s=0, cool_down_s=0, min_gain_percent=5), settings.adapts)
-    log.info(decision.reason)
-    moving_ms = clock.time() * 1000
-    moves = service.act(decision)
-    log.info("after, under %s: waiting until the workers are as warm as they were", settings.scheduler_name)
-    inside = [r for r in service.tally.records() if before.start_ms <= r["start_ms"] < before.end_ms]
-    # What Nimbus showed last may be from before the move.
-    arrived = {move.topology.id: move.after.slots for move in decision.plan.moves if all(m.complete for m in moves)}
-    slots = {**_slots(service, ids.values()), **arrived}
-    wait_until_as_warm(service.tally, slots, before.ran_s, compiler_share(inside), settings.warm_up_s)
-    after = _measured(f"after, under {settings.scheduler_name}", settings, cluster, service, ids.values())
+    stage = ClusterStage(settings, cluster, service, ids)
+    tried = PlacementTrials(stage, settings.trial_plan)
+    tried.run()
     end_ms = clock.time() * 1000
-    placement = dict(snapshot_of(service).current)
     finish(service, list(ids))
-    moving = around_move(moving_ms, after.span_ms, settings.warm_up_s)
+    first, last = tried.starts[0], tried.starts[-1]
+    moved = [trial for trial in tried.trials if trial.comparison is not None]
+    again = f"{STORMS_OWN} again" if moved and last.trial == 0 else settings.scheduler_name
     return DemoResult(
-        topologies=[_result(service.tally, ids[name], name, before, after, moving) for name in ids],
-        decision=decision,
-        moves=moves,
-        problem_before=problem,
-        before=Phase(STORMS_OWN, before, problem.current, _promised(settings, ids, problem, problem.current)),
-        after=Phase(settings.scheduler_name, after, placement, _promised(settings, ids, problem, placement)),
+        topologies=[_result(service.tally, ids[name], name, first, last, stage.moving) for name in ids],
+        decision=(moved or tried.trials)[-1].decision,
+        moves=stage.moves,
+        problem_before=stage.first_problem,
+        before=Phase(STORMS_OWN, first.stretch, first.placement, stage.promised(stage.first_problem, first.placement)),
+        after=Phase(again, last.stretch, last.placement, stage.promised(stage.first_problem, last.placement)),
         records=service.tally.records(),
         start_ms=start_ms,
         end_ms=end_ms,
         network=cluster.describe_network(),
         pipeline=service.stream.progress(),
+        scheduler_name=settings.scheduler_name,
+        starts=tried.starts,
+        trials=tried.trials,
     )
-
-
-def _measured(
-    phase: str, settings: DemoSettings, cluster: DemoCluster, service: Service, ids: Collection[str]
-) -> MeasuredStretch:
-    """Let everything run for a while, and count."""
-    log.info("%s: measuring for %g s", phase, settings.measure_s)
-    clock = service.settings.clock
-    start_ms, meter = clock.time() * 1000, NodeMeter(cluster, clock)
-    ran = ran_s(service.tally.records(), _slots(service, ids), start_ms)
-    clock.sleep(settings.measure_s)
-    end_ms, used = clock.time() * 1000, meter.use()
-    hosts = {node.name: node.address for node in cluster.plan.nodes}
-    nodes = with_worker_cores(used, hosts, service.tally.records(), start_ms, end_ms)
-    return MeasuredStretch(start_ms, end_ms, ran, nodes)
-
-
-def _slots(service: Service, ids: Collection[str]) -> Mapping[str, tuple[WorkerSlot, ...]]:
-    """Where the workers of these topologies are; a cluster may have others, which report to nobody."""
-    current = snapshot_of(service).current
-    return {topology: placed.slots for topology, placed in current.items() if topology in ids}
-
-
-def as_people_call_it(problem: Problem, cluster: DemoCluster) -> Problem:
-    """The problem with the nodes' names in place of their addresses, and the speed of their links."""
-    names = {node.address: node.name for node in cluster.plan.nodes}
-    speed = link_bits_per_s(cluster.plan.link) if cluster.plan.link else None
-    nodes = [replace(node, host=names.get(node.host, node.host), link_bps=speed) for node in problem.supervisors]
-    return replace(problem, supervisors=tuple(sorted(nodes, key=lambda node: node.host)))
-
-
-def _promised(
-    settings: DemoSettings, ids: Mapping[str, str], problem: Problem, placement: Mapping[str, TopologyAssignment]
-) -> PlacementPromise:
-    told = {ids[each.name]: float(each.args.get("rate", 0)) for each in settings.submissions}
-    return promise(problem, placement, {topology: rate for topology, rate in told.items() if rate})
 
 
 def _result(
     tally: Tally,
     topology_id: str,
     name: str,
-    before: MeasuredStretch,
-    after: MeasuredStretch,
-    moving: tuple[float, float],
+    before: MeasuredStart,
+    after: MeasuredStart,
+    moving: Sequence[tuple[float, float]],
 ) -> TopologyResult:
     records, totals = tally.records(), tally.totals(topology_id)
     return TopologyResult(
         id=topology_id,
         name=name,
-        before=measure(records, topology_id, *before.span_ms),
-        after=measure(records, topology_id, *after.span_ms),
-        silence_s=longest_silence_s(records, topology_id, *moving),
+        before=before.runs[topology_id],
+        after=after.runs[topology_id],
+        silence_s=max((longest_silence_s(records, topology_id, *each) for each in moving), default=0.0),
         begun=totals.begun,
         acked=totals.acked,
         failed=totals.failed,
         lost=tally.unaccounted(topology_id),
     )
-
-
-def around_move(moving_ms: float, after: tuple[float, float], warm_up_s: float) -> tuple[float, float]:
-    """From the first move until everything has run for a while, in epoch ms.
-
-    Parameters
-    ----------
-    moving_ms
-        When the first move began.
-    after
-        The stretch that is measured when all has moved. Later the spouts are paused, and no acks are no fault.
-    warm_up_s
-        How long a topology takes until it runs as before.
-    """
-    return moving_ms, min(after[0] + warm_up_s * 1000, after[1])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from stormwright.controller.aims.outlook import OBJECTIVES, THROUGHPUT, TRAFFIC
 from stormwright.experiments.demo.topologies import Submission
+from stormwright.experiments.demo.trials import Criterion, TrialPlan
 from stormwright.schedulers import Scheduler
 from stormwright.schedulers.anew.anew import Anew
 from stormwright.schedulers.kit.triggers import ONLINE, Adaptation
@@ -32,7 +33,23 @@ LINK, LINK_OF_SHARED_CORES = "25mbit", "40mbit"
 
 @dataclass(frozen=True)
 class DemoSettings:
-    """Size and length of a demonstration; times in seconds."""
+    """Size and length of a demonstration; times in seconds.
+
+    Parameters
+    ----------
+    cluster, submissions
+        Where it runs, and what.
+    scheduler, scheduler_name
+        Decides, and what it is called.
+    warm_up_s, measure_s
+        Before the first measurement, and of each.
+    probe_interval_ms
+        From one record of a worker to the next.
+    look_back
+        Whether a placement that is not better than Storm's own is rolled back.
+    rounds, decisions
+        As `TrialPlan` has them.
+    """
 
     cluster: LocalClusterConfig
     submissions: Sequence[Submission]
@@ -41,6 +58,14 @@ class DemoSettings:
     warm_up_s: float = 30.0
     measure_s: float = 30.0
     probe_interval_ms: int = 250
+    look_back: bool = False
+    rounds: int = 2
+    decisions: int = 2
+
+    @property
+    def trial_plan(self) -> TrialPlan:
+        """How decisions are tried."""
+        return TrialPlan(Criterion(self.objective), self.look_back, self.rounds, self.decisions)
 
     @property
     def adapts(self) -> Adaptation:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from stormwright.experiments.demo.measure import TopologyRun
@@ -11,6 +11,7 @@ from stormwright.experiments.demo.nodes import NodeUse, fullest
 from stormwright.experiments.demo.promise import TopologyPromise
 from stormwright.experiments.demo.result import DemoResult, Phase, TopologyResult
 from stormwright.experiments.demo.settings import DemoSettings
+from stormwright.experiments.demo.trials import MeasuredStart, PlacementTrial
 from stormwright.link_speed import link_bits_per_s
 from stormwright.predict.told.prediction import NodePrediction
 
@@ -24,6 +25,17 @@ class _Row:
     after: str
     ratio: str
     better: bool
+
+
+@dataclass(frozen=True)
+class StartRow:
+    """A line of the table of measurements: when, of what placement, trees/s of each topology, and the verdict."""
+
+    second: str
+    placement: str
+    rates: Sequence[str]
+    latency: str
+    verdict: str
 
 
 def table(result: DemoResult) -> list[_Row]:
@@ -120,6 +132,44 @@ def counts(result: DemoResult) -> list[str]:
     ]
 
 
+def verdicts(result: DemoResult) -> list[str]:
+    """What each decision promised, what was measured, and what became of it; and which costs that has corrected."""
+    lines = []
+    for trial in result.trials:
+        lines.append(f"decision {trial.number}: {trial.text}")
+        lines += [trial.correction.text] if trial.correction is not None and trial.correction.text else []
+    return lines
+
+
+def start_rows(result: DemoResult) -> list[StartRow]:
+    """Every measurement in order of time."""
+    names = {topology.id: topology.name for topology in result.topologies}
+    rows = []
+    for start in result.starts:
+        found, criterion = start.comparison, result.trials[start.trial - 1].criterion if start.trial else None
+        verdict = "" if found is None or criterion is None else f"{criterion.change(found.ratio)}, {found.verdict}"
+        latency = start.latency_ms
+        rows.append(
+            StartRow(
+                second=f"{(start.stretch.start_ms - result.start_ms) / 1000:,.0f}",
+                placement=placement_name(result, start.trial),
+                rates=[f"{start.runs[topology].acked_tps:,.0f}" for topology in names],
+                latency="–" if latency is None else f"{latency:,.1f}",
+                verdict=verdict,
+            )
+        )
+    return rows
+
+
+def placement_name(result: DemoResult, trial: int) -> str:
+    """What the placement of a trial is called; of number 0 that where everything was before."""
+    decided = [each for each in result.trials if each.comparison is not None]
+    if not trial:
+        return result.before.scheduler
+    scheduler = result.scheduler_name
+    return scheduler if len(decided) < 2 else f"{scheduler}, decision {trial}"
+
+
 def network_line(settings: DemoSettings) -> str:
     """How network stands to CPU here, beside a usual cluster."""
     link = settings.cluster.link
@@ -138,6 +188,7 @@ def as_dict(result: DemoResult) -> dict[str, Any]:
         "simulated": result.simulated or None,
         "throughput_ratio": result.throughput_ratio,
         "improved": result.improved,
+        "verdict": result.verdict,
         "lost": result.lost,
         "topologies": [
             {
@@ -159,7 +210,38 @@ def as_dict(result: DemoResult) -> dict[str, Any]:
         "fullest": {"before": _fullest_dict(result.before), "after": _fullest_dict(result.after)},
         "youngest_worker_ran_s": {"before": result.before.stretch.ran_s, "after": result.after.stretch.ran_s},
         "moves": [move.as_dict() for move in result.moves],
+        "decisions": [_trial_dict(trial) for trial in result.trials],
+        "trials": [_start_dict(result, start) for start in result.starts],
         "pipeline": result.pipeline,
+    }
+
+
+def _trial_dict(trial: PlacementTrial) -> dict[str, Any]:
+    return {
+        "reason": trial.decision.reason,
+        "outcome": trial.outcome,
+        "verdict": trial.verdict,
+        "figure": trial.criterion.figure,
+        "promised_ratio": trial.promised,
+        "measured": trial.comparison.as_dict() if trial.comparison else None,
+        "cpu_us_per_tree": asdict(trial.correction) if trial.correction else None,
+        "text": trial.text,
+    }
+
+
+def _start_dict(result: DemoResult, start: MeasuredStart) -> dict[str, Any]:
+    names = {topology.id: topology.name for topology in result.topologies}
+    return {
+        "placement": placement_name(result, start.trial),
+        "decision": start.trial or None,
+        "start_ms": start.stretch.start_ms,
+        "end_ms": start.stretch.end_ms,
+        "acked_tps": {names[topology]: run.acked_tps for topology, run in start.runs.items()},
+        "mean_latency_ms": {names[topology]: run.mean_latency_ms for topology, run in start.runs.items()},
+        "nodes": {names[topology]: run.nodes for topology, run in start.runs.items()},
+        "youngest_worker_ran_s": start.stretch.ran_s,
+        "ratio": start.comparison.ratio if start.comparison else None,
+        "verdict": start.comparison.verdict if start.comparison else None,
     }
 
 

@@ -101,10 +101,11 @@ class Calibrating:
                 if record["start_ms"] <= latest_ms and self._takes(record):
                     self._windows.add([record])
 
-    def refresh(self, problem: Problem) -> None:
-        """Fit again where enough more is known; topologies that are gone are forgotten."""
+    def refresh(self, problem: Problem, least_windows: int = MINUTE) -> None:
+        """Fit costs where `least_windows` more, or the first of new workers, are recorded; forget topologies that ended."""
         with self._lock:
-            if len(self._waiting) < MINUTE and not any(count >= FIRST for _, count in self._unfitted.values()):
+            first = any(count >= FIRST for _, count in self._unfitted.values())
+            if len(self._waiting) < least_windows and not first:
                 return
             minute, self._waiting = self._waiting, []
             self._fitted |= {topology: workers for topology, (workers, _) in self._unfitted.items()}
