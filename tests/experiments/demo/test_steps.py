@@ -15,16 +15,33 @@ class Measuring:
 
     def __init__(self, lag_s: float, every_s: float) -> None:
         self.now_s, self.lag_s, self.every_s = 0.0, lag_s, every_s
-        self.settings = SimpleNamespace(clock=SimpleNamespace(monotonic=lambda: self.now_s, sleep=self.sleep))
+        clock = SimpleNamespace(monotonic=lambda: self.now_s, sleep=self.sleep)
+        self.settings = SimpleNamespace(clock=clock, objective="throughput")
+        self.looking = SimpleNamespace(observe=self.problem)
+        self.unfitted_s = 0.0
         self.stream = SimpleNamespace(progress=lambda: {"error": None, "batch_ms": 77_195})
 
     def sleep(self, seconds: float) -> None:
         self.now_s += seconds
 
+    def unfitted(self, problem):
+        return {"words-1-0": "not yet"} if self.now_s < self.unfitted_s else {}
+
     def problem(self):
         end_s = (self.now_s - self.lag_s) // self.every_s * self.every_s
         load = SimpleNamespace(start_ms=1000 * (end_s - 15), end_ms=1000 * end_s)
         return SimpleNamespace(load=load if self.now_s > self.lag_s else None)
+
+
+def test_costs_are_fitted_to_it_first():
+    service = Measuring(lag_s=5.0, every_s=5.0)
+    service.unfitted_s = 33.0
+    measured_problem(service, since_ms=0)
+    assert service.now_s == pytest.approx(33.0, abs=1)
+    service = Measuring(lag_s=5.0, every_s=5.0)
+    service.unfitted_s = 1e9
+    measured_problem(service, since_ms=0)
+    assert service.now_s == pytest.approx(WHOLLY_S, abs=1), "probes that tell too little are not waited for"
 
 
 def test_nothing_from_before_is_in_it():

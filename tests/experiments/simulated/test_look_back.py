@@ -27,18 +27,22 @@ from stormwright.simulator.cluster.timings import Timings
 from stormwright.simulator.steady.engine import SteadyEngine, SteadySettings
 from stormwright.simulator.steady.flows import Steadily
 
-#: Of the rate that is predicted, what a topology on a single node comes to.
-TOGETHER = 0.15
+#: Of the rate that is predicted, what a topology comes to anywhere but where it was first.
+ELSEWHERE = 0.15
 
 
 def crowded(problem: Problem, offered_tps: Mapping[str, float]) -> SteadyEngine:
-    """The engine of the demonstration, but that topologies on one node come to much less than predicted."""
-    predicted = Steadily(problem, Costs())
+    """The engine of the demonstration, but that topologies which move come to much less than predicted."""
+    predicted, first = Steadily(problem, Costs()), {}
 
     def under(now, slots, offered):
         pace, share = predicted.under(now, slots, offered)
-        nodes = [now.slot_node[slots[now.executors_of(index)]] for index in range(len(now.topologies))]
-        part = np.array([TOGETHER if len(np.unique(own)) == 1 else 1.0 for own in nodes])
+        part = np.ones(len(now.topologies))
+        for index, topology in enumerate(now.topologies):
+            own = slots[now.executors_of(index)]
+            if np.all(own >= 0):
+                nodes = now.slot_node[own].tolist()
+                part[index] = 1.0 if first.setdefault(topology.id, nodes) == nodes else ELSEWHERE
         return pace._replace(begin_tps=part * pace.begin_tps, reach_tps=part * pace.reach_tps), share
 
     settings = SteadySettings(start_s=Timings().start_s, offered_tps=offered_tps)
