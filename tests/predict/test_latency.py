@@ -62,7 +62,7 @@ def chain(length: int) -> Edges:
 DIAMOND: Edges = [(0, 1, 1.0), (0, 2, 1.0), (1, 3, 1.0), (2, 3, 1.0)]
 
 
-def problem(edges: Edges, workers: Sequence[int], ackers: Sequence[int], pending: int | None = None) -> Problem:
+def problem(edges: Edges, workers: Sequence[int], ackers: Sequence[int], cores: float = 64.0) -> Problem:
     """A topology with one executor of each component, each in one of two workers on two nodes.
 
     Parameters
@@ -71,8 +71,8 @@ def problem(edges: Edges, workers: Sequence[int], ackers: Sequence[int], pending
         Sorted by source.
     workers, ackers
         Worker of every component, and of every acker executor.
-    pending
-        Limit of pending trees.
+    cores
+        Of either node.
     """
     bolts, count = len(workers) - 1, len(ackers)
     components = (
@@ -80,8 +80,7 @@ def problem(edges: Edges, workers: Sequence[int], ackers: Sequence[int], pending
         Component("a-spout", "spout", 1),
         *(Component(f"bolt-{number}", "bolt", 1) for number in range(bolts)),
     )
-    conf = {} if pending is None else {"topology.max.spout.pending": pending}
-    topology = Topology("tree-1-0", "tree", 1, components, default_executor_runs(components), conf=conf)
+    topology = Topology("tree-1-0", "tree", 1, components, default_executor_runs(components))
     tps = np.zeros(len(workers))
     tps[0] = RATE_TPS
     for source, target, often in edges:
@@ -100,7 +99,7 @@ def problem(edges: Edges, workers: Sequence[int], ackers: Sequence[int], pending
         flow_tps=np.empty(0),
         flow_grouping=(),
     )
-    nodes = tuple(Supervisor(name, name, (6700,), 64.0 * HZ) for name in ("a", "b"))
+    nodes = tuple(Supervisor(name, name, (6700,), cores * HZ) for name in ("a", "b"))
     slots = tuple(WorkerSlot(node.id, 6700) for node in nodes)
     used = sorted({*ackers, *workers})
     places = tuple(used.index(worker) for worker in (*ackers, *workers))
@@ -108,15 +107,15 @@ def problem(edges: Edges, workers: Sequence[int], ackers: Sequence[int], pending
     return Problem(nodes, (topology,), load=LoadProfile({topology.id: load}), current=current)
 
 
-def state(of: Problem) -> QueueState:
+def state(of: Problem, costs: Costs = DELAYS) -> QueueState:
     profile = Profile.of(of)
     placed = Placed.under(profile, of, of.current_slot)
-    return steady_state(placed, profile.rate_tps, profile.rate_tps, DELAYS).given
+    return steady_state(placed, profile.rate_tps, profile.rate_tps, costs).given
 
 
-def latency(of: Problem) -> Times:
+def latency(of: Problem, costs: Costs = DELAYS) -> Times:
     """In ms and ms²."""
-    found = state(of).ways.latency
+    found = state(of, costs).ways.latency
     return Times(1e3 * found.mean[0], 1e6 * found.variance[0])
 
 
@@ -165,6 +164,17 @@ def test_a_bolt_that_sends_nothing_on_along_either_edge():
     first_ms, on_ms = LOCAL_MS + WORK_MS, REMOTE_MS + WORK_MS + LOCAL_MS
     assert mean_ms == pytest.approx(first_ms + 0.75 * on_ms + 0.25 * REMOTE_MS - REMOTE_MS, abs=chance_ms)
     assert latency(of).mean == pytest.approx(mean_ms, abs=0.1 * on_ms + chance_ms)
+
+
+def test_stops_hold_up_every_thread_on_the_way():
+    """Two bolts, and two messages that each pass a thread that sends and one that receives.
+
+    Threads that look for tuples use up the quota in every period: nodes run for a fifth of it, 0.4 of 2 cores.
+    """
+    of = problem(chain(2), workers=[0, 0, 1], ackers=[0], cores=0.4)
+    with_stops = replace(DELAYS, quota_period_ms=20.0, machine_cores=2.0, polling_share=0.9, asleep_us=100.0)
+    lost_ms = 1e-3 * with_stops.asleep_us * (1 - 0.2) / 0.2
+    assert latency(of, with_stops).mean - latency(of).mean == pytest.approx((2 + 2 * 2) * lost_ms)
 
 
 @st.composite
