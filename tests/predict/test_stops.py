@@ -113,6 +113,12 @@ def test_cores_take_turns_where_a_quota_has_fewer_pieces_than_cores():
     assert latency_ms(0.4, replace(long, quota_piece_ms=5)) == latency_ms(0.4, replace(long, quota_piece_ms=0))
 
 
+def test_the_last_piece_of_a_quota_may_be_smaller():
+    """8 ms in pieces of 5 ms are 5 ms for one of two cores and 3 ms for the other."""
+    costs = replace(QUOTA, polling_share=0.05, quota_period_ms=20)
+    assert latency_ms(0.4, replace(costs, quota_piece_ms=5)) == latency_ms(0.4, replace(costs, quota_piece_ms=0))
+
+
 def test_no_tree_takes_longer_than_all_pending_ones_do_at_that_rate():
     """By Little's law: K / X."""
     costs = replace(QUOTA, polling_share=0.4, asleep_us=50_000)

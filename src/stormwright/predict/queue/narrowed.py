@@ -12,7 +12,7 @@ from stormwright.model.arrays import BoolArray, IndexArray
 from stormwright.predict.demand import TreeDemand
 from stormwright.predict.flow.part import layout_of, numbers
 from stormwright.predict.queue.network import QueueNetwork
-from stormwright.predict.queue.trees import Alike, Tree
+from stormwright.predict.queue.trees import Alike, Times, Tree
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,9 +88,10 @@ def narrowed(network: QueueNetwork, topologies: BoolArray) -> tuple[QueueNetwork
         population=network.population[threads],
         alike=Alike(*(each[edges] for each in network.alike)),
         edge_tuples=network.edge_tuples[edges],
-        delay_s=network.delay_s[edges],
+        delay=Times(*(each[edges] for each in network.delay)),
         visits=csr_array((rows.data, at, rows.indptr), shape=(len(edges), len(columns))),
         tree=Tree(tuple(step for step in steps if len(step))),
+        ends=network.ends[components],
         share=network.share[executors],
         part=network.part[components],
     )

@@ -14,7 +14,7 @@ from stormwright.predict.demand import TreeDemand
 from stormwright.predict.flow.graph import GraphEdges
 from stormwright.predict.flow.layout import FlowLayout
 from stormwright.predict.flow.routes import Routes
-from stormwright.predict.queue.trees import Alike, Times, Tree
+from stormwright.predict.queue.trees import Alike, Leaves, Times, Tree, leaf_share
 from stormwright.predict.sums import ratio, sums
 
 if TYPE_CHECKING:
@@ -54,12 +54,16 @@ class QueueNetwork:
         Most tuples that can be at a thread at once, shape (E + 2 W,).
     alike, edge_tuples
         Tuples along an edge for each that is handled at its source, and for each tree, shape (D,).
-    delay_s
-        Of a tuple along an edge besides what it waits for, shape (D,).
+    delay
+        Of a tuple along an edge besides what it waits for, shape (D,): of those that leave their worker and of the
+        others it is always the same.
     visits
         How often a tuple along an edge visits the threads of workers and the links, shape (D, 2 W + 2 P).
     tree
         The order in which times are summed.
+    ends
+        How often a tuple that is handled sets off no other one, so that its own ack ends its part of the tree, shape
+        (C,).
     share, part
         Part of a component's tuples that each executor handles, shape (E,), and of a topology's trees or acks that a
         spout or an acker does, shape (C,).
@@ -71,9 +75,10 @@ class QueueNetwork:
     population: FloatArray
     alike: Alike
     edge_tuples: FloatArray
-    delay_s: FloatArray
+    delay: Times
     visits: csr_array
     tree: Tree
+    ends: FloatArray
     share: FloatArray
     part: FloatArray
 
@@ -95,6 +100,7 @@ class QueueNetwork:
         ends = np.where(layout.is_spout | layout.is_acker, handled, 0.0)
         kind = layout.topology * 2 + layout.is_acker
         count = ratio(edge_tuples, handled[graph.source])
+        onward = np.flatnonzero(graph.onward & (count > 0))
         visits, crossing = _visits(demand, routes, graph, edge_tuples)
         return cls(
             demand=demand,
@@ -103,9 +109,10 @@ class QueueNetwork:
             population=layout.pending[demand.thread_topology] * np.maximum(demand.thread_visits, 1.0),
             alike=Alike.of(count),
             edge_tuples=edge_tuples,
-            delay_s=1e-6 * (costs.local_hop_us + crossing * costs.remote_hop_us),
+            delay=_delay(crossing, costs),
             visits=visits,
-            tree=Tree.of(graph.source, graph.level, np.flatnonzero(graph.onward & (count > 0))),
+            tree=Tree.of(graph.source, graph.level, onward),
+            ends=leaf_share(graph.source[onward], count[onward], len(layout.size)),
             share=ratio(routes.handled, handled[layout.executor_component]),
             part=ratio(ends, sums(kind, ends, 2 * len(layout.pending))[kind]),
         )
@@ -117,15 +124,21 @@ class QueueNetwork:
         stay = self._at_components(Times(*(of[:executors] for of in stays.threads)))
         beyond = (np.concatenate([of[executors:], link]) for of, link in zip(stays.threads, stays.links, strict=True))
         waited = Times(*(self.visits @ each for each in beyond))
-        # What delays is either near or far, which varies about as much as an exponential time does.
-        hop = waited + Times(self.delay_s, self.delay_s**2)
-        whole = self.tree.times(graph.source, graph.target, self.alike, stay, hop)
+        hop = waited + self.delay
+        # A tree ends with its last ack: that of a tuple that sets off no other one (see `queue.trees`).
+        acks = np.flatnonzero(graph.acks)
+        ack_s = np.zeros(len(layout.size))
+        ack_s[graph.source[acks]] = hop.mean[acks]
+        whole = self.tree.times(graph.source, graph.target, self.alike, stay, hop, Leaves(self.ends, ack_s))
         at_spout, from_spout = (self._mean(layout.is_spout, times) for times in (stay, whole))
-        told, acked, answered = (self._mean_hop(kind, hop) for kind in (graph.begun, graph.acks, graph.answers))
-        cycle = from_spout + acked + self._mean(layout.is_acker, stay) + answered
-        path = Times(from_spout.mean - at_spout.mean, np.maximum(from_spout.variance - at_spout.variance, 0.0))
+        begun, answered = (self._mean_hop(kind, hop) for kind in (graph.begun, graph.answers))
+        # All acks of a tree have the same acker: how much their way varies is added once, not for each of them.
+        varies = self._mean_hop(graph.acks, hop, self.ends).variance
+        from_spout = Times(from_spout.mean, from_spout.variance + varies)
+        cycle = from_spout + self._mean(layout.is_acker, stay) + answered
+        variance = np.maximum(from_spout.variance - at_spout.variance, 0.0)
         # An acker is told of the tree as late as of what ends it: only how much longer the way is counts.
-        latency = Times(np.maximum(path.mean + acked.mean - told.mean, 0.0), path.variance + acked.variance)
+        latency = Times(np.maximum(from_spout.mean - at_spout.mean - begun.mean, 0.0), variance)
         return Ways(cycle, latency)
 
     def _at_components(self, stay: Times) -> Times:
@@ -141,13 +154,20 @@ class QueueNetwork:
         of, count = self.layout.topology, len(self.layout.pending)
         return Times(*(sums(of, weights * each, count) for each in times))
 
-    def _mean_hop(self, chosen: BoolArray, hop: Times) -> Times:
-        """Of the chosen edges of every topology, by the tuples that go along them."""
-        of, count = self.layout.topology[self.graph.source[chosen]], len(self.layout.pending)
-        tuples = self.edge_tuples[chosen]
+    def _mean_hop(self, chosen: BoolArray, hop: Times, part: FloatArray | None = None) -> Times:
+        """Of the chosen edges of every topology, by the tuples that go along them, or a part by their source, (C,)."""
+        source = self.graph.source[chosen]
+        of, count = self.layout.topology[source], len(self.layout.pending)
+        tuples = self.edge_tuples[chosen] if part is None else self.edge_tuples[chosen] * part[source]
         whole = sums(of, tuples, count)
         totals = (sums(of, tuples * each[chosen], count) for each in hop)
         return Times(*(ratio(each, whole) for each in totals))
+
+
+def _delay(crossing: FloatArray, costs: Costs) -> Times:
+    """Delays of tuples of which a part leaves its worker, shape (D,)."""
+    local_s, more_s = 1e-6 * costs.local_hop_us, 1e-6 * costs.remote_hop_us
+    return Times(local_s + crossing * more_s, np.maximum(crossing * (1 - crossing), 0.0) * more_s**2)
 
 
 def _visits(

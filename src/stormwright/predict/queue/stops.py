@@ -15,10 +15,11 @@ Breakdown, Operations Research 11(3), 1963, https://doi.org/10.1287/opre.11.3.30
 their node runs; most do, as what sends them to each other is on it. How much it varies is taken to be as with stops at
 random: by the clock they would vary less, and measured latencies vary like that.
 
-At each executor δ is how long it takes until its thread looks, which found no tuples before and sleeps. Where a message
-goes to another worker, the thread that sends and the one that receives take half of that each. The kernel deals out a
-quota to cores in pieces of s. If that is fewer pieces than cores, m = c P / s < d, cores take turns, and a tuple that
-is handed from one to another waits for that too: δ is d / m times as long. These two are no theory: they came nearest
+δ is how long it takes until a thread looks, which found no tuples before and sleeps: at each executor, and where a
+message goes to another worker, at the thread that sends it and at the one that receives it. The kernel deals out a
+quota to cores in pieces of s, the last of which may be smaller (`bandwidth_slice_us` in Linux'
+Documentation/scheduler/sched-bwc.rst). If that is fewer pieces than cores, m = ⌈c P / s⌉ < d, cores take turns, and a
+tuple that is handed from one to another waits for that too: δ is d / m times as long. This is no theory: it comes near
 to what was measured on nodes of 0.25 and 0.4 cores.
 """
 
@@ -39,8 +40,8 @@ from stormwright.predict.sums import ratio, sums
 #: Cores that a quota is at least taken to be.
 _LEAST = 1e-9
 
-#: Of what a tuple loses at an executor, the part that a message loses at each thread that carries it.
-_CARRIED = 0.5
+#: Part of a piece that a quota may be over a number of them by rounding, or as it was measured.
+_ROUNDING = 0.01
 
 
 class Stops(NamedTuple):
@@ -70,7 +71,8 @@ class Stops(NamedTuple):
         wanted = sums(node, load, count) + demand.base_cores + costs.polling_share * executors
         stands = 1 - quota / at_once  # 1 − f
         runs = 1 - np.minimum(wanted / quota, 1.0) * stands  # F
-        turns = np.maximum(at_once * costs.quota_piece_ms / (quota * costs.quota_period_ms), 1.0)
+        pieces = np.ceil(quota * costs.quota_period_ms / np.maximum(costs.quota_piece_ms, _LEAST) - _ROUNDING)
+        turns = np.maximum(at_once / np.maximum(pieces, 1.0), 1.0)
         lost_s = 1e-6 * costs.asleep_us * turns * (1 - runs) / runs
         return cls(lost_s, 1e-3 * costs.quota_period_ms * stands)
 
@@ -96,12 +98,11 @@ def with_stops(network: QueueNetwork, costs: Costs, stays: Stays, rate_tps: Floa
     without = network.ways(stays)
     if costs.quota_period_ms == 0:
         return without
-    demand, executors = network.demand, len(network.demand.executor_node)
+    demand = network.demand
     stops, on = Stops.of(demand, costs, rate_tps), demand.thread_node != UNPLACED
     at = demand.thread_node[on]
     lost, each = np.zeros(len(on)), np.zeros(len(on))
     lost[on], each[on] = stops.lost_s[at], stops.each_s[at]
-    lost[executors:] *= _CARRIED
     found = network.ways(Stays(stays.threads + Times(lost, lost**2), stays.links))
     # The length of the stops that its tuples meet.
     met = demand.thread_visits * lost

@@ -8,7 +8,11 @@ part is done when the last of it is: the largest of several times.
 - different ones: the moments of the larger of two normal variables, one after the other: C. E. Clark, The Greatest of
   a Finite Set of Random Variables, Operations Research 9(2), 1961, https://doi.org/10.1287/opre.9.2.145.
 
-All times are taken to be independent of each other.
+A tuple that sets off none ends its part of the tree by its ack. What another one sets off goes on while its own ack is
+under way: that ack is there no later than those of what it sets off, as these are on a longer way to the same acker.
+
+All times are taken to be independent of each other, but for how long acks take, which counts by its mean: all acks of a
+tree go to the same acker.
 """
 
 from __future__ import annotations
@@ -80,6 +84,43 @@ def larger(one: Times, other: Times) -> Times:
     return Times(mean, np.maximum(square - mean**2, 0.0))
 
 
+class Leaves(NamedTuple):
+    """Where trees end, by component, shape (C,).
+
+    `part` is how often a tuple there sets off no other one; `ack_s` how long its ack is on its way to the acker, in s.
+    """
+
+    part: FloatArray
+    ack_s: FloatArray
+
+    def with_acks(self, onward: Times, at: IndexArray | slice = slice(None)) -> Times:
+        """Add the acks of tuples that set off none to the times of what the others set off.
+
+        `onward` has 0 for the former, so this is the mixture of both; `at` are the components that are meant.
+        """
+        part, ack_s = self.part[at], self.ack_s[at]
+        more = part * ack_s
+        variance = onward.variance + more * ((1.0 - part) * ack_s - 2.0 * onward.mean)
+        return Times(onward.mean + more, np.maximum(variance, 0.0))
+
+
+def leaf_share(source: IndexArray, count: FloatArray, components: int) -> FloatArray:
+    """Return how often a tuple at each component sets off no other one, shape (C,).
+
+    Where several edges are there, whether a tuple goes along one is taken to be independent of the others.
+
+    Parameters
+    ----------
+    source, count
+        Component that each edge comes from, and tuples along it for each tuple there; of edges that trees grow along.
+    components
+        How many there are, C.
+    """
+    part = np.ones(components)
+    np.multiply.at(part, source, np.maximum(1.0 - count, 0.0))
+    return part
+
+
 class Tree(NamedTuple):
     """The edges that trees grow along, in the order in which their times are known.
 
@@ -111,8 +152,10 @@ class Tree(NamedTuple):
         starts = np.flatnonzero(np.any(np.diff(keys, axis=1, prepend=-(2**40)) != 0, axis=0))
         return cls(tuple(np.split(order[by_step], starts[1:])) if len(order) else ())
 
-    def times(self, source: IndexArray, target: IndexArray, alike: Alike, stay: Times, hop: Times) -> Times:
-        """How long a tuple at each component takes with all that it sets off, shape (C,).
+    def times(
+        self, source: IndexArray, target: IndexArray, alike: Alike, stay: Times, hop: Times, leaves: Leaves
+    ) -> Times:
+        """How long a tuple at each component takes with all that it sets off, till the last ack, shape (C,).
 
         Parameters
         ----------
@@ -124,9 +167,11 @@ class Tree(NamedTuple):
             Of a tuple at every component, waiting and being worked on, shape (C,).
         hop
             Of a tuple along every edge, shape (D,).
+        leaves
+            Where trees end.
         """
         onward = Times(np.zeros_like(stay.mean), np.zeros_like(stay.mean))
-        whole = Times(stay.mean.copy(), stay.variance.copy())
+        whole = stay + leaves.with_acks(onward)
         for step in self.steps:
             goes, comes = source[step], target[step]
             branch = Times(*(part[step] for part in hop)) + Times(*(part[comes] for part in whole))
@@ -136,6 +181,7 @@ class Tree(NamedTuple):
             both = larger(before, branch)
             for known, now, new in zip(onward, both, branch, strict=True):
                 known[goes] = np.where(first, new, now)
-            for total, own, rest in zip(whole, stay, onward, strict=True):
-                total[goes] = own[goes] + rest[goes]
+            with_acks = leaves.with_acks(Times(*(part[goes] for part in onward)), goes)
+            for total, own, rest in zip(whole, stay, with_acks, strict=True):
+                total[goes] = own[goes] + rest
         return whole
