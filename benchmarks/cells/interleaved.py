@@ -49,8 +49,8 @@ START_CORES, START_LINK = 0.62, "200mbit"
 #: Seconds: all workers report at the latest; a topology that was killed is gone.
 REPORT_S, GONE_S = 120.0, 2.0
 
-#: Of each topology, in the order in which they are submitted, the slot of every executor: number of its node in the order
-#: of addresses, and port. They mean the same on every cluster.
+#: Of each topology, in the order in which they are submitted, the slot of every executor: number of its node in the
+#: order of addresses, and port. They mean the same on every cluster.
 Slots = Sequence[Sequence[tuple[int, int]]]
 
 
@@ -136,9 +136,7 @@ class Bench:
     def up(cls) -> Iterator[Self]:
         """Boot it."""
         options = {"worker.childopts": JVM_OPTIONS["default"], "nimbus.monitor.freq.secs": 2}
-        config = demo_cluster(
-            nodes=NODES, slots=SLOTS, link=START_LINK, cores_per_node=START_CORES, storm_conf=options
-        )
+        config = demo_cluster(nodes=NODES, slots=SLOTS, link=START_LINK, cores_per_node=START_CORES, storm_conf=options)
         with LocalCluster(config) as cluster, cluster.gateway() as nimbus:
             watch = _Placing(cluster)
             with watch.http, watched(cluster.plan.work / "speed"):

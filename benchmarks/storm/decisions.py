@@ -4,11 +4,11 @@
     python -m benchmarks.storm.decisions compare
     python -m benchmarks.storm.decisions list
 
-A cell is one to three topologies on three nodes with their own CPU and links; `CELLS` was committed before the first of
-them ran. The first start is under Storm's EvenScheduler; from its records alone costs are fitted, and the service's rule
-decides. What it decides, and what `online`, `r_storm` and one worker would have, then takes turns with Even, a start of new
-workers each (`cells/interleaved.py`). Rates are compared over starts; the speed of the machine stands beside them and
-corrects nothing. `compare` needs no cluster.
+A cell is one to three topologies on three nodes with their own CPU and links; `CELLS` was committed before the first
+of them ran. The first start is under Storm's EvenScheduler; from its records alone costs are fitted, and the service's
+rule decides. What it decides, and what `online`, `r_storm` and one worker would have, then takes turns with Even, a
+start of new workers each (`cells/interleaved.py`). Rates are compared over starts; the speed of the machine stands
+beside them and corrects nothing. `compare` needs no cluster.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ NOT_BELOW = 0.97
 
 _C1, _DEFAULT = "first compiler", "default"
 
-#: Half of each kind with default options of the JVM, half with the first compiler; half of the topologies were not looked
-#: at while the model was made.
+#: Half of each kind with default options of the JVM, half with the first compiler; half of the topologies were not
+#: looked at while the model was made.
 CELLS = (
     Cell(("page-load:bytes=200,work_us=30",), 0.4, "25mbit", _C1),
     Cell(("word-count",), 0.4, "25mbit", _C1, developed_on=True),
@@ -240,11 +240,11 @@ def compare() -> None:
     moved = [one for one in results if one.moved]
     if moved:
         rows += _promise_rows(moved)
-    rows += _cpu_rows(alone) + [_floor_row(results)]
-    for one in results:
-        rows.append(_cell_row(one))
+    rows += [*_cpu_rows(alone), _floor_row(results), *(_cell_row(one) for one in results)]
     details = {"cells": [_details(one) for one in results]}
-    write_results("storm-decisions", "First decisions on a real cluster: what was promised and what came", rows, details)
+    write_results(
+        "storm-decisions", "First decisions on a real cluster: what was promised and what came", rows, details
+    )
 
 
 def _decision_rows(kind: str, results: Sequence[CellResult], asked: str) -> list[tuple[str, str, str]]:

@@ -123,7 +123,9 @@ def submit(kinds: tuple[str, ...], probe_ms: int, as_json: bool) -> None:
 @options.scheduler
 @options.parameters
 @options.anew("anew for those that are adaptive by their source and do not move what runs by themselves, else keep")
-@click.option("--objective", type=click.Choice(["throughput", "latency", "nodes", "balanced", "traffic"]), help="As of `serve`.")
+@click.option(
+    "--objective", type=click.Choice(["throughput", "latency", "nodes", "balanced", "traffic"]), help="As of `serve`."
+)
 @click.option(
     "--mode", type=click.Choice(["observe", "suggest", "auto"]), help="What it does by itself, as of `serve`."
 )

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from stormwright.controller.aims.aim import PlacementAim
-from stormwright.controller.aims.outlook import TRAFFIC, Outlooks
+from stormwright.controller.aims.outlook import TRAFFIC, Outlook, Outlooks
 from stormwright.controller.guarding.holding import Word
 from stormwright.controller.planning.plan import MoveBudget, MovePlan, TopologyMove
 from stormwright.controller.planning.planner import plan_moves
@@ -33,6 +33,9 @@ MOVE = "stormwright.move"
 #: What a placement has to gain, by prediction, where a node is overloaded: topologies whose spouts are not limited fill
 #: their nodes wherever they are.
 OVERLOAD_GAIN_PERCENT = 5.0
+
+#: Topologies of which it is looked whether moving one by itself gains surely.
+MOST_STEPS = 8
 
 #: What may be lost, by prediction, where only a part of the wanted moves is made.
 PART_LOSS_PERCENT = 2.0
@@ -150,6 +153,13 @@ def decide(
     outlook = outlooks.of(wanted)
     seen = replace(at_best, gain_percent=outlook.gain_percent, gained=outlook.gained)
     reason = should_reschedule(triggers, seen, aim.adapts)
+    if reason and not outlook.is_sure and (step := _sure_step(problem, outlooks, wanted)) is not None:
+        # One topology by itself: what comes of it is measured before the next one moves.
+        slots, one = step
+        seen = replace(at_best, gain_percent=one.gain_percent, gained=one.gained)
+        if small := should_reschedule(triggers, seen, aim.adapts):
+            reason, wanted, outlook = f"{small}, a first step", slots, one
+            assignment = replace(assignment, slot_of_executor=slots)
     if reason is None or not outlook.is_sure:
         unsure = "the gain is within the error of predictions" if reason and not outlook.is_sure else ""
         why = "; ".join(filter(None, (drifted, outlook.text, unsure, outlook.less)))
@@ -165,6 +175,27 @@ def decide(
     arriving = {move.topology.id: problem.topology_index[move.topology.id] for move in plan.moves}
     because = _because(triggers, seen, aim.adapts)
     return Decision(True, reason, plan, before, after, assignment, outlooks.promises(slots, arriving), because=because)
+
+
+def _sure_step(problem: Problem, outlooks: Outlooks, wanted: IntArray) -> tuple[IntArray, Outlook] | None:
+    """The placement in which only the topology moves that gains most surely by itself; None if none gains surely.
+
+    Of many topologies those with most executors that move are tried.
+    """
+    moving = np.unique(problem.executor_topology[wanted != problem.current_slot]).tolist()
+    if len(moving) < 2:
+        return None
+    moving.sort(key=lambda index: -int(np.count_nonzero((wanted != problem.current_slot)[problem.executors_of(index)])))
+    best: tuple[IntArray, Outlook] | None = None
+    for index in moving[:MOST_STEPS]:
+        own, slots = problem.executors_of(index), problem.current_slot.copy()
+        slots[own] = wanted[own]
+        if np.isin(slots[own], problem.current_slot[problem.executor_topology != index]).any():
+            continue  # another topology is still in the way
+        found = outlooks.of(slots)
+        if found.is_sure and (best is None or (found.at_least_percent or 0) > (best[1].at_least_percent or 0)):
+            best = slots, found
+    return best
 
 
 def _because(triggers: TriggerParams, seen: TriggerView, adapts: Adaptation) -> Literal["overload", "drift", ""]:

@@ -286,7 +286,7 @@ def free_of(nodes: NodeSpeeds, base_cores: FloatArray) -> FloatArray:
 
 
 def base_cores_of(profile: Profile, workers: SteadyWorkers, costs: Costs) -> FloatArray:
-    """CPU of nodes that depends on no rate, shape (N,): of workers, polling threads, and topologies that begin no trees."""
+    """CPU of nodes that depends on no rate, shape (N,): of workers, of polling, of topologies that begin no trees."""
     count, node, idle_hz = len(workers.nodes.cores), workers.executor_node, profile.idle_hz()
     idle = np.flatnonzero((idle_hz > 0) & (node != UNPLACED))
     base = sums(node[idle], idle_hz[idle] / workers.nodes.core_hz[node[idle]], count)

@@ -61,7 +61,10 @@ class OptimizerParams(Params):
         20.0, "what is to stay free of all nodes and links, for objective nodes", low=0, high=99
     )
     caution: float = param(
-        1.6, "standard deviations by which a throughput counts for less than predicted, where something runs", low=0, high=9
+        1.6,
+        "standard deviations by which a throughput counts for less than predicted, where something runs",
+        low=0,
+        high=9,
     )
     iterations: int = param(1_000_000, "steps of each search, whatever time they take", low=0, high=10**15)
     time_budget_s: float = param(
@@ -139,10 +142,12 @@ class OptimizerScheduler:
     u of all CPUs, links and busiest threads, while rates grow to what the placement sustains: all by one factor, or
     those of a topology by as many times that as ``stormwright.weight`` in its configuration says, a number above 0. For
     latency it lowers Σ u / (1 − u) and the way of messages; for nodes their number, as long as `headroom_percent` stays
-    free, and then latency on these nodes; for balanced the CPU that a tree takes, as long as rates are sustained. It starts from what runs, from a placement of little traffic and from
-    topologies gathered on few nodes; what has been found is judged by the whole prediction, and what runs is left where
-    that is as good. CPU limits no rate here but is what rates come from, so a node may be given more than was measured.
-    The number of workers is a choice (`workers`), carried out by ``rebalance -n``. Topologies that began no trees are
+    free, and then latency on these nodes; for balanced the CPU that a tree takes, as long as rates are sustained. It
+    starts from what runs, from a placement of little traffic and from topologies gathered on few nodes; what has been
+    found is compared by the whole prediction, and what runs is left where that is as good. A throughput that is
+    predicted of another placement counts for `caution` standard deviations of that prediction's error less
+    (`stormwright.predict.gain`), and no node that is in use is left idle for it; 0 leaves out both. CPU limits no rate
+    here but is what rates come from, so a node may be given more than was measured. The number of workers is a choice (`workers`), carried out by ``rebalance -n``. Topologies that began no trees are
     placed for little traffic.
 
     For traffic it lowers the cost of a placement, weighted by distance, and whatever has a price beside it. Shuffled

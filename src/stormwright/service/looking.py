@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from stormwright.controller.aims.aim import PlacementAim
-from stormwright.controller.aims.outlook import TRAFFIC
 from stormwright.controller.aims.bounds import out_of_bounds, within_heaps
+from stormwright.controller.aims.outlook import TRAFFIC
 from stormwright.controller.aims.refused import FIRST_S, Refusal, RefusedPlacements, crowds
 from stormwright.controller.aims.way_back import refusal, way_back
 from stormwright.controller.guarding.holding import Hold

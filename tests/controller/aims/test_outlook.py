@@ -17,8 +17,8 @@ from stormwright.model.conf.keys import WEIGHT
 from stormwright.model.conf.requests import CPU
 from stormwright.predict.answer import Assumptions, predict
 from stormwright.predict.costs import Costs
-from stormwright.predict.gain import RateGain, rate_gain
 from stormwright.predict.flow.profile import Profile
+from stormwright.predict.gain import RateGain, rate_gain
 from stormwright.schedulers.kit.triggers import TriggerParams
 from stormwright.testing.word_counts import WordCount, two_word_counts
 

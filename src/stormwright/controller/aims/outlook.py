@@ -204,7 +204,9 @@ class Outlooks:
         return Outlook(gain.percent, gain.gained, gain.text, worth)
 
     def _of_balanced(self, _: IntArray, pairs: _Pairs) -> Outlook:
-        gain = _gain([(1 / max(now.cpu_us, _TINY), 1 / max(new.cpu_us, _TINY)) for now, new in pairs], [1.0] * len(pairs))
+        gain = _gain(
+            [(1 / max(now.cpu_us, _TINY), 1 / max(new.cpu_us, _TINY)) for now, new in pairs], [1.0] * len(pairs)
+        )
         rate = sum(now.measured_tps for now, _ in pairs)
         now_us, new_us = (sum(pair[side].cpu_us * pair[0].measured_tps for pair in pairs) / rate for side in (0, 1))
         text = f"CPU of a tuple tree {now_us:,.1f} → {new_us:,.1f} µs"

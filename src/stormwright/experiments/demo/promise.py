@@ -11,7 +11,6 @@ from stormwright.predict.answer import Assumptions, predict
 from stormwright.predict.gain import rate_gain
 from stormwright.predict.told.prediction import Interval, NodePrediction, TopologyPrediction
 
-
 #: Of the highest rate that is predicted, the part from which on a topology counts as having come to it.
 _AT_ITS_HIGHEST = 0.8
 
@@ -67,8 +66,8 @@ def promise(
 ) -> PlacementPromise:
     """What a placement will come to, by the load that was measured under the problem's own.
 
-    Of a topology that came to its highest rate while it was measured that rate is known: it is told of the problem's own
-    placement, and of another one its multiple by the predicted gain (`stormwright.predict.gain`).
+    Of a topology that came to its highest rate while it was measured that rate is known: it is promised of the
+    problem's own placement, and of another one its multiple by the predicted gain (`stormwright.predict.gain`).
 
     Parameters
     ----------

@@ -93,8 +93,8 @@ class DemoResult:
 
     @property
     def succeeded(self) -> bool:
-        """Whether nothing was lost, and something improved or what was no better was rolled back."""
-        return not self.lost and (self.improved or self.verdict in ("better", "rolled back"))
+        """Whether nothing was lost, and something improved, stayed where it was or was rolled back."""
+        return not self.lost and (self.improved or self.verdict in ("better", "rolled back", "not moved"))
 
     @property
     def lost(self) -> int:

@@ -56,7 +56,9 @@ RACK = _record("tuples bytes", "count")
 PLACE = _record("cpu out into", "node workers")
 #: Seconds at a core of the reference speed, of a message and of each byte of it.
 COST = _record(
-    "serialise_s serialise_byte_s send_s send_byte_s receive_s receive_byte_s overhead worker_cores polling_cores hop_s", ""
+    "serialise_s serialise_byte_s send_s send_byte_s receive_s receive_byte_s overhead worker_cores polling_cores "
+    "hop_s",
+    "",
 )
 STATE = _record("score rise short scale limit", "kind touched logged")
 #: What a step changed: an executor and the worker that it left, or a worker (as -1 - its number) and the node.

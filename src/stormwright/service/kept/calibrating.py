@@ -102,7 +102,7 @@ class Calibrating:
                     self._windows.add([record])
 
     def refresh(self, problem: Problem, least_windows: int = MINUTE) -> None:
-        """Fit costs where `least_windows` more, or the first of new workers, are recorded; forget topologies that ended."""
+        """Fit costs where `least_windows` more or the first of new workers are recorded; forget what has ended."""
         with self._lock:
             first = any(count >= FIRST for _, count in self._unfitted.values())
             if len(self._waiting) < least_windows and not first:
