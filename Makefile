@@ -89,9 +89,10 @@ docs: setup ## the parts of docs that are made from the code: pages of the sched
 	@$(BIN)/python -m stormwright.experiments.scheduler_pages docs/schedulers
 	@$(BIN)/python -m stormwright.formats.document.schema docs/schemas
 	@$(BIN)/python -m stormwright.experiments.evaluation.pages docs/experiments.md
+	@$(BIN)/python tools/accuracy_page.py docs/accuracy.md
 
 fresh-docs: docs ## fails where these parts of docs, as committed, are not what the code says
-	@git diff --exit-code --stat docs/schedulers docs/schemas docs/experiments.md || { echo "docs are not fresh: make docs, and commit"; exit 1; }
+	@git diff --exit-code --stat docs/schedulers docs/schemas docs/experiments.md docs/accuracy.md || { echo "docs are not fresh: make docs, and commit"; exit 1; }
 
 wheel: $(PYTHON) $(MACHINE_CODE) ## a wheel in build/wheel, with machine code for this Python and Numba
 	@rm -rf build/wheel build/lib build/bdist.*

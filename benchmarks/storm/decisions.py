@@ -320,7 +320,13 @@ def _details(one: CellResult) -> dict[str, Any]:
         name: [{key: start[key] for key in ("tps", "loop_ms", "load_average", "slots", "machine")} for start in starts]
         for name, starts in one.starts.items()
     }
-    return {"cell": asdict(one.cell), "starts": starts}
+    found: dict[str, Any] = {"cell": asdict(one.cell), "name": one.cell.name, "moved": one.moved, "starts": starts}
+    found["beside"] = {name: one.compared(name).as_dict() for name in BESIDE if name in one.starts}
+    if one.moved:
+        promised = one.promised(DECIDED)
+        found["promised"] = {"value": promised.value, "low": promised.low, "high": promised.high}
+        found["measured"] = one.compared(DECIDED).as_dict()
+    return found
 
 
 if __name__ == "__main__":

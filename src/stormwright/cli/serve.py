@@ -81,9 +81,8 @@ _SECONDS = options.FiniteRange(0, 1e6)
     "--objective",
     type=click.Choice(["throughput", "latency", "nodes", "balanced", "traffic"]),
     help="What a move has to gain, by prediction: a higher rate, shorter latency, fewer nodes, less CPU for each tuple "
-    "tree (balanced), or less traffic between nodes, whatever comes of that.  [default: throughput; for those that place "
-    "anew as their source does, what that "
-    "looks at]",
+    "tree (balanced), or less traffic between nodes, whatever comes of that.  [default: throughput; for those that "
+    "place anew as their source does, what that looks at]",
 )
 @click.option(
     "--gain",

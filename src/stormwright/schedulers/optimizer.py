@@ -147,8 +147,8 @@ class OptimizerScheduler:
     found is compared by the whole prediction, and what runs is left where that is as good. A throughput that is
     predicted of another placement counts for `caution` standard deviations of that prediction's error less
     (`stormwright.predict.gain`), and no node that is in use is left idle for it; 0 leaves out both. CPU limits no rate
-    here but is what rates come from, so a node may be given more than was measured. The number of workers is a choice (`workers`), carried out by ``rebalance -n``. Topologies that began no trees are
-    placed for little traffic.
+    here but is what rates come from, so a node may be given more than was measured. The number of workers is a choice
+    (`workers`), carried out by ``rebalance -n``. Topologies that began no trees are placed for little traffic.
 
     For traffic it lowers the cost of a placement, weighted by distance, and whatever has a price beside it. Shuffled
     traffic follows each placement that is tried, as Storm's locality-aware shuffle will: it stays where executors of
