@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from stormwright.controller.aims.aim import PlacementAim
-from stormwright.controller.aims.outlook import LATENCY, NODES, THROUGHPUT, TRAFFIC, Outlooks
+from stormwright.controller.aims.outlook import BALANCED, LATENCY, NODES, THROUGHPUT, TRAFFIC, Outlooks
 from stormwright.controller.planning.plan import MoveBudget
 from stormwright.controller.policy import Decision, LookBack, decide
 from stormwright.model import Assignment, LoadProfile, Problem, cost_of
@@ -229,3 +229,31 @@ def test_where_no_trigger_fires_nothing_is_predicted(apart, monkeypatch) -> None
     monkeypatch.setattr(Profile, "of", lambda _: pytest.fail("nobody asked"))
     assert Outlooks(apart, THROUGHPUT).can_gain
     assert not Outlooks(apart.with_current({}), THROUGHPUT).can_gain
+
+
+def test_least_cpu_for_a_tree_is_balanced() -> None:
+    enough = running(WordCount(rate_tps=10.0), APART)
+    outlook = Outlooks(enough, BALANCED).of(TOGETHER)
+    now, new = (predict(enough, slots).topologies[0] for slots in (APART, TOGETHER))
+    assert outlook.gain_percent == pytest.approx(100 * (1 - new.cpu_us / now.cpu_us))
+    assert outlook.text == f"CPU of a tuple tree {now.cpu_us:,.1f} → {new.cpu_us:,.1f} µs"
+    busy = running(replace(NODE_FULL, rate_tps=4_000.0, link_bps=None), APART)
+    assert Outlooks(busy, BALANCED, CHEAP).of(TOGETHER).gain_percent == -inf
+
+
+def test_where_not_all_is_sure_what_gains_surely_moves_by_itself() -> None:
+    """The first would be much better off on one node; the second, where more was wanted of it, worse."""
+    both = two_word_counts(cores=0.4, rate_tps=8_000.0)
+    links = (7e6, 7e6, 1e9)
+    nodes = tuple(replace(node, link_bps=bps) for node, bps in zip(both.supervisors, links, strict=True))
+    both = replace(both, supervisors=nodes)
+    first, second = np.array([0, 2] * 6, np.int32), np.array([4] * 12, np.int32)
+    both = both.with_current(Assignment(np.concatenate([first, second])).by_topology(both))
+    wanted = np.concatenate([np.zeros(12, np.int32), np.array([4, 5] * 6, np.int32)])
+    outlook = Outlooks(both, THROUGHPUT, Assumptions()).of(wanted)
+    assert outlook.gain_percent > 10
+    assert not outlook.is_sure
+    decision = decided(both, wanted, THROUGHPUT, assumptions=Assumptions())
+    assert [move.topology.id for move in decision.plan.moves] == [both.topologies[0].id]
+    alone = decided(both, np.concatenate([first, wanted[12:]]), THROUGHPUT, assumptions=Assumptions())
+    assert alone.plan.moves == ()

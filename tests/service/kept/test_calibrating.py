@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
+from stormwright.clock import WallClock
 from stormwright.formats import problem_from_dict, problem_to_dict
 from stormwright.model import LoadProfile, Problem
 from stormwright.pipeline.measure.nodes import capacity_cores
@@ -19,6 +20,16 @@ from stormwright.service.kept import calibrating as module
 from stormwright.service.kept.calibrating import Calibrating
 from stormwright.testing.word_counts import WordCount
 from tests.predict.fit.log import SPREAD, Log
+
+
+class Ahead(WallClock):
+    """A clock that can be put forward."""
+
+    ahead_s = 0.0
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.ahead_s
+
 
 #: A minute, and the records that close its last window.
 ENOUGH_S = 75
@@ -60,12 +71,38 @@ def test_a_minute_after_the_first_record_costs_come_with_the_load(tmp_path: Path
 
 def test_costs_are_fitted_to_less_than_a_minute_where_that_is_wanted(tmp_path: Path, problem: Problem) -> None:
     calibrating = Calibrating(tmp_path / "costs.json")
-    for record in Log(SPREAD, serialise_us=4.0).records(1, seconds=ENOUGH_S // 2):
+    for record in Log(SPREAD, serialise_us=4.0).records(1, seconds=20):
         calibrating.count([record])
     calibrating.refresh(problem)
     assert calibrating.status()["minutes"] == 0
     calibrating.refresh(problem, least_windows=1)
     assert calibrating.status()["minutes"] == 1
+
+
+def test_new_workers_are_fitted_after_three_windows_and_waited_for_until_then(tmp_path: Path, problem: Problem) -> None:
+    calibrating = Calibrating(tmp_path / "costs.json")
+    assert not calibrating.unfitted(problem), "no probe tells enough"
+    # The workers of the log are warm; a window is closed 5 s after its end.
+    for seconds, minutes in ((18, 0), (28, 1)):
+        calibrating = Calibrating(tmp_path / f"{seconds}.json")
+        for record in Log(SPREAD, serialise_us=4.0).records(1, seconds=seconds):
+            calibrating.count([record])
+        assert list(calibrating.unfitted(problem)) == ["words-1-0"]
+        calibrating.refresh(problem)
+        assert calibrating.status()["minutes"] == minutes
+        calibrating.refresh(problem)
+        assert calibrating.status()["minutes"] == minutes, "the same workers are fitted by the minute from then on"
+        assert bool(calibrating.unfitted(problem)) is not bool(minutes)
+
+
+def test_a_topology_that_is_never_fitted_is_not_waited_for_for_ever(tmp_path: Path, problem: Problem) -> None:
+    clock = Ahead()
+    calibrating = Calibrating(tmp_path / "costs.json", clock)
+    for record in Log(SPREAD, serialise_us=4.0).records(1, seconds=10):
+        calibrating.count([record])
+    assert calibrating.unfitted(problem)
+    clock.ahead_s = module.PATIENCE_S + 1
+    assert not calibrating.unfitted(problem)
 
 
 def test_a_problem_takes_its_costs_along(tmp_path: Path, problem: Problem) -> None:
