@@ -20,7 +20,8 @@ ROOT = Path(stormwright.__file__).parent
 
 MODULES = {str(path.relative_to(ROOT)): path for path in sorted(ROOT.rglob("*.py"))}
 
-MOST_MODULES, MOST_LINES, MOST_FUNCTION_LINES, MOST_PARAMETERS, LEAST_TOLD = 14, 300, 60, 8, 0.4
+#: A deep module has 150 to 500 lines; past 600 it is two ideas.
+MOST_MODULES, MOST_LINES, MOST_FUNCTION_LINES, MOST_PARAMETERS, LEAST_TOLD = 14, 600, 60, 8, 0.4
 
 #: Folders with a file for each policy or verb.
 ONE_FILE_EACH = {"schedulers", "cli"}

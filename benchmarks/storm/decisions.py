@@ -54,6 +54,9 @@ EVEN, DECIDED, ONE = "even", "decided", "one"
 #: Placements that are measured beside Even and what is decided, where they differ from these.
 BESIDE = ("online", "r_storm", ONE)
 
+#: Starts of a cell that is not moved.
+_UNMOVED_STARTS = 2
+
 #: What counts as not below another rate.
 NOT_BELOW = 0.97
 
@@ -116,7 +119,9 @@ def run(cells: Sequence[Cell], starts: int, until_s: float) -> None:
 
 def _run_cell(bench: Bench, cell: Cell, starts: int, beside: Sequence[str], until_s: float) -> None:
     placements = _placements(cell, _start(bench, cell, EVEN, 0, None))
-    turns = [(name, number) for number in range(starts) for name in (EVEN, DECIDED)]
+    # Where nothing moves there is nothing to compare: two starts tell how far they differ.
+    most = starts if DECIDED in placements else min(starts, _UNMOVED_STARTS)
+    turns = [(name, number) for number in range(most) for name in (EVEN, DECIDED)]
     turns += [(name, 0) for name in beside]
     for name, number in turns:
         if name in placements and time.monotonic() < until_s:

@@ -32,7 +32,7 @@ _LEAST_TRAFFIC_PERCENT, _LEAST_PERCENT = 20.0, 10.0
 #: than others do in the geometric mean, so many times more.
 ENOUGH = 2.0
 
-#: What a throughput that is to be moved for rises by, in percent, 19 times in 20.
+#: By how many percent a reachable throughput rises at least, 19 times in 20, where topologies move for it.
 SURE_PERCENT = 2.0
 
 #: CPU of a tuple tree that costs nothing, in µs: a number to divide by.
@@ -60,7 +60,7 @@ class Outlook:
     promises
         Topology id → what is predicted of it.
     at_least_percent
-        What the gain is above 19 times in 20; that of other objectives than throughput is the gain itself.
+        What the gain is above 19 times in 20, where that is known; None of an objective of which it is not.
     less
         Why the figures of `text` count for less than they say; empty where they do not.
     """
