@@ -68,6 +68,8 @@ class Cell:
         One of `JVM_OPTIONS`.
     developed_on
         Whether its records were looked at while the model and the rule of decision were made.
+    limited
+        Whether spouts are held to a rate.
     """
 
     topologies: tuple[str, ...]
@@ -75,11 +77,12 @@ class Cell:
     link: str
     jvm: str = "first compiler"
     developed_on: bool = False
+    limited: bool = False
 
     @property
     def name(self) -> str:
         """For files and tables."""
-        kinds = "+".join(each.partition(":")[0] for each in self.topologies)
+        kinds = "+".join(each.partition(":")[0] for each in self.topologies) + "-limited" * self.limited
         return f"{kinds}.{self.cores:g}.{self.link}.{self.jvm.replace(' ', '-')}"
 
 

@@ -1,6 +1,6 @@
 """Whether what is promised of a placement comes true: decisions of a service that knows nothing, on a real cluster.
 
-    python -m benchmarks.storm.decisions run [--only TEXT] [--minutes 60] [--starts 3]
+    python -m benchmarks.storm.decisions run [--only TEXT] [--minutes 60] [--starts 3] [--phases first,beside]
     python -m benchmarks.storm.decisions compare
     python -m benchmarks.storm.decisions list
 
@@ -8,7 +8,9 @@ A cell is one to three topologies on three nodes with their own CPU and links; `
 of them ran. The first start is under Storm's EvenScheduler; from its records alone costs are fitted, and the service's
 rule decides. What it decides, and what `online`, `r_storm` and one worker would have, then takes turns with Even, a
 start of new workers each (`cells/interleaved.py`). Rates are compared over starts; the speed of the machine stands
-beside them and corrects nothing. `compare` needs no cluster.
+beside them and corrects nothing. In phase `next` the service goes on from the best placement so far, with costs fitted
+to all records, for up to two more decisions; in phase `nodes` spouts are held to a part of Even's rate, which is to be
+held on as few nodes as can be. `compare` needs no cluster.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from __future__ import annotations
 import argparse
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from statistics import geometric_mean, median
@@ -37,6 +39,11 @@ from stormwright.model import Problem
 from stormwright.model.arrays import IntArray
 from stormwright.model.conf.requests import CPU
 from stormwright.predict.answer import Assumptions, predict
+from stormwright.predict.fit.calibration import calibrated
+from stormwright.predict.fit.file import costs_to_dict
+from stormwright.predict.fit.known import Learned
+from stormwright.predict.fit.learn import learn
+from stormwright.predict.fit.windows import Windows
 from stormwright.predict.gain import RateGain, rate_gain, together
 from stormwright.predict.told.prediction import Prediction
 from stormwright.schedulers import make_scheduler
@@ -50,6 +57,15 @@ RECORDS = DIRECTORY / "storm-decisions"
 WARM_UP_S, MEASURE_S = 30.0, 20.0
 
 EVEN, DECIDED, ONE = "even", "decided", "one"
+
+#: Decisions after the first, and placements that a service has had by itself.
+NEXT = ("second", "third")
+OURS = (EVEN, DECIDED, *NEXT)
+
+PHASES = ("first", "beside", "next", "nodes")
+
+#: Part of Even's rate that is to be held on few nodes, and what counts as held.
+LIMITED, HELD = 0.4, 0.98
 
 #: Placements that are measured beside Even and what is decided, where they differ from these.
 BESIDE = ("online", "r_storm", ONE)
@@ -92,6 +108,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="only cells with this in their name")
     parser.add_argument("--minutes", type=float, default=600.0, help="begin no start later than that")
     parser.add_argument("--starts", type=int, default=3, help="of Even and of what is decided; others get one")
+    parser.add_argument("--phases", default=",".join(PHASES), help="which of them, in this order")
     options = parser.parse_args()
     cells = [cell for cell in CELLS if options.only in cell.name]
     if options.what == "list":
@@ -100,7 +117,7 @@ def main() -> None:
     elif options.what == "run":
         show_progress()
         RECORDS.mkdir(parents=True, exist_ok=True)
-        run(cells, options.starts, time.monotonic() + 60 * options.minutes)
+        run(cells, options.phases.split(","), options.starts, time.monotonic() + 60 * options.minutes)
     else:
         compare()
 
@@ -108,24 +125,73 @@ def main() -> None:
 # Running ------------------------------------------------------------------------------------------
 
 
-def run(cells: Sequence[Cell], starts: int, until_s: float) -> None:
-    """Make the starts that are missing: of every cell first Even and what is decided, then the others."""
+def run(cells: Sequence[Cell], phases: Sequence[str], starts: int, until_s: float) -> None:
+    """Make the starts that are missing, phase after phase."""
     with Bench.up() as bench:
-        for beside in ((), BESIDE):
+        for phase in phases:
             for cell in cells:
                 if time.monotonic() < until_s:
-                    _run_cell(bench, cell, starts, beside, until_s)
+                    for name, number, slots, of in _turns(bench, cell, phase, starts):
+                        if time.monotonic() < until_s:
+                            _start(bench, of, name, number, slots)
 
 
-def _run_cell(bench: Bench, cell: Cell, starts: int, beside: Sequence[str], until_s: float) -> None:
-    placements = _placements(cell, _start(bench, cell, EVEN, 0, None))
-    # Where nothing moves there is nothing to compare: two starts tell how far they differ.
-    most = starts if DECIDED in placements else min(starts, _UNMOVED_STARTS)
-    turns = [(name, number) for number in range(most) for name in (EVEN, DECIDED)]
-    turns += [(name, 0) for name in beside]
+def _turns(
+    bench: Bench, cell: Cell, phase: str, starts: int
+) -> Iterator[tuple[str, int, Sequence[Sequence[tuple[int, int]]] | None, Cell]]:
+    """Placements of a phase in the order in which they take turns: name, number of the start, slots, and the cell."""
+    even = _start(bench, cell, EVEN, 0, None)
+    if phase == "nodes":
+        if len(cell.topologies) == 1:
+            slow = _limited(cell, even)
+            known = known_problem(slow, [_start(bench, slow, EVEN, 0, None)])
+            slots = make_scheduler("optimizer", {"objective": "nodes"}).schedule(known).slot_of_executor
+            yield "nodes", 0, _stored_slots(known, slots), slow
+        return
+    placements = _placements(cell, even)
+    if phase == "first":
+        # Where nothing moves there is nothing to compare: two starts tell how far they differ.
+        most = starts if DECIDED in placements else min(starts, _UNMOVED_STARTS)
+        turns = [(name, number) for number in range(most) for name in (EVEN, DECIDED)]
+    elif phase == "beside":
+        turns = [(name, 0) for name in BESIDE]
+    else:
+        yield from _next_turns(cell, starts)
+        return
     for name, number in turns:
-        if name in placements and time.monotonic() < until_s:
-            _start(bench, cell, name, number, placements[name])
+        if name in placements:
+            yield name, number, placements[name], cell
+
+
+def _next_turns(cell: Cell, starts: int) -> Iterator[tuple[str, int, Sequence[Sequence[tuple[int, int]]] | None, Cell]]:
+    """Further decisions, each from the best placement so far and by all records; a worse one is not tried again."""
+    for name in NEXT:
+        there = read_starts(cell)
+        best = max((each for each in there if each in OURS), key=lambda each: _rate(there[each]))
+        known = known_problem(cell, [there[best][0], *(s for e, of in there.items() for s in of if e in OURS)])
+        slots = decided_slots(known)
+        wanted = _stored_slots(known, slots)
+        tried = [start["slots"] for of in there.values() for start in of]
+        if np.array_equal(slots, known.current_slot) or _as_json(wanted) in tried:
+            return
+        for number in range(starts):
+            yield name, number, wanted, cell
+            yield best, len(there[best]) + number, there[best][0]["slots"], cell
+
+
+def _rate(starts: Sequence[Mapping[str, Any]]) -> float:
+    return geometric_mean([geometric_mean(start["tps"]) for start in starts])
+
+
+def _as_json(slots: Sequence[Sequence[tuple[int, int]]]) -> list[list[list[int]]]:
+    return [[list(slot) for slot in each] for each in slots]
+
+
+def _limited(cell: Cell, even: Mapping[str, Any]) -> Cell:
+    """The cell with spouts that begin a part of the rate that Even came to."""
+    (topology,), (tps,) = cell.topologies, even["tps"]
+    rate = f"rate={LIMITED * tps:.0f}"
+    return replace(cell, topologies=(f"{topology}{',' if ':' in topology else ':'}{rate}",), limited=True)
 
 
 def _start(bench: Bench, cell: Cell, name: str, number: int, slots: Any) -> dict[str, Any]:
@@ -143,11 +209,41 @@ def _file(cell: Cell, name: str, number: int) -> Path:
 # Deciding -----------------------------------------------------------------------------------------
 
 
-def known_problem(cell: Cell, even: Mapping[str, Any]) -> Problem:
-    """What a service knows after the first start: what runs, its load, and costs fitted to its records."""
-    problem = with_load(problem_from_dict(even["problem"]), even["records"], cell.cores, cell.link, following=True)
+def known_problem(cell: Cell, starts: Sequence[Mapping[str, Any]]) -> Problem:
+    """What a service knows after starts: what ran in the first of them, its load, and costs fitted to all records."""
+    first, *others = starts
+    problem = with_load(problem_from_dict(first["problem"]), first["records"], cell.cores, cell.link, following=True)
     nodes = (replace(each, resources={**each.resources, CPU: 100 * cell.cores}) for each in problem.supervisors)
-    return replace(problem, supervisors=tuple(nodes))
+    problem = replace(problem, supervisors=tuple(nodes))
+    if others and problem.load:
+        known = Learned()
+        for start in starts:
+            windows = Windows()
+            windows.add(_renamed(start, problem))
+            learn(known, windows.closed(all_of_them=True))
+        problem = problem.with_load(replace(problem.load, costs=costs_to_dict(calibrated(known))))
+    return problem
+
+
+def _renamed(start: Mapping[str, Any], problem: Problem) -> Iterator[dict[str, Any]]:
+    """Records of a start as if its topologies and nodes had the ids that they have in `problem`."""
+    own = problem_from_dict(start["problem"])
+    topologies = {old.id: new.id for old, new in zip(own.topologies, problem.topologies, strict=True)}
+    by_host = {node.host: node.id for node in problem.supervisors}
+    nodes = {node.id: by_host.get(node.host, node.id) for node in own.supervisors}
+    for record in start["records"]:
+        worker = record["worker"]
+        named = {"topology": topologies[worker["topology"]], "supervisor": nodes[worker["supervisor"]]}
+        yield {**record, "worker": {**worker, **named}}
+
+
+def read_starts(cell: Cell) -> dict[str, list[dict[str, Any]]]:
+    """All starts of a cell that are stored, by placement."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for file in sorted(RECORDS.glob(f"{cell.name}.*.json.gz")):
+        name = file.name.removeprefix(f"{cell.name}.").split(".")[0]
+        found.setdefault(name, []).append(stored(file, dict))
+    return found
 
 
 def decided_slots(problem: Problem) -> IntArray:
@@ -165,7 +261,7 @@ def decided_slots(problem: Problem) -> IntArray:
 
 def _placements(cell: Cell, even: Mapping[str, Any]) -> dict[str, list[list[tuple[int, int]]] | None]:
     """Placements by name, each different one once; Even is None."""
-    problem = known_problem(cell, even)
+    problem = known_problem(cell, [even])
     found: dict[str, IntArray] = {EVEN: problem.current_slot, DECIDED: decided_slots(problem)}
     for name in ("online", "r_storm"):
         found[name] = make_scheduler(name).schedule(problem).slot_of_executor
@@ -175,12 +271,14 @@ def _placements(cell: Cell, even: Mapping[str, Any]) -> dict[str, list[list[tupl
     for name, slots in found.items():
         if np.all(slots >= 0):
             different.setdefault(tuple(slots.tolist()), name)
-    return {
-        name: None
-        if name == EVEN
-        else [slots_of(problem, found[name][problem.executors_of(n)]) for n in range(len(cell.topologies))]
-        for name in different.values()
-    }
+    placements = {name: _stored_slots(problem, found[name]) for name in different.values() if name != EVEN}
+    # What was started goes on, whatever would be decided by now.
+    started = {name: of[0]["slots"] for name, of in read_starts(cell).items() if name in (DECIDED, *BESIDE)}
+    return {EVEN: None, **placements, **started}
+
+
+def _stored_slots(problem: Problem, slots: IntArray) -> list[list[tuple[int, int]]]:
+    return [slots_of(problem, slots[problem.executors_of(n)]) for n in range(len(problem.topologies))]
 
 
 # Comparing ----------------------------------------------------------------------------------------
@@ -190,12 +288,8 @@ class CellResult:
     """What came of one cell: starts by placement, what was promised, and how rates compare."""
 
     def __init__(self, cell: Cell) -> None:
-        self.cell = cell
-        self.starts: dict[str, list[dict[str, Any]]] = {}
-        for file in sorted(RECORDS.glob(f"{cell.name}.*.json.gz")):
-            name = file.name.removeprefix(f"{cell.name}.").split(".")[0]
-            self.starts.setdefault(name, []).append(stored(file, dict))
-        self.problem = known_problem(cell, self.starts[EVEN][0])
+        self.cell, self.starts = cell, read_starts(cell)
+        self.problem = known_problem(cell, self.starts[EVEN][:1])
         self._now = self._predicted(self.problem.current_slot)
 
     @property
@@ -234,6 +328,11 @@ class CellResult:
     def _predicted(self, slots: IntArray) -> Prediction:
         return predict(self.problem, slots)
 
+    @property
+    def final(self) -> str:
+        """The placement of ours that a service ends with: the best that it had."""
+        return max((name for name in OURS if name in self.starts), key=lambda name: _rate(self.starts[name]))
+
 
 def compare() -> None:
     """All cells that have starts of Even."""
@@ -245,6 +344,7 @@ def compare() -> None:
     moved = [one for one in results if one.moved]
     if moved:
         rows += _promise_rows(moved)
+    rows += [*_final_rows("alone", alone, "≥ 1.25"), *_final_rows("together", more, "≥ 1.7"), *_node_rows(alone)]
     rows += [*_cpu_rows(alone), _floor_row(results), *(_cell_row(one) for one in results)]
     details = {"cells": [_details(one) for one in results]}
     write_results(
@@ -267,6 +367,42 @@ def _decision_rows(kind: str, results: Sequence[CellResult], asked: str) -> list
             f"{geometric_mean(ratios):.2f} of {len(results)} cells; moved {len(found)}: {counts}",
         ),
         (f"cells decided worse than {NOT_BELOW}, {kind}", "0", f"{len(worse)}{': ' * bool(worse)}{', '.join(worse)}"),
+    ]
+
+
+def _final_rows(kind: str, results: Sequence[CellResult], asked: str) -> list[tuple[str, str, str]]:
+    results = [one for one in results if any(name in one.starts for name in BESIDE)]
+    if not results:
+        return [(f"after up to three decisions / Even, geometric mean, {kind}", asked, "not measured")]
+    ratios = [1.0 if one.final == EVEN else one.compared(one.final).ratio for one in results]
+    below = []
+    for one in results:
+        others = [name for name in (EVEN, *BESIDE) if name in one.starts and name != one.final]
+        ahead = [name for name in others if one.compared(one.final, to=name).high < NOT_BELOW]
+        below += [f"{one.cell.name} ({name})" for name in ahead]
+    shown = f"{geometric_mean(ratios):.2f} of {len(results)} cells, least {min(ratios):.2f}"
+    return [
+        (f"after up to three decisions / Even, geometric mean, {kind}", asked, shown),
+        (f"cells below {NOT_BELOW} of the best of all, decided, {kind}", "0", f"{len(below)} {', '.join(below)}"),
+    ]
+
+
+def _node_rows(alone: Sequence[CellResult]) -> list[tuple[str, str, str]]:
+    held, used = [], []
+    for one in alone:
+        slow = _limited(one.cell, one.starts[EVEN][0])
+        there = read_starts(slow)
+        if "nodes" in there:
+            (topology,) = slow.topologies
+            wanted = float(topology.rpartition("rate=")[2])
+            held.append(there["nodes"][0]["tps"][0] / wanted)
+            nodes = [len({node for each in there[name][0]["slots"] for node, _ in each}) for name in ("nodes", EVEN)]
+            used.append(nodes[0] / nodes[1])
+    if not held:
+        return [(f"objective nodes at {LIMITED:.0%} of Even's rate", f"rate ≥ {HELD}, nodes ≤ 0.5", "not measured")]
+    return [
+        (f"objective nodes at {LIMITED:.0%} of Even's rate: rate held, least", f"≥ {HELD}", f"{min(held):.2f}"),
+        ("objective nodes: nodes / Even's, median", "≤ 0.5", f"{median(used):.2f} of {len(used)} cells"),
     ]
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from stormwright.link_speed import link_bits_per_s
-from stormwright.model import LoadProfile, Problem
+from stormwright.model import LoadProfile, Problem, WorkerSlot
 from stormwright.model.topology import PLACEMENT_FOLLOWING
 from stormwright.perflog.records import LogRecord
 
@@ -56,6 +57,19 @@ def idle_ns(executor: Mapping[str, Any], length_ns: int) -> int:
     return idle
 
 
+def _worker_hz(records: Sequence[LogRecord], core_hz: float) -> dict[str, float]:
+    """Supervisor id → CPU in Hz that its workers took, as they measure it."""
+    cpu_ns, covered_ns = Counter[WorkerSlot](), Counter[WorkerSlot]()
+    for record in records:
+        worker = WorkerSlot(record["worker"]["supervisor"], record["worker"]["port"])
+        cpu_ns[worker] += record["process_cpu_ns"]
+        covered_ns[worker] += record["length_ns"]
+    hz = Counter[str]()
+    for worker, used_ns in cpu_ns.items():
+        hz[worker.supervisor] += used_ns / covered_ns[worker] * core_hz
+    return dict(hz)
+
+
 def with_load(problem: Problem, records: Sequence[LogRecord], cores: float, link: str, following: bool) -> Problem:
     """A problem with the load that its topologies' records tell, costs fitted to them, and nodes of so many cores.
 
@@ -89,5 +103,5 @@ def with_load(problem: Problem, records: Sequence[LogRecord], cores: float, link
     windows.add(records)
     learned = learn(known, windows.closed(all_of_them=True))
     costs = costs_to_dict(calibrated(known)) if learned else {}
-    load = LoadProfile(loads, end_ms=1, costs=costs)
+    load = LoadProfile(loads, _worker_hz(records, core_hz), end_ms=1, costs=costs)
     return replace(problem, supervisors=nodes).with_load(load)
