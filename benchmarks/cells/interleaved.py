@@ -13,7 +13,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
@@ -23,7 +23,7 @@ import numpy as np
 from benchmarks.cells.machine import Reading, between
 from benchmarks.cells.running import WEIGHT, Watch
 from benchmarks.cells.speed import loop_ms, watched
-from stormwright.errors import StormwrightError
+from stormwright.errors import NimbusError, StormwrightError
 from stormwright.experiments.demo.measure import measure
 from stormwright.experiments.demo.run import demo_cluster
 from stormwright.experiments.demo.topologies import parse_submissions
@@ -179,7 +179,8 @@ class Bench:
             return self._measured(cell, problem, names, first, last)
         finally:
             for name in names:
-                self._nimbus.kill(name, 0)
+                with suppress(NimbusError):  # it may not have come up; what went wrong first is raised
+                    self._nimbus.kill(name, 0)
                 self._watch.wanted.pop(name, None)
             time.sleep(GONE_S)
 
