@@ -289,7 +289,8 @@ class RateSearch:
         return self.wish.objective == "throughput" and self.wish.caution > 0
 
     def _nodes_of(self, slots: IntArray) -> IntArray:
-        return self.problem.slot_node[slots[slots != UNPLACED]]
+        nodes: IntArray = self.problem.slot_node[slots[slots != UNPLACED]]
+        return nodes
 
     def _grown(self, state: Steady) -> FloatArray:
         """Logarithms of the rates that topologies come to, in parts of those that are wanted, shape (T,)."""

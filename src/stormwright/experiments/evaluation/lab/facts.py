@@ -64,10 +64,10 @@ def _worker_hz(records: Sequence[LogRecord], core_hz: float) -> dict[str, float]
         worker = WorkerSlot(record["worker"]["supervisor"], record["worker"]["port"])
         cpu_ns[worker] += record["process_cpu_ns"]
         covered_ns[worker] += record["length_ns"]
-    hz = Counter[str]()
+    hz: dict[str, float] = {}
     for worker, used_ns in cpu_ns.items():
-        hz[worker.supervisor] += used_ns / covered_ns[worker] * core_hz
-    return dict(hz)
+        hz[worker.supervisor] = hz.get(worker.supervisor, 0.0) + used_ns / covered_ns[worker] * core_hz
+    return hz
 
 
 def with_load(problem: Problem, records: Sequence[LogRecord], cores: float, link: str, following: bool) -> Problem:
