@@ -160,8 +160,7 @@ def command(
     if not keep:
         tell_all(result)
     if not result.succeeded:
-        calm = "nothing improved" if result.moves else "nothing moved, so nothing improved"
-        progress.print("tuples were lost" if result.lost else calm)
+        progress.print("tuples were lost" if result.lost else "nothing improved")
         ctx.exit(1)
 
 

@@ -106,7 +106,7 @@ class Looking:
         if back is not None:
             return back
         waits = {} if triggers else self._history.waits(problem, self._settings.least_measured_s)
-        if self._settings.objective != TRAFFIC:
+        if triggers is None and self._settings.objective != TRAFFIC:
             waits = {**self._view.unfitted(problem), **waits}
         self._memory.waits = _told(problem, waits)
         if all(topology in waits for topology in problem.load.topologies):

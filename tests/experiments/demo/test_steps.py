@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from stormwright.errors import ClusterError
-from stormwright.experiments.demo.steps import LAST_LOAD_S, WHOLLY_S, measured_problem
+from stormwright.experiments.demo.steps import FITTED_S, LAST_LOAD_S, WHOLLY_S, measured_problem
 
 
 class Measuring:
@@ -41,7 +41,7 @@ def test_costs_are_fitted_to_it_first():
     service = Measuring(lag_s=5.0, every_s=5.0)
     service.unfitted_s = 1e9
     measured_problem(service, since_ms=0)
-    assert service.now_s == pytest.approx(WHOLLY_S, abs=1), "probes that tell too little are not waited for"
+    assert service.now_s == pytest.approx(FITTED_S, abs=1), "probes that tell too little are not waited for"
 
 
 def test_nothing_from_before_is_in_it():

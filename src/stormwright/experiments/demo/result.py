@@ -94,7 +94,7 @@ class DemoResult:
     @property
     def succeeded(self) -> bool:
         """Whether nothing was lost, and something improved, stayed where it was or was rolled back."""
-        return not self.lost and (self.improved or self.verdict in ("better", "rolled back", "not moved"))
+        return not self.lost and (not self.moves or self.improved or self.verdict in ("better", "rolled back"))
 
     @property
     def lost(self) -> int:

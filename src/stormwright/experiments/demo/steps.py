@@ -33,8 +33,9 @@ log = logging.getLogger(__name__)
 #: Seconds within which all workers of a new topology report, also on a machine that is busy with other things.
 FIRST_REPORT_S = 180.0
 
-#: Seconds within which the pipeline measures a load, and within which nothing older is to be in it.
-LAST_LOAD_S, WHOLLY_S = 180.0, 45.0
+#: Seconds within which the pipeline measures a load, within which nothing older is to be in it, and within which costs
+#: are fitted: while compilers take much of the CPU, nothing can be.
+LAST_LOAD_S, WHOLLY_S, FITTED_S = 180.0, 45.0, 75.0
 
 #: Seconds after which a tuple tree that is still pending is lost: more than twice Storm's message timeout.
 LAST_DRAIN_S = 75.0
@@ -93,7 +94,7 @@ def measured_problem(service: Service, since_ms: float) -> Problem:
         if problem is not None and problem.load is not None:
             wholly, partly = problem.load.start_ms >= since_ms, problem.load.end_ms > since_ms
             fitted = service.settings.objective == TRAFFIC or not service.unfitted(problem)
-            if (wholly and fitted) or ((wholly or partly) and waited_s > WHOLLY_S):
+            if (wholly and fitted) or (partly and waited_s > (WHOLLY_S if fitted else FITTED_S)):
                 return problem
         clock.sleep(0.5)
     progress = service.stream.progress()
