@@ -93,10 +93,14 @@ def compare() -> None:
         said = "; ".join(each["text"] for e in own for each in e["decisions"])
         rows.append((f"decisions: {name}", "", said))
     gains = [each["throughput_ratio"] for each in more]
-    topologies = [topology for each in found for topology in each["topologies"]]
+    topologies = [topology for each in found if each["moves"] for topology in each["topologies"]]
     rows += [
-        ("the same over all runs, geometric mean", "≥ 1.5", f"{geometric_mean(gains):.2f}"),
-        (f"runs not below {NOT_BELOW}", "all", f"{sum(gain >= NOT_BELOW for gain in gains)} of {len(gains)}"),
+        ("throughput at the end / under Even, all runs, geometric mean", "≥ 1.5", f"{geometric_mean(gains):.2f}"),
+        (
+            f"runs not below {NOT_BELOW} (two starts of one placement differ by 8 % in the median)",
+            "all",
+            f"{sum(gain >= NOT_BELOW for gain in gains)} of {len(gains)}",
+        ),
         (
             "longest time without an acked tuple during a move, median, worst",
             "≤ 8 s",
