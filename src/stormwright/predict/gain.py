@@ -31,7 +31,7 @@ SAME_COST_GAINS, OTHER_COST_GAINS = 0.1, 1.0
 #: Standard deviations of the interval that holds a gain 19 times in 20, and of the bound that it is above as often.
 TWO_SIDED, ONE_SIDED = 1.96, 1.645
 
-#: More than this nobody promises, in logarithms.
+#: The highest gain, in logarithms.
 _MOST = 20.0
 
 

@@ -34,7 +34,7 @@ LATENCY_DEVIATION = 0.17
 
 CONFIDENCE = 0.95
 
-#: More starts than this nobody makes: then it is not said how many a decision needs.
+#: The most starts that are worth making: beyond, the number that a decision needs is not given.
 MOST_STARTS = 50
 
 #: The part of the highest rate that stands for none at all, which has no logarithm.

@@ -40,7 +40,7 @@ MINUTE = round(60 / WINDOW_S)
 #: Windows with the same warm workers of a topology from which on it is fitted for the first time.
 FIRST = 3
 
-#: Seconds after which nobody waits any longer for the first fit of a topology: its probes tell too little.
+#: Seconds after which the first fit of a topology is no longer waited for: its probes report too little.
 PATIENCE_S = 120.0
 
 #: Records of a window that are looked at, about: of more, those of some nodes, of which all count.
