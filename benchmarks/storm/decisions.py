@@ -451,7 +451,8 @@ def _cell_row(one: CellResult) -> tuple[str, str, str]:
     more = f", {found.more_starts} more starts would decide" if found.more_starts else ""
     text = (
         f"{even}; promised {promised.value:.2f} ({promised.low:.2f}–{promised.high:.2f}), measured {found.ratio:.2f} "
-        f"({found.low:.2f}–{found.high:.2f}): {found.verdict}{more}{'; ' * bool(others)}{others}"
+        f"({found.low:.2f}–{found.high:.2f}), starts {found.starts[0]} and {found.starts[1]}: {found.verdict}{more}"
+        f"{'; ' * bool(others)}{others}"
     )
     return name, "", text
 

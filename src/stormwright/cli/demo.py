@@ -120,8 +120,8 @@ def command(
 
     Nodes have CPU of their own where this machine allows it. What a placement will come to is predicted, and shown
     beside what is measured. A placement that turns out to be worse is rolled back, costs are corrected by what was
-    measured, and there is a second decision. Exits with 1 when tuples were lost, or nothing improved and nothing was
-    rolled back.
+    measured, and there is a second decision. Exits with 1 when tuples were lost, or a move improved nothing and
+    was not rolled back.
     """
     # Imported here: `stormwright demo --help` needs neither Spark nor a web server.
     from stormwright.experiments.demo import table as demo_table

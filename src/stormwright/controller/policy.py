@@ -34,7 +34,7 @@ MOVE = "stormwright.move"
 #: their nodes wherever they are.
 OVERLOAD_GAIN_PERCENT = 5.0
 
-#: Topologies of which it is looked whether moving one by itself gains surely.
+#: Topologies that are tried one by one for a move that gains surely.
 MOST_STEPS = 8
 
 #: What may be lost, by prediction, where only a part of the wanted moves is made.
@@ -182,12 +182,11 @@ def _sure_step(problem: Problem, outlooks: Outlooks, wanted: IntArray) -> tuple[
 
     Of many topologies those with most executors that move are tried.
     """
-    moving = np.unique(problem.executor_topology[wanted != problem.current_slot]).tolist()
-    if len(moving) < 2:
+    moved = np.bincount(problem.executor_topology, wanted != problem.current_slot, len(problem.topologies))
+    if np.count_nonzero(moved) < 2:
         return None
-    moving.sort(key=lambda index: -int(np.count_nonzero((wanted != problem.current_slot)[problem.executors_of(index)])))
     best: tuple[IntArray, Outlook] | None = None
-    for index in moving[:MOST_STEPS]:
+    for index in np.argsort(-moved, kind="stable")[: min(MOST_STEPS, np.count_nonzero(moved))].tolist():
         own, slots = problem.executors_of(index), problem.current_slot.copy()
         slots[own] = wanted[own]
         if np.isin(slots[own], problem.current_slot[problem.executor_topology != index]).any():

@@ -137,6 +137,18 @@ def test_fewer_nodes_are_better_where_they_sustain_the_rate() -> None:
     assert outlook.text == "nodes 3 → 1, which would not sustain the rate of words-1-0"
 
 
+def test_a_rate_that_nothing_limits_is_held() -> None:
+    """As of a topology whose executors took no CPU that could be measured, once it sends no messages."""
+    problem = running(WordCount(rate_tps=10.0, link_bps=None), APART)
+    (load,) = problem.loads
+    conf = {key: value for key, value in problem.topologies[0].conf.items() if key != "topology.max.spout.pending"}
+    free = replace(problem, topologies=(replace(problem.topologies[0], conf=conf),))
+    free = free.with_load(LoadProfile({"words-1-0": replace(load, cpu_hz=0 * load.cpu_hz)}))
+    now, new = (predict(free, slots).topologies[0].reachable_tps.value for slots in (APART, TOGETHER))
+    assert now < new == inf, "only messages take any CPU"
+    assert Outlooks(free, NODES).of(TOGETHER).gain_percent == pytest.approx(200 / 3)
+
+
 def test_traffic_is_that_of_the_cost_model(apart: Problem) -> None:
     outlook = Outlooks(apart, TRAFFIC).of(TOGETHER)
     assert outlook.gain_percent == 100

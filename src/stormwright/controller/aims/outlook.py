@@ -16,7 +16,7 @@ from stormwright.model.arrays import IntArray
 from stormwright.predict.answer import Assumptions
 from stormwright.predict.fairness import weights_of
 from stormwright.predict.flow.layout import FlowLayout
-from stormwright.predict.gain import RateGain, rate_gain, together
+from stormwright.predict.gain import ONE_SIDED, RateGain, rate_gain, together
 from stormwright.predict.told.prediction import TopologyPrediction
 
 #: What can be wanted: the highest rate; the shortest way of a tuple tree at the measured rate; the fewest nodes that
@@ -75,7 +75,7 @@ class Outlook:
 
     @property
     def is_sure(self) -> bool:
-        """Whether it is hardly by the errors of predictions that it seems better."""
+        """Whether the gain is beyond the errors of predictions."""
         return self.at_least_percent is None or self.at_least_percent >= SURE_PERCENT
 
 
@@ -247,10 +247,9 @@ def _not_held(pairs: _Pairs) -> list[str]:
 
 
 def _holds(now: TopologyPrediction, new: TopologyPrediction) -> bool:
-    """Whether a placement sustains the measured rate 19 times in 20; of what runs that is more, what that sustains."""
-    gain, rate_tps = rate_gain(now, new), now.reachable_tps.value
-    at_least_tps = rate_tps * gain.predicted * gain.at_least / gain.value if gain.value else 0.0
-    return at_least_tps >= min(now.measured_tps, rate_tps)
+    """Whether a placement sustains the measured rate 19 times in 20, or what the running one is predicted to."""
+    at_least_tps = new.reachable_tps.value * exp(-ONE_SIDED * rate_gain(now, new).sd)
+    return at_least_tps >= min(now.measured_tps, now.reachable_tps.value)
 
 
 def _gain(pairs: list[tuple[float, ...]], weights: list[float]) -> float:

@@ -108,7 +108,10 @@ class Calibrating:
             if len(self._waiting) < least_windows and not first:
                 return
             minute, self._waiting = self._waiting, []
-            self._fitted |= {topology: workers for topology, (workers, _) in self._unfitted.items()}
+            fitted = self._fitted | {topology: workers for topology, (workers, _) in self._unfitted.items()}
+            self._fitted = {
+                topology: workers for topology, workers in fitted.items() if topology in problem.topology_index
+            }
             self._unfitted.clear()
         try:
             self._known.forget(problem.topology_index.keys())
