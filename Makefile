@@ -112,7 +112,7 @@ $(PYTHON): $(COMPILER)
 	@tools/setup python
 	@touch $@
 
-$(MACHINE_CODE): $(shell find src/stormwright/compiling src/stormwright/optimize src/stormwright/simulator -name '*.py') | $(COMPILER)
+$(MACHINE_CODE): $(shell find src/stormwright/jit src/stormwright/optimize src/stormwright/simulator -name '*.py') | $(COMPILER)
 	@echo "setup: compiling what searches for placements and simulates (half a minute on two cores)"
 	@$(BIN)/python -m stormwright.experiments.machine_code
 	@mkdir -p $(@D) && touch $@

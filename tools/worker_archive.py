@@ -16,7 +16,7 @@ from pathlib import Path
 
 from stormwright.errors import StormwrightError
 from stormwright.storm.jvm import FULL, STORM_HOME, WORKER_ARCHIVE, require_java
-from stormwright.storm.local import LocalCluster, LocalClusterConfig
+from stormwright.storm.local_cluster import LocalCluster, LocalClusterConfig
 
 TOPOLOGY = "stormwright.topologies.WordCount"
 START_S = 60.0

@@ -16,13 +16,13 @@ from benchmarks.cells.measured import Measured, Stretch
 from stormwright.model import LoadProfile, Problem
 from stormwright.model.arrays import IntArray
 from stormwright.predict.answer import predict
+from stormwright.predict.calibration.calibration import calibrated
+from stormwright.predict.calibration.file import costs_from_dict, costs_to_dict
+from stormwright.predict.calibration.known import Learned
+from stormwright.predict.calibration.learn import learn
+from stormwright.predict.calibration.windows import Windows
 from stormwright.predict.changed import with_rates
 from stormwright.predict.costs import Costs
-from stormwright.predict.fit.calibration import calibrated
-from stormwright.predict.fit.file import costs_from_dict, costs_to_dict
-from stormwright.predict.fit.known import Learned
-from stormwright.predict.fit.learn import learn
-from stormwright.predict.fit.windows import Windows
 from stormwright.schedulers import make_scheduler
 
 

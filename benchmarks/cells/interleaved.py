@@ -31,7 +31,7 @@ from stormwright.formats import problem_to_dict
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import IntArray
 from stormwright.storm.gateway import NimbusGateway
-from stormwright.storm.local import LocalCluster, RunningCluster
+from stormwright.storm.local_cluster import LocalCluster, RunningCluster
 
 log = logging.getLogger("cells")
 

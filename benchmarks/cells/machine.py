@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from stormwright.storm.local import RunningCluster
+from stormwright.storm.local_cluster import RunningCluster
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _IDLE, _IOWAIT, _STEAL = 3, 4, 7  # columns of /proc/stat

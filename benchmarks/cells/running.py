@@ -30,7 +30,7 @@ from stormwright.service.http.app import make_app
 from stormwright.service.http.server import HttpServer
 from stormwright.storm.bridge import Bridge
 from stormwright.storm.gateway import NimbusGateway
-from stormwright.storm.local import LocalCluster, RunningCluster
+from stormwright.storm.local_cluster import LocalCluster, RunningCluster
 
 log = logging.getLogger("cells")
 

@@ -31,8 +31,8 @@ from stormwright.model import (
     default_executor_runs,
     violations,
 )
-from stormwright.model.limits.workers import MAX_EXECUTORS_PER_WORKER
-from stormwright.optimize.bound.prove import bound_cost
+from stormwright.model.constraints.workers import MAX_EXECUTORS_PER_WORKER
+from stormwright.optimize.bounds.prove import bound_cost
 from stormwright.schedulers import make_scheduler
 
 #: Executors of a problem that is to be proven, and the seconds that it may take.

@@ -33,7 +33,7 @@ from stormwright.model import Assignment, Problem, cost_of, violations
 from stormwright.schedulers import make_scheduler
 from stormwright.service.settings import ServiceSettings
 from stormwright.service.wiring import Service
-from stormwright.storm.local import LocalCluster
+from stormwright.storm.local_cluster import LocalCluster
 from stormwright.testing.pipelines import shuffled_pipelines
 
 #: Four stages at a limited rate.

@@ -29,19 +29,19 @@ from benchmarks.kit.results import write_results
 from benchmarks.schedulers.scale import EXECUTORS_A_WORKER, make_problem
 from stormwright.model import Component, Grouping, LoadProfile, Problem, TopologyLoad, default_executor_runs
 from stormwright.model.arrays import IntArray
-from stormwright.model.conf.requests import ACKER
+from stormwright.model.config.requests import ACKER
 from stormwright.model.topology import Topology
 from stormwright.optimize.ahead import ready_rates
-from stormwright.optimize.rates.improve import Effort, improve
-from stormwright.optimize.rates.score import THROUGHPUT
-from stormwright.optimize.rates.start import Aim, MeasuredLoad, make_sustained
+from stormwright.optimize.throughput.improve import Effort, improve
+from stormwright.optimize.throughput.score import THROUGHPUT
+from stormwright.optimize.throughput.start import Aim, MeasuredLoad, make_sustained
 from stormwright.predict.answer import predict
 from stormwright.predict.costs import Costs
 from stormwright.predict.evaluate import steady_states
 from stormwright.predict.flow.layout import MAX_SPOUT_PENDING
 from stormwright.predict.flow.profile import Profile
+from stormwright.predict.report.prediction import Prediction
 from stormwright.predict.steady import Placed
-from stormwright.predict.told.prediction import Prediction
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.frame.rate_seats import Seating
 

@@ -34,7 +34,7 @@ from stormwright.cli import run
 code = run(sys.argv[1:])
 compiled = None
 if "numba" in sys.modules:
-    from stormwright.compiling.compiled import ENTRIES
+    from stormwright.jit.compiled import ENTRIES
     compiled = sum(sum(each.stats.cache_misses.values()) for each in ENTRIES)
     taken_up = sum(sum(each.stats.cache_hits.values()) for each in ENTRIES)
 print(json.dumps({"code": code, "compiled": compiled, "taken_up": taken_up if compiled is not None else None}))

@@ -27,7 +27,7 @@ from benchmarks.kit.results import write_results
 from stormwright.client.client import Client
 from stormwright.experiments.ready import read_problem
 from stormwright.experiments.simulated.served import profile_every_s
-from stormwright.model.texts import size_of
+from stormwright.model.humanize import size_of
 
 HOST, PORT = "127.0.0.1", 7396
 

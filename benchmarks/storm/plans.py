@@ -38,7 +38,7 @@ from stormwright.pipeline.settings import StreamSettings
 from stormwright.schedulers import make_scheduler
 from stormwright.service.settings import ServiceSettings
 from stormwright.service.wiring import Service
-from stormwright.storm.local import LocalCluster, RunningCluster
+from stormwright.storm.local_cluster import LocalCluster, RunningCluster
 
 #: The longest that is waited for anything, in seconds.
 PATIENCE_S = 600.0

@@ -15,7 +15,7 @@ from stormwright.experiments.demo.run import demo_cluster
 from stormwright.experiments.demo.settings import DemoSettings
 from stormwright.experiments.demo.topologies import parse_submissions
 from stormwright.schedulers import make_scheduler
-from stormwright.storm.local import LocalCluster
+from stormwright.storm.local_cluster import LocalCluster
 
 
 def main() -> None:

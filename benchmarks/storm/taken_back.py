@@ -28,7 +28,7 @@ from stormwright.model import Assignment, Problem
 from stormwright.schedulers.kit.triggers import TriggerParams
 from stormwright.service.settings import ServiceSettings
 from stormwright.service.wiring import Service
-from stormwright.storm.local import LocalCluster
+from stormwright.storm.local_cluster import LocalCluster
 
 #: Seconds after which it is given up.
 PATIENCE_S = 300.0

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from stormwright.printable import printable
+from stormwright.escaping import printable
 
 
 class StormwrightError(Exception):

@@ -10,9 +10,9 @@ import pytest
 import stormwright as sw
 from stormwright.errors import InputError
 from stormwright.formats import write_problem
-from stormwright.model.texts import proof_text
-from stormwright.predict.fit.calibration import Calibration
-from stormwright.predict.fit.file import costs_to_dict
+from stormwright.model.humanize import proof_text
+from stormwright.predict.calibration.calibration import Calibration
+from stormwright.predict.calibration.file import costs_to_dict
 from stormwright.testing.word_counts import WordCount
 from tests.case_files import all_cases
 

@@ -7,13 +7,13 @@ import re
 import jsonschema
 import orjson
 import pytest
+from tests.predict.fit.log import SPREAD, Log
+from tests.predict.fit.test_inputs import VARIES, records
 
 from stormwright.formats import write_problem
 from stormwright.formats.document.schema import schema_text
 from stormwright.perflog.records import encode
 from stormwright.testing.word_counts import WordCount
-from tests.predict.fit.log import SPREAD, Log
-from tests.predict.fit.test_inputs import VARIES, records
 
 
 @pytest.fixture

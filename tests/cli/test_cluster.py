@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from stormwright.experiments.demo.topologies import TOPOLOGIES
-from stormwright.storm.local import RunningCluster
+from stormwright.storm.local_cluster import RunningCluster
 
 
 @pytest.fixture

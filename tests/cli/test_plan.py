@@ -16,8 +16,8 @@ from stormwright.clock import WallClock
 from stormwright.errors import ConflictError
 from stormwright.formats import write_problem
 from stormwright.model import LoadProfile
+from stormwright.model.humanize import in_utc
 from stormwright.model.load import assumed_load
-from stormwright.model.texts import in_utc
 from tests.controller.builders import on, place, problem, topology
 from tests.service.http.test_api import HOST, nimbus, port, running  # noqa: F401 (fixtures)
 from tests.service.operating.nimbus import Nimbus

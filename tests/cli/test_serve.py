@@ -7,9 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from stormwright.alone import alone
 from stormwright.cli.serve import LOCK
 from stormwright.client.shapes import Modes
+from stormwright.file_lock import alone
 from stormwright.schedulers.anew.anew import Anew
 from stormwright.schedulers.kit.registry import traits_of
 from stormwright.schedulers.kit.triggers import ONLINE, TriggerParams

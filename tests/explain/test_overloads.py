@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stormwright.explain.overloads import overloads
-from stormwright.model.limits.resources import Overused
-from stormwright.model.limits.violations import violations
+from stormwright.model.constraints.resources import Overused
+from stormwright.model.constraints.violations import violations
 from stormwright.testing import oracles
 from stormwright.testing.strategies import problems, slots_of
 from tests.schedulers.builders import load, nodes, problem, topology

@@ -23,7 +23,7 @@ from stormwright.model import (
 )
 from stormwright.model.arrays import FloatArray, IntArray
 from stormwright.perflog.records import Rejected, parse_lines
-from stormwright.predict.queue.trees import Times
+from stormwright.predict.queueing.trees import Times
 from stormwright.simulator.cluster.clock import VirtualClock
 from stormwright.simulator.cluster.nimbus import VirtualNimbus
 from stormwright.simulator.cluster.storm import Deliver, VirtualStorm

@@ -24,11 +24,11 @@ from stormwright.model import (
 )
 from stormwright.predict.costs import Costs
 from stormwright.predict.flow.profile import Profile
-from stormwright.predict.queue.again import Beside
-from stormwright.predict.queue.narrowed import Networks, narrowed
-from stormwright.predict.queue.network import QueueNetwork
-from stormwright.predict.queue.trees import Times
-from stormwright.predict.queue.waits import QueueState
+from stormwright.predict.queueing.again import Beside
+from stormwright.predict.queueing.narrowed import Networks, narrowed
+from stormwright.predict.queueing.network import QueueNetwork
+from stormwright.predict.queueing.trees import Times
+from stormwright.predict.queueing.waits import QueueState
 from stormwright.predict.steady import Placed, steady_state
 from stormwright.simulator.settings import Settings
 from stormwright.simulator.storm.engine import Events

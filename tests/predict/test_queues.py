@@ -20,7 +20,7 @@ from stormwright.model import (
 )
 from stormwright.predict.costs import Costs
 from stormwright.predict.flow.profile import Profile
-from stormwright.predict.queue.trees import Alike, Times, larger
+from stormwright.predict.queueing.trees import Alike, Times, larger
 from stormwright.predict.steady import Placed, Steady, steady_state
 
 NO_COSTS = Costs(local_hop_us=0, remote_hop_us=0, worker_cores=0)

@@ -16,7 +16,7 @@ from stormwright.predict import steady
 from stormwright.predict.costs import Costs
 from stormwright.predict.fairness import highest_rates
 from stormwright.predict.flow.profile import Profile
-from stormwright.predict.queue.waits import closed
+from stormwright.predict.queueing.waits import closed
 from stormwright.predict.steady import Placed, Steady, limits, steady_state
 from stormwright.testing.word_counts import WordCount
 from tests.examples import examples

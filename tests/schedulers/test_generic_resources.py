@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from stormwright.explain.obstacles import status_texts
 from stormwright.model import UNPLACED, Component, Problem, Supervisor, Topology, default_executor_runs, violations
-from stormwright.model.limits.resources import Overused
+from stormwright.model.constraints.resources import Overused
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.kit.registry import SCHEDULERS
 from stormwright.testing import oracles

@@ -10,14 +10,14 @@ import pytest
 from stormwright.errors import InputError
 from stormwright.formats import assignment_from_dict, assignment_to_dict, problem_from_dict, problem_to_dict
 from stormwright.model import UNPLACED, Assignment, Problem, violations
-from stormwright.model.limits.violations import broken_limits
-from stormwright.model.limits.workers import MAX_EXECUTORS_PER_WORKER
-from stormwright.optimize.rates.improve import Effort, improve
-from stormwright.optimize.rates.start import MeasuredLoad
+from stormwright.model.constraints.violations import broken_limits
+from stormwright.model.constraints.workers import MAX_EXECUTORS_PER_WORKER
+from stormwright.optimize.throughput.improve import Effort, improve
+from stormwright.optimize.throughput.start import MeasuredLoad
 from stormwright.predict.answer import Assumptions, predict
+from stormwright.predict.calibration.calibration import Calibration
+from stormwright.predict.calibration.file import costs_to_dict
 from stormwright.predict.costs import Costs
-from stormwright.predict.fit.calibration import Calibration
-from stormwright.predict.fit.file import costs_to_dict
 from stormwright.predict.flow.profile import Profile
 from stormwright.schedulers.frame.by_rates import RateSearch, RateWish
 from stormwright.schedulers.frame.quietest import quietest

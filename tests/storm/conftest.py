@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from stormwright.storm.local import LocalCluster, LocalClusterConfig, RunningCluster
-from stormwright.storm.local.cpu import groups_of
-from stormwright.storm.local.network import why_no_namespaces
-from stormwright.storm.local.plan import ClusterPlan
-from stormwright.storm.local.processes import MARK
+from stormwright.storm.local_cluster import LocalCluster, LocalClusterConfig, RunningCluster
+from stormwright.storm.local_cluster.cpu import groups_of
+from stormwright.storm.local_cluster.network import why_no_namespaces
+from stormwright.storm.local_cluster.plan import ClusterPlan
+from stormwright.storm.local_cluster.processes import MARK
 from tests.storm.guard import Guard
 
 #: The kinds of network that this machine can do; where it can do better, the lesser one rarely breaks.
@@ -101,7 +101,7 @@ class Place:
 
 _OWNER = """
 import sys, time
-from stormwright.storm.local import LocalCluster, LocalClusterConfig, fitting_cores
+from stormwright.storm.local_cluster import LocalCluster, LocalClusterConfig, fitting_cores
 cores = fitting_cores(1)
 config = LocalClusterConfig(nodes=1, slots=1, network=sys.argv[1], cores_per_node=cores, cpu_limits="auto")
 with LocalCluster(config):

@@ -13,7 +13,7 @@ from stormwright.experiments.evaluation.lab.real import RealLab
 from stormwright.experiments.evaluation.placing import placement_of
 from stormwright.experiments.evaluation.run import run_cells
 from stormwright.experiments.papers import PAPERS
-from stormwright.storm.local import why_no_cpu_limits
+from stormwright.storm.local_cluster import why_no_cpu_limits
 
 pytestmark = [pytest.mark.storm, pytest.mark.slow, pytest.mark.timeout(900)]
 

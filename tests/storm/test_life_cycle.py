@@ -110,7 +110,7 @@ def test_two_start_at_once(place):
 
 def test_daemon_that_cannot_start_is_told_with_its_log(place):
     program = (
-        "from stormwright.storm.local import *\n"
+        "from stormwright.storm.local_cluster import *\n"
         "with LocalCluster(LocalClusterConfig(nodes=1, storm_conf={'nimbus.thrift.port': 'none'})): pass"
     )
     failed = subprocess.run(

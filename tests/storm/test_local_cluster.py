@@ -11,7 +11,7 @@ import time
 import pytest
 
 from stormwright.errors import ClusterError
-from stormwright.storm.local.network import why_no_namespaces
+from stormwright.storm.local_cluster.network import why_no_namespaces
 
 pytestmark = pytest.mark.storm
 

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from stormwright.errors import ClusterError
-from stormwright.storm.local import LocalCluster, LocalClusterConfig, NodeCpu, cpu, fitting_cores, state
-from stormwright.storm.local.cpu import groups_of
-from stormwright.storm.local.plan import make_plan
-from stormwright.storm.local.running import RunningCluster
+from stormwright.storm.local_cluster import LocalCluster, LocalClusterConfig, NodeCpu, cpu, fitting_cores, state
+from stormwright.storm.local_cluster.cpu import groups_of
+from stormwright.storm.local_cluster.plan import make_plan
+from stormwright.storm.local_cluster.running import RunningCluster
 
 _STAT_V1 = "nr_periods 50\nnr_throttled 20\nthrottled_time 1500000000\n"
 _STAT_V2 = (
@@ -167,7 +167,7 @@ def test_what_the_kernel_refuses_is_said_and_nothing_stays(kernel, tmp_path):
 def test_asked_for_it_is_an_error_by_default_a_notice(kernel, tmp_path, monkeypatch):
     refusal = "no control group hierarchy for CPU is mounted; "
     monkeypatch.setattr(state, "place", lambda: tmp_path / "place")
-    monkeypatch.setattr("stormwright.storm.local.cluster.require_java", lambda: "java")
+    monkeypatch.setattr("stormwright.storm.local_cluster.cluster.require_java", lambda: "java")
     with (
         pytest.raises(ClusterError, match=rf"nodes cannot be held to 0\.4 cores: {refusal}"),
         LocalCluster(LocalClusterConfig(cores_per_node=0.4)),

@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from stormwright.errors import InputError
-from stormwright.storm.local import LocalClusterConfig, network
-from stormwright.storm.local.daemons import storm_conf, write_homes
-from stormwright.storm.local.plan import ClusterPlan, make_plan
+from stormwright.storm.local_cluster import LocalClusterConfig, network
+from stormwright.storm.local_cluster.daemons import storm_conf, write_homes
+from stormwright.storm.local_cluster.plan import ClusterPlan, make_plan
 
 
 def test_all_faults_of_a_configuration_are_told_at_once():
@@ -54,7 +54,7 @@ def test_plan_survives_being_written(tmp_path):
 def test_storm_yaml_is_read_as_meant(tmp_path, monkeypatch):
     jar = tmp_path / "our.jar"
     jar.touch()
-    monkeypatch.setattr("stormwright.storm.local.daemons.STORMWRIGHT_JAR", jar)
+    monkeypatch.setattr("stormwright.storm.local_cluster.daemons.STORMWRIGHT_JAR", jar)
     config = LocalClusterConfig(nodes=2, slots=2, cores_per_node=1.5, storm_conf={"nimbus.monitor.freq.secs": 99})
     plan = make_plan(config, tmp_path / "work", "java", "asked for")
     write_homes(plan)

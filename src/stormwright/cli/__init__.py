@@ -15,8 +15,8 @@ import click
 from stormwright import __version__
 from stormwright.cli.lines import say_lines
 from stormwright.cli.options import Verbs
-from stormwright.collection import collection_paused
 from stormwright.errors import StormwrightError
+from stormwright.gc_pause import collection_paused
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from stormwright.cli.lines import say
 from stormwright.cli.output import numbers_table, print_table
 from stormwright.cli.predictions import say_problem
-from stormwright.model.texts import counted, in_utc
+from stormwright.model.humanize import counted, in_utc
 
 if TYPE_CHECKING:
     from stormwright.advise.commands import RebalanceOrder

@@ -14,7 +14,7 @@ from stormwright.defaults import DECIDING
 from stormwright.errors import InputError
 from stormwright.experiments.bounds import AUTO, OBJECTIVES, bound_of, proven_objective
 from stormwright.experiments.ready import read_problem
-from stormwright.model.texts import assumed_text, counted, proof_text, size_of
+from stormwright.model.humanize import assumed_text, counted, proof_text, size_of
 
 #: What is proven for an objective.
 _PROVEN = {"traffic": "least traffic", "throughput": "highest rates", "nodes": "fewest nodes"}

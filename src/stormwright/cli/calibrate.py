@@ -17,9 +17,9 @@ from stormwright.errors import Fault, InputError
 from stormwright.formats import write_json
 
 if TYPE_CHECKING:
+    from stormwright.predict.calibration.calibration import Calibration
+    from stormwright.predict.calibration.from_files import FromFiles
     from stormwright.predict.costs import InputWork
-    from stormwright.predict.fit.calibration import Calibration
-    from stormwright.predict.fit.from_files import FromFiles
 
 _MAX_TOPOLOGIES = 20
 
@@ -69,8 +69,8 @@ def command(
     What the records do not tell stays what it is taken to be without them, and its interval says so. Intervals hold a
     cost 19 times in 20.
     """
-    from stormwright.predict.fit.file import costs_to_dict
-    from stormwright.predict.fit.from_files import from_files
+    from stormwright.predict.calibration.file import costs_to_dict
+    from stormwright.predict.calibration.from_files import from_files
 
     of_a_run = dict.fromkeys(("host", "port", "rate_tps", "measure_s"), "it needs --storm-home")
     faults = [] if storm_home else options.idle(of_a_run)

@@ -19,7 +19,7 @@ from stormwright.errors import ClusterError, Fault, InputError
 
 if TYPE_CHECKING:
     from stormwright.client.shapes import Mode
-    from stormwright.storm.local import RunningCluster
+    from stormwright.storm.local_cluster import RunningCluster
 
 log = logging.getLogger(__name__)
 
@@ -44,8 +44,8 @@ def command() -> None:
 @options.as_json("Print the status as JSON; progress goes to standard error.")
 def up(nodes: int, slots: int, link: str, cores_per_node: float | None, service_port: int, as_json: bool) -> None:
     """Start ZooKeeper, Nimbus and a supervisor on each node; return when all of them work together."""
-    from stormwright.storm.local import LocalCluster, LocalClusterConfig
-    from stormwright.storm.local.status import describe
+    from stormwright.storm.local_cluster import LocalCluster, LocalClusterConfig
+    from stormwright.storm.local_cluster.status import describe
 
     config = LocalClusterConfig(
         nodes=nodes,
@@ -69,8 +69,8 @@ def up(nodes: int, slots: int, link: str, cores_per_node: float | None, service_
 @options.as_json("Print JSON; null when no cluster is up.")
 def status(as_json: bool) -> None:
     """Show daemons, nodes and topologies; exits with 1 when no cluster is up or a daemon has ended."""
-    from stormwright.storm.local import RunningCluster
-    from stormwright.storm.local.status import describe
+    from stormwright.storm.local_cluster import RunningCluster
+    from stormwright.storm.local_cluster.status import describe
 
     cluster = RunningCluster.find()
     found = describe(cluster) if cluster else None
@@ -88,7 +88,7 @@ def status(as_json: bool) -> None:
 @options.as_json("Print JSON.")
 def down(as_json: bool) -> None:
     """End the cluster with everything that runs on it; nothing of it is left."""
-    from stormwright.storm.local import stop_running
+    from stormwright.storm.local_cluster import stop_running
 
     was_up = stop_running()
     if as_json:
@@ -146,12 +146,12 @@ def serve(
     log_format: str,
 ) -> None:
     """Run the service for it, with the dashboard at its address, until Ctrl-C."""
-    from stormwright.alone import alone
     from stormwright.cli.deciding import decided_by
     from stormwright.cli.serve import LOCK, end_at_signals
     from stormwright.cli.serving.told import as_json
     from stormwright.cli.triggers import by_goal, told_triggers
     from stormwright.experiments.live_trials import LiveTrials
+    from stormwright.file_lock import alone
     from stormwright.schedulers.kit.resolve import rules_in
     from stormwright.service.settings import ServiceSettings
     from stormwright.service.wiring import Service
@@ -192,7 +192,7 @@ def _found() -> RunningCluster:
     ClusterError
         None is.
     """
-    from stormwright.storm.local import RunningCluster
+    from stormwright.storm.local_cluster import RunningCluster
 
     cluster = RunningCluster.find()
     if cluster is None:

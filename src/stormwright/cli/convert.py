@@ -13,7 +13,7 @@ from stormwright.errors import Fault, InputError
 from stormwright.experiments.ready import read_problem
 from stormwright.files import is_standard_output, name_of_output
 from stormwright.formats import write_problem
-from stormwright.model.texts import size_of, sizes
+from stormwright.model.humanize import size_of, sizes
 
 #: What names of problem files end with.
 _ENDINGS = (".json", ".json.gz", ".npz")

@@ -20,8 +20,8 @@ from stormwright.cli.lines import say
 from stormwright.cli.progress import shown
 from stormwright.defaults import DECIDING
 from stormwright.errors import Fault, InputError
+from stormwright.escaping import printable
 from stormwright.experiments.demo.settings import CORES, LINK, LINK_OF_SHARED_CORES, DemoSettings
-from stormwright.printable import printable
 
 if TYPE_CHECKING:
     from stormwright.experiments.demo.result import DemoResult

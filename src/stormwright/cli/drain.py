@@ -11,7 +11,7 @@ from stormwright.cli import options
 from stormwright.cli.asking import client_of
 from stormwright.cli.lines import say
 from stormwright.cli.output import print_json, print_table, text_table
-from stormwright.model.texts import counted
+from stormwright.model.humanize import counted
 
 if TYPE_CHECKING:
     from stormwright.client import Client

@@ -16,7 +16,7 @@ from stormwright.cli.output import cut_short, print_json
 from stormwright.experiments.ready import read_problem
 from stormwright.formats import read_assignment
 from stormwright.model import UNPLACED, Assignment
-from stormwright.model.texts import counted
+from stormwright.model.humanize import counted
 
 if TYPE_CHECKING:
     from stormwright.explain.explanation import ComponentExplanation, NodeVerdict

@@ -9,9 +9,9 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem, cost_of, diff
 from stormwright.model.arrays import IntArray
-from stormwright.model.limits.limit import node_sum
-from stormwright.model.limits.violations import broken_limits, other_worker_counts
-from stormwright.model.texts import assumed_text, sizes
+from stormwright.model.constraints.limit import node_sum
+from stormwright.model.constraints.violations import broken_limits, other_worker_counts
+from stormwright.model.humanize import assumed_text, sizes
 
 
 def figures_of(problem: Problem, assignment: Assignment) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from stormwright.cli.progress import shown
 from stormwright.errors import Fault, InputError
 from stormwright.files import name_of_output
 from stormwright.formats import write_json
-from stormwright.model.texts import counted
+from stormwright.model.humanize import counted
 
 if TYPE_CHECKING:
     from stormwright.experiments.learning.examples import Group

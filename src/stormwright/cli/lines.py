@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from stormwright.printable import printable
+from stormwright.escaping import printable
 
 #: Of a verb's context: standard output takes what is written, and nothing else.
 TAKEN = "stormwright.output_is_stdout"

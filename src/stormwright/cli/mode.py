@@ -18,7 +18,7 @@ from stormwright.cli.lines import say
 from stormwright.cli.output import print_json
 from stormwright.cli.responses import on_anomaly
 from stormwright.errors import Fault, InputError
-from stormwright.model.texts import in_utc
+from stormwright.model.humanize import in_utc
 
 _MODES = ("observe", "suggest", "auto")
 

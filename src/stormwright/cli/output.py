@@ -12,9 +12,9 @@ import orjson
 
 from stormwright.cli.lines import TAKEN, output_is_stdout
 from stormwright.errors import Fault, InputError
+from stormwright.escaping import printable
 from stormwright.files import is_standard_output, name_of_output, target_of
 from stormwright.formats.files.json_files import STANDARD_INPUT
-from stormwright.printable import printable
 
 
 def prepare_output(path: Path | None, *inputs: Path, given_as: str = "--output") -> None:

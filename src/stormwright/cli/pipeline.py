@@ -16,7 +16,7 @@ from stormwright.cli.lines import say
 from stormwright.cli.moments import from_iso, to_ms
 from stormwright.cli.output import numbers_table, print_json, print_table, text_table
 from stormwright.errors import Fault, InputError
-from stormwright.model.texts import in_utc
+from stormwright.model.humanize import in_utc
 
 if TYPE_CHECKING:
     from stormwright.pipeline.spark.location import Location

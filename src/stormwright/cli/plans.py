@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from stormwright.cli.lines import say
 from stormwright.cli.output import cut_short, numbers_table, print_table, text_table
 from stormwright.client.shapes import Plan, PlanLine, Range, Side, TopologySide
-from stormwright.model.texts import counted
+from stormwright.model.humanize import counted
 
 _MOST = 20
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from stormwright.cli.lines import say
 from stormwright.cli.output import cut_short, numbers_table, print_table
 from stormwright.model import Problem
-from stormwright.model.texts import assumed_text, counted, size_of
+from stormwright.model.humanize import assumed_text, counted, size_of
 from stormwright.predict.answer import Assumptions
-from stormwright.predict.fit.file import read_costs
-from stormwright.predict.told.prediction import (
+from stormwright.predict.calibration.file import read_costs
+from stormwright.predict.report.prediction import (
     NONE_THERE,
     NOT_SUSTAINED,
     Interval,

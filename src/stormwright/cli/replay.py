@@ -16,7 +16,7 @@ from stormwright.cli.history.place import HistoryPlace, opened, place
 from stormwright.cli.lines import say, say_lines
 from stormwright.cli.moments import RANGE_HELP, parse_stretch
 from stormwright.cli.output import cut_short, numbers_table, print_json, print_table
-from stormwright.model.texts import counted, in_utc
+from stormwright.model.humanize import counted, in_utc
 
 if TYPE_CHECKING:
     from stormwright.experiments.replay import ReplayedLook

@@ -21,8 +21,8 @@ from stormwright.experiments.ready import read_problem
 from stormwright.formats import assignment_to_dict, write_json
 from stormwright.model import UNPLACED, Assignment, Cost, Problem, cost_of, diff
 from stormwright.model.arrays import IntArray
-from stormwright.model.limits.violations import broken_limits, other_worker_counts
-from stormwright.model.texts import assumed_text, counted, proof_text, reach_texts, size_of
+from stormwright.model.constraints.violations import broken_limits, other_worker_counts
+from stormwright.model.humanize import assumed_text, counted, proof_text, reach_texts, size_of
 from stormwright.schedulers import scheduler_names
 from stormwright.schedulers.anew.anew import asked, never
 from stormwright.schedulers.kit.resolve import ANY_JAVA, resolve_scheduler, takes_seed

@@ -12,7 +12,6 @@ from typing import Any
 
 import click
 
-from stormwright.alone import alone
 from stormwright.cli import options
 from stormwright.cli.progress import shown
 from stormwright.cli.responses import on_anomaly
@@ -23,6 +22,7 @@ from stormwright.cli.serving.prepared import Prepared, prepared
 from stormwright.cli.serving.simulated import UnlessSimulated, simulated, somewhere
 from stormwright.cli.serving.told import SHAPES, beginning
 from stormwright.defaults import STORMS_OWN
+from stormwright.file_lock import alone
 
 log = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from stormwright.errors import Fault, InputError
 from stormwright.experiments.ready import read_problem
 from stormwright.formats import read_assignment
 from stormwright.model import UNPLACED, cost_of
-from stormwright.model.texts import assumed_text, counted, size_of
+from stormwright.model.humanize import assumed_text, counted, size_of
 
 if TYPE_CHECKING:
     from stormwright.experiments.simulated.placement import Simulation

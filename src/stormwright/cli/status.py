@@ -13,7 +13,7 @@ from stormwright.cli.history.done import came_of
 from stormwright.cli.lines import say
 from stormwright.cli.output import cut_short, print_json
 from stormwright.cli.plans import progress_line
-from stormwright.model.texts import counted, in_utc
+from stormwright.model.humanize import counted, in_utc
 
 if TYPE_CHECKING:
     from stormwright.client.overview import Overview

@@ -16,7 +16,7 @@ from stormwright.cli.lines import say, say_lines
 from stormwright.cli.output import cut_short, numbers_table, prepare_output, print_json, print_table
 from stormwright.files import name_of_output
 from stormwright.formats.files.json_files import write_bytes
-from stormwright.model.texts import counted
+from stormwright.model.humanize import counted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

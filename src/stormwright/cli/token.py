@@ -14,7 +14,7 @@ from stormwright.cli import options
 from stormwright.cli.lines import say
 from stormwright.cli.output import print_json, print_table, text_table
 from stormwright.errors import Fault, InputError
-from stormwright.model.texts import in_utc
+from stormwright.model.humanize import in_utc
 from stormwright.service.access.roles import Role, role_of
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from stormwright.cli.output import numbers_table, prepare_output, print_json, pr
 from stormwright.cli.progress import shown
 from stormwright.experiments.ready import read_problem
 from stormwright.files import name_of_output
-from stormwright.model.texts import counted, size_of
+from stormwright.model.humanize import counted, size_of
 
 if TYPE_CHECKING:
     from stormwright.experiments.tradeoff.run import Tradeoff

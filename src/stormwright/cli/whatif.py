@@ -15,7 +15,7 @@ from stormwright.experiments.change_texts import executors_told, link_told, rate
 from stormwright.experiments.ready import read_problem
 from stormwright.formats import read_assignment, write_assignment
 from stormwright.model import cost_of
-from stormwright.model.texts import counted, size_of
+from stormwright.model.humanize import counted, size_of
 
 if TYPE_CHECKING:
     from stormwright.experiments.what_if import WhatIf

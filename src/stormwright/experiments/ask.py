@@ -21,8 +21,8 @@ from stormwright.experiments.tradeoff import run as tradeoffs
 from stormwright.explain.placement import Placement
 from stormwright.link_speed import link_bits_per_s
 from stormwright.model import Assignment, Problem
-from stormwright.model.check.placement import slots_in
-from stormwright.model.texts import proof_text
+from stormwright.model.humanize import proof_text
+from stormwright.model.validation.placement import slots_in
 from stormwright.schedulers import Scheduler
 from stormwright.schedulers.anew.anew import asked, never
 from stormwright.schedulers.kit.checked import checked

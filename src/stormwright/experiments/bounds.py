@@ -59,14 +59,14 @@ def bound_of(
     """
     objective = proven_objective(problem, objective)
     if objective == "traffic":
-        from stormwright.optimize.bound.prove import bound_cost  # brings solvers of SciPy, which takes a while
+        from stormwright.optimize.bounds.prove import bound_cost  # brings solvers of SciPy, which takes a while
 
         return {"objective": objective, **bound_cost(problem, slots, seconds).figures(problem, slots)}
     if not 0 <= headroom_percent <= 99:
         message = f"should be a number from 0 to 99, got {headroom_percent!r}"
         raise InputError("bound", [Fault(message, "headroom_percent")])
-    from stormwright.optimize.rates.start import MeasuredLoad
-    from stormwright.predict.fit.file import costs_of
+    from stormwright.optimize.throughput.start import MeasuredLoad
+    from stormwright.predict.calibration.file import costs_of
     from stormwright.predict.flow.profile import Profile
     from stormwright.schedulers.frame.by_rates import RateSearch, RateWish
     from stormwright.schedulers.frame.proof_by_rates import proof_by_rates

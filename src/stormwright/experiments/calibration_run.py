@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from starlette.applications import Starlette
 
 from stormwright.errors import ClusterError, NimbusError
-from stormwright.predict.fit.windows import WARM_S
+from stormwright.predict.calibration.windows import WARM_S
 from stormwright.service.http.app import Endpoints
 from stormwright.service.http.deliveries import Deliveries
 from stormwright.service.http.server import HttpServer

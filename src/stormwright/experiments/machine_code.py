@@ -15,8 +15,8 @@ from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
 
-from stormwright.compiling.compiled import ENTRIES
-from stormwright.compiling.kept import LEVEL, Making, is_able, rooms
+from stormwright.jit.compiled import ENTRIES
+from stormwright.jit.kept import LEVEL, Making, is_able, rooms
 from stormwright.optimize.ahead import ready_greedy, ready_rates, ready_search, ready_small
 from stormwright.schedulers.mend.repair import ready_repair
 from stormwright.simulator.ahead import ready_simulator
@@ -29,7 +29,7 @@ def _large() -> None:
 
 
 def _rest() -> None:
-    from stormwright.optimize.bound.prove import ready_bound  # brings the solvers of SciPy
+    from stormwright.optimize.bounds.prove import ready_bound  # brings the solvers of SciPy
 
     ready_small()
     ready_rates()

@@ -18,7 +18,7 @@ from stormwright.history.asked.known import problem_of
 from stormwright.history.asked.looks import answers, look_moments
 from stormwright.history.tables.store import Store
 from stormwright.model import UNPLACED, Scheduler, cost_of, diff
-from stormwright.model.texts import in_utc
+from stormwright.model.humanize import in_utc
 from stormwright.pipeline.run.batch import TimeStretch
 from stormwright.schedulers.anew.anew import asked, unless_it_moves
 from stormwright.schedulers.kit.resolve import resolve_scheduler

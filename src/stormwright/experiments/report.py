@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from stormwright.errors import MissingDependencyError
 from stormwright.formats.files.json_files import write_bytes
-from stormwright.model.texts import counted
+from stormwright.model.humanize import counted
 
 if TYPE_CHECKING:
     from jinja2 import Environment

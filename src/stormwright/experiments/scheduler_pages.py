@@ -18,7 +18,7 @@ from stormwright.explain.placement_svg import placement_svg
 from stormwright.formats import read_problem
 from stormwright.model import CostWeights, Problem
 from stormwright.model.arrays import IntArray
-from stormwright.model.texts import amount
+from stormwright.model.humanize import amount
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.anew.told import what_runs
 from stormwright.schedulers.kit.describe import Description, Parameter, options_of_all

@@ -15,7 +15,7 @@ from stormwright.model.arrays import IntArray
 from stormwright.predict.answer import Assumptions, predict
 from stormwright.predict.changed import with_links, with_nodes, with_parallelism, with_rates, without_node
 from stormwright.predict.flow.profile import Profile
-from stormwright.predict.told.prediction import Prediction
+from stormwright.predict.report.prediction import Prediction
 from stormwright.schedulers import Scheduler
 from stormwright.schedulers.anew.anew import always
 from stormwright.schedulers.anew.anew import asked as as_asked

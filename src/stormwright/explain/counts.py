@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stormwright.model.arrays import BoolArray, FloatArray
-from stormwright.model.texts import amount, amount_range
+from stormwright.model.humanize import amount, amount_range
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import FloatArray, IntArray
-from stormwright.model.limits.limit import node_sum
-from stormwright.model.texts import amount
+from stormwright.model.constraints.limit import node_sum
+from stormwright.model.humanize import amount
 
 #: Distinct on screen and in print, also for most colour-blind readers (Okabe and Ito's palette).
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")

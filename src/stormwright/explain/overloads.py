@@ -10,8 +10,8 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import FloatArray, IntArray
-from stormwright.model.limits.limit import RELATIVE_TOLERANCE, node_sum
-from stormwright.model.texts import amount, amount_of, counted
+from stormwright.model.constraints.limit import RELATIVE_TOLERANCE, node_sum
+from stormwright.model.humanize import amount, amount_of, counted
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import numpy as np
 from stormwright.explain.drawing import component_colours, component_legend, draw, is_small
 from stormwright.explain.placement_svg import placement_svg
 from stormwright.model import UNPLACED, Assignment, Cost, Problem, cost_of, diff, violations
-from stormwright.model.texts import assumed_text, counted, reach_texts, size_of
+from stormwright.model.humanize import assumed_text, counted, reach_texts, size_of
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from stormwright.explain.drawing import Drawing, NodeBox, WorkerBox
-from stormwright.model.texts import counted
+from stormwright.model.humanize import counted
 
 #: Component → colour, under the name of their topology.
 Legend = Sequence[tuple[str, Sequence[tuple[str, str]]]]

@@ -2,8 +2,8 @@
 
 from stormwright.model.assignment import UNPLACED, Assignment, TopologyAssignment, Unplaced
 from stormwright.model.cluster import Supervisor, WorkerSlot
+from stormwright.model.constraints.violations import violations
 from stormwright.model.diff import AssignmentDiff, diff
-from stormwright.model.limits.violations import violations
 from stormwright.model.load import LoadProfile, TopologyLoad, assumed_load
 from stormwright.model.problem import Problem
 from stormwright.model.scheduler import Scheduler

@@ -10,15 +10,15 @@ from typing import Any, Final, NamedTuple
 from stormwright.errors import InputError
 from stormwright.model.arrays import BoolArray, ByContent, FloatArray, IntArray
 from stormwright.model.assignment import TopologyAssignment
-from stormwright.model.check.faults import MOST_FAULTS
-from stormwright.model.check.problem import faults_of
 from stormwright.model.cluster import DEFAULT_CORE_HZ, Cluster, Supervisor, WorkerSlot
+from stormwright.model.constraints.components import ComponentLimits
 from stormwright.model.demand import Demand
-from stormwright.model.limits.components import ComponentLimits
+from stormwright.model.humanize import size_of
 from stormwright.model.load import LoadProfile, TopologyLoad
 from stormwright.model.running import Running
-from stormwright.model.texts import size_of
 from stormwright.model.topology import Topology
+from stormwright.model.validation.faults import MOST_FAULTS
+from stormwright.model.validation.problem import faults_of
 from stormwright.model.workload import Resource, Workload
 
 

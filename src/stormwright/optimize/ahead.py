@@ -11,21 +11,21 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from stormwright.model import CostWeights, Problem
-from stormwright.optimize.construct.greedy import Bins, Greedy, Items, Pairs
-from stormwright.optimize.construct.topologies import construct
+from stormwright.optimize.construction.greedy import Bins, Greedy, Items, Pairs
+from stormwright.optimize.construction.topologies import construct
 from stormwright.optimize.kernel.records import Layout
 from stormwright.optimize.layout.coarsen import coarsen, find_large
 from stormwright.optimize.layout.links import Links
 from stormwright.optimize.layout.regions import cut_into_regions
 from stormwright.optimize.layout.start import Workers, make_layout
-from stormwright.optimize.rates.score import THROUGHPUT, add_up, headroom
-from stormwright.optimize.rates.search import keep
-from stormwright.optimize.rates.search import search as search_rates
-from stormwright.optimize.rates.start import Aim, MeasuredLoad, Seats, make_sustained
 from stormwright.optimize.search.refine import refine, relieve
 from stormwright.optimize.small.dense import Dense
 from stormwright.optimize.small.tabu import end_round, search
 from stormwright.optimize.small.workers import settle_workers
+from stormwright.optimize.throughput.score import THROUGHPUT, add_up, headroom
+from stormwright.optimize.throughput.search import keep
+from stormwright.optimize.throughput.search import search as search_rates
+from stormwright.optimize.throughput.start import Aim, MeasuredLoad, Seats, make_sustained
 from stormwright.predict.flow.profile import Profile
 
 

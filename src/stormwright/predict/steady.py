@@ -18,10 +18,10 @@ from stormwright.predict.flow.part import Chosen
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.flow.routes import Routes
 from stormwright.predict.flow.standing import Standing
-from stormwright.predict.queue.again import Of
-from stormwright.predict.queue.narrowed import Networks, demand_of
-from stormwright.predict.queue.network import QueueNetwork
-from stormwright.predict.queue.waits import QueueState, closed
+from stormwright.predict.queueing.again import Of
+from stormwright.predict.queueing.narrowed import Networks, demand_of
+from stormwright.predict.queueing.network import QueueNetwork
+from stormwright.predict.queueing.waits import QueueState, closed
 from stormwright.predict.workers import SteadyWorkers
 
 if TYPE_CHECKING:

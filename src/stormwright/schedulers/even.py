@@ -9,7 +9,7 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem, Unplaced
 from stormwright.model.arrays import IntArray, frozen
-from stormwright.model.limits.blacklist import DRAINED, closed_nodes
+from stormwright.model.constraints.blacklist import DRAINED, closed_nodes
 from stormwright.schedulers.frame.java_order import topologies_order
 from stormwright.schedulers.kit.params import NoParams
 

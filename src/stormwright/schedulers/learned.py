@@ -10,7 +10,7 @@ import numpy as np
 
 from stormwright.model import Assignment, Problem
 from stormwright.model.arrays import FloatArray, IntArray, frozen_ints
-from stormwright.model.texts import counted
+from stormwright.model.humanize import counted
 from stormwright.schedulers.choice.features import Describing
 from stormwright.schedulers.choice.judging import Judge
 from stormwright.schedulers.choice.members import Asking, best_of

@@ -12,7 +12,7 @@ import numpy as np
 from stormwright.errors import SchedulerError, StormwrightError
 from stormwright.model import UNPLACED, Assignment, Problem, Scheduler
 from stormwright.model.arrays import frozen_ints
-from stormwright.model.texts import counted
+from stormwright.model.humanize import counted
 from stormwright.schedulers.choice.apart import Apart, InApart, Member
 from stormwright.schedulers.choice.judging import OBJECTIVES, TRAFFIC, Judge
 from stormwright.schedulers.choice.members import (

@@ -21,9 +21,9 @@ from stormwright.model import (
     violations,
 )
 from stormwright.model.arrays import BoolArray, IndexArray
-from stormwright.model.conf.keys import ALPHA, BETA, DELTA, GAMMA, MOST_GAMMA
-from stormwright.model.limits.limit import RELATIVE_TOLERANCE
-from stormwright.optimize.construct.greedy import Bins, Greedy, Items
+from stormwright.model.config.keys import ALPHA, BETA, DELTA, GAMMA, MOST_GAMMA
+from stormwright.model.constraints.limit import RELATIVE_TOLERANCE
+from stormwright.optimize.construction.greedy import Bins, Greedy, Items
 from stormwright.optimize.kernel.records import NOWHERE
 from stormwright.schedulers.draft.draft import Draft
 from stormwright.schedulers.frame.waiting import Finished, answer, plan_with_last_resort

@@ -9,13 +9,13 @@ from typing import Any
 
 from stormwright.errors import Fault, InputError
 from stormwright.model import Assignment, Problem
-from stormwright.model.conf.keys import WORKERS, WORKERS_KEY
+from stormwright.model.config.keys import WORKERS, WORKERS_KEY
 from stormwright.optimize.ahead import ready_rates, ready_search, ready_small
 from stormwright.optimize.layout.objective import Prices
-from stormwright.optimize.rates.improve import Effort
-from stormwright.optimize.rates.start import MeasuredLoad
 from stormwright.optimize.search.budget import Budget
-from stormwright.predict.fit.file import costs_of
+from stormwright.optimize.throughput.improve import Effort
+from stormwright.optimize.throughput.start import MeasuredLoad
+from stormwright.predict.calibration.file import costs_of
 from stormwright.predict.flow.profile import Profile
 from stormwright.schedulers.frame.by_rates import RateSearch, RateWish, wanted_of
 from stormwright.schedulers.frame.by_traffic import WEIGHTS, TrafficSearch
@@ -272,7 +272,7 @@ class OptimizerScheduler:
             slots = found.slot_of_executor
             reported["priced_cost"] = self.prices.objective(problem, slots, task.traffic(slots), WEIGHTS)
         if self.params.bound:
-            from stormwright.optimize.bound.prove import bound_cost  # brings the solvers of SciPy, which takes a while
+            from stormwright.optimize.bounds.prove import bound_cost  # brings the solvers of SciPy, which takes a while
 
             slots = found.slot_of_executor
             reported["proof"] = bound_cost(problem, slots, self.params.bound_budget_s, WEIGHTS).figures(problem, slots)

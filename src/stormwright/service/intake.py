@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
-from stormwright.collection import collection_paused
 from stormwright.controller.tally import Tally
+from stormwright.gc_pause import collection_paused
 from stormwright.perflog.landing import Landing
 from stormwright.perflog.records import LogRecord, Rejected, parse_lines
 from stormwright.service.kept.calibrating import Calibrating

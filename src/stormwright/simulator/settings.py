@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stormwright.model import Problem
+from stormwright.predict.calibration.file import costs_of
 from stormwright.predict.costs import Correction, Costs
-from stormwright.predict.fit.file import costs_of
 
 
 @dataclass(frozen=True)

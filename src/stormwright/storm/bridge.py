@@ -14,7 +14,7 @@ from stormwright.errors import InputError, SchedulerError
 from stormwright.model import UNPLACED, Assignment, Problem, Scheduler, Topology, TopologyAssignment
 from stormwright.model.arrays import IntArray
 from stormwright.model.assignment import name_slots
-from stormwright.model.conf.fallback import fallback_class
+from stormwright.model.config.fallback import fallback_class
 from stormwright.storm.exchange import Order, change_places
 from stormwright.storm.occupancy import Occupancy, slots_told
 from stormwright.storm.time_limit import TimeLimited

@@ -9,8 +9,8 @@ import numpy as np
 from stormwright.errors import SchedulerError
 from stormwright.model import UNPLACED, Assignment, Problem, Topology, TopologyAssignment
 from stormwright.model.arrays import IntArray
-from stormwright.model.limits.isolation import isolated
-from stormwright.model.texts import counted
+from stormwright.model.constraints.isolation import isolated
+from stormwright.model.humanize import counted
 
 
 class Occupancy:

@@ -26,7 +26,7 @@ from stormwright.model import (
     WorkerSlot,
     default_executor_runs,
 )
-from stormwright.model.limits.components import (
+from stormwright.model.constraints.components import (
     INCOMPATIBLE,
     MAX_ON_NODE,
     ONE_COMPONENT,
@@ -34,7 +34,7 @@ from stormwright.model.limits.components import (
     RAS_CONSTRAINTS,
     SPREAD_COMPONENTS,
 )
-from stormwright.model.limits.workers import MAX_EXECUTORS_PER_WORKER
+from stormwright.model.constraints.workers import MAX_EXECUTORS_PER_WORKER
 from stormwright.testing.loads import loads, numbers
 
 GROUPINGS = ("shuffle", "fields", "all", "global", "none", "direct", "local_or_shuffle")

@@ -10,8 +10,8 @@ import pytest
 from stormwright.cli.doctoring import gathering
 from stormwright.cli.doctoring import of_installation as checks
 from stormwright.cli.doctoring.facts import Facts, Installation, Jar
-from stormwright.compiling import kept
-from stormwright.compiling.kept import Room
+from stormwright.jit import kept
+from stormwright.jit.kept import Room
 
 JAR = Jar("/storm/extlib-daemon/stormwright-storm-1.2.3.jar", "1.2.3", "abc")
 CONF = {

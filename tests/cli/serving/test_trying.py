@@ -7,9 +7,9 @@ import socket
 
 import pytest
 
-from stormwright.alone import alone
 from stormwright.cli.serve import LOCK
 from stormwright.errors import ClusterError, NimbusError
+from stormwright.file_lock import alone
 from stormwright.service.leading.agreed import Leader
 from stormwright.storm.jvm import STORMWRIGHT_JAR
 

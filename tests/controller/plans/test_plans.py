@@ -25,7 +25,7 @@ from stormwright.errors import InputError
 from stormwright.history.judged.evaluation import AFTER_S, LATENCY, SETTLE_S, THROUGHPUT
 from stormwright.history.judged.judging import Judgement
 from stormwright.model import Assignment, LoadProfile, Problem, Supervisor, TopologyAssignment
-from stormwright.model.limits.violations import broken_limits
+from stormwright.model.constraints.violations import broken_limits
 from stormwright.model.load import assumed_load
 from stormwright.predict.answer import predict
 from stormwright.predict.flow.profile import Profile

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from stormwright.experiments.demo.nodes import NodeMeter, NodeUse, fullest, with_worker_cores
-from stormwright.storm.local import LinkBytes, NodeCpu
+from stormwright.storm.local_cluster import LinkBytes, NodeCpu
 from tests.controller.builders import record
 
 

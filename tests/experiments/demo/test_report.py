@@ -10,7 +10,7 @@ import pytest
 from stormwright.experiments.demo.chart import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Curve, chart_of
 from stormwright.experiments.demo.report import write_html
 from stormwright.experiments.demo.table import as_dict, counts, limits, table
-from stormwright.storm.local import LocalClusterConfig
+from stormwright.storm.local_cluster import LocalClusterConfig
 from tests.experiments.demo.results import demo_result, rolled_back
 
 SETTINGS = SimpleNamespace(cluster=LocalClusterConfig(link="25mbit", cores_per_node=0.4))

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stormwright.model import CostWeights, Problem, cost_under, measured_traffic
-from stormwright.model.limits.workers import MAX_EXECUTORS_PER_WORKER
-from stormwright.optimize.construct.topologies import construct
+from stormwright.model.constraints.workers import MAX_EXECUTORS_PER_WORKER
+from stormwright.optimize.construction.topologies import construct
 from stormwright.optimize.layout import coarsen as coarsening
 from stormwright.optimize.layout import start
 from stormwright.optimize.layout.coarsen import coarsen, find_large, match

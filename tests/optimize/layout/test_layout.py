@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stormwright.model import CostWeights, cost_under, measured_traffic
-from stormwright.optimize.construct.topologies import construct
+from stormwright.optimize.construction.topologies import construct
 from stormwright.optimize.layout import start
 from stormwright.optimize.layout.links import Links
 from stormwright.optimize.layout.objective import Prices

@@ -6,8 +6,8 @@ import numba
 import numpy as np
 import pytest
 
-from stormwright.compiling.compiled import _OPTIONS
-from stormwright.compiling.part import WholeCompiler
+from stormwright.jit.compiled import _OPTIONS
+from stormwright.jit.part import WholeCompiler
 from stormwright.model import cost_of, violations
 from stormwright.optimize.layout.start import add_up_cost
 from stormwright.optimize.search.budget import Budget

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stormwright.model import UNPLACED, Supervisor, cost_of, diff
-from stormwright.model.limits.violations import violations
+from stormwright.model.constraints.violations import violations
 from stormwright.schedulers.anew.alike import node_kinds
 from stormwright.schedulers.anew.matching import heaviest
 from stormwright.schedulers.anew.renaming import renamed

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stormwright.model import Assignment, Problem
-from stormwright.model.limits.violations import broken_limits
+from stormwright.model.constraints.violations import broken_limits
 from stormwright.schedulers.frame import moving_back
 from stormwright.schedulers.frame.moving_back import move_back
 from stormwright.testing.word_counts import WordCount

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from stormwright.model import UNPLACED, Problem
-from stormwright.optimize.rates.improve import Improved
+from stormwright.optimize.throughput.improve import Improved
 from stormwright.schedulers.frame.rate_seats import Seating
 from stormwright.testing.word_counts import WordCount
 

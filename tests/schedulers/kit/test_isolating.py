@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stormwright.model import UNPLACED, Assignment, Problem, violations
-from stormwright.model.limits.isolation import SharedHost, TooManyHosts, isolated
+from stormwright.model.constraints.isolation import SharedHost, TooManyHosts, isolated
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.binpack import BinpackScheduler
 from stormwright.schedulers.kit import registry

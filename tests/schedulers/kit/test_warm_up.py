@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from stormwright.formats import read_problem
 from stormwright.schedulers import make_scheduler, scheduler_names
-from stormwright.optimize.construct import greedy_loops
+from stormwright.optimize.construction import greedy_loops
 from stormwright.schedulers.kit.warm_up import warm_up
 
 def compiled():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from stormwright.optimize.construct.greedy import Bins, Items
+from stormwright.optimize.construction.greedy import Bins, Items
 from stormwright.schedulers.placing.node_wishes import NodeWishes, authors_wishes, own_wishes
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 import pytest
+from tests.predict.fit.log import SPREAD, Log
 
 from stormwright.clock import WallClock
 from stormwright.formats import problem_from_dict, problem_to_dict
@@ -15,11 +16,10 @@ from stormwright.model import LoadProfile, Problem
 from stormwright.pipeline.measure.nodes import capacity_cores
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.predict.answer import Assumptions
-from stormwright.predict.fit.windows import Windows
+from stormwright.predict.calibration.windows import Windows
 from stormwright.service.kept import calibrating as module
 from stormwright.service.kept.calibrating import Calibrating
 from stormwright.testing.word_counts import WordCount
-from tests.predict.fit.log import SPREAD, Log
 
 
 class Ahead(WallClock):

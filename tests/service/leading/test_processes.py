@@ -21,7 +21,7 @@ import pytest
 from stormwright.client import Client
 from stormwright.errors import ClusterError
 from stormwright.formats import problem_to_dict
-from stormwright.storm.local.network import free_ports
+from stormwright.storm.local_cluster.network import free_ports
 from tests.schedulers.builders import load, nodes, problem, topology
 from tests.service.leading import serving
 from tests.service.leading.zookeepers import zookeeper

@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from stormwright.storm.jvm import LIGHT, STORM_HOME, java_command, require_java
-from stormwright.storm.local.network import free_ports
+from stormwright.storm.local_cluster.network import free_ports
 from tests.service.access.authorities import Pair
 
 

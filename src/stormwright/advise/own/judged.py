@@ -15,9 +15,9 @@ from stormwright.model.arrays import FloatArray
 from stormwright.predict.costs import Correction, Costs
 from stormwright.predict.evaluate import steady_states
 from stormwright.predict.flow.profile import Profile
-from stormwright.predict.queue.waits import node_use
+from stormwright.predict.queueing.waits import node_use
+from stormwright.predict.report.reach import bottleneck_of
 from stormwright.predict.steady import Placed, Steady
-from stormwright.predict.told.reach import bottleneck_of
 
 #: What is over by less is so for rounding.
 _ROUNDING = 1e-9

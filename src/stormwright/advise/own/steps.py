@@ -10,7 +10,7 @@ import numpy as np
 from stormwright.advise.own.kinds import NodeMix
 from stormwright.advise.own.trials import ExecutorCounts, MixTrials
 from stormwright.model import UNPLACED, Problem
-from stormwright.model.texts import counted
+from stormwright.model.humanize import counted
 
 #: Reasons against mixes that are told, first and last.
 _TOLD = 3

@@ -15,8 +15,8 @@ from stormwright.advise.own.sizes import sizes_of
 from stormwright.advise.own.wish import Wish
 from stormwright.errors import Fault, InputError
 from stormwright.model import UNPLACED, Assignment, Problem, Topology
-from stormwright.model.limits.resources import Overused
-from stormwright.model.limits.violations import broken_limits
+from stormwright.model.constraints.resources import Overused
+from stormwright.model.constraints.violations import broken_limits
 from stormwright.predict.answer import Assumptions
 from stormwright.predict.changed import rebalanced, with_rates
 from stormwright.predict.flow.profile import Profile

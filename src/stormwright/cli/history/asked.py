@@ -13,7 +13,7 @@ from stormwright.cli.history.place import HistoryPlace, opened, place
 from stormwright.cli.lines import say
 from stormwright.cli.moments import RANGE_HELP, parse_moment, parse_stretch
 from stormwright.cli.output import numbers_table, prepare_output, print_json, print_table, text_table
-from stormwright.model.texts import counted, in_utc, size_of
+from stormwright.model.humanize import counted, in_utc, size_of
 
 #: Rows of a table that people read; --json has all.
 MAX_ROWS = 200

@@ -8,7 +8,7 @@ from stormwright.cli.asking import client_of
 from stormwright.cli.lines import say
 from stormwright.cli.output import print_json, print_table, text_table
 from stormwright.client.shapes import Done, DoneMove
-from stormwright.model.texts import in_utc
+from stormwright.model.humanize import in_utc
 
 #: Entries that are told at most.
 MOST = 1000

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 from stormwright import __version__
-from stormwright.printable import printable
+from stormwright.escaping import printable
 
 #: What `ServiceSettings.mode` is where nothing was ever said.
 FIRST_MODE = "observe"

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from stormwright.alone import alone
 from stormwright.cli.lines import say
 from stormwright.cli.output import print_json
 from stormwright.cli.serving.pair import found, pair_of
 from stormwright.cli.serving.prepared import prepared
 from stormwright.errors import Fault, InputError, StormwrightError
+from stormwright.file_lock import alone
 
 #: Exit code where something is wrong.
 WRONG = 2

@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from stormwright.files import write_whole
-from stormwright.kept_files import unless_damaged
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import IntArray
+from stormwright.state_files import unless_damaged
 
 log = logging.getLogger(__name__)
 

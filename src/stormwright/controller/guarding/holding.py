@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from stormwright.model.texts import counted
+from stormwright.model.humanize import counted
 
 #: ``missing``: too many nodes that were there lately are not; ``rebalancing``: somebody else moves things; ``silent``:
 #: Nimbus has not asked for long; ``unmeasured``: too little was measured; ``stale``: what was measured is too old.

@@ -16,7 +16,7 @@ from stormwright.controller.policy import MOVE, planned_slots
 from stormwright.errors import ConflictError
 from stormwright.model import UNPLACED, Assignment, Problem, Scheduler
 from stormwright.model.arrays import BoolArray, IntArray
-from stormwright.model.texts import counted
+from stormwright.model.humanize import counted
 
 #: Topologies that stay, told by name.
 _TOLD = 10

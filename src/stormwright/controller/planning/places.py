@@ -9,7 +9,7 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import FloatArray, IndexArray, IntArray
-from stormwright.model.limits.isolation import MACHINES, isolated
+from stormwright.model.constraints.isolation import MACHINES, isolated
 
 #: Rows of the slots and of CPU in arrays by resource; after the slots come the problem's resources, of which CPU is the
 #: first, then isolation where there is any.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from stormwright.model import Supervisor, Topology, TopologyAssignment, WorkerSlot
-from stormwright.model.texts import amount, counted
+from stormwright.model.humanize import amount, counted
 
 
 @dataclass(frozen=True)

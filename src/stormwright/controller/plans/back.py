@@ -20,7 +20,7 @@ from stormwright.errors import Fault, InputError
 from stormwright.model import UNPLACED, Assignment, Problem, TopologyAssignment, WorkerSlot
 from stormwright.model.arrays import IntArray
 from stormwright.model.assignment import name_slots
-from stormwright.model.texts import counted
+from stormwright.model.humanize import counted
 
 #: That of a plan that is to be made whole.
 WHOLE = MoveBudget(max_topologies=2**31, max_executors=2**31)

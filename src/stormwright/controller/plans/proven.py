@@ -9,8 +9,8 @@ import numpy as np
 from stormwright.controller.aims.outlook import NODES, THROUGHPUT
 from stormwright.controller.aims.placements import Placements
 from stormwright.model.arrays import IntArray
-from stormwright.model.texts import proof_text
-from stormwright.optimize.rates.start import MeasuredLoad
+from stormwright.model.humanize import proof_text
+from stormwright.optimize.throughput.start import MeasuredLoad
 from stormwright.predict.answer import Assumptions
 from stormwright.schedulers.frame.by_rates import RateSearch, RateWish
 from stormwright.schedulers.frame.proof_by_rates import Bounding, proof_by_rates, throughput_proof

@@ -18,7 +18,7 @@ from stormwright.explain.drawing import (
 )
 from stormwright.model import CostWeights
 from stormwright.model.arrays import FloatArray, IntArray
-from stormwright.model.texts import assumed_text, counted, size_of
+from stormwright.model.humanize import assumed_text, counted, size_of
 
 _BAR_HEIGHT = 100
 

@@ -15,10 +15,10 @@ from stormwright.errors import StormwrightError
 from stormwright.experiments.compare.table import comparison_table
 from stormwright.model import UNPLACED, Assignment, Cost, Problem, Scheduler, cost_of, diff
 from stormwright.model.arrays import IntArray
-from stormwright.model.limits.limit import Violation, node_sum
-from stormwright.model.limits.violations import broken_limits, other_worker_counts
-from stormwright.model.limits.workers import WorkerCount
-from stormwright.model.texts import assumed_text, counted
+from stormwright.model.constraints.limit import Violation, node_sum
+from stormwright.model.constraints.violations import broken_limits, other_worker_counts
+from stormwright.model.constraints.workers import WorkerCount
+from stormwright.model.humanize import assumed_text, counted
 from stormwright.schedulers.anew.anew import always, asked
 from stormwright.schedulers.kit.checked import checked
 from stormwright.schedulers.kit.warm_up import warm_up

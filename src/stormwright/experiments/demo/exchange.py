@@ -21,7 +21,7 @@ from stormwright.experiments.demo.steps import FIRST_REPORT_S, finish, snapshot_
 from stormwright.model import Assignment, Problem, TopologyAssignment
 from stormwright.service.settings import ServiceSettings
 from stormwright.service.wiring import Service
-from stormwright.storm.local import RunningCluster
+from stormwright.storm.local_cluster import RunningCluster
 
 #: Tuple trees that each topology completes before and after, at least.
 LEAST_TREES = 100

@@ -22,12 +22,7 @@ from stormwright.experiments.demo.trials import MeasuredStart, PlacementTrials
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.service.settings import ServiceSettings
 from stormwright.service.wiring import Service
-from stormwright.storm.local import (
-    LocalCluster,
-    LocalClusterConfig,
-    fitting_cores,
-    why_no_cpu_limits,
-)
+from stormwright.storm.local_cluster import LocalCluster, LocalClusterConfig, fitting_cores, why_no_cpu_limits
 
 log = logging.getLogger(__name__)
 

@@ -13,14 +13,14 @@ from stormwright.experiments.demo.trials import Criterion, TrialPlan
 from stormwright.schedulers import Scheduler
 from stormwright.schedulers.anew.anew import Anew
 from stormwright.schedulers.kit.triggers import ONLINE, Adaptation
-from stormwright.storm.local import LocalClusterConfig
+from stormwright.storm.local_cluster import LocalClusterConfig
 
 if TYPE_CHECKING:
     from stormwright.clock import Clock
     from stormwright.controller.move import Nimbus
     from stormwright.service.wiring import Service
-    from stormwright.storm.local.cpu import NodeCpu
-    from stormwright.storm.local.running import LinkBytes
+    from stormwright.storm.local_cluster.cpu import NodeCpu
+    from stormwright.storm.local_cluster.running import LinkBytes
 
 #: Cores of each node of the demonstration: as few as leave JVMs room to start within a minute, so that the service and
 #: Spark have the rest of a small machine, and figures are alike on larger ones.
@@ -102,7 +102,7 @@ class DemoPlan(Protocol):
 
 
 class DemoCluster(Protocol):
-    """A cluster that is up, as `stormwright.storm.local.RunningCluster` is one."""
+    """A cluster that is up, as `stormwright.storm.local_cluster.RunningCluster` is one."""
 
     @property
     def plan(self) -> DemoPlan: ...

@@ -33,7 +33,7 @@ from stormwright.history.judged.comparison import (
 )
 from stormwright.history.judged.promise import Promise
 from stormwright.model import TopologyAssignment
-from stormwright.model.texts import counted
+from stormwright.model.humanize import counted
 
 if TYPE_CHECKING:
     from stormwright.experiments.demo.nodes import NodeUse

@@ -16,7 +16,7 @@ import orjson
 from stormwright.errors import Fault, InputError
 from stormwright.experiments.evaluation.cells import Cell
 from stormwright.files import write_whole
-from stormwright.model.texts import counted
+from stormwright.model.humanize import counted
 
 log = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from stormwright.experiments.evaluation.definitions import (
     PublishedRow,
 )
 from stormwright.experiments.papers import PAPERS
-from stormwright.model.texts import counted
+from stormwright.model.humanize import counted
 
 _MADE = "<!-- Made by `make docs`; what it says is in `experiments/papers`. -->"
 

@@ -33,7 +33,7 @@ from stormwright.experiments.evaluation.verdict import (
 )
 from stormwright.experiments.report import blank_figure, svg_of, write_report
 from stormwright.explain.drawing import COLOURS
-from stormwright.model.texts import counted
+from stormwright.model.humanize import counted
 
 #: Verdict → class in the page.
 _CLASSES = {REPRODUCED: "good", OTHERWISE: "bad", UNDECIDED: "open", UNMEASURED: "open", SHOWN: "", NOTHING: "open"}

@@ -25,10 +25,10 @@ from stormwright.simulator.cluster.timings import Timings
 from stormwright.simulator.engine import Engine
 from stormwright.simulator.steady.engine import SteadyEngine, SteadySettings
 from stormwright.storm.bridge import NimbusAnswer
-from stormwright.storm.local import LocalClusterConfig
-from stormwright.storm.local.cpu import NodeCpu
-from stormwright.storm.local.plan import FIRST_WORKER_PORT
-from stormwright.storm.local.running import LinkBytes
+from stormwright.storm.local_cluster import LocalClusterConfig
+from stormwright.storm.local_cluster.cpu import NodeCpu
+from stormwright.storm.local_cluster.plan import FIRST_WORKER_PORT
+from stormwright.storm.local_cluster.running import LinkBytes
 
 #: Problem, and trees/s that the spouts of its topologies would begin by id → what makes tuples flow.
 MakesEngine = Callable[[Problem, Mapping[str, float]], Engine]

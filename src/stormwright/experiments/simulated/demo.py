@@ -6,7 +6,7 @@ from stormwright.experiments.demo.result import DemoResult
 from stormwright.experiments.demo.run import demo_cluster, run_demo_on
 from stormwright.experiments.demo.settings import CORES, LINK, DemoSettings
 from stormwright.experiments.simulated.cluster import SimulatedCluster
-from stormwright.storm.local import LocalClusterConfig
+from stormwright.storm.local_cluster import LocalClusterConfig
 
 
 def virtual_cluster(nodes: int, slots: int, link: str | None, cores_per_node: float | None) -> LocalClusterConfig:

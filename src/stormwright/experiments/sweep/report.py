@@ -11,7 +11,7 @@ import orjson
 from stormwright.experiments.report import blank_figure, svg_of, write_report
 from stormwright.experiments.sweep.summary import CellRow, Summary, label, relative_costs
 from stormwright.explain.drawing import COLOURS
-from stormwright.model.texts import counted
+from stormwright.model.humanize import counted
 
 #: Rows of the first plot; the table has all.
 _MOST_DRAWN = 40

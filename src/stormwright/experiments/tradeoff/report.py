@@ -7,7 +7,7 @@ from pathlib import Path
 
 from stormwright.experiments.report import write_report
 from stormwright.experiments.tradeoff.run import Tradeoff, TradeoffPoint
-from stormwright.model.texts import size_of
+from stormwright.model.humanize import size_of
 
 #: The drawing, and what is left free for the words beside it.
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM = 900.0, 320.0, 90.0, 40.0

@@ -15,7 +15,7 @@ from stormwright.defaults import DECIDING
 from stormwright.errors import Fault, InputError
 from stormwright.model import UNPLACED, Problem, cost_of, diff, violations
 from stormwright.model.arrays import IntArray
-from stormwright.model.texts import counted
+from stormwright.model.humanize import counted
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.kit.warm_up import warm_up
 

@@ -12,8 +12,8 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from stormwright.errors import Fault, InputError, StormwrightError
-from stormwright.model.check.faults import MOST_FAULTS, join_path
-from stormwright.printable import shown
+from stormwright.escaping import shown
+from stormwright.model.validation.faults import MOST_FAULTS, join_path
 
 __all__ = ["MOST_FAULTS", "FaultList", "join_path", "raise_all", "shown"]
 

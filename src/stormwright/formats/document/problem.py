@@ -19,8 +19,8 @@ from stormwright.formats.document.load import load_to_dict, parse_load
 from stormwright.formats.document.placement import parse_placement, placement_to_dict
 from stormwright.formats.document.topology import add_misfits, parse_topology, topology_to_dict
 from stormwright.model import LoadProfile, Problem, Supervisor, Topology, TopologyAssignment, TopologyLoad, WorkerSlot
-from stormwright.model.conf.keys import storm_misfits
-from stormwright.model.conf.requests import CPU, normalised
+from stormwright.model.config.keys import storm_misfits
+from stormwright.model.config.requests import CPU, normalised
 from stormwright.model.problem import CHECKED
 
 #: Executors of a problem, a hundred times as many as clusters have: each takes memory, which some bytes could ask for.

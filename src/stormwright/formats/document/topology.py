@@ -8,10 +8,10 @@ from typing import Any
 from stormwright.formats.document.documents import ComponentDocument, InputDocument, TopologyDocument
 from stormwright.formats.document.faults import FaultList, join_path, shown
 from stormwright.model import Component, ExecutorRun, Grouping, Topology
-from stormwright.model.check.topology import runs_wrong
-from stormwright.model.conf.keys import MOST_NESTED, TOO_DEEP, conf_misfits, deeper
-from stormwright.model.conf.misfit import Misfit
-from stormwright.model.conf.requests import normalised
+from stormwright.model.config.keys import MOST_NESTED, TOO_DEEP, conf_misfits, deeper
+from stormwright.model.config.misfit import Misfit
+from stormwright.model.config.requests import normalised
+from stormwright.model.validation.topology import runs_wrong
 
 
 def parse_topology(

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import orjson
 
-from stormwright.collection import collection_paused
 from stormwright.errors import Fault, InputError
 from stormwright.files import name_of_output, write_whole
 from stormwright.formats.files.twice import keys_given_twice
+from stormwright.gc_pause import collection_paused
 
 #: Stands for standard input where a file is read.
 STANDARD_INPUT = Path("-")

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stormwright.errors import Fault, InputError
+from stormwright.escaping import is_text
 from stormwright.formats.document.faults import FaultList, join_path, shown
-from stormwright.printable import is_text
 
 if TYPE_CHECKING:
     import yaml

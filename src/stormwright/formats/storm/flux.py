@@ -16,7 +16,7 @@ from stormwright.formats.storm.conf import Layer, StormConf
 from stormwright.formats.storm.flux_documents import GroupingDocument, StreamDocument, VertexDocument
 from stormwright.formats.storm.flux_files import FluxReader, FluxTopology, Said, Substitution
 from stormwright.formats.storm.submission import TASKS, UserComponent, submitted
-from stormwright.model.conf.requests import RESOURCES
+from stormwright.model.config.requests import RESOURCES
 from stormwright.model.topology import Grouping, Topology
 
 _NO_SUBSTITUTION = Substitution()

@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
+from stormwright.escaping import cut
 from stormwright.formats.document.documents import Document
-from stormwright.printable import cut
 
 
 def _text(value: object) -> object:

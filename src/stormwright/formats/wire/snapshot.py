@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from stormwright.formats.document.faults import join_path, shown
 from stormwright.formats.document.problem import problem_from_dict
 from stormwright.model import UNPLACED, Problem
-from stormwright.model.conf.keys import conf_misfits
+from stormwright.model.config.keys import conf_misfits
 
 log = logging.getLogger(__name__)
 

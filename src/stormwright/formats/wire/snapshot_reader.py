@@ -19,7 +19,7 @@ from stormwright.formats.document.problem import parse_supervisor
 from stormwright.formats.document.topology import parse_topology
 from stormwright.formats.wire.snapshot import snapshot_from_dict, without_misfits
 from stormwright.model import Problem, Supervisor, Topology, TopologyAssignment
-from stormwright.model.conf.keys import storm_misfits
+from stormwright.model.config.keys import storm_misfits
 from stormwright.model.problem import CHECKED
 
 SOURCE = "snapshot of Nimbus"

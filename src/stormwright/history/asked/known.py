@@ -14,7 +14,7 @@ from stormwright.history.asked.looks import newest
 from stormwright.history.tables.definitions import PROFILES, SNAPSHOTS
 from stormwright.history.tables.store import Store
 from stormwright.model import LoadProfile, Problem
-from stormwright.model.texts import in_utc
+from stormwright.model.humanize import in_utc
 
 
 def known_at(store: Store, moment_ms: int) -> Problem:

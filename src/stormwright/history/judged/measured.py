@@ -10,7 +10,7 @@ from stormwright.history.judged.observed import ObservedTraffic
 from stormwright.history.judged.warm import is_warm
 from stormwright.history.judged.window import Slot
 from stormwright.model import Problem
-from stormwright.model.texts import counted
+from stormwright.model.humanize import counted
 
 #: Windows that there have to be, however long they are.
 LEAST_WINDOWS = 4

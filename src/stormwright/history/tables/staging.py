@@ -23,7 +23,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from stormwright.alone import alone
+from stormwright.file_lock import alone
 from stormwright.files import write_whole, writing
 from stormwright.history.tables.definitions import TABLES, Table
 

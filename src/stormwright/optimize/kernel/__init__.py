@@ -7,6 +7,6 @@
     flows      the same of traffic that goes where the placement lets it
     steps      the step itself, with all that is noted of the placement
 
-How it is made and kept is told in `stormwright.compiling`, and whence random numbers come. Whether a step is wise is
+How it is made and kept is told in `stormwright.jit`, and whence random numbers come. Whether a step is wise is
 decided elsewhere (`search`, `repair`, `construct`).
 """

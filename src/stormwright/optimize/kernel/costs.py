@@ -17,7 +17,7 @@ back. Nothing here changes a placement; all costs are in tuples/s weighted by di
 
 from __future__ import annotations
 
-from stormwright.compiling.compiled import inner
+from stormwright.jit.compiled import inner
 from stormwright.optimize.kernel.flows import (
     cost_of_flows,
     has_flows,

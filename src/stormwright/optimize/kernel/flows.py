@@ -20,7 +20,7 @@ leaves no trace of rounding.
 
 from __future__ import annotations
 
-from stormwright.compiling.compiled import inner
+from stormwright.jit.compiled import inner
 from stormwright.optimize.kernel.records import NOWHERE, Layout
 
 

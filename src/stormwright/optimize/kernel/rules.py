@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stormwright.compiling.compiled import inner, seldom
+from stormwright.jit.compiled import inner, seldom
 from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.optimize.kernel.records import NOWHERE, Records
 

@@ -15,7 +15,7 @@ the steps themselves look at no limit.
 
 from __future__ import annotations
 
-from stormwright.compiling.compiled import inner
+from stormwright.jit.compiled import inner
 from stormwright.optimize.kernel.costs import note_distances, rise_of_load
 from stormwright.optimize.kernel.flows import add_flows, has_flows, note_costs, note_costs_around, tabulate_flows
 from stormwright.optimize.kernel.records import NOWHERE, Layout

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import csr_array
 
-from stormwright.compiling.compiled import compiled
+from stormwright.jit.compiled import compiled
 from stormwright.model.arrays import BoolArray, IndexArray
 from stormwright.optimize.kernel import records as arrays
 from stormwright.optimize.kernel.records import NOWHERE, Layout

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from stormwright.compiling.compiled import compiled, inner
+from stormwright.jit.compiled import compiled, inner
 from stormwright.model.arrays import IndexArray
 from stormwright.optimize.kernel.records import NOWHERE, SPAN, Layout, Records
 

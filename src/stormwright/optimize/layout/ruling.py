@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from stormwright.compiling.compiled import compiled
+from stormwright.jit.compiled import compiled
 from stormwright.model import Problem
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
-from stormwright.model.limits.asked import Asked, Shared
-from stormwright.model.limits.components import NO_LIMIT
-from stormwright.model.limits.limit import RELATIVE_TOLERANCE
+from stormwright.model.constraints.asked import Asked, Shared
+from stormwright.model.constraints.components import NO_LIMIT
+from stormwright.model.constraints.limit import RELATIVE_TOLERANCE
 from stormwright.optimize.kernel.records import NOWHERE, Records
 from stormwright.optimize.kernel.rules import REGION, RULED, SHELF, Rules, is_limited, put_in
 

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stormwright.compiling.compiled import compiled
+from stormwright.jit.compiled import compiled
 from stormwright.model import UNPLACED, CostWeights, Problem
 from stormwright.model.arrays import BoolArray, IndexArray
-from stormwright.model.limits.limit import RELATIVE_TOLERANCE
+from stormwright.model.constraints.limit import RELATIVE_TOLERANCE
 from stormwright.optimize.kernel import records as arrays
 from stormwright.optimize.kernel.costs import cost_of_topology
 from stormwright.optimize.kernel.records import NOWHERE, Layout, Records

@@ -12,7 +12,7 @@ can gain (`_most_gain`) spares most pairs.
 
 from __future__ import annotations
 
-from stormwright.compiling.compiled import inner
+from stormwright.jit.compiled import inner
 from stormwright.optimize.kernel.records import NOWHERE
 from stormwright.optimize.repair.mending import Mending, overload_with
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from stormwright.compiling.compiled import compiled, inner
+from stormwright.jit.compiled import compiled, inner
 from stormwright.model.arrays import IndexArray
 from stormwright.optimize.kernel.records import NOWHERE
 from stormwright.optimize.repair.best import MOVE_EXECUTOR, MOVE_WORKER, NOISE, SWAP_EXECUTORS, SWAP_WORKERS, find_best

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stormwright.compiling.compiled import inner
+from stormwright.jit.compiled import inner
 from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.optimize.kernel.records import NOWHERE, Records
 

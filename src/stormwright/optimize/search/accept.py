@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 
-from stormwright.compiling.compiled import inner
-from stormwright.compiling.draw import draw
+from stormwright.jit.compiled import inner
+from stormwright.jit.draw import draw
 from stormwright.optimize.kernel.costs import rise_of_load
 from stormwright.optimize.kernel.records import NOWHERE, Layout
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 
-from stormwright.compiling.compiled import inner
-from stormwright.compiling.draw import draw, draw_below
+from stormwright.jit.compiled import inner
+from stormwright.jit.draw import draw, draw_below
 from stormwright.optimize.kernel.costs import is_away, rise_of_executor, rise_of_swap
 from stormwright.optimize.kernel.records import NOWHERE, Layout
 from stormwright.optimize.kernel.steps import rise_of_rules, shift_executor, takes

@@ -8,8 +8,8 @@ Optimization Results Using the Ruin and Recreate Principle", 2000, https://doi.o
 
 from __future__ import annotations
 
-from stormwright.compiling.compiled import compiled, inner
-from stormwright.compiling.draw import draw, draw_below
+from stormwright.jit.compiled import compiled, inner
+from stormwright.jit.draw import draw, draw_below
 from stormwright.model.arrays import IndexArray
 from stormwright.optimize.kernel.records import NOWHERE, Layout
 from stormwright.optimize.search.accept import stays_near

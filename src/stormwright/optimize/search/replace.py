@@ -10,9 +10,9 @@ executors before it is judged, as a raw construction would mostly lose against w
 
 from __future__ import annotations
 
-from stormwright.compiling.compiled import inner
-from stormwright.compiling.draw import draw, draw_below
-from stormwright.optimize.construct.topologies import place_topology, remove_topology
+from stormwright.jit.compiled import inner
+from stormwright.jit.draw import draw, draw_below
+from stormwright.optimize.construction.topologies import place_topology, remove_topology
 from stormwright.optimize.kernel.costs import cost_as_noted, far_row
 from stormwright.optimize.kernel.records import NOWHERE, Layout
 from stormwright.optimize.kernel.steps import join, start_worker, tabulate

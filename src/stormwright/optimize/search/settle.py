@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 
-from stormwright.compiling.compiled import inner
+from stormwright.jit.compiled import inner
 from stormwright.optimize.kernel.costs import exchanged, far_row
 from stormwright.optimize.kernel.flows import has_flows
 from stormwright.optimize.kernel.records import NOWHERE, Layout

@@ -7,8 +7,8 @@ workers that change nodes need no free port, which is the only way on a cluster 
 
 from __future__ import annotations
 
-from stormwright.compiling.compiled import inner
-from stormwright.compiling.draw import draw, draw_below
+from stormwright.jit.compiled import inner
+from stormwright.jit.draw import draw, draw_below
 from stormwright.optimize.kernel.costs import note_distances, rise_of_load, rise_of_worker, rise_of_worker_swap
 from stormwright.optimize.kernel.flows import note_costs
 from stormwright.optimize.kernel.records import NOWHERE, Layout

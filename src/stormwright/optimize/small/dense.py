@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stormwright.compiling.compiled import compiled, inner
+from stormwright.jit.compiled import compiled, inner
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
 from stormwright.optimize.kernel.records import NOWHERE, Layout, Records
 from stormwright.optimize.kernel.rules import Rules, clear, copied, is_limited, put_in, take_from

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stormwright.compiling.compiled import inner
+from stormwright.jit.compiled import inner
 from stormwright.model.arrays import FloatArray, IndexArray
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stormwright.compiling.compiled import inner
+from stormwright.jit.compiled import inner
 from stormwright.optimize.kernel.rules import bring, is_limited, rise_of_step
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from stormwright.compiling.compiled import compiled, inner
-from stormwright.compiling.draw import draw, draw_below
+from stormwright.jit.compiled import compiled, inner
+from stormwright.jit.draw import draw, draw_below
 from stormwright.optimize.kernel.records import Layout
 from stormwright.optimize.kernel.rules import is_limited
 from stormwright.optimize.small.dense import (

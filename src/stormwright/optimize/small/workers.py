@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stormwright.compiling.compiled import compiled, inner
+from stormwright.jit.compiled import compiled, inner
 from stormwright.optimize.small.dense import NOTHING, Dense, add_up, between, overload_by, shift_worker
 from stormwright.optimize.small.ruled import broken_by_worker
 

@@ -15,8 +15,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from stormwright.alone import alone
 from stormwright.errors import StormwrightError
+from stormwright.file_lock import alone
 from stormwright.model import LoadProfile, Problem
 from stormwright.perflog.landing import SUFFIX
 from stormwright.pipeline.lines.source import prune, read_files

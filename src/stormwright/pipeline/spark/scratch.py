@@ -10,8 +10,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 
-from stormwright.alone import alone
 from stormwright.errors import StormwrightError
+from stormwright.file_lock import alone
 
 _PREFIX = "stormwright-scratch-"
 

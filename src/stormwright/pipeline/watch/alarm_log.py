@@ -11,7 +11,7 @@ import orjson
 from pyspark.sql import DataFrame
 
 from stormwright.files import write_whole
-from stormwright.kept_files import unless_damaged
+from stormwright.state_files import unless_damaged
 
 #: What happens to an episode.
 RAISED, ENDED = "raised", "ended"

@@ -15,7 +15,7 @@ from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import FloatArray, IntArray
 from stormwright.model.traffic.scopes import scopes_of
 from stormwright.model.traffic.traffic import traffic_under
-from stormwright.predict.fit.file import costs_of
+from stormwright.predict.calibration.file import costs_of
 from stormwright.predict.flow.profile import Profile
 
 #: Of a placement, then of its problem alone. "Ideal" is all work spread over all CPU without a message.

@@ -9,14 +9,14 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Problem, cost_of
 from stormwright.model.arrays import IntArray
-from stormwright.model.limits.limit import Violation
-from stormwright.model.limits.resources import Overused
-from stormwright.model.limits.slots import WithoutSlot
-from stormwright.model.limits.violations import violations
-from stormwright.model.limits.workers import WorkerCount
-from stormwright.model.texts import counted
-from stormwright.optimize.rates.start import MeasuredLoad
-from stormwright.predict.fit.file import costs_of
+from stormwright.model.constraints.limit import Violation
+from stormwright.model.constraints.resources import Overused
+from stormwright.model.constraints.slots import WithoutSlot
+from stormwright.model.constraints.violations import violations
+from stormwright.model.constraints.workers import WorkerCount
+from stormwright.model.humanize import counted
+from stormwright.optimize.throughput.start import MeasuredLoad
+from stormwright.predict.calibration.file import costs_of
 from stormwright.predict.flow.profile import Profile
 from stormwright.schedulers.frame.by_rates import RateSearch, RateWish, wanted_of
 

@@ -11,7 +11,7 @@ import numpy as np
 from stormwright.errors import Fault, InputError, MissingDependencyError, StormwrightError
 from stormwright.model import UNPLACED, Assignment, Problem, Scheduler
 from stormwright.model.arrays import IntArray
-from stormwright.model.texts import counted
+from stormwright.model.humanize import counted
 from stormwright.schedulers.anew.anew import Anew
 from stormwright.schedulers.choice.judging import Judge
 from stormwright.schedulers.frame.waiting import Finished, answer

@@ -8,7 +8,7 @@ import numpy as np
 
 from stormwright.model import Problem
 from stormwright.model.arrays import BoolArray, IndexArray
-from stormwright.model.limits.components import ComponentLimits, count_components
+from stormwright.model.constraints.components import ComponentLimits, count_components
 from stormwright.schedulers.draft.draft import Draft
 from stormwright.schedulers.kit.limits import max_executors_per_worker
 

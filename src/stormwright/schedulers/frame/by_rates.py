@@ -21,19 +21,19 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import BoolArray, FloatArray, IntArray
-from stormwright.model.limits.resources import Overused
-from stormwright.model.limits.violations import broken_limits
-from stormwright.optimize.rates.improve import Effort, Improved, about_steps, improve
-from stormwright.optimize.rates.parts import Parts
-from stormwright.optimize.rates.score import LATENCY, NODES, THROUGHPUT
-from stormwright.optimize.rates.start import Aim, MeasuredLoad, Seats, make_sustained
+from stormwright.model.constraints.resources import Overused
+from stormwright.model.constraints.violations import broken_limits
+from stormwright.optimize.throughput.improve import Effort, Improved, about_steps, improve
+from stormwright.optimize.throughput.parts import Parts
+from stormwright.optimize.throughput.score import LATENCY, NODES, THROUGHPUT
+from stormwright.optimize.throughput.start import Aim, MeasuredLoad, Seats, make_sustained
 from stormwright.predict.demand import cpu_s_of
 from stormwright.predict.evaluate import steady_states
 from stormwright.predict.fairness import weights_of
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.gain import at_least, cost_change
+from stormwright.predict.report.reach import Reach, reaches
 from stormwright.predict.steady import Placed, Steady
-from stormwright.predict.told.reach import Reach, reaches
 from stormwright.schedulers.frame.moving_back import move_back
 from stormwright.schedulers.frame.quietest import quietest
 from stormwright.schedulers.frame.rate_seats import Seating

@@ -8,8 +8,8 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, CostWeights, violations
 from stormwright.model.arrays import BoolArray, IndexArray
-from stormwright.model.limits.limit import RELATIVE_TOLERANCE
-from stormwright.optimize.construct.topologies import construct
+from stormwright.model.constraints.limit import RELATIVE_TOLERANCE
+from stormwright.optimize.construction.topologies import construct
 from stormwright.optimize.kernel.records import Layout
 from stormwright.optimize.layout.links import Links
 from stormwright.optimize.layout.objective import Prices

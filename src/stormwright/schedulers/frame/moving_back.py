@@ -10,7 +10,7 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import BoolArray, IntArray
-from stormwright.model.limits.violations import broken_limits
+from stormwright.model.constraints.violations import broken_limits
 
 #: At most so many placements are judged; of large problems those of so many executors together, but some in any case.
 _MOST_TRIED, _MOST_JUDGED, _SOME = 400, 2_000_000, 8

@@ -11,13 +11,13 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import FloatArray, IndexArray, IntArray
-from stormwright.model.conf.keys import WORKERS, WORKERS_KEY
-from stormwright.model.limits.limit import Violation
-from stormwright.model.limits.resources import Overused
-from stormwright.model.limits.violations import broken_limits
+from stormwright.model.config.keys import WORKERS, WORKERS_KEY
+from stormwright.model.constraints.limit import Violation
+from stormwright.model.constraints.resources import Overused
+from stormwright.model.constraints.violations import broken_limits
 from stormwright.predict.answer import Assumptions
-from stormwright.predict.bound.case import Case
-from stormwright.predict.bound.prove import SAME, fewest_nodes, least_full
+from stormwright.predict.bounds.case import Case
+from stormwright.predict.bounds.prove import SAME, fewest_nodes, least_full
 from stormwright.predict.fairness import weights_of
 from stormwright.predict.flow.profile import Profile
 from stormwright.schedulers.frame.by_rates import RateSearch, RateWish

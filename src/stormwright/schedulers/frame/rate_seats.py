@@ -11,9 +11,9 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import BoolArray, IndexArray, IntArray
-from stormwright.model.conf.keys import WORKERS, WORKERS_KEY
-from stormwright.optimize.rates.improve import Improved
-from stormwright.optimize.rates.start import Seats
+from stormwright.model.config.keys import WORKERS, WORKERS_KEY
+from stormwright.optimize.throughput.improve import Improved
+from stormwright.optimize.throughput.start import Seats
 from stormwright.schedulers.draft.draft import Draft
 from stormwright.schedulers.kit.limits import max_executors_per_worker, num_workers
 from stormwright.schedulers.placing.staying import choose_slots

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from stormwright.errors import Fault, InputError
+from stormwright.escaping import shown
 from stormwright.model import Assignment, Scheduler
-from stormwright.model.limits.extra import CpuShare, ExtraLimit, Tags
-from stormwright.printable import shown
+from stormwright.model.constraints.extra import CpuShare, ExtraLimit, Tags
 from stormwright.schedulers.kit.registry import traits_of
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem, Scheduler, Unplaced
 from stormwright.model.arrays import IntArray, frozen
-from stormwright.model.limits.isolation import MACHINES, isolated
+from stormwright.model.constraints.isolation import MACHINES, isolated
 from stormwright.schedulers.kit.limits import num_workers
 from stormwright.schedulers.kit.params import Params
 from stormwright.schedulers.kit.traits import Traits, passed_on

@@ -8,7 +8,7 @@ from math import inf, isfinite
 from typing import Any, Self
 
 from stormwright.errors import Fault, InputError, nearest
-from stormwright.printable import is_text, shown
+from stormwright.escaping import is_text, shown
 
 #: The largest seed: what JSON, Java and Spark can hold.
 MOST_SEED = 2**63 - 1

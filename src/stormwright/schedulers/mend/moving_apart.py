@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 
 from stormwright.model import UNPLACED
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
-from stormwright.model.limits.components import NO_LIMIT, ComponentLimits, count_components
+from stormwright.model.constraints.components import NO_LIMIT, ComponentLimits, count_components
 from stormwright.schedulers.draft.draft import Draft
 from stormwright.schedulers.kit.limits import max_executors_per_worker
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import IndexArray
-from stormwright.model.limits.limit import RELATIVE_TOLERANCE
+from stormwright.model.constraints.limit import RELATIVE_TOLERANCE
 from stormwright.optimize.kernel.records import NOWHERE
 from stormwright.optimize.repair import loops, mending
 from stormwright.schedulers.draft.draft import Draft

@@ -9,7 +9,7 @@ import numpy as np
 
 from stormwright.model import UNPLACED
 from stormwright.model.arrays import IndexArray
-from stormwright.model.limits.components import count_components
+from stormwright.model.constraints.components import count_components
 from stormwright.schedulers.draft.draft import Draft
 from stormwright.schedulers.kit.limits import max_executors_per_worker
 

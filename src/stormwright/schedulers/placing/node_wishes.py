@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from stormwright.model.arrays import FloatArray
-from stormwright.model.limits.limit import RELATIVE_TOLERANCE
-from stormwright.optimize.construct.greedy import Bins, Items
+from stormwright.model.constraints.limit import RELATIVE_TOLERANCE
+from stormwright.optimize.construction.greedy import Bins, Items
 
 
 @dataclass(frozen=True)

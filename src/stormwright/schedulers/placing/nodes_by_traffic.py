@@ -9,8 +9,8 @@ import numpy as np
 
 from stormwright.model import CostWeights
 from stormwright.model.arrays import FloatArray
-from stormwright.model.limits.limit import RELATIVE_TOLERANCE
-from stormwright.optimize.construct.greedy import Bins, Greedy, Items, Pairs
+from stormwright.model.constraints.limit import RELATIVE_TOLERANCE
+from stormwright.optimize.construction.greedy import Bins, Greedy, Items, Pairs
 from stormwright.optimize.kernel.records import NOWHERE
 from stormwright.schedulers.draft.draft import Draft
 from stormwright.schedulers.placing.node_wishes import NodeWishes

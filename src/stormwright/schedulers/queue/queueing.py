@@ -9,10 +9,10 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem, Scheduler, Topology, Unplaced
 from stormwright.model.arrays import frozen
-from stormwright.model.conf.keys import WORKERS, WORKERS_KEY
-from stormwright.model.conf.users import Users
-from stormwright.model.limits.users import allowed_of, user_of
-from stormwright.model.texts import counted
+from stormwright.model.config.keys import WORKERS, WORKERS_KEY
+from stormwright.model.config.users import Users
+from stormwright.model.constraints.users import allowed_of, user_of
+from stormwright.model.humanize import counted
 from stormwright.schedulers.kit.params import Params
 from stormwright.schedulers.kit.traits import Traits, passed_on
 from stormwright.schedulers.queue.asking import AskingInParts, PartAnswer, unplaced

@@ -8,7 +8,7 @@ from typing import Any
 
 from stormwright.model import Problem
 from stormwright.model.amounts import MOST_AMOUNT
-from stormwright.model.conf.users import (
+from stormwright.model.config.users import (
     BACKFILL,
     EVERYBODY,
     LIMITED,

@@ -8,7 +8,7 @@ import numpy as np
 
 from stormwright.model import Problem, Traffic
 from stormwright.model.arrays import FloatArray, IndexArray
-from stormwright.optimize.construct.greedy import Pairs
+from stormwright.optimize.construction.greedy import Pairs
 
 
 @dataclass(frozen=True)

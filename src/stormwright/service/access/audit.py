@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from stormwright.printable import printable
+from stormwright.escaping import printable
 from stormwright.service.on_change import OnChange
 
 log = logging.getLogger(__name__)

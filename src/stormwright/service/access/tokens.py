@@ -16,8 +16,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from stormwright.alone import alone
 from stormwright.errors import ConflictError, Fault, InputError, NotThereError, StormwrightError
+from stormwright.file_lock import alone
 from stormwright.formats.document.faults import join_path
 from stormwright.service.access.roles import Role, Visitor
 

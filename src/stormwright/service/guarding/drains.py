@@ -11,7 +11,7 @@ import orjson
 
 from stormwright.client.guarding import Drained
 from stormwright.model import Problem
-from stormwright.model.texts import in_utc
+from stormwright.model.humanize import in_utc
 from stormwright.service.operating.state import State
 
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import orjson
 
-from stormwright.collection import collection_paused
 from stormwright.errors import Fault, InputError, NotLeadingError
 from stormwright.formats import placement_to_dict
 from stormwright.formats.wire.snapshot_reader import SOURCE, SnapshotReader
+from stormwright.gc_pause import collection_paused
 from stormwright.model import Problem
 from stormwright.storm.bridge import Bridge, NimbusAnswer
 

@@ -21,16 +21,16 @@ import orjson
 
 from stormwright.clock import WALL, Clock
 from stormwright.files import write_whole
-from stormwright.kept_files import unless_damaged
 from stormwright.model import LoadProfile, Problem, Supervisor
-from stormwright.model.conf.requests import CPU
+from stormwright.model.config.requests import CPU
 from stormwright.perflog.records import MAX_CLOCK_AHEAD_MS, WorkerId
-from stormwright.predict.fit.calibration import calibrated
-from stormwright.predict.fit.file import costs_to_dict
-from stormwright.predict.fit.known import Learned
-from stormwright.predict.fit.learn import learn
-from stormwright.predict.fit.windows import WINDOW_S, Window, Windows
+from stormwright.predict.calibration.calibration import calibrated
+from stormwright.predict.calibration.file import costs_to_dict
+from stormwright.predict.calibration.known import Learned
+from stormwright.predict.calibration.learn import learn
+from stormwright.predict.calibration.windows import WINDOW_S, Window, Windows
 from stormwright.service.on_change import OnChange
+from stormwright.state_files import unless_damaged
 
 log = logging.getLogger(__name__)
 

@@ -16,9 +16,9 @@ from stormwright.history.judged.evaluation import Evaluation, JudgedMove, Worse
 from stormwright.history.judged.measured import MeasuredTopologies
 from stormwright.history.judged.observed import ObservedTraffic
 from stormwright.history.judged.waiting import Moved
-from stormwright.kept_files import unless_damaged
 from stormwright.model import Problem
 from stormwright.perflog.records import LogRecord
+from stormwright.state_files import unless_damaged
 
 #: Length of the windows that topologies are looked at in, and from one writing down of what was measured to the next.
 WINDOW_S, KEEP_EVERY_S = 5.0, 10.0

@@ -27,7 +27,7 @@ from stormwright.controller.plans.modes import (
 from stormwright.controller.policy import Decision
 from stormwright.errors import ConflictError, Fault, InputError
 from stormwright.model import UNPLACED, Problem
-from stormwright.model.texts import in_utc
+from stormwright.model.humanize import in_utc
 from stormwright.service.guarding.drains import DrainedNodes
 from stormwright.service.guarding.holds import Holds
 from stormwright.service.operating.ledger import Ledger

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from stormwright import __version__
 from stormwright.errors import MissingDependencyError
-from stormwright.model.texts import amount, counted, in_utc
+from stormwright.model.humanize import amount, counted, in_utc
 from stormwright.service.access.roles import Visitor, allowed
 from stormwright.service.pages.drawn.meter import meter
 from stormwright.service.pages.seen.known import Known

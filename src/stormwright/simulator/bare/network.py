@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from stormwright.compiling.compiled import Records
+from stormwright.jit.compiled import Records
 from stormwright.simulator.bare.events import enter, go_on_until
 from stormwright.simulator.bare.records import ACTOR, OUT, RUN, SERVER, SHARED, SOURCE, STATION, WAY, Network
 from stormwright.simulator.bare.recursion import follow

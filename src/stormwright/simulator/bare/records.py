@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stormwright.compiling.compiled import Records
+from stormwright.jit.compiled import Records
 from stormwright.simulator.kernel.clock import Clock
 from stormwright.simulator.kernel.shares import Shares
 

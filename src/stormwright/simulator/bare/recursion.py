@@ -12,8 +12,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from stormwright.compiling.compiled import compiled
-from stormwright.compiling.draw import draw_at
+from stormwright.jit.compiled import compiled
+from stormwright.jit.draw import draw_at
 from stormwright.simulator.bare.records import OUT, Network
 from stormwright.simulator.kernel.times import draw_time
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from stormwright.model import Problem
 from stormwright.model.arrays import IndexArray
-from stormwright.model.conf.requests import ACKER
+from stormwright.model.config.requests import ACKER
 from stormwright.perflog.schema import LATENCY_EDGES_MS
 from stormwright.predict.costs import Costs
 from stormwright.simulator.cluster.sent import Sent

@@ -9,7 +9,7 @@ from typing import Any
 
 from stormwright.model import Problem, Topology, TopologyAssignment
 from stormwright.perflog.records import encode
-from stormwright.predict.fit.file import costs_of
+from stormwright.predict.calibration.file import costs_of
 from stormwright.simulator.cluster.clock import VirtualClock
 from stormwright.simulator.cluster.kept import ACTIVE, Ask
 from stormwright.simulator.cluster.meters import Meters, Used

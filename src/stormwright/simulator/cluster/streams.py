@@ -6,7 +6,7 @@ import numpy as np
 
 from stormwright.model import Problem, Topology
 from stormwright.model.arrays import IndexArray
-from stormwright.model.conf.requests import ACKER
+from stormwright.model.config.requests import ACKER
 
 #: A stream as records have it: component that sends, name, component that receives, grouping.
 Stream = tuple[str, str, str, str]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import config
 
-from stormwright.compiling.compiled import Records
+from stormwright.jit.compiled import Records
 
 #: Later than anything.
 NEVER = np.inf

@@ -15,7 +15,7 @@ from math import floor
 import numpy as np
 from numpy.typing import NDArray
 
-from stormwright.compiling.compiled import Record, Records, inner
+from stormwright.jit.compiled import Record, Records, inner
 from stormwright.simulator.kernel.arrays import records
 from stormwright.simulator.kernel.shares import SHARE
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stormwright.compiling.compiled import Record, Records, inner
+from stormwright.jit.compiled import Record, Records, inner
 from stormwright.simulator.kernel.arrays import NEVER
 
 #: `done` is what every job has done since the beginning, as of `since`, in seconds of a core; `speed` that of a core,

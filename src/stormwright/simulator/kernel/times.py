@@ -10,8 +10,8 @@ from math import log, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from stormwright.compiling.compiled import inner
-from stormwright.compiling.draw import draw_at
+from stormwright.jit.compiled import inner
+from stormwright.jit.draw import draw_at
 
 
 @inner

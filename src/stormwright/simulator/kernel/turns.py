@@ -11,7 +11,7 @@ left of a job.
 
 from __future__ import annotations
 
-from stormwright.compiling.compiled import Record, Records, inner
+from stormwright.jit.compiled import Record, Records, inner
 from stormwright.simulator.kernel.arrays import NEVER
 
 #: ``base_slice_ns`` of Linux on two cores; it grows with the logarithm of their number.

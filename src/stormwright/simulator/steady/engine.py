@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from stormwright.model import Problem
 from stormwright.model.arrays import BoolArray, FloatArray
+from stormwright.predict.calibration.file import costs_of
 from stormwright.predict.costs import Costs
-from stormwright.predict.fit.file import costs_of
 from stormwright.simulator.engine import NOWHERE, Counted
 from stormwright.simulator.steady.counting import Counting, Stretch, joined
 from stormwright.simulator.steady.flows import Pace, Share, Steadily

@@ -14,7 +14,7 @@ from stormwright.predict.evaluate import steady_states
 from stormwright.predict.fairness import weights_of
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.flow.spread import Flows, spread
-from stormwright.predict.queue.trees import Times
+from stormwright.predict.queueing.trees import Times
 from stormwright.predict.shares import with_shares
 from stormwright.predict.steady import Placed, Steady
 from stormwright.simulator.engine import Counts

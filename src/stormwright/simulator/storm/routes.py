@@ -9,8 +9,8 @@ Loads of other workers are five seconds old at most. (Storm 2.8.3: LoadAwareShuf
 
 from __future__ import annotations
 
-from stormwright.compiling.compiled import Record, inner
-from stormwright.compiling.draw import draw, draw_below
+from stormwright.jit.compiled import Record, inner
+from stormwright.jit.draw import draw, draw_below
 from stormwright.simulator.storm.records import (
     ALL,
     EVERYWHERE,

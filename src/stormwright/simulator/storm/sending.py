@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from stormwright.compiling.compiled import Record, inner
-from stormwright.compiling.draw import draw
+from stormwright.jit.compiled import Record, inner
+from stormwright.jit.draw import draw
 from stormwright.simulator.storm.queues import hand, make_tuple, note_lost, wait_for
 from stormwright.simulator.storm.records import (
     ACK,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stormwright.compiling.compiled import Record, inner
+from stormwright.jit.compiled import Record, inner
 from stormwright.simulator.kernel.arrays import NEVER
 from stormwright.simulator.kernel.clock import set_time
 from stormwright.simulator.kernel.times import draw_time

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from math import ceil, log2
 
-from stormwright.compiling.compiled import Record, inner
-from stormwright.compiling.draw import draw_below
+from stormwright.jit.compiled import Record, inner
+from stormwright.jit.draw import draw_below
 from stormwright.simulator.kernel.arrays import NEVER
 from stormwright.simulator.kernel.clock import set_time
 from stormwright.simulator.storm.records import (

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from math import ceil
 
-from stormwright.compiling.compiled import Record, inner, often
-from stormwright.compiling.draw import draw
+from stormwright.jit.compiled import Record, inner, often
+from stormwright.jit.draw import draw
 from stormwright.simulator.kernel.arrays import NEVER
 from stormwright.simulator.kernel.clock import set_time
 from stormwright.simulator.kernel.shares import go_on, next_end, put

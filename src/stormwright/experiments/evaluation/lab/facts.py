@@ -86,11 +86,11 @@ def with_load(problem: Problem, records: Sequence[LogRecord], cores: float, link
     """
     from stormwright.pipeline.measure.profile import topology_load
     from stormwright.pipeline.settings import StreamSettings
-    from stormwright.predict.fit.calibration import calibrated
-    from stormwright.predict.fit.file import costs_to_dict
-    from stormwright.predict.fit.known import Learned
-    from stormwright.predict.fit.learn import learn
-    from stormwright.predict.fit.windows import Windows
+    from stormwright.predict.calibration.calibration import calibrated
+    from stormwright.predict.calibration.file import costs_to_dict
+    from stormwright.predict.calibration.known import Learned
+    from stormwright.predict.calibration.learn import learn
+    from stormwright.predict.calibration.windows import Windows
 
     core_hz = problem.core_hz
     nodes = tuple(replace(node, cpu_hz=cores * core_hz, link_bps=link_bits_per_s(link)) for node in problem.supervisors)

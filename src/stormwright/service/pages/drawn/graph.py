@@ -8,7 +8,7 @@ from xml.etree.ElementTree import Element
 
 from markupsafe import Markup
 
-from stormwright.model.texts import counted
+from stormwright.model.humanize import counted
 from stormwright.service.pages.drawn.svg import add, drawing, markup, num, shortened, titled, use_class
 
 _WIDTH, _HEIGHT, _ACROSS, _DOWN, _MARGIN = 150, 58, 84, 26, 16

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import numpy as np
 
 from stormwright.client.overview import Concern, Level
-from stormwright.model.texts import counted
+from stormwright.model.humanize import counted
 from stormwright.service.pages.seen.known import Known
 from stormwright.service.pages.seen.scene import Scene
 from stormwright.service.status import ServiceStatus

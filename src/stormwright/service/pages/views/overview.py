@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stormwright import __version__
 from stormwright.client.overview import Overview
-from stormwright.model.texts import counted
+from stormwright.model.humanize import counted
 from stormwright.service.pages.drawn.chart import Line, chart
 from stormwright.service.pages.seen.known import Known
 from stormwright.service.pages.views.health import findings

@@ -9,7 +9,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from stormwright.compiling.compiled import Records
+from stormwright.jit.compiled import Records
 from stormwright.model import Problem
 from stormwright.predict.flow.profile import Profile
 from stormwright.simulator.kernel.arrays import records

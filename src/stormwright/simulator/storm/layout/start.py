@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stormwright.compiling.compiled import Records
+from stormwright.jit.compiled import Records
 from stormwright.model import Problem
 from stormwright.model.arrays import IntArray
 from stormwright.predict.costs import Costs

@@ -1,0 +1,109 @@
+"""Machine code for loops: those that go through every pair of a large cluster, and through every tuple of one.
+
+`compiled` is for functions that Python calls: their machine code is kept on disk (`kept`). `inner` is for those that
+only compiled ones call: they have no code of their own, but become part of whatever calls them (`part`); `seldom` for
+those of them that do so only where a problem needs it, `often` for those that do so at every step. Either way a
+function is compiled once: what looks like another whole number, as a field of 32 bits, is one of 64 bits to it.
+
+What such functions may do is limited by how they are compiled. They make no arrays, as memory is not counted
+(`_nrt`): all scratch comes with their arguments, and NumPy expressions that would make an array do not compile. They
+let go of the interpreter's lock, so that threads run beside each other, on arrays that they do not share. Arguments
+are numbers, arrays and named tuples of these; a named tuple is the same type each time only if its fields are, which
+is why what is made of Python numbers is turned into `float` or `int` first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias, TypeVar, cast
+
+import numba
+import numpy as np
+from numba.core import types
+from numpy.typing import NDArray
+
+from stormwright.jit.kept import KeptCode, Room
+from stormwright.jit.part import OftenPartCompiler, PartCompiler, SeldomPartCompiler, WholeCompiler
+
+#: An array of records, and one of its records, of which Numba knows the fields.
+Records: TypeAlias = NDArray[np.void]
+Record: TypeAlias = Any
+
+F = TypeVar("F", bound=Callable[..., object])
+
+#: Every compiled function that Python calls.
+ENTRIES: list[Any] = []
+
+#: The functions make no arrays, so none need to count who holds one: half of the time otherwise.
+_OPTIONS: dict[str, Any] = {"_nrt": False, "nogil": True, "no_cfunc_wrapper": True}
+
+
+def compiled(function: F) -> F:
+    """Compile `function` with Numba when it is first called, unless its machine code is kept on disk.
+
+    Parameters
+    ----------
+    function
+        Calls no Python. In compiled ones that call it, it is a part as `inner` ones are. Its qualified name gets a part
+        of the digest of all sources of its room, under which Numba files the code: other sources are another file, even
+        if the function itself is the same.
+
+    Returns
+    -------
+    What is called like `function`, and is in `ENTRIES`.
+    """
+    function.__qualname__ = f"{function.__qualname__}.{Room.of(function).filed_as}"  # by which Numba files it
+    dispatcher = numba.njit(pipeline_class=WholeCompiler, **_OPTIONS)(function)
+    dispatcher._cache = KeptCode(function)  # noqa: SLF001 (Numba knows its own cache only)
+    ENTRIES.append(dispatcher)
+    part: Any = inner(function)
+    if hasattr(part, "get_overload"):  # a dispatcher; a plain function, with NUMBA_DISABLE_JIT
+        dispatcher.get_call_template, dispatcher.get_overload = part.get_call_template, part.get_overload
+    return cast(F, dispatcher)
+
+
+def inner(function: F) -> F:
+    """Compile `function`, which only compiled functions call, as a part of these.
+
+    It is not to be called from Python, as it has no code of its own to go to (`part`). To try one, call a `compiled`
+    function around it, or set NUMBA_DISABLE_JIT, by which all of them stay plain Python.
+    """
+    dispatcher = numba.njit(pipeline_class=PartCompiler, no_cpython_wrapper=True, **_OPTIONS)(function)
+    return cast(F, _with_one_signature(dispatcher))
+
+
+def seldom(function: F) -> F:
+    """Compile `function` as `inner` does, but keep it apart from what calls it, which so stays small and fast.
+
+    For what most problems do not need, called behind a test of whether this one does.
+    """
+    dispatcher = numba.njit(pipeline_class=SeldomPartCompiler, no_cpython_wrapper=True, **_OPTIONS)(function)
+    return cast(F, _with_one_signature(dispatcher))
+
+
+def often(function: F) -> F:
+    """Compile `function` as `inner` does, and into each place that calls it, however large it is.
+
+    A call hands over where all arrays are that a function works on, which takes as long as a small function itself.
+    """
+    dispatcher = numba.njit(pipeline_class=OftenPartCompiler, no_cpython_wrapper=True, **_OPTIONS)(function)
+    return cast(F, _with_one_signature(dispatcher))
+
+
+def _with_one_signature(dispatcher: Any) -> Any:
+    """Let compiled callers hand over whole numbers as `int64`, whatever they have them as."""
+    template = getattr(dispatcher, "get_call_template", None)
+    if template is None:  # a plain function, with NUMBA_DISABLE_JIT
+        return dispatcher
+
+    def with_int64(args: tuple[types.Type, ...], kws: dict[str, types.Type]) -> Any:
+        return template(tuple(_widened(each) for each in args), {name: _widened(each) for name, each in kws.items()})
+
+    dispatcher.get_call_template = with_int64
+    return dispatcher
+
+
+def _widened(given: types.Type) -> types.Type:
+    if isinstance(given, types.Integer):
+        return types.int64
+    return types.boolean if isinstance(given, types.Boolean) else given

@@ -1,0 +1,141 @@
+"""What each executor of a component asks for: its own request, else the topology's, else Storm's default.
+
+After ``NormalizedResourceRequest`` of Storm 2.8.3. Of a topology, keys of its own for ackers and metrics consumers come
+before ``topology.component.resources.map``, and that before the single keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from stormwright.model.amounts import AMOUNT_WANTED, is_amount
+from stormwright.model.config.misfit import Misfit
+
+CPU = "cpu.pcore.percent"
+ON_HEAP = "onheap.memory.mb"
+OFF_HEAP = "offheap.memory.mb"
+MEMORY = "memory.mb"
+
+#: Older names of resources → Storm's normalised ones (its class ResourceNameNormalizer).
+NORMALISED = {
+    "topology.component.cpu.pcore.percent": CPU,
+    "supervisor.cpu.capacity": CPU,
+    "topology.component.resources.onheap.memory.mb": ON_HEAP,
+    "topology.component.resources.offheap.memory.mb": OFF_HEAP,
+    "supervisor.memory.capacity.mb": MEMORY,
+}
+
+#: Amounts by resource, of a component or a topology.
+RESOURCES = "topology.component.resources.map"
+
+#: Resource → its single key, of a component or a topology.
+SINGLE = {
+    CPU: "topology.component.cpu.pcore.percent",
+    ON_HEAP: "topology.component.resources.onheap.memory.mb",
+    OFF_HEAP: "topology.component.resources.offheap.memory.mb",
+}
+
+#: What is asked for where nothing is said (defaults.yaml of 2.8.3).
+_DEFAULTS = {CPU: 10.0, ON_HEAP: 128.0, OFF_HEAP: 0.0}
+
+ACKER = "__acker"
+METRICS_CONSUMER = "__metrics_"
+
+#: How the ids of Storm's own components begin → how the keys for them do.
+_SYSTEM = {ACKER: "topology.acker.", METRICS_CONSUMER: "topology.metrics.consumer."}
+_SYSTEM_KEYS = {
+    CPU: "cpu.pcore.percent",
+    ON_HEAP: "resources.onheap.memory.mb",
+    OFF_HEAP: "resources.offheap.memory.mb",
+}
+
+#: All keys that say something here.
+_KEYS = frozenset(
+    [RESOURCES, *SINGLE.values(), *(start + key for start in _SYSTEM.values() for key in _SYSTEM_KEYS.values())]
+)
+
+#: What `Problem` knows by other names: the rest are generic resources, such as GPUs.
+_NOT_GENERIC = {CPU, ON_HEAP, OFF_HEAP, MEMORY}
+
+
+def normalised(resources: Mapping[str, float]) -> dict[str, float]:
+    """Amounts under the names that Storm gives resources at last.
+
+    Parameters
+    ----------
+    resources
+        Amounts by any name that a resource has had; generic ones keep theirs.
+    """
+    return {NORMALISED.get(name, name): amount for name, amount in resources.items()}
+
+
+def generic_names(asked: Iterable[Mapping[str, float]]) -> list[str]:
+    """Resources other than CPU and memory of which something is asked for, by name.
+
+    Parameters
+    ----------
+    asked
+        What components ask for, resource → amount.
+    """
+    return sorted({name for amounts in asked for name, amount in amounts.items() if amount > 0} - _NOT_GENERIC)
+
+
+@dataclass(frozen=True)
+class DefaultRequests:
+    """What a topology asks for on behalf of components that do not say.
+
+    Parameters
+    ----------
+    every
+        Resource → amount for each executor.
+    system
+        How the id of one of Storm's own components begins → amounts that come before those.
+    """
+
+    every: Mapping[str, float]
+    system: Mapping[str, Mapping[str, float]]
+
+    def of(self, component: str, own: Mapping[str, float]) -> dict[str, float]:
+        """Resource → amount for each executor of a component (by id) whose own request is `own`."""
+        for beginning, amounts in self.system.items():
+            if component.startswith(beginning):
+                return {**self.every, **amounts, **own}
+        return {**self.every, **own}
+
+
+_NOTHING_SAID = DefaultRequests(_DEFAULTS, {component: {} for component in _SYSTEM})
+
+
+def read_requests(conf: Mapping[str, Any]) -> tuple[DefaultRequests, tuple[Misfit, ...]]:
+    """The requests in a topology's configuration, which lies over the cluster's, and what is wrong with it.
+
+    What is wrong, and what is null, counts as not said.
+    """
+    if _KEYS.isdisjoint(conf):
+        return _NOTHING_SAID, ()
+    misfits: list[Misfit] = []
+
+    def amounts(keys: Mapping[str, str]) -> Iterator[tuple[str, float]]:
+        for resource, key in keys.items():
+            value = conf.get(key)
+            if is_amount(value):
+                yield resource, float(value)
+            elif value is not None:
+                misfits.append(Misfit(AMOUNT_WANTED, value, (key,)))
+
+    single = dict(amounts(SINGLE))
+    by_name = conf.get(RESOURCES)
+    if isinstance(by_name, Mapping):
+        misfits += [Misfit(AMOUNT_WANTED, n, (RESOURCES, str(name))) for name, n in by_name.items() if not is_amount(n)]
+        named = {str(NORMALISED.get(name, name)): float(n) for name, n in by_name.items() if is_amount(n)}
+    else:
+        named = {}
+        if by_name is not None:
+            misfits.append(Misfit("should be an object", by_name, (RESOURCES,)))
+    system = {
+        component: dict(amounts({name: beginning + key for name, key in _SYSTEM_KEYS.items()}))
+        for component, beginning in _SYSTEM.items()
+    }
+    return DefaultRequests({**_DEFAULTS, **single, **named}, system), tuple(misfits)

@@ -1,0 +1,98 @@
+"""Blacklisted hosts take nothing new."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+import numpy as np
+
+from stormwright.model.arrays import BoolArray
+from stormwright.model.constraints.limit import PlacedExecutors, Violation
+from stormwright.model.humanize import counted
+
+if TYPE_CHECKING:
+    from stormwright.model.problem import Problem
+
+#: Kinds of nodes that take nothing new.
+DRAINED, BLACKLISTED, GREYLISTED = "drained", "blacklisted", "greylisted"
+
+#: Drains that are told each by itself: by whom and since when.
+_MOST_DRAINS = 5
+
+
+class Closed(NamedTuple):
+    """Nodes, shape (N,), that take nothing new, all for one reason: its kind, and in words."""
+
+    kind: str
+    text: str
+    nodes: BoolArray
+
+
+def closed_nodes(problem: Problem) -> list[Closed]:
+    """All nodes that take nothing new, by why: drained ones by who did it and when, those with most nodes first."""
+    if problem.node_usable.all():
+        return []
+    listed = problem.cluster.node_blacklisted
+    texts = np.array([problem.drained.get(node.host, "") for node in problem.supervisors], dtype=object)
+    texts[~listed] = ""
+    counts = Counter(text for text in texts.tolist() if text)
+    told = [text for text, _ in counts.most_common(_MOST_DRAINS)]
+    found = [Closed(DRAINED, text, texts == text) for text in told]
+    found.append(Closed(DRAINED, DRAINED, (texts != "") & ~np.isin(texts, told)))
+    found.append(Closed(BLACKLISTED, BLACKLISTED, listed & (texts == "")))
+    found.append(Closed(GREYLISTED, GREYLISTED, ~listed & ~problem.node_usable))
+    return [each for each in found if each.nodes.any()]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnBlacklisted(Violation):
+    """A node on a blacklisted host to which executors of a topology come; `amount` of them.
+
+    None are allowed. Those that ran in the same slot before do not count.
+
+    Parameters
+    ----------
+    why
+        Why nothing may come: ``blacklisted``, or who has drained the host and when.
+    """
+
+    limit: ClassVar[str] = "blacklisted hosts"
+    of: ClassVar[str] = "executors"
+
+    why: str = BLACKLISTED
+
+    def __str__(self) -> str:
+        return f"{self.topology}: {counted(int(self.amount), 'executor')} new on {self.node}, whose host is {self.why}"
+
+
+class BlacklistedHosts:
+    """No executor comes to a host that is blacklisted. What runs there already, in its slot, may stay.
+
+    Nimbus offers no slots of such a host, so an answer that uses one cannot be carried out: the executors would be left
+    to EvenScheduler. An executor that goes to another slot of the host is new there. Greylisted supervisors, which our
+    schedulers do not use either, are no such limit.
+    """
+
+    def violations(self, placed: PlacedExecutors) -> Iterator[OnBlacklisted]:
+        """Topologies that newly use such hosts, node by node."""
+        problem = placed.problem
+        if not problem.cluster.node_blacklisted.any():
+            return
+        arriving = np.flatnonzero(placed.placed & (placed.slots != problem.current_slot))
+        node = problem.slot_node[placed.slots[arriving]]
+        bad = problem.cluster.node_blacklisted[node]
+        pairs, counts = np.unique(
+            np.stack([problem.executor_topology[arriving[bad]], node[bad]]), axis=1, return_counts=True
+        )
+        for (topology, where), count in zip(pairs.T.tolist(), counts.tolist(), strict=True):
+            yield OnBlacklisted(
+                topology=problem.topologies[topology].id,
+                node=problem.cluster.node_names[where],
+                supervisor=problem.supervisors[where].id,
+                amount=count,
+                allowed=0,
+                why=problem.drained.get(problem.supervisors[where].host, BLACKLISTED),
+            )

@@ -1,0 +1,121 @@
+"""Topologies that have hosts for themselves: Storm's ``isolation.scheduler.machines``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from stormwright.model.config.fallback import ISOLATING, PLACEMENT_SCHEDULER, STORM_SCHEDULER, fallback_class
+from stormwright.model.config.misfit import Misfit
+from stormwright.model.constraints.limit import PlacedExecutors, Violation
+from stormwright.model.humanize import counted
+
+if TYPE_CHECKING:
+    from stormwright.model.problem import Problem
+
+#: Key of the cluster's configuration: topology name → hosts that it has for itself.
+MACHINES = "isolation.scheduler.machines"
+
+#: The scheduler of Storm's that reads `MACHINES`; to its others it means nothing.
+_ISOLATION_SCHEDULER = "org.apache.storm.scheduler.IsolationScheduler"
+
+
+def read_machines(conf: Mapping[str, Any]) -> tuple[dict[str, int], tuple[Misfit, ...]]:
+    """Topology name → hosts, as the cluster's configuration says, and what is wrong with it, whoever reads it.
+
+    Parameters
+    ----------
+    conf
+        The cluster's configuration. Under a topology's, in which Storm knows no such key, nothing is found.
+
+    Returns
+    -------
+    machines, misfits
+        Hosts of every topology that has some for itself; what Storm could not read.
+    """
+    machines = conf.get(MACHINES)
+    if machines is None:
+        return {}, ()
+    if not isinstance(machines, Mapping):
+        return {}, (Misfit("should be an object", machines, (MACHINES,)),)
+    sound = {name: count for name, count in machines.items() if type(count) is int and count >= 1}
+    wrong = [(name, count) for name, count in machines.items() if name not in sound]
+    return sound, tuple(Misfit("should be an integer of at least 1", count, (MACHINES, name)) for name, count in wrong)
+
+
+def isolated(problem: Problem) -> dict[int, int]:
+    """Topology index → hosts that it is to have for itself, of isolated topologies.
+
+    There are none where the cluster's scheduler is not told, or is one to which the key means nothing; nor where ours
+    has such a one placed beneath it.
+    """
+    scheduler, beneath = problem.conf.get(STORM_SCHEDULER), fallback_class(problem.conf)
+    reads = scheduler == PLACEMENT_SCHEDULER and beneath in ("", ISOLATING)
+    if not reads and scheduler != _ISOLATION_SCHEDULER:
+        return {}
+    machines, _ = read_machines(problem.conf)
+    asked = {index: machines.get(topology.name) for index, topology in enumerate(problem.topologies)}
+    return {index: count for index, count in asked.items() if count is not None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TooManyHosts(Violation):
+    """An isolated topology on more hosts than it has for itself.
+
+    `amount` is the hosts that it is on, `allowed` those that the cluster's configuration gives it.
+    """
+
+    limit: ClassVar[str] = "isolation"
+    of: ClassVar[str] = "hosts"
+
+    def __str__(self) -> str:
+        return f"{self.topology}: on {self.amount} hosts, isolated on {self.allowed}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharedHost(Violation):
+    """A host of an isolated topology on which there are others; `amount` of them.
+
+    Parameters
+    ----------
+    host
+        The host, which may have several supervisors.
+    """
+
+    limit: ClassVar[str] = "isolation"
+    of: ClassVar[str] = "topologies"
+
+    host: str
+
+    def __str__(self) -> str:
+        return f"{self.topology}: isolated, but shares {self.host} with {counted(int(self.amount), 'topology')}"
+
+
+class Isolation:
+    """An isolated topology shares its hosts with no other, and is on no more of them than it is to have."""
+
+    def allowed(self, problem: Problem) -> dict[int, int]:
+        """Topology index → the hosts that it may be on, of isolated topologies."""
+        return isolated(problem)
+
+    def violations(self, placed: PlacedExecutors) -> Iterator[TooManyHosts | SharedHost]:
+        """Isolated topologies that share a host, or are on more hosts than they have for themselves."""
+        problem, machines = placed.problem, self.allowed(placed.problem)
+        if not machines:
+            return
+        node = problem.slot_node[placed.workers.slot]
+        there = np.unique(np.stack([node, placed.workers.topology]), axis=1).T.tolist()
+        first = dict.fromkeys(problem.supervisors[n].host for n in problem.slot_node[placed.slots[placed.placed]])
+        on: dict[str, set[int]] = {host: set() for host in first}  # in the order of their first executors
+        for n, topology in there:
+            on[problem.supervisors[n].host].add(topology)
+        for index, count in machines.items():
+            name, hosts = problem.topologies[index].id, [host for host, there in on.items() if index in there]
+            if len(hosts) > count:
+                yield TooManyHosts(topology=name, amount=len(hosts), allowed=count)
+            for host in hosts:
+                if len(on[host]) > 1:
+                    yield SharedHost(topology=name, amount=len(on[host]) - 1, allowed=0, host=host)

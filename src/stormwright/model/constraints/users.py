@@ -1,0 +1,123 @@
+"""What all topologies of one user may have together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Final
+
+import numpy as np
+
+from stormwright.model.arrays import FloatArray, IndexArray
+from stormwright.model.assignment import UNPLACED
+from stormwright.model.config.users import EVERYBODY, LIMITED, Users, read_users
+from stormwright.model.constraints.limit import RELATIVE_TOLERANCE, PlacedExecutors, Violation
+from stormwright.model.humanize import amount_of
+
+if TYPE_CHECKING:
+    from stormwright.model.problem import Problem
+    from stormwright.model.topology import Topology
+
+#: Key of a topology's configuration in which Storm keeps who submitted it.
+_SUBMITTER: Final = "topology.submitter.user"
+
+#: Units that nouns are, of which there are whole numbers.
+_COUNTS: Final = frozenset({"executors", "slots"})
+
+
+def user_of(topology: Topology) -> str:
+    """Who submitted a topology; empty where nobody says."""
+    return topology.owner or str(topology.conf.get(_SUBMITTER) or "")
+
+
+def allowed_of(users: Users, user: str) -> Mapping[str, float]:
+    """What a user may have; what is not said of him is what is said of everybody, where that is said."""
+    return {**users.get(EVERYBODY, {}), **users.get(user, {})}
+
+
+def amounts_of(problem: Problem) -> FloatArray:
+    """What every topology takes of all that users' limits are on, in the order of `LIMITED`, shape (4, T).
+
+    Of one that runs with more workers than it asks for, these count.
+    """
+    asked = [min(topology.num_workers, topology.num_executors) for topology in problem.topologies]
+    slots = np.maximum(slots_of(problem, problem.current_slot), np.array(asked, float))
+    return _amounts(problem, np.ones(problem.num_executors), slots)
+
+
+def _amounts(problem: Problem, counts: FloatArray, slots: FloatArray) -> FloatArray:
+    """Amounts by topology, shape (4, T), of executors that count or do not, shape (E,), and of slots, shape (T,)."""
+    count, owner = len(problem.topologies), problem.executor_topology
+    return np.stack(
+        [
+            np.bincount(owner, counts, count),
+            slots,
+            np.bincount(owner, counts * problem.executor_cpu_hz, count) * (100 / problem.core_hz),
+            np.bincount(owner, counts * problem.executor_memory_mb, count),
+        ]
+    )
+
+
+def slots_of(problem: Problem, slots: IndexArray) -> FloatArray:
+    """How many slots the executors of every topology have, shape (T,)."""
+    there = slots != UNPLACED
+    pairs = np.unique(np.stack([problem.executor_topology[there], slots[there]]), axis=1)
+    return np.bincount(pairs[0], minlength=len(problem.topologies)).astype(float)
+
+
+def amount_text(name: str, used: float, allowed: float) -> str:
+    """``12 of 10 executors``, ``450 of 400 % of CPU``, ``600 of 512 MB of memory``."""
+    unit = LIMITED[name]
+    return amount_of(used, allowed, unit) + ("" if unit in _COUNTS else f" of {name.replace('cpu', 'CPU')}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class OverLimit(Violation):
+    """A user whose topologies together have more than they may.
+
+    Parameters
+    ----------
+    user
+        Who submitted them.
+    name
+        What there is too much of, one of `LIMITED`.
+    """
+
+    limit: ClassVar[str] = "users"
+
+    user: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"user {self.user}: {amount_text(self.name, self.amount, self.allowed)}"
+
+
+class UserLimits:
+    """The topologies of a user have together no more than ``stormwright.users`` of the cluster's configuration says.
+
+    What ran before may go on, and gets back what it has lost: a limit is broken by what is new beyond it.
+    """
+
+    def allowed(self, problem: Problem) -> Users:
+        """User → name of an amount → the most of it."""
+        return read_users(problem.conf)[0]
+
+    def violations(self, placed: PlacedExecutors) -> Iterator[OverLimit]:
+        """Users with something new beyond a limit, in the order of their first topologies."""
+        problem = placed.problem
+        users = self.allowed(problem)
+        if not users:
+            return
+        count, owner = len(problem.topologies), problem.executor_topology
+        ran = np.bincount(owner, problem.current_slot != UNPLACED, count) > 0
+        has = _amounts(problem, placed.placed.astype(float), slots_of(problem, placed.slots))
+        own: dict[str, list[int]] = {}
+        for index, topology in enumerate(problem.topologies):
+            own.setdefault(user_of(topology), []).append(index)
+        for user, topologies in own.items():
+            if not np.any((has[0, topologies] > 0) & ~ran[topologies]):
+                continue
+            most = allowed_of(users, user)
+            for name, used in zip(LIMITED, has[:, topologies].sum(axis=1).tolist(), strict=True):
+                if name in most and used > most[name] * (1 + RELATIVE_TOLERANCE):
+                    yield OverLimit(user=user, name=name, amount=used, allowed=most[name], unit=LIMITED[name])

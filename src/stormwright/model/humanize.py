@@ -1,0 +1,175 @@
+"""Numbers as people read them: CPU in GHz, nouns that agree with their count, moments in UTC."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from stormwright.model.problem import Problem
+
+#: Unit of the model → the unit that people read, and how many of the first make one of it.
+_READ_AS = {"Hz": ("GHz", 1e9)}
+
+_DIGITS = 4
+
+
+def counted(count: int, noun: str) -> str:
+    """``1 executor``, ``2,000 executors``, ``2 topologies``."""
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{count:,} {noun if count == 1 else plural}"
+
+
+def in_utc(moment_ms: int) -> str:
+    """A moment, in ms since 1970, as ``2026-11-21 10:30:00 UTC``."""
+    return datetime.fromtimestamp(moment_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def sizes(problem: Problem) -> dict[str, int]:
+    """How large a problem is."""
+    return {
+        "topologies": len(problem.topologies),
+        "executors": problem.num_executors,
+        "nodes": len(problem.supervisors),
+        "slots": len(problem.slots),
+    }
+
+
+def size_of(problem: Problem) -> str:
+    """How large a problem is, in a few words."""
+    nouns = ("topology", "executor", "node", "slot")
+    return ", ".join(counted(count, noun) for noun, count in zip(nouns, sizes(problem).values(), strict=True))
+
+
+def assumed_text(problem: Problem) -> str:
+    """Whose load was assumed, as it was not measured; nothing where all was."""
+    assumed = sum(load is None for load in problem.demand.measured)
+    if not assumed:
+        return ""
+    whose = "the load" if assumed == len(problem.topologies) else f"the load of {counted(assumed, 'topology')}"
+    return f"{whose} was not measured, but assumed: 1 tuple/s from each spout executor, CPU and memory as asked for"
+
+
+def amount(value: float, unit: str) -> str:
+    """``6.1 GHz`` for 6.1e9 Hz, ``512 MB``; four digits of it, and all before the point.
+
+    Parameters
+    ----------
+    value
+        In `unit`.
+    unit
+        Of the model, such as Hz; empty for a count.
+    """
+    unit, scale = _READ_AS.get(unit, (unit, 1.0))
+    return f"{_number(value / scale, scale, _DIGITS)} {unit}".rstrip()
+
+
+def amount_of(used: float, capacity: float, unit: str) -> str:
+    """``6.1 of 4.0 GHz``, with as many digits as it takes to tell the two apart.
+
+    Parameters
+    ----------
+    used, capacity
+        In `unit`.
+    unit
+        Of the model, such as Hz; empty for a count.
+    """
+    unit, scale = _READ_AS.get(unit, (unit, 1.0))
+    for digits in (_DIGITS, 7, 10, 13):
+        texts = [_number(value / scale, scale, digits) for value in (used, capacity)]
+        if texts[0] != texts[1]:
+            break
+    return f"{' of '.join(texts)} {unit}".rstrip()
+
+
+def amount_range(least: float, most: float, unit: str) -> str:
+    """``0.5 to 1.25 GHz``, or one amount where both read the same."""
+    low, high = amount(least, unit), amount(most, unit)
+    return low if low == high else f"{low.rpartition(' ')[0]} to {high}"
+
+
+def reach_texts(predicted: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[str]:
+    """What rate is predicted of every topology and what limits it, beside what runs now, a line each.
+
+    Parameters
+    ----------
+    predicted
+        ``after`` and ``before``, each as `stormwright.predict.report.reach` makes it.
+    """
+    before = {one["topology"]: one for one in predicted["before"]}
+    for one in predicted["after"]:
+        now, text = before.get(one["topology"]), f"{one['topology']}: {_reach_text(one)}"
+        yield f"{text}; now {'the same' if now == one else _reach_text(now)}" if now else text
+
+
+def _reach_text(one: Mapping[str, Any]) -> str:
+    rate, reached = f"{one['rate_tps']:,.0f}", one["highest_tps"] if one["pending_tps"] is None else one["pending_tps"]
+    told = f"{rate} are not sustained" if one["latency_ms"] is None else f"{one['latency_ms']:,.1f} ms at {rate}"
+    if reached is None:
+        return f"nothing that is known limits its trees/s, {told}"
+    return f"at most {reached:,.0f} trees/s by {one['bottleneck']['text']}, {told}"
+
+
+def proof_text(proof: Mapping[str, Any]) -> str:
+    """What is proven of a placement, in words.
+
+    Parameters
+    ----------
+    proof
+        Of traffic `cost`, `bound`, `gap`, `optimal` and `flows`; else as
+        `stormwright.schedulers.frame.proof_by_rates` makes it.
+    """
+    of_objective = {"throughput": _rates_text, "nodes": _nodes_text}
+    return of_objective.get(proof.get("objective", ""), _cost_text)(proof)
+
+
+def _rates_text(proof: Mapping[str, Any]) -> str:
+    factor, bound = proof["factor"], proof["bound"]
+    if factor is None:
+        return "nothing that is known limits the rates"
+    reached = f"all rates can grow to ×{amount(factor, '')} of those that were measured"
+    if proof["optimal"]:
+        return f"{reached}, proven to be the most"
+    if not factor:
+        reached = "not all have a slot, or what they have bears no rate at all"
+    if bound is None:
+        return f"{reached}; how much more another placement could bear was not proven"
+    above = f", {proof['gap']:.1%} above" if proof["gap"] is not None else ""
+    return f"{reached}; no placement bears more than ×{amount(bound, '')}{above}"
+
+
+def _nodes_text(proof: Mapping[str, Any]) -> str:
+    wanted = f"the measured rates with {proof['headroom']:.0%} of everything free"
+    if proof["bound"] is None:
+        return f"no placement on these nodes sustains {wanted}"
+    nodes, least = counted(proof["nodes"], "node"), counted(proof["bound"], "node")
+    if proof["optimal"]:
+        return f"{wanted} take {nodes}, proven to be the fewest"
+    short = "take" if proof["sustained"] else "are not sustained by"
+    return f"{wanted} {short} {nodes}; no placement on fewer than {least} sustains them"
+
+
+def _cost_text(proof: Mapping[str, Any]) -> str:
+    if proof["optimal"]:
+        return f"cost {proof['cost']:,.1f}, proven to be the least"
+    if proof["gap"] is None:
+        return f"no placement of all executors costs less than {proof['bound']:,.1f}; not all have a slot here"
+    if proof["bound"] <= 0:
+        unproven = f"cost {proof['cost']:,.1f}; how much less another placement could cost was not proven"
+        if not proof.get("flows"):
+            return unproven
+        return f"{unproven}: {proof['flows']:.0%} of the traffic is shuffled, which counts as free"
+    return f"cost {proof['cost']:,.1f}; no placement costs less than {proof['bound']:,.1f}, {proof['gap']:.1%} below"
+
+
+def _number(value: float, scale: float, digits: int) -> str:
+    """`digits` of a number without zeros at its end; a unit that people read in larger steps keeps one decimal."""
+    if not math.isfinite(value):
+        return str(value)
+    magnitude = math.floor(math.log10(abs(value))) if value else 0
+    text = f"{value:,.{max(digits - 1 - magnitude, 0)}f}"
+    if "." in text:
+        text = text.rstrip("0").rstrip(".")
+    return text if scale == 1 or "." in text else f"{text}.0"

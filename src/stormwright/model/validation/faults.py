@@ -1,0 +1,133 @@
+"""One thing wrong with a part of a problem, and where in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stormwright.errors import Fault
+from stormwright.escaping import cut, shown
+from stormwright.model.amounts import AMOUNT_WANTED, MOST_AMOUNT
+from stormwright.model.arrays import BoolArray, IndexArray
+
+_PLAIN_KEY = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
+
+#: Faults of an input that are told one by one; the others are only counted.
+MOST_FAULTS = 100
+
+#: Wrong items of one array that are told one by one; the others are counted.
+MOST_OF_ARRAY = 10
+
+
+class Wrong(NamedTuple):
+    """What is wrong, and the keys and positions that lead to it."""
+
+    message: str
+    steps: tuple[str | int, ...]
+
+    def within(self, *steps: str | int) -> Wrong:
+        """The same in something that these steps lead to."""
+        return Wrong(self.message, (*steps, *self.steps))
+
+    def fault(self) -> Fault:
+        """As an error tells it, with the path that it has in a file."""
+        return Fault(self.message, join_path("$", *self.steps))
+
+
+def join_path(path: str, *steps: str | int) -> str:
+    """`path` continued by keys and list positions: ``$.a`` and ``"b", 2`` give ``$.a.b[2]``."""
+    for step in steps:
+        if isinstance(step, int):
+            path += f"[{step}]"
+        elif _PLAIN_KEY.match(step):
+            path += f".{cut(step)}"
+        else:
+            path += f'["{cut(step)}"]'
+    return path
+
+
+def text_wrong(value: object, *steps: str | int) -> Iterator[Wrong]:
+    """A name that is no text, or an empty one."""
+    if not isinstance(value, str) or not value:
+        yield Wrong(f"should be a text of at least 1 character, got {shown(_plain(value))}", steps)
+
+
+def number_wrong(value: object, low: float, high: float, wanted: str, *steps: str | int) -> Iterator[Wrong]:
+    """A value that is no real number from `low` to `high`; `wanted` says what it should be.
+
+    Parameters
+    ----------
+    value
+        Anything.
+    low, high
+        The range, both ends in it.
+    wanted
+        What the value should be, in words.
+    *steps
+        Where it is.
+    """
+    real = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    if not (real and low <= value <= high):  # type: ignore[operator]  # real numbers compare
+        yield Wrong(f"{wanted}, got {shown(_plain(value))}", steps)
+
+
+def amount_wrong(value: object, *steps: str | int) -> Iterator[Wrong]:
+    """A value that is no amount."""
+    yield from number_wrong(value, 0, MOST_AMOUNT, AMOUNT_WANTED, *steps)
+
+
+def integer_wrong(value: object, low: int, high: int, *steps: str | int) -> Iterator[Wrong]:
+    """A value that is no integer from `low` to `high`.
+
+    Parameters
+    ----------
+    value
+        Anything.
+    low, high
+        The range, both ends in it.
+    *steps
+        Where it is.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not low <= value <= high:
+        yield Wrong(f"should be an integer from {low} to {high}, got {shown(_plain(value))}", steps)
+
+
+def twice(names: list[str], key: str) -> Iterator[Wrong]:
+    """Ids that come twice among those of the objects in the list `key`."""
+    if len(set(names)) == len(names):
+        return
+    first: dict[str, int] = {}
+    for position, name in enumerate(names):
+        if first.setdefault(name, position) != position:
+            yield Wrong(f"{shown(name)} is the id of item {first[name]} already", (key, position, "id"))
+
+
+def items_wrong(
+    sound: BoolArray, values: IndexArray | Any, wanted: str, place: Callable[[int], tuple[str | int, ...]]
+) -> Iterator[Wrong]:
+    """Items of an array that are not sound, the first `MOST_OF_ARRAY` one by one.
+
+    Parameters
+    ----------
+    sound
+        Whether each item is, shape (n,).
+    values
+        The items, shape (n,).
+    wanted
+        What they should be, in words.
+    place
+        Position → where it is.
+    """
+    wrong = np.flatnonzero(~sound).tolist()
+    for position in wrong[:MOST_OF_ARRAY]:
+        yield Wrong(f"{wanted}, got {shown(_plain(values[position]))}", place(position))
+    if len(wrong) > MOST_OF_ARRAY:
+        yield Wrong(f"{wanted}: {len(wrong) - MOST_OF_ARRAY} more like this", place(wrong[MOST_OF_ARRAY]))
+
+
+def _plain(value: object) -> object:
+    """A number of NumPy as Python's own, which reads better."""
+    return value.item() if isinstance(value, np.generic) else value

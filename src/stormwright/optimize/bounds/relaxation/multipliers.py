@@ -1,0 +1,168 @@
+"""The alternating direction method of multipliers for the relaxation of `semidefinite`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from scipy.linalg import LinAlgError, cholesky, eigh
+
+from stormwright.jit.compiled import compiled
+from stormwright.model.arrays import FloatArray
+from stormwright.optimize.bounds.relaxation.certificate import ROUNDING, Certificate
+from stormwright.optimize.bounds.relaxation.triangles import Triangles
+
+#: Halvings by which the price of a group's room is found.
+_HALVINGS = 30
+
+#: The penalty changes by this factor where one residual is so many times the other.
+_FASTER, _UNEVEN = 1.4, 4.0
+
+#: By how much of its breach the multiplier of a triangle rises in a step, in parts of the penalty.
+_PRESSED = 0.2
+
+#: Multipliers above this, in parts of what an executor exchanges on average, say that there are no such groups at all.
+_DIVERGED = 1e6
+
+#: Added to a matrix that is to be semidefinite, in parts of its norm, before Cholesky's method shows that it is.
+_SHIFT = 1e-11
+
+
+class Multipliers:
+    """The method on its way.
+
+    Parameters
+    ----------
+    tps
+        What every two executors exchange in both directions, shape (n, n), zero on the diagonal.
+    size
+        What each takes of the room of a group, shape (n,).
+    limits
+        Size of the group of each, shape (n,), no less than its own.
+    groups
+        How many there are at most.
+
+    Attributes
+    ----------
+    limits
+        May be changed on the way.
+    all_tps
+        What all executors exchange.
+    scale
+        Of tuples/s: what an executor exchanges on average is 1.
+    """
+
+    def __init__(self, tps: FloatArray, size: FloatArray, limits: FloatArray, groups: int) -> None:
+        self.limits = limits
+        self.all_tps = float(tps.sum()) / 2
+        self.scale = float(tps.sum(axis=1).mean()) or 1.0
+        self._size, self._spread = size, 1.0 / groups
+        self._traffic = self._worth = tps / 2 / self.scale
+        self._triangles = Triangles(len(tps))
+        self._penalty = 1.0 / np.sqrt(len(tps))
+        self._matrix = self._rows = self._rows_before = np.eye(len(tps))
+        self._negative = np.zeros_like(self._worth)
+        self._multiplier = self._worth / self._penalty
+
+    @property
+    def _together(self) -> FloatArray:
+        """X that keeps the limits of all rows, symmetric."""
+        return (self._rows + self._rows.T) / 2
+
+    def add_triangles(self) -> bool:
+        """Add the triangles that are broken most; False if none is."""
+        return self._triangles.renew(self._together)
+
+    def step(self) -> None:
+        """One step: a semidefinite matrix, rows within their limits, and the multipliers of what is between the two."""
+        target = self._rows - self._multiplier + self._worth / self._penalty - self._spread
+        target = (target + target.T) / 2
+        values, vectors = eigh(target)
+        below = values < 0
+        self._negative = (vectors[:, below] * values[below]) @ vectors[:, below].T
+        self._matrix = target - self._negative + self._spread
+        self._rows_before = self._rows
+        self._rows = np.ascontiguousarray(self._matrix + self._multiplier)
+        _project(self._rows, self._size, self.limits)
+        self._multiplier = self._multiplier + self._matrix - self._rows
+        if self._triangles.any:
+            self._triangles.press((self._matrix + self._together) / 2, _PRESSED * self._penalty)
+            self._worth = self._traffic - self._triangles.worth
+
+    def certificate(self) -> Certificate | None:
+        """What the multipliers prove; None where they say that there are no such groups at all."""
+        # Λ = A - M - skew, M the negative part: its symmetric part makes A - Λ negative semidefinite exactly.
+        multipliers = self._penalty * (self._multiplier + self._rows - self._rows_before)
+        if not np.abs(multipliers).max() <= _DIVERGED:  # so too if it is not a number
+            return None
+        skew, negative = (multipliers - multipliers.T) / 2, self._penalty * self._negative
+        found = _certified(self._worth - negative + skew, negative, self._size, self._spread, self.scale)
+        return replace(found, fixed=found.fixed + self.scale * self._triangles.total)
+
+    def balance(self) -> None:
+        """Change the penalty where rows and matrix are far more, or far less, apart than they still change."""
+        gap = np.linalg.norm(self._matrix - self._rows) / np.linalg.norm(self._rows)
+        change = np.linalg.norm(self._rows - self._rows_before) / max(float(np.linalg.norm(self._multiplier)), 1e-300)
+        if gap > _UNEVEN * change:
+            self._penalty, self._multiplier = self._penalty * _FASTER, self._multiplier / _FASTER
+        elif change > _UNEVEN * gap:
+            self._penalty, self._multiplier = self._penalty / _FASTER, self._multiplier * _FASTER
+
+
+def _certified(
+    row_worth: FloatArray, negative: FloatArray, size: FloatArray, spread: float, scale: float
+) -> Certificate:
+    """The certificate of multipliers `row_worth`, where `negative` is what is left of the traffic.
+
+    That no eigenvalue of `negative` is above the shift is shown by Cholesky's method in floating point: S. M. Rump,
+    "Verification of positive definiteness", BIT 46, 2006, https://doi.org/10.1007/s10543-006-0056-1.
+    """
+    count = len(size)
+    symmetric = (negative + negative.T) / 2
+    norm = float(np.linalg.norm(symmetric)) or 1.0
+    shift = _SHIFT
+    while True:
+        try:
+            cholesky(shift * norm * np.eye(count) - symmetric, check_finite=False)
+            break
+        except LinAlgError:
+            shift *= 10
+    # Rump's theorem asks for a little more than that the factorisation goes through; twice the shift is plenty of it.
+    above = 2 * shift * norm * count
+    rounding = ROUNDING * (np.abs(symmetric).sum() + np.abs(row_worth).sum())
+    return Certificate(scale * row_worth, size, scale * (float(symmetric.sum()) * spread + above + rounding))
+
+
+@compiled
+def _project(rows: FloatArray, size: FloatArray, limits: FloatArray) -> None:
+    """Bring every row to the nearest of values from 0 to 1, 1 on the diagonal, that takes no more than its limit."""
+    count = len(size)
+    for i in range(count):
+        room = limits[i] - size[i]
+        rows[i, i] = 1.0
+        used, low, high = 0.0, 0.0, 0.0
+        for j in range(count):
+            if j == i:
+                continue
+            if size[j] > room:
+                rows[i, j] = 0.0
+            used += size[j] * min(1.0, max(0.0, rows[i, j]))
+            if size[j] > 0:
+                high = max(high, rows[i, j] / size[j])
+        if used > room:
+            for _ in range(_HALVINGS):
+                price = (low + high) / 2
+                used = 0.0
+                for j in range(count):
+                    if j != i:
+                        used += size[j] * min(1.0, max(0.0, rows[i, j] - price * size[j]))
+                if used > room:
+                    low = price
+                else:
+                    high = price
+            price = high
+        else:
+            price = 0.0
+        for j in range(count):
+            if j != i:
+                rows[i, j] = min(1.0, max(0.0, rows[i, j] - price * size[j]))

@@ -1,0 +1,185 @@
+"""A bound on the cost for problems of any size: certificates of all topologies, and what room there is on nodes.
+
+A topology's workers keep no more than its certificate says for their limit of executors: that part is settled by each
+topology alone. Its *pieces* on nodes share these with those of others, so each topology has a few certificates, for
+pieces of different sizes, and prices of room choose between them: prices, then the certificates that are best at
+these, then prices anew, until nothing changes (`_priced`). Every round gives a bound. Where there are not too many
+executors, a program of whole pieces gives others (`rounds`), and the least of all counts. What workers keep is kept on
+their nodes as well, so it is no more than that.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+
+from stormwright.model.arrays import FloatArray
+from stormwright.optimize.bounds.relaxation.certificate import Certificate
+from stormwright.optimize.bounds.relaxation.pieces import unknowns
+from stormwright.optimize.bounds.relaxation.rounds import Dealt, kept_in_pieces
+from stormwright.optimize.bounds.relaxation.semidefinite import best_certificate
+from stormwright.optimize.bounds.relaxation.sharing import NodeSizes, share
+from stormwright.optimize.bounds.relaxed import Relaxed
+
+#: Executors of a topology that a certificate is made for: the time for it grows with their cube.
+MOST_CERTIFIED = 1_200
+
+#: Executors of a topology whose first certificate takes no time to speak of.
+_AT_ONCE = 100
+
+#: Sizes of pieces that are told apart, and those that a topology gets certificates for: where these are all that there
+#: will be, and where the program of whole pieces asks for others.
+_GRID, _LIMITS, _FIRST_LIMITS = 24, 3, 1
+
+#: Unknowns of a program of whole pieces that is tried, and the part of the time that is for it.
+_MOST_UNKNOWNS, _FOR_PIECES = 50_000, 0.7
+
+
+class RelaxedBound:
+    """Certificates of all topologies, and what they amount to together: a bound without a limit of size.
+
+    Only the resource that is used up most is looked at.
+
+    Parameters
+    ----------
+    relaxed
+        The problem.
+    """
+
+    def __init__(self, relaxed: Relaxed) -> None:
+        self._relaxed = relaxed
+        self._size, capacity = _scarcest(relaxed)
+        sizes, counts = np.unique(capacity, return_counts=True)
+        steps = capacity.max() * np.arange(1, _GRID) / _GRID
+        self._room = NodeSizes(sizes, counts.astype(float), np.unique(np.concatenate([steps, sizes])))
+        count = unknowns(len(self._size), len(relaxed.workers), self._room)
+        self._small = count <= _MOST_UNKNOWNS and int(np.diff(relaxed.first).max(initial=0)) <= MOST_CERTIFIED
+        self._made: dict[tuple[int, int], FloatArray] = {}
+
+    def run(self, budget_s: float) -> float:
+        """The bound after about so many seconds, or as soon as nothing more is to be gained.
+
+        Topologies get an equal part of the time that is left, in the order of their numbers. Those of more than 1,200
+        executors, and those of more than 100 for which no time is left, keep all of their traffic as far as the bound
+        knows.
+        """
+        relaxed = self._relaxed
+        until = time.perf_counter() + budget_s * (1 - _FOR_PIECES if self._small else 1.0)
+        apart = 0.0  # what costs the more because workers cannot hold it
+        options: list[list[tuple[float, FloatArray]]] = []
+        spans = list(pairwise(relaxed.first.tolist()))
+        spans_left = len(spans)
+        for topology, (first, last) in enumerate(spans):
+            now = time.perf_counter()
+            seconds = max(0.0, until - now) / spans_left * 0.9
+            spans_left -= 1
+            if first == last:
+                options.append([(0.0, np.zeros((0, len(self._room.grid))))])
+                continue
+            tps = None
+            if last - first <= MOST_CERTIFIED and (seconds > 0 or last - first <= _AT_ONCE):
+                tps = self._tps_between(first, last)
+            apart += self._apart_in_workers(topology, tps, now + seconds / 3)
+            options.append(list(self._options(topology, tps, now + seconds)))
+        kept = self._priced(options, until)
+        if self._small:
+            kept = min(kept, self._in_pieces(options, until + budget_s * _FOR_PIECES))
+        return relaxed.base - relaxed.near * kept - relaxed.inner * min(kept, relaxed.total_tps - apart)
+
+    def _tps_between(self, first: int, last: int) -> FloatArray:
+        """As `Relaxed` has it; made once where the program of whole pieces asks for it, too."""
+        if not self._small:
+            return self._relaxed.tps_between(first, last)
+        if (first, last) not in self._made:
+            self._made[first, last] = self._relaxed.tps_between(first, last)
+        return self._made[first, last]
+
+    def _apart_in_workers(self, topology: int, tps: FloatArray | None, until: float) -> float:
+        """Traffic of a topology, in tuples/s, that is between its workers in any placement."""
+        workers, most = int(self._relaxed.workers[topology]), int(self._relaxed.most[topology])
+        if workers <= 1 or tps is None:
+            return 0.0
+        certificate = best_certificate(tps, np.ones(len(tps)), float(most), workers, until, triangles=True)
+        return max(0.0, float(tps.sum()) / 2 - certificate.most_kept(float(most)))
+
+    def _options(self, topology: int, tps: FloatArray | None, until: float) -> Iterator[tuple[float, FloatArray]]:
+        """Certificates of a topology: what each adds, and what every executor keeps in a piece of each size at most."""
+        first, last = int(self._relaxed.first[topology]), int(self._relaxed.first[topology + 1])
+        size, grid = self._size[first:last], self._room.grid
+        if tps is None:
+            sums = np.concatenate([[0.0], np.cumsum(self._relaxed.links.tps)])
+            own = np.diff(sums[self._relaxed.links.first[first : last + 1]]) / 2
+            yield 0.0, np.repeat(own[:, None], len(grid), axis=1)
+            return
+        groups = self._groups(topology)
+        # Smaller pieces than these could not take all executors.
+        limits = grid[(grid < size.sum()) & (grid >= max(size.max(), 1.1 * size.sum() / groups))]
+        yield Certificate(tps / 2, size, 0.0).in_pieces(grid)
+        if groups <= 1 or not len(limits):
+            return
+        count = _FIRST_LIMITS if self._small else _LIMITS
+        chosen = np.unique(limits[np.linspace(0, len(limits) - 1, count).astype(int)])[::-1]
+        for number, limit in enumerate(chosen.tolist()):
+            now = time.perf_counter()
+            if now > until:
+                return
+            each = now + (until - now) / (len(chosen) - number)
+            yield best_certificate(tps, size, limit, groups, each, triangles=True).in_pieces(grid)
+
+    def _groups(self, topology: int) -> int:
+        """On how many nodes a topology is at most."""
+        return int(min(self._relaxed.workers[topology], max(len(self._relaxed.ports), 1)))
+
+    def _in_pieces(self, options: list[list[tuple[float, FloatArray]]], until: float) -> float:
+        """What whole pieces on nodes keep at most."""
+        first = self._relaxed.first.tolist()
+        topologies = [
+            Dealt(self._tps_between(start, end), self._size[start:end], self._groups(number), options[number])
+            for number, (start, end) in enumerate(pairwise(first))
+            if start < end
+        ]
+        return kept_in_pieces(topologies, self._room, until)
+
+    def _priced(self, options: list[list[tuple[float, FloatArray]]], until: float) -> float:
+        """What pieces on nodes keep at most, with the certificate of each topology that is best at the prices found."""
+        price = np.zeros(len(self._room.grid))
+        best = np.inf
+        chosen: list[int] = []
+        while True:
+            picks = [self._pick(each, price, number) for number, each in enumerate(options)]
+            if picks == chosen:
+                return best
+            chosen = picks
+            worth = np.vstack([each[pick][1] for each, pick in zip(options, picks, strict=True)])
+            fixed = sum(each[pick][0] for each, pick in zip(options, picks, strict=True))
+            kept, price = share(worth, self._size, self._room, until)
+            if kept + fixed >= best:
+                return best
+            best = kept + fixed
+            if time.perf_counter() > until:
+                return best
+
+    def _pick(self, options: list[tuple[float, FloatArray]], price: FloatArray, topology: int) -> int:
+        """The number of the certificate of a topology that keeps least at these prices; the first of equal ones."""
+        size = self._size[self._relaxed.first[topology] : self._relaxed.first[topology + 1], None]
+        kept = [fixed + float((worth - size * price).max(axis=1, initial=-np.inf).sum()) for fixed, worth in options]
+        return int(np.argmin(kept))
+
+
+def _scarcest(relaxed: Relaxed) -> tuple[FloatArray, FloatArray]:
+    """What executors use and nodes have of the resource that is used up most, shapes (E,) and (n,).
+
+    Nodes without a limit have room for all, those without any of it take no part; and where some executor fits on none,
+    so that nothing is valid, it limits nothing.
+    """
+    asked = relaxed.demand.sum(axis=1)
+    had = np.where(np.isfinite(relaxed.capacity), relaxed.capacity, asked[:, None])
+    total = had.sum(axis=1)
+    scarcest = int(np.argmax(np.divide(asked, total, out=np.zeros(len(asked)), where=total > 0)))
+    size, capacity = relaxed.demand[scarcest], had[scarcest]
+    capacity = capacity[capacity > 0]
+    fits = len(capacity) and capacity.max() >= size.max(initial=0.0)
+    return size, capacity if fits else np.full(max(len(relaxed.ports), 1), size.sum() or 1.0)

@@ -1,0 +1,122 @@
+"""A bound on the traffic that can stay within groups of limited size: a semidefinite relaxation and its certificate.
+
+Executors i and j are in one group or not: X_ij is 1 or 0. Then X is positive semidefinite, even less J/p for at most p
+groups, and every row keeps the limit of a group. The most traffic within groups under these conditions is approached
+by the alternating direction method of multipliers, as in A. Wiegele, S. Zhao, "SDP-based bounds for graph partition via
+extended ADMM", Computational Optimization and Applications 82, 2022, https://doi.org/10.1007/s10589-022-00355-1. Any
+multipliers bound that traffic from above, so the method may be ended at any time: `Certificate` is what proves it.
+
+With T what executors exchange, J all ones, and T/2 = Λ + N for any Λ that leaves N negative semidefinite::
+
+    ½⟨T, X⟩ = ⟨Λ, X⟩ + ⟨N, J⟩/p + ⟨N, X - J/p⟩
+            ≤ Σ_i (the most that row i of Λ is worth in one group) + ⟨N, J⟩/p,        X - J/p positive semidefinite
+
+Λ is `row_worth`, its rows are knapsacks, and the rest is `fixed`. One step costs an eigendecomposition, O(n³). What of
+the traffic the multipliers of `triangles` stand for is taken from T before, and their sum added to `fixed`.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from scipy.linalg import LinAlgError
+
+from stormwright.model.arrays import FloatArray
+from stormwright.optimize.bounds.relaxation.certificate import Certificate
+from stormwright.optimize.bounds.relaxation.multipliers import Multipliers
+
+#: Steps between two certificates.
+_STEPS = 15
+
+#: A certificate is as good as it gets when the next ones are better by less than this part of the traffic.
+_SLOW, _PATIENCE = 2e-4, 4
+
+#: For how many certificates nothing better is expected after triangles were added.
+_GRACE = 4
+
+
+def certificates(
+    tps: FloatArray, size: FloatArray, limit: float, groups: int, until: float = math.inf, *, triangles: bool = False
+) -> Iterator[Certificate]:
+    """Certificates that become better and better for groups of size `limit`; the first is found at once.
+
+    Parameters
+    ----------
+    tps
+        What every two executors exchange in both directions, shape (n, n), zero on the diagonal.
+    size
+        What each takes of the room of a group, shape (n,), none more than `limit`.
+    limit
+        Of a group, in the unit of `size`.
+    groups
+        How many there are at most.
+    until, triangles
+        As `approach` has them.
+    """
+    yield Certificate(tps / 2, size, 0.0)
+    multipliers = Multipliers(tps, size, np.full(len(tps), limit), groups)
+    yield from approach(multipliers, lambda certificate: certificate.most_kept(limit), until, triangles=triangles)
+
+
+def best_certificate(
+    tps: FloatArray, size: FloatArray, limit: float, groups: int, until: float, *, triangles: bool = False
+) -> Certificate:
+    """The best of `certificates`.
+
+    Parameters
+    ----------
+    tps, size, limit, groups, until, triangles
+        As these have them.
+    """
+    found = certificates(tps, size, limit, groups, until, triangles=triangles)
+    return min(found, key=lambda certificate: certificate.most_kept(limit))
+
+
+def approach(
+    multipliers: Multipliers, kept: Callable[[Certificate], float], until: float, *, triangles: bool
+) -> Iterator[Certificate]:
+    """Certificates that become better and better, from where the multipliers are.
+
+    They end where the next ones are hardly better any more, at `until` (of `time.perf_counter`), or where numbers are
+    too large to be counted with. No step begins that is not over by then if it takes as long as the last.
+
+    Parameters
+    ----------
+    multipliers
+        Go on.
+    kept
+        What a certificate says is kept: the less, the better it is.
+    triangles
+        Whether to use as well that groups do not overlap (`Triangles`): takes longer, and holds for all executors only,
+        not for a part of them by the part of `row_worth` that is theirs.
+    """
+    if not math.isfinite(multipliers.scale):
+        return
+    enough = _SLOW * multipliers.all_tps
+    least, least_before, slow = np.inf, np.inf, 0
+    begun_s = time.perf_counter()
+    while begun_s < until:
+        for _ in range(_STEPS):
+            try:
+                multipliers.step()
+            except (LinAlgError, ValueError):  # it does not converge, or something is not a number
+                return
+            before_s, begun_s = begun_s, time.perf_counter()
+            if 2 * begun_s - before_s > until:
+                begun_s = until
+                break
+        certificate = multipliers.certificate()
+        if certificate is None:
+            return
+        yield certificate
+        multipliers.balance()
+        now = kept(certificate)
+        slow = slow + 1 if now > least - enough else min(slow, 0)
+        least = min(least, now)
+        if slow > _PATIENCE:
+            if not triangles or least > least_before - enough or not multipliers.add_triangles():
+                return
+            least_before, slow = least, -_GRACE

@@ -1,0 +1,112 @@
+"""A problem as bounds see it: with fewer limits than it has, so that what bounds its cost bounds that of any placement.
+
+Left out are limits on components, isolation, and which nodes are usable; racks are all one; flows cost nothing, as a
+target in the same worker would make it so.
+
+What is left of the cost is linear in two numbers, the tuples/s that stay on nodes and those that stay in workers::
+
+    cost ≥ base - near · (on nodes) - inner · (in workers)
+    base = inter_node · all,   near = inter_node - inter_worker,   inner = inter_worker - same_worker
+
+so that a bound on each of the two, or on both together, is one on the cost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from stormwright.model import CostWeights, Problem, cost_under
+from stormwright.model.arrays import FloatArray, IndexArray, IntArray
+from stormwright.model.constraints.limit import RELATIVE_TOLERANCE
+from stormwright.model.constraints.workers import MAX_EXECUTORS_PER_WORKER
+from stormwright.model.traffic.traffic import pair_traffic
+from stormwright.optimize.layout.links import Links
+
+#: Room for rounding: nodes are a little larger than a valid placement may make them.
+_LARGER = 1 + 2 * RELATIVE_TOLERANCE
+
+
+@dataclass(frozen=True)
+class Relaxed:
+    """What is left of a problem.
+
+    Parameters
+    ----------
+    first
+        Where each topology's executors start, shape (T + 1,).
+    links
+        What executors exchange, by executor.
+    demand, capacity
+        Of executors and nodes, by resource, shape (K, E) and (K, N).
+    ports
+        Of every node, shape (N,).
+    workers, most
+        Workers of each topology, and executors that one of them may have, shape (T,).
+    total_tps
+        All traffic between different executors.
+    near, inner
+        What a tuple within a node saves against one between nodes, and one within a worker beyond that.
+    base
+        What all traffic costs before anything is saved.
+    """
+
+    first: IndexArray
+    links: Links
+    demand: FloatArray
+    capacity: FloatArray
+    ports: IndexArray
+    workers: IndexArray
+    most: IndexArray
+    total_tps: float
+    near: float
+    inner: float
+    base: float
+
+    @classmethod
+    def of(cls, problem: Problem, weights: CostWeights) -> Relaxed:
+        """The relaxed `problem`. No topology has more workers than executors."""
+        links = Links.fixed(problem, pair_traffic(problem))
+        total_tps = float(links.tps.sum()) / 2
+        sizes = np.diff(problem.executor_offset)
+        workers = np.minimum([topology.num_workers for topology in problem.topologies], sizes)
+        asked = [
+            topology.conf.get(MAX_EXECUTORS_PER_WORKER) or topology.num_executors for topology in problem.topologies
+        ]
+        return cls(
+            first=problem.executor_offset,
+            links=links,
+            demand=np.array(problem.executor_demand),
+            capacity=problem.node_capacity * _LARGER,
+            ports=np.array([len(node.ports) for node in problem.supervisors], int),
+            workers=workers,
+            # Every other worker has at least one.
+            most=np.maximum(np.minimum(asked, sizes - workers + 1), 1).astype(np.int64),
+            total_tps=total_tps,
+            near=weights.inter_node - weights.inter_worker,
+            inner=weights.inter_worker - weights.same_worker,
+            base=weights.inter_node * total_tps,
+        )
+
+    def tps_between(self, first: int, last: int) -> FloatArray:
+        """What executors `first` to before `last` exchange with each other, in tuples/s: symmetric, its diagonal 0."""
+        matrix = np.zeros((last - first, last - first))
+        counts = np.diff(self.links.first[first : last + 1])
+        part = slice(self.links.first[first], self.links.first[last])
+        inside = (self.links.executor[part] >= first) & (self.links.executor[part] < last)
+        rows = np.repeat(np.arange(last - first), counts)[inside]
+        matrix[rows, self.links.executor[part][inside] - first] = self.links.tps[part][inside]
+        return matrix
+
+
+def cost_of_pairs(problem: Problem, slots: IntArray, weights: CostWeights) -> float:
+    """What a placement costs as `Relaxed` counts it."""
+    one_rack = CostWeights(
+        same_executor=0.0,
+        same_worker=weights.same_worker,
+        inter_worker=weights.inter_worker,
+        inter_node=weights.inter_node,
+        inter_rack=weights.inter_node,
+    )
+    return cost_under(problem, slots, pair_traffic(problem), one_rack).total

@@ -1,0 +1,230 @@
+"""Construction: topology by topology onto few nodes, the best fit where one node takes all, workers filled one by one.
+
+Those come first that exchange most for the CPU they take: room side by side is worth most to them. A topology goes
+whole onto the node that it fills best; if there is none, into the rack and onto the node that take the largest part of
+it, and so on with the rest. A worker grows by the executor that exchanges most with what is already in it and on its
+node. Time is linear in executors, links and topologies × nodes; very large topologies have a way of their own (`grow`).
+"""
+
+from __future__ import annotations
+
+import math
+
+from stormwright.jit.compiled import compiled, inner
+from stormwright.model.arrays import IndexArray
+from stormwright.optimize.construction.grow import grow_topology
+from stormwright.optimize.construction.joining import may_join
+from stormwright.optimize.construction.next_node import next_node
+from stormwright.optimize.kernel.records import NOWHERE, Layout
+from stormwright.optimize.kernel.rules import demand_of
+from stormwright.optimize.kernel.steps import join, leave, start_worker, stop_worker, tabulate
+
+#: Topologies with more executors are grown (`grow_topology`): it takes long to look at all that wait for every place.
+_LARGE = 2048
+
+#: What traffic with the node counts beside that with the worker when a worker grows.
+_NODE_FIRST = 2.0
+
+
+@compiled
+def construct(layout: Layout, order: IndexArray) -> None:
+    """Place the waiting executors of topologies one after the other; where there is no room, limits are broken.
+
+    Parameters
+    ----------
+    layout
+        Gets a worker for every executor and a node for every worker; tables are right afterwards. The cost is not added
+        up (`layout.start.add_up_cost`).
+    order
+        Numbers of the topologies, int64; the first has most choice.
+    """
+    for topology in order:
+        if layout.topologies[topology].last - layout.topologies[topology].first > _LARGE:
+            placed = grow_topology(layout, topology)
+        else:
+            placed = place_topology(layout, topology, 0.0, _NODE_FIRST)
+        if not placed:
+            place_anywhere(layout, topology)
+        tabulate(layout, topology)
+
+
+@inner
+def place_topology(layout: Layout, topology: int, blink: float, node_first: float) -> bool:
+    """Put a topology's executors that are in no worker into its workers that are on no node; whether all are.
+
+    Workers are filled in the order of their numbers. Each stays on the node of the one before as long as that has room
+    for the least that the worker must take: what those to come, full to the limit, would leave over. If it fails, what
+    has been placed stays placed; tables are left as they are.
+
+    Parameters
+    ----------
+    layout
+        Written: workers and nodes; `waiting`, `near` and `close` are scratch.
+    topology
+        Which.
+    blink
+        Probability with which a node is overlooked, as in Christiaens, Vanden Berghe, "Slack Induction by String
+        Removals", 2020, https://doi.org/10.1287/trsc.2019.0914.
+    node_first
+        What an executor's traffic with its node counts beside that with its worker when a worker grows.
+    """
+    left = _gather(layout, topology)
+    cpu_hz, memory_mb, workers = 0.0, 0.0, 0
+    _ask(layout, left)
+    for position in range(left):
+        cpu_hz += layout.executors[layout.waiting[position]].cpu_hz
+        memory_mb += layout.executors[layout.waiting[position]].memory_mb
+    first, last = layout.topologies[topology].first_worker, layout.topologies[topology].last_worker
+    for worker in range(first, last):
+        workers += layout.workers[worker].node == NOWHERE
+    most, node = layout.topologies[topology].most, NOWHERE
+    for worker in range(first, last):
+        if layout.workers[worker].node != NOWHERE:
+            continue
+        if left == 0:
+            return False
+        workers -= 1
+        fewest = max(1, left - workers * most)
+        part = fewest / left
+        before, node = node, next_node(layout, node, cpu_hz, memory_mb, workers + 1, part, blink)
+        if node == NOWHERE:
+            return False
+        if node != before:
+            for position in range(left):
+                layout.near[layout.waiting[position]] = 0.0
+        start_worker(layout, worker, node)
+        for position in range(left):
+            layout.close[layout.waiting[position]] = 0.0
+        size, room = 0, min(most, left - workers)
+        while size < room:
+            position = _next_executor(layout, left, worker, node_first)
+            if position == NOWHERE:
+                break
+            executor = layout.waiting[position]
+            left -= 1
+            layout.waiting[position] = layout.waiting[left]
+            cpu_hz -= layout.executors[executor].cpu_hz
+            memory_mb -= layout.executors[executor].memory_mb
+            for resource in range(len(layout.rules.asked)):
+                layout.rules.asked[resource] -= demand_of(layout.rules, executor, resource)
+            join(layout, executor, worker)
+            _attract(layout, executor)
+            size += 1
+        if size < fewest:
+            return False
+    return left == 0
+
+
+@inner
+def place_anywhere(layout: Layout, topology: int) -> None:
+    """Put what `place_topology` left over where most CPU is free, whatever that overloads.
+
+    Every worker gets a port and at least one executor, and none gets more executors than it may have: only CPU and
+    memory of nodes are broken, which a search can mend. Of equal nodes and workers the lower number wins.
+    """
+    first, last = layout.topologies[topology].first_worker, layout.topologies[topology].last_worker
+    for worker in range(first, last):
+        if layout.workers[worker].node == NOWHERE:
+            node = NOWHERE
+            for other in range(len(layout.nodes)):
+                if layout.nodes[other].used < layout.nodes[other].ports and (
+                    node == NOWHERE or layout.nodes[other].cpu_hz_left > layout.nodes[node].cpu_hz_left
+                ):
+                    node = other
+            start_worker(layout, worker, node)
+    for position in range(_gather(layout, topology)):
+        to = NOWHERE
+        for worker in range(first, last):
+            if (
+                layout.workers[worker].movable
+                and layout.workers[worker].size < layout.topologies[topology].most
+                and (to == NOWHERE or _comes_before(layout, worker, to))
+            ):
+                to = worker
+        join(layout, layout.waiting[position], to)
+    for worker in range(first, last):
+        if layout.workers[worker].size == 0:
+            largest = worker
+            for other in range(first, last):
+                if layout.workers[other].movable and layout.workers[other].size > layout.workers[largest].size:
+                    largest = other
+            executor = layout.workers[largest].any
+            leave(layout, executor)
+            join(layout, executor, worker)
+
+
+@inner
+def remove_topology(layout: Layout, topology: int) -> None:
+    """Take all executors of a topology out of its workers, and these off their nodes.
+
+    Workers are set to hold exactly nothing, whatever rounding of CPU and memory left. Tables are left as they are.
+    """
+    for executor in range(layout.topologies[topology].first, layout.topologies[topology].last):
+        if layout.executors[executor].worker != NOWHERE:
+            leave(layout, executor)
+    for worker in range(layout.topologies[topology].first_worker, layout.topologies[topology].last_worker):
+        if layout.workers[worker].node != NOWHERE:
+            stop_worker(layout, worker)
+        layout.workers[worker].cpu_hz = layout.workers[worker].memory_mb = 0.0
+
+
+@inner
+def _gather(layout: Layout, topology: int) -> int:
+    """Note the executors that are in no worker in `waiting`; how many they are."""
+    count = 0
+    for executor in range(layout.topologies[topology].first, layout.topologies[topology].last):
+        if layout.executors[executor].worker == NOWHERE:
+            layout.waiting[count] = executor
+            layout.near[executor] = layout.close[executor] = 0.0
+            count += 1
+    return count
+
+
+@inner
+def _ask(layout: Layout, left: int) -> None:
+    """Note what those that wait ask for of further resources, by which nodes are chosen."""
+    for resource in range(len(layout.rules.asked)):
+        layout.rules.asked[resource] = 0.0
+        for position in range(left):
+            layout.rules.asked[resource] += demand_of(layout.rules, layout.waiting[position], resource)
+
+
+@inner
+def _comes_before(layout: Layout, a: int, b: int) -> bool:
+    """Whether an executor that fits nowhere goes to the worker `a` rather than `b`: empty ones first, then free CPU."""
+    empty_a, empty_b = layout.workers[a].size == 0, layout.workers[b].size == 0
+    if empty_a != empty_b:
+        return bool(empty_a)
+    left_a, left_b = (
+        layout.nodes[layout.workers[a].node].cpu_hz_left,
+        layout.nodes[layout.workers[b].node].cpu_hz_left,
+    )
+    return bool(left_a > left_b)
+
+
+@inner
+def _next_executor(layout: Layout, left: int, worker: int, node_first: float) -> int:
+    """Position in `waiting` of the executor that a worker grows by: most saved, then most traffic."""
+    node, topology = layout.workers[worker].node, layout.workers[worker].topology
+    limited = layout.topologies[topology].limited
+    best, most, most_tps = NOWHERE, -math.inf, -1.0
+    for position in range(left):
+        executor = layout.waiting[position]
+        cpu_hz, memory_mb = layout.executors[executor].cpu_hz, layout.executors[executor].memory_mb
+        if cpu_hz > layout.nodes[node].cpu_hz_left or memory_mb > layout.nodes[node].memory_mb_left:
+            continue
+        saved = node_first * layout.near[executor] + layout.close[executor]
+        tps = layout.executors[executor].tps
+        better = saved > most or (saved == most and tps > most_tps)
+        if better and (not limited or may_join(layout.rules, topology, executor, worker, node)):
+            best, most, most_tps = position, saved, tps
+    return best
+
+
+@inner
+def _attract(layout: Layout, executor: int) -> None:
+    """Note for all that wait what they exchange with one that has just been placed."""
+    for link in range(layout.executors[executor].first, layout.executors[executor].last):
+        other = layout.links[link].executor
+        layout.near[other] += layout.pull[link]
+        layout.close[other] += layout.pull[link]

@@ -1,0 +1,217 @@
+"""What one topology takes of threads, nodes and links for each tree, where its executors are now.
+
+The same as `stormwright.predict.demand` says of all topologies at once, for shuffled traffic that stays as near as it
+can: it goes to members in the source's worker, else on its node, in its rack, or to all. Every component is handled
+once all that is sent to it is known, in time linear in executors, flows, deals and pairs.
+"""
+
+from __future__ import annotations
+
+from stormwright.jit.compiled import inner
+from stormwright.optimize.kernel.records import NOWHERE
+from stormwright.optimize.throughput.deals import receive_deals
+from stormwright.optimize.throughput.messages import come_in, handle, receive_messages, send_messages
+from stormwright.optimize.throughput.records import Sustained
+
+
+@inner
+def evaluate(of: Sustained, topology: int) -> None:
+    """Work out the places of a topology, as those that are tried."""
+    it = of.topologies[topology]
+    for executor in range(it.first, it.last):
+        of.executors[executor].handled = of.executors[executor].begins
+    for _ in range(it.rounds):
+        _send(of, topology)
+    _add_up(of, topology)
+
+
+@inner
+def _send(of: Sustained, topology: int) -> None:
+    """Let every component get what is sent to it, and send on; once, or once more where tuples circle."""
+    _open_places(of, topology)
+    for executor in range(of.topologies[topology].first, of.topologies[topology].last):
+        of.executors[executor].busy_s = 0.0
+    for component in range(of.topologies[topology].first_component, of.topologies[topology].last_component):
+        _receive_pairs(of, topology, component)
+        receive_deals(of, topology, component)
+        it = of.components[component]
+        number = it.first_flow
+        while it.first < it.last and number < it.last_flow:
+            # Those that take as long are handed out together.
+            more = of.flows[number].more
+            _count_members(of, component)
+            number, everywhere, volume = _receive_flows(of, topology, component, number)
+            _hand_out(of, component, everywhere, volume, more)
+            _forget_members(of, topology)
+        for at in range(it.first, it.last):
+            executor = of.members[at]
+            one = of.executors[executor]
+            of.executors[executor].busy_s += one.work_s * one.handled
+
+
+@inner
+def _open_places(of: Sustained, topology: int) -> None:
+    it, end = of.topologies[topology], of.topologies[topology].first
+    of.topologies[topology].tried_messages, of.topologies[topology].tried_places = 0.0, 0
+    for worker in range(it.first_worker, it.last_worker):
+        if of.workers[worker].size > 0:
+            of.workers[worker].send_s, of.workers[worker].receive_s = 0.0, 0.0
+            of.nodes[of.workers[worker].node].place = NOWHERE
+            of.filled[end] = worker
+            end += 1
+    of.topologies[topology].last_filled = end
+    for number in range(it.first, end):
+        _open_place(of, topology, of.workers[of.filled[number]].node)
+
+
+@inner
+def _open_place(of: Sustained, topology: int, node: int) -> None:
+    place = of.nodes[node].place
+    if place == NOWHERE:
+        place = of.topologies[topology].first + of.topologies[topology].tried_places
+        of.topologies[topology].tried_places += 1
+        of.nodes[node].place = place
+        of.tried[place].node, of.tried[place].workers = node, 0
+        of.tried[place].cpu, of.tried[place].out, of.tried[place].into = 0.0, 0.0, 0.0
+    of.tried[place].workers += 1
+
+
+@inner
+def _receive_pairs(of: Sustained, topology: int, component: int) -> None:
+    """What is sent to executors of a component, one by one; their count begins anew.
+
+    Pairs of one source follow each other: what it sends to other workers is counted together.
+    """
+    it = of.components[component]
+    for at in range(it.first, it.last):
+        executor = of.members[at]
+        of.executors[executor].handled = of.executors[executor].begins
+    number = it.first_pair
+    while number < it.last_pair:
+        source, tuples, volume, far, far_volume = of.pairs[number].source, 0.0, 0.0, 0.0, 0.0
+        handled, start = of.executors[source].handled, of.executors[source].worker
+        node = of.workers[start].node
+        while number < it.last_pair and of.pairs[number].source == source:
+            target, sent = of.pairs[number].target, handled * of.pairs[number].tuples
+            end = of.executors[target].worker
+            if start != end and sent > 0.0:
+                size, to = sent * of.pairs[number].size, of.workers[end].node
+                tuples, volume = tuples + sent, volume + size
+                receive_messages(of, end, sent, size)
+                if node != to:
+                    far, far_volume = far + sent, far_volume + size
+                    come_in(of, to, sent, size)
+            handle(of, target, sent, sent * of.pairs[number].more)
+            number += 1
+        if tuples > 0.0:
+            send_messages(of, topology, source, tuples, volume, 0.0, of.pairs[number - 1].holds)
+            of.tried[of.nodes[node].place].out += far_volume + far * of.cost[0].overhead
+
+
+@inner
+def _count_members(of: Sustained, component: int) -> None:
+    for at in range(of.components[component].first, of.components[component].last):
+        worker = of.executors[of.members[at]].worker
+        node = of.workers[worker].node
+        of.workers[worker].count += 1
+        of.nodes[node].count += 1
+        of.racks[of.nodes[node].rack].count += 1
+
+
+@inner
+def _forget_members(of: Sustained, topology: int) -> None:
+    for number in range(of.topologies[topology].first, of.topologies[topology].last_filled):
+        worker = of.filled[number]
+        node = of.workers[worker].node
+        rack = of.nodes[node].rack
+        of.workers[worker].count, of.workers[worker].near = 0, 0.0
+        of.nodes[node].count, of.racks[rack].count = 0, 0
+        of.nodes[node].tuples, of.nodes[node].bytes = 0.0, 0.0
+        of.nodes[node].from_tuples, of.nodes[node].from_bytes = 0.0, 0.0
+        of.racks[rack].tuples, of.racks[rack].bytes = 0.0, 0.0
+
+
+@inner
+def _receive_flows(of: Sustained, topology: int, component: int, number: int) -> tuple[int, float, float]:
+    """Shuffled tuples, by the nearest scope of their source that has a member: flows from a number on that are alike.
+
+    What goes to all is kept by node, and returned: the number of the flow after them, tuples that found nobody near,
+    and their bytes.
+    """
+    it, everywhere, volume = of.components[component], 0.0, 0.0
+    members, more = it.last - it.first, of.flows[number].more
+    while number < it.last_flow and of.flows[number].more == more:
+        flow = of.flows[number]
+        number += 1
+        tuples = of.executors[flow.source].handled * flow.tuples
+        if tuples == 0.0:
+            continue
+        worker = of.executors[flow.source].worker
+        if of.workers[worker].count > 0:
+            of.workers[worker].near += tuples
+            continue
+        node = of.workers[worker].node
+        rack = of.nodes[node].rack
+        far = 1.0
+        if not flow.local and of.nodes[node].count > 0:
+            of.nodes[node].tuples += tuples
+            of.nodes[node].bytes += tuples * flow.size
+            far = 0.0
+        elif not flow.local and of.racks[rack].count > 0:
+            of.racks[rack].tuples += tuples
+            of.racks[rack].bytes += tuples * flow.size
+        else:
+            of.nodes[node].from_tuples += tuples
+            of.nodes[node].from_bytes += tuples * flow.size
+            everywhere, volume = everywhere + tuples, volume + tuples * flow.size
+            far = 1.0 - of.nodes[node].count / members
+        send_messages(of, topology, flow.source, tuples, tuples * flow.size, far, flow.holds)
+    return number, everywhere, volume
+
+
+@inner
+def _hand_out(of: Sustained, component: int, everywhere: float, volume: float, more: float) -> None:
+    """Give every member its part of what was sent to its worker, node, rack, and to all; each takes so much more."""
+    it = of.components[component]
+    members = it.last - it.first
+    for at in range(it.first, it.last):
+        executor = of.members[at]
+        worker = of.executors[executor].worker
+        node = of.workers[worker].node
+        on, rack = of.nodes[node], of.racks[of.nodes[node].rack]
+        far, far_bytes, near, near_bytes = 0.0, 0.0, 0.0, 0.0
+        if rack.tuples > 0.0:
+            far, far_bytes = rack.tuples / rack.count, rack.bytes / rack.count
+        if everywhere > 0.0:
+            far += (everywhere - on.from_tuples) / members
+            far_bytes += (volume - on.from_bytes) / members
+            near, near_bytes = on.from_tuples / members, on.from_bytes / members
+        if on.tuples > 0.0:
+            near, near_bytes = near + on.tuples / on.count, near_bytes + on.bytes / on.count
+        if far > 0.0:
+            come_in(of, node, far, far_bytes)
+        if far + near > 0.0:
+            receive_messages(of, worker, far + near, far_bytes + near_bytes)
+        own = of.workers[worker].near
+        gets = far + near + (own / of.workers[worker].count if own > 0.0 else 0.0)
+        handle(of, executor, gets, gets * more)
+
+
+@inner
+def _add_up(of: Sustained, topology: int) -> None:
+    """Sum threads by place; seconds of a core of the reference speed become those of the node's."""
+    it, busiest = of.topologies[topology], 0.0
+    for executor in range(it.first, it.last):
+        node = of.workers[of.executors[executor].worker].node
+        took = of.executors[executor].busy_s / of.nodes[node].speed
+        of.tried[of.nodes[node].place].cpu += took
+        busiest = max(busiest, took)
+    for number in range(it.first, of.topologies[topology].last_filled):
+        one = of.workers[of.filled[number]]
+        slow = it.dearer / of.nodes[one.node].speed
+        of.tried[of.nodes[one.node].place].cpu += (one.send_s + one.receive_s) * slow
+        busiest = max(busiest, one.send_s * slow, one.receive_s * slow)
+    for place in range(it.first, it.first + it.tried_places):
+        of.tried[place].out *= of.nodes[of.tried[place].node].link_s
+        of.tried[place].into *= of.nodes[of.tried[place].node].link_s
+    of.topologies[topology].tried_busiest_s = busiest

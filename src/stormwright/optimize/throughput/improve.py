@@ -1,0 +1,165 @@
+"""A whole search: in stretches that cool down, with rates that grow to what the placement sustains by then.
+
+Of a large problem half of the steps are about topologies on the fullest nodes, and the others go through all topologies
+in turn, so that what a step needs is near at hand.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import chain, repeat
+
+import numpy as np
+
+from stormwright.model.arrays import FloatArray, IndexArray
+from stormwright.optimize.throughput.records import Sustained
+from stormwright.optimize.throughput.score import NODES, THROUGHPUT, add_up, headroom
+from stormwright.optimize.throughput.search import keep, search
+
+#: Stretches, if what is worked out after each takes no more than a part of the steps, or of the time, of one.
+_STRETCHES, _FEWEST, _STEPS_A_TOPOLOGY, _TIMES = 40, 4, 8, 4
+
+#: By what part a step may make things worse so that it is taken with probability 1/e, at first and at last.
+_HOT, _COLD = 0.02, 0.0002
+
+#: These are parts of the whole score, to which a node adds the less, the more there are: of more nodes than these, so
+#: much less. Else a step might make any node the worst, and a large cluster would only get worse.
+_NODES = 10
+
+#: With fewer steps for each executor than these it begins so much colder: nothing would be mended that was made worse.
+_ENOUGH = 100.0
+
+#: Steps a second, about.
+_A_SECOND = 50_000
+
+#: Executors that are searched at a time.
+_AT_A_TIME = 2_500
+
+#: Steps between two looks at the clock.
+_LOOK = 2_000
+
+#: What grows by more at once is limited by nothing that is known.
+_ENDLESS = 1e9
+
+
+@dataclass(frozen=True)
+class Effort:
+    """Steps to try, or where that is 0 seconds to take."""
+
+    steps: int
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Improved:
+    """The best of a search: worker of every executor, node of every worker, how good it is, and the steps tried.
+
+    `badness` compares placements of one problem and aim: the less the better. `short` is what memory (MB) nodes lack,
+    and ports: no more than where the search began.
+    """
+
+    worker: IndexArray
+    node: IndexArray
+    badness: float
+    short: float
+    steps: int = 0
+
+
+def improve(of: Sustained, effort: Effort) -> Improved:
+    """Search from the placement that `of` is; the best seen at the end of a stretch.
+
+    Parameters
+    ----------
+    of
+        Written.
+    effort
+        How long.
+    """
+    wished, begun_s = of.topologies["rate"].copy(), time.perf_counter()
+    best, made = _noted(of, wished), 0
+    stretches = _stretches(of, effort, time.perf_counter() - begun_s)
+    heat = max(_HOT * min(about_steps(effort) / max(_ENOUGH * len(of.free), 1.0), 1.0), _COLD)
+    cooler = (_COLD / heat) ** (1 / (stretches - 1))
+    if of.state["kind"][0] != NODES:
+        heat *= min(_NODES / max(len(of.nodes), 1), 1.0)
+    turns = _in_turn(of)
+    for _ in range(stretches):
+        made += _searched(of, Effort(-(-effort.steps // stretches), effort.seconds / stretches), heat, turns)
+        now = _noted(of, wished)
+        best = now if now.badness < best.badness else best
+        heat *= cooler
+    return replace(best, steps=made)
+
+
+def about_steps(effort: Effort) -> float:
+    """How many steps that is; of seconds, about."""
+    return effort.steps or effort.seconds * _A_SECOND
+
+
+def _stretches(of: Sustained, effort: Effort, noting_s: float) -> int:
+    if effort.steps:
+        most = effort.steps // (_STEPS_A_TOPOLOGY * max(len(of.topologies), 1))
+    else:
+        most = int(min(effort.seconds / max(_TIMES * noting_s, 1e-9), about_steps(effort) / _LOOK))
+    return min(max(most, _FEWEST), _STRETCHES)
+
+
+def _in_turn(of: Sustained) -> Iterator[IndexArray]:
+    """Executors that may be moved, some at a time, without end."""
+    if len(of.free) <= _AT_A_TIME:
+        return repeat(of.free)
+    parts = np.array_split(of.free, -(-len(of.free) // _AT_A_TIME))
+    return chain.from_iterable(repeat(parts))
+
+
+def _hot(of: Sustained) -> IndexArray:
+    """About so many executors of topologies that are on the nodes which make the score worst."""
+    rank = np.empty(len(of.nodes), np.int64)
+    rank[np.argsort(-of.nodes["term"], kind="stable")] = np.arange(len(rank))
+    topology = of.executors["topology"][of.free]
+    ranks = rank[of.workers["node"][of.executors["worker"][of.free]]]
+    best = np.full(len(of.topologies), len(rank))
+    np.minimum.at(best, topology, ranks)
+    count = np.bincount(topology, minlength=len(best))
+    order = np.argsort(best, kind="stable")
+    chosen = np.zeros(len(best), bool)
+    chosen[order[: np.searchsorted(np.cumsum(count[order]), _AT_A_TIME) + 1]] = True
+    return np.compress(chosen[topology], of.free)
+
+
+def _searched(of: Sustained, effort: Effort, heat: float, turns: Iterator[IndexArray]) -> int:
+    """Search for a stretch at one heat; the steps that were tried."""
+    hot = _hot(of) if len(of.free) > _AT_A_TIME else of.free
+    made, end = 0, time.perf_counter() + effort.seconds
+    while made < effort.steps or (not effort.steps and len(of.free) and time.perf_counter() < end):
+        if hot is of.free:
+            steps, free = effort.steps or _LOOK, hot
+        else:
+            steps = min(_LOOK, effort.steps - made) if effort.steps else _LOOK
+            free = next(turns) if made // _LOOK % 2 else hot
+        search(of._replace(free=free), steps, heat, 1.0)
+        made += steps
+    return made
+
+
+def _noted(of: Sustained, wished_tps: FloatArray) -> Improved:
+    """The placement as it is, and how good; for highest rates, go on with those that it sustains.
+
+    What does not grow with the rates (workers, silent topologies) then weighs as much as it will. Where that alone is
+    too much, rates stay as they are.
+    """
+    add_up(of)
+    if of.state["kind"][0] != THROUGHPUT:
+        badness = float(of.state["score"][0])
+    elif (grows := min(headroom(of), _ENDLESS)) > 0:
+        of.topologies["rate"] *= grows
+        add_up(of)
+        begins = wished_tps > 0
+        badness = -float((of.topologies["rate"][begins] / wished_tps[begins]).min(initial=np.inf))
+    else:
+        badness = 0.0
+    worker, node = np.empty(len(of.executors), np.int64), np.empty(len(of.workers), np.int64)
+    keep(of, worker, node)
+    return Improved(worker, node, badness, float(of.state["short"][0]))

@@ -1,0 +1,244 @@
+"""From what is known to costs, corrections of topologies, and how well each figure is known."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field
+from math import hypot, inf
+from statistics import median_high
+from typing import Any
+
+import numpy as np
+
+from stormwright.predict.calibration.known import GARBAGE_DEVIATION, Learned, TopologyKnown
+from stormwright.predict.calibration.moments import Estimate, Moments, Prior, posterior
+from stormwright.predict.calibration.rows import Priors
+from stormwright.predict.calibration.windows import Held
+from stormwright.predict.costs import Correction, CostRange, Costs, FittedIn
+
+#: Half-widths are 19 times in 20; a normal's deviations in them.
+_DEVIATIONS = 1.96
+
+#: Deviations before anything was seen, in parts: of what cores have in common, of each cost of a message, of what is
+#: serialised by the tuple and of all costs by the kB, of being there. Together a message is known to some 30 %.
+_COMMON, _MESSAGE, _SERIALISE, _BY_SIZE, _THERE = 0.12, 0.12, 0.5, 0.5, 0.3
+
+#: What messaging threads take besides, by being there, in cores, and its deviation.
+_MESSAGING_THERE = (0.015, 0.01)
+
+#: Deviation of the time that idle threads spin, in parts of it; of bytes that a message adds, in parts, and of what
+#: goes over links without messages, in bytes/s; of the factor of a topology's messages.
+_SPIN, _OVERHEAD, _LINK_BYTES, _OF_TOPOLOGY = (0.01, 0.015), 0.3, 2e4, 0.1
+
+#: An error is not below what one window tells, nor so high that nothing would be left. Messages of one placement tell
+#: of those of another one no better than this, however many there are: on nodes of part of a core, under ten
+#: topologies, the CPU of messaging threads came out 13 % off in the median.
+_LEAST_ERROR, _MOST_ERROR, _LEAST_MESSAGE_ERROR = 0.01, 0.95, 0.13
+
+#: What of a row of executors is assumed to be noise (`rows`), in parts.
+_WORK_NOISE = 0.03
+
+#: Size in kB of a message where none was seen.
+_KILOBYTES = 0.1
+
+_MESSAGING = ("send_us", "send_us_per_kb", "receive_us", "receive_us_per_kb")
+_EXECUTORS = ("serialise_us", "serialise_us_per_kb", "spin_share")
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A fitted cost.
+
+    Parameters
+    ----------
+    value, low, high
+        And the interval that holds it 19 times in 20.
+    learned
+        Part of what was uncertain before that the records have settled: 0 where it is still what it was taken to be.
+    """
+
+    value: float
+    low: float
+    high: float
+    learned: float
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Costs as they were fitted.
+
+    Parameters
+    ----------
+    costs, corrections
+        For predictions; corrections by topology id.
+    figures
+        By name of the cost, each with its interval.
+    reference_hz
+        Speed of the core in whose time costs are told; None where no record told one.
+    speeds
+        Supervisor id → speed of its cores as a multiple of that.
+    minutes, workers
+        How much it was fitted to: stretches of time, and windows of workers in them.
+    """
+
+    costs: Costs = field(default_factory=Costs)
+    corrections: Mapping[str, Correction] = field(default_factory=dict)
+    figures: Mapping[str, Figure] = field(default_factory=dict)
+    reference_hz: float | None = None
+    speeds: Mapping[str, float] = field(default_factory=dict)
+    minutes: int = 0
+    workers: int = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Itself for JSON."""
+        return {**asdict(self), "corrections": {name: one.as_dict() for name, one in self.corrections.items()}}
+
+
+def priors(costs: Costs | None = None) -> Priors:
+    """What is likely before anything was seen: the default costs, with their errors."""
+    costs = costs or Costs()
+    of_messages = np.array([*(getattr(costs, name) for name in _MESSAGING), _MESSAGING_THERE[0]])
+    of_executors = np.array([costs.serialise_us, costs.serialise_us_per_kb, _SPIN[0]])
+    by = np.array([_MESSAGE, _BY_SIZE, _MESSAGE, _BY_SIZE, 0.0]) * of_messages
+    by[-1] = _MESSAGING_THERE[1]
+    return Priors(
+        messaging=Prior(of_messages, by, _COMMON),
+        others=Prior(np.array([0.0, costs.worker_cores]), np.array([GARBAGE_DEVIATION, _THERE * costs.worker_cores])),
+        executors=Prior(of_executors, np.array([_SERIALISE * of_executors[0], _BY_SIZE * of_executors[1], _SPIN[1]])),
+        wire=Prior(np.array([costs.overhead_bytes, 0.0]), np.array([_OVERHEAD * costs.overhead_bytes, _LINK_BYTES])),
+    )
+
+
+def calibrated(known: Learned) -> Calibration:
+    """Costs that fit best to what is known, and to what was likely before where that tells little."""
+    if not known.workers:
+        return Calibration()
+    before, default = priors(), Costs()
+    there = Prior(before.others.mean[1:], before.others.deviation[1:])
+    pooled = [
+        sum((told[of] for told in [one.of_cluster() for one in known.topologies.values()]), known.of_gone[of])
+        for of in range(3)
+    ]
+    messaging, others, executors = (
+        posterior(moments, prior)
+        for moments, prior in zip(pooled, (before.messaging, there, before.executors), strict=True)
+    )
+    wire = posterior(known.wire, before.wire)
+    figures = {
+        **_figures(_MESSAGING, messaging, before.messaging),
+        "worker_cores": _of_worker(known, others, there, messaging),
+        **_figures(_EXECUTORS, executors, before.executors),
+        **_figures(("overhead_bytes",), wire, before.wire),
+    }
+    spins = min(figures["spin_share"].value, _MOST_ERROR)
+    # While a thread works it does not spin: what rows say of its work is without that part.
+    figures |= {name: _times(figures[name], 1 / (1 - spins)) for name in _EXECUTORS[:2]}
+    values = {name: figure.value for name, figure in figures.items()} | {"spin_share": spins}
+    corrections = {
+        name: _correction(one, messaging, others, executors) for name, one in sorted(known.topologies.items())
+    }
+    errors = [one.error for one in corrections.values() if one.error is not None]
+    seen = known.utilisation or CostRange(0.0, inf)
+    held = _held(known.held.values())
+    costs = Costs(
+        **values,
+        local_hop_us=default.local_hop_us,
+        remote_hop_us=default.remote_hop_us,
+        **(held._asdict() if held else {}),
+        work_error=max(errors, default=default.work_error),
+        message_error=_message_error(known, messaging, executors, wire),
+        delay_error=default.delay_error,
+        fitted_in=FittedIn(seen, {name: one.rate_tps for name, one in known.topologies.items()}),
+    )
+    return Calibration(
+        costs,
+        corrections,
+        figures,
+        known.reference_hz,
+        {node: hz / known.reference_hz for node, hz in sorted(known.core_hz.items())} if known.reference_hz else {},
+        known.minutes,
+        known.workers,
+    )
+
+
+def _held(nodes: Collection[Held]) -> Held | None:
+    """What holds for most nodes; None where none has told."""
+    if not nodes:
+        return None
+    return Held(*(median_high(each) for each in zip(*nodes, strict=True)))
+
+
+def _figures(names: tuple[str, ...], estimate: Estimate, prior: Prior) -> dict[str, Figure]:
+    half, told = estimate.half_width(), np.diag(estimate.covariance) / np.diag(prior.covariance)
+    return {
+        name: Figure(
+            float(estimate.value[i]),
+            float(max(estimate.value[i] - half[i], 0.0)),
+            float(estimate.value[i] + half[i]),
+            float(np.clip(1.0 - np.sqrt(told[i]), 0.0, 1.0)),
+        )
+        for i, name in enumerate(names)
+    }
+
+
+def _of_worker(known: Learned, others: Estimate, prior: Prior, messaging: Estimate) -> Figure:
+    """What a worker takes by being there; where messages were seen, with what its messaging threads do for them."""
+    (alone,) = _figures(("",), others, prior).values()
+    if not any(one.messages for one in known.topologies.values()):
+        return alone
+    half = hypot(alone.high - alone.value, float(messaging.half_width()[-1]))
+    value = alone.value + float(messaging.value[-1])
+    return Figure(value, max(value - half, 0.0), value + half, alone.learned)
+
+
+def _times(figure: Figure, factor: float) -> Figure:
+    return Figure(figure.value * factor, figure.low * factor, figure.high * factor, figure.learned)
+
+
+def _message_error(known: Learned, messaging: Estimate, executors: Estimate, wire: Estimate) -> float:
+    """Half-width of all that a message of the size that was seen costs, in parts of it: of CPU or bytes on the wire."""
+    sampled = sum(one.messages for one in known.topologies.values())
+    size = sum(one.message_bytes for one in known.topologies.values()) / sampled / 1e3 if sampled else _KILOBYTES
+    carried, serialised = np.array([1.0, size, 1.0, size, 0.0]), np.array([1.0, size, 0.0])
+    cost = carried @ messaging.value + serialised @ executors.value
+    half = hypot(messaging.half_width(carried), executors.half_width(serialised))
+    on_wire = 1e3 * size + wire.value[0]
+    if cost <= 0 or on_wire <= 0:
+        return _MOST_ERROR
+    error = max(half / cost, wire.half_width()[0] / on_wire)
+    return float(np.clip(error, _LEAST_MESSAGE_ERROR, _MOST_ERROR))
+
+
+def _correction(one: TopologyKnown, messaging: Estimate, others: Estimate, executors: Estimate) -> Correction:
+    """What a topology has of its own: garbage that its work leaves, how its messages differ, the noise of its work."""
+    garbage = _own(one.others, others)
+    by_message = np.array([1.0, 1.0, 1.0, 1.0, 0.0]) * messaging.value
+    carried = one.messaging.xtx @ by_message @ by_message / messaging.noise
+    rest = one.messaging.xty - one.messaging.xtx @ (messaging.value - by_message)
+    matched = rest @ by_message / messaging.noise
+    tight = _OF_TOPOLOGY**-2
+    noise = _noise_of_work(one, executors)
+    error = _DEVIATIONS * _WORK_NOISE * noise**0.5
+    return Correction(
+        work=1.0 + garbage,
+        messages=float((matched + tight) / (carried + tight)),
+        error=float(np.clip(error, _LEAST_ERROR, _MOST_ERROR)),
+        inputs={component: of.work(executors.value) for component, of in sorted(one.inputs.items())},
+    )
+
+
+def _own(moments: Moments, common: Estimate) -> float:
+    """The first coefficient, given the one that topologies have in common."""
+    tight = GARBAGE_DEVIATION**-2
+    explained = moments.xty[0] - moments.xtx[0, 1] * common.value[0]
+    return float(max(explained / common.noise, 0.0) / (moments.xtx[0, 0] / common.noise + tight))
+
+
+def _noise_of_work(one: TopologyKnown, common: Estimate) -> float:
+    """Variance of rows around the work per tuple that fits best, in parts of what is assumed."""
+    moments, count = one.executors, len(one.components)
+    left = moments.xty[:count] - moments.xtx[:count, count:] @ common.value
+    work = np.linalg.lstsq(moments.xtx[:count, :count], left, rcond=None)[0]
+    squares = moments.squares(np.concatenate([work, common.value]))
+    squares = max(squares - sum(of.explains(common.value) for of in one.inputs.values()), 0.0)
+    return (squares + 1.0) / (max(moments.rows - count, 0.0) + 1.0)

@@ -1,0 +1,109 @@
+"""Costs as documents (`stormwright-calibration/1`): what a calibration writes and predictions read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from stormwright.errors import Fault, InputError
+from stormwright.formats import read_json
+from stormwright.formats.document.documents import COSTS_SCHEMA, CorrectionDocument, CostsDocument
+from stormwright.formats.document.faults import FaultList, require_schema
+from stormwright.model import Problem
+from stormwright.predict.costs import Correction, CostRange, Costs, FittedIn, InputWork
+
+if TYPE_CHECKING:
+    from stormwright.predict.calibration.calibration import Calibration
+
+_NAMES = tuple(each.name for each in fields(Costs) if each.name != "fitted_in")
+
+
+class KnownCosts(NamedTuple):
+    """Costs of a cluster, and corrections by topology id."""
+
+    costs: Costs
+    corrections: Mapping[str, Correction]
+
+
+def costs_to_dict(calibration: Calibration) -> dict[str, Any]:
+    """A calibration as a document of plain Python values."""
+    costs, seen = calibration.costs, calibration.costs.fitted_in
+    document: dict[str, Any] = {
+        "schema": COSTS_SCHEMA,
+        "costs": {name: getattr(costs, name) for name in _NAMES},
+        "corrections": {name: one.as_dict() for name, one in calibration.corrections.items()},
+        "intervals": {name: [one.low, one.high] for name, one in calibration.figures.items()},
+        "learned": {name: one.learned for name, one in calibration.figures.items()},
+        "speeds": dict(calibration.speeds),
+        "minutes": calibration.minutes,
+        "workers": calibration.workers,
+    }
+    if calibration.reference_hz is not None:
+        document["reference_hz"] = calibration.reference_hz
+    if seen is not None:
+        document["fitted_in"] = {
+            "node_utilisation": [seen.node_utilisation.least, seen.node_utilisation.most],
+            "rate_tps": {name: [rate.least, rate.most] for name, rate in seen.rate_tps.items()},
+        }
+    return document
+
+
+def read_costs(path: Path) -> KnownCosts:
+    """The costs in the file at `path`, gzipped or not.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, or is something else; all its faults.
+    """
+    return costs_from_dict(read_json(path), str(path))
+
+
+def costs_of(problem: Problem) -> KnownCosts:
+    """The costs that come with a problem's load; those that were measured elsewhere where none do.
+
+    Raises
+    ------
+    InputError
+        They are no costs.
+    """
+    told = problem.load.costs if problem.load else {}
+    return costs_from_dict(dict(told), "costs of the problem") if told else KnownCosts(Costs(), {})
+
+
+def costs_from_dict(document: object, source: str = "costs") -> KnownCosts:
+    """The costs that `document` (parsed JSON) describes; `source` names it in errors.
+
+    Raises
+    ------
+    InputError
+        It describes none; all its faults.
+    """
+    require_schema(document, source, COSTS_SCHEMA)
+    faults = FaultList()
+    told = faults.parse(CostsDocument, document, "$")
+    if told is None:
+        raise faults.error(source)
+    unknown = [name for name in told.costs if name not in _NAMES]
+    if unknown:
+        there = ", ".join(_NAMES)
+        raise InputError(source, [Fault(f"no such cost; there are {there}", f"$.costs.{name}") for name in unknown])
+    fitted_in = None
+    if (seen := told.fitted_in) is not None:
+        rates = {name: CostRange(*rate) for name, rate in seen.rate_tps.items()}
+        fitted_in = FittedIn(CostRange(*seen.node_utilisation), rates)
+    try:
+        costs = Costs(**told.costs, fitted_in=fitted_in)
+    except InputError as error:
+        raise InputError(source, [Fault(f.message, f"$.costs.{f.path}") for f in error.faults]) from error
+    return KnownCosts(costs, {name: _correction(one) for name, one in told.corrections.items()})
+
+
+def _correction(told: CorrectionDocument) -> Correction:
+    inputs = {
+        component: tuple(InputWork(one.source, one.stream, one.us, one.part, one.told) for one in of)
+        for component, of in told.inputs.items()
+    }
+    return Correction(told.work, told.messages, told.error, inputs)

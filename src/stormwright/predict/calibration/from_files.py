@@ -1,0 +1,104 @@
+"""Costs from files of the performance log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+from stormwright.errors import Fault, InputError
+from stormwright.formats.files.json_files import opened, source_of
+from stormwright.perflog.records import LogRecord, Rejected, parse_lines
+from stormwright.perflog.schema import IDENTITY
+from stormwright.predict.calibration.calibration import Calibration, calibrated
+from stormwright.predict.calibration.known import Learned
+from stormwright.predict.calibration.learn import learn
+from stormwright.predict.calibration.windows import LEAST_COVERED, WARM_S, WINDOW_S, Windows
+
+#: Windows of so many seconds are fitted together.
+_MINUTE_MS = 60_000
+
+
+@dataclass(frozen=True)
+class FromFiles:
+    """What files told.
+
+    Parameters
+    ----------
+    calibration
+        The costs.
+    lines, rejected, twice
+        How many lines there are, which of them are no records, and records that are there once more.
+    reason
+        Why the first line that is none is none; empty where all are.
+    """
+
+    calibration: Calibration
+    lines: int
+    rejected: int
+    twice: int
+    reason: str
+
+
+def from_files(files: Iterable[Path]) -> FromFiles:
+    """Fit costs to all records in files, each counting once.
+
+    Raises
+    ------
+    InputError
+        A file cannot be read, or there is nothing in all of them that costs could be fitted to.
+    """
+    windows, known, reading = Windows(), Learned(), _Reading()
+    names = list(files)
+    windows.add(reading.records(names))
+    over = windows.closed(all_of_them=True)
+    for _, minute in groupby(over, lambda window: window.start_ms // _MINUTE_MS):
+        learn(known, list(minute))
+    if not known.workers:
+        source = source_of(names[0]) if len(names) == 1 else "records"
+        raise InputError(source, [Fault(_why_nothing(reading, windows), "$")])
+    return FromFiles(calibrated(known), reading.lines, reading.rejected, reading.twice, reading.reason)
+
+
+class _Reading:
+    """Reads records, each once, and counts the rest."""
+
+    def __init__(self) -> None:
+        self.lines = self.rejected = self.twice = 0
+        self.reason = ""
+        self._seen: set[tuple[object, ...]] = set()
+
+    def records(self, files: Iterable[Path]) -> Iterator[LogRecord]:
+        for path in files:
+            with opened(path) as file:
+                for record in parse_lines(file):
+                    self.lines += 1
+                    if isinstance(record, Rejected):
+                        self.rejected += 1
+                        self.reason = self.reason or record.reason
+                    elif self._is_new(record):
+                        yield record
+
+    def _is_new(self, record: LogRecord) -> bool:
+        identity = (*(record["worker"][name] for name in IDENTITY), record["seq"], record["start_ms"])
+        if identity in self._seen:
+            self.twice += 1
+            return False
+        self._seen.add(identity)
+        return True
+
+
+def _why_nothing(reading: _Reading, windows: Windows) -> str:
+    if not reading.lines:
+        return "is empty; records of the performance log are expected, a line each"
+    if reading.rejected == reading.lines:
+        return f"holds no record of the performance log: {reading.reason}"
+    if not windows.taken:
+        if windows.without_threads:
+            return "its records do not tell of threads: they are of a probe of before, or of no Linux"
+        return "holds only the last records of workers, which are cut short"
+    return (
+        f"no worker was warm for long enough: {WARM_S:g} s after its start, heard of for {LEAST_COVERED:.0%} of "
+        f"{WINDOW_S:g} s, with little left to compile"
+    )

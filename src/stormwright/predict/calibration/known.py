@@ -1,0 +1,256 @@
+"""What is known of a cluster's costs: a minute after the other, by topology and placement, and what is forgotten of it.
+
+Within one placement minutes are alike, so only the last ones count; another placement tells something else, and what
+the ones before told is forgotten slowly. What topologies that are gone have told of messages stays with the cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from stormwright.predict.calibration.inputs import ByInput, added, scaled
+from stormwright.predict.calibration.moments import Moments
+from stormwright.predict.calibration.rows import StretchRows, TopologyRows
+from stormwright.predict.calibration.windows import Held
+from stormwright.predict.costs import CostRange
+
+#: What is left of a minute when another one of the same placement comes: ten count, and of a placement when another
+#: one comes; and placements that are remembered of a topology.
+KEPT_OF_MINUTE, KEPT_OF_PLACEMENT, PLACEMENTS = 0.9, 0.9, 8
+
+#: Coefficients of messaging threads, and those of an executor that belong to no component: a message, a kB of it, idle
+#: time.
+MESSAGING, COMMON = 5, 3
+
+#: The power of the rate by which a minute counts: of few messages each costs more, and how high rates can be is asked.
+_FULLEST = 4
+
+#: Precision that a component's own work has before anything is seen: next to none.
+_NO_PRECISION = 1e-12
+
+#: Deviation of the part of executors' CPU that garbage collection adds to it.
+GARBAGE_DEVIATION = 0.05
+
+
+@dataclass
+class TopologyKnown:
+    """What is known of one topology: by placement what rows added up to, oldest first, and the highest rate there.
+
+    So too, by placement and component, what was seen of the streams that come to it.
+    """
+
+    components: tuple[str, ...] = ()
+    placements: dict[str, list[Moments]] = field(default_factory=dict)
+    fullest_tps: dict[str, float] = field(default_factory=dict)
+    rate_tps: CostRange = field(default_factory=lambda: CostRange(inf, 0.0))
+    message_bytes: float = 0.0
+    messages: float = 0.0
+    by_input: dict[str, dict[str, ByInput]] = field(default_factory=dict)
+
+    def add(self, rows: TopologyRows) -> None:
+        """Take a minute."""
+        components = tuple(sorted({*self.components, *rows.components}))
+        new = [rows.messaging, rows.others, _aligned(rows.executors, rows.components, components)]
+        for moments in self.placements.values():
+            moments[2] = _aligned(moments[2], self.components, components)
+        self.components, new_inputs = components, dict(rows.by_input)
+        before, inputs_before = self.placements.pop(rows.placement, None), self.by_input.pop(rows.placement, {})
+        if before is None:
+            self.placements = {
+                name: [one.scaled(KEPT_OF_PLACEMENT) for one in moments]
+                for name, moments in list(self.placements.items())[1 - PLACEMENTS :]
+            }
+            self.by_input = {
+                name: scaled(of, KEPT_OF_PLACEMENT) for name, of in self.by_input.items() if name in self.placements
+            }
+        else:
+            highest, rate = self.fullest_tps.get(rows.placement, 0.0), rows.rate_tps.most
+            if highest == rate == 0.0:
+                highest = rate = 1.0  # without ackers nobody is told of trees
+            fullest = max(highest, rate)
+            old_part, new_part = KEPT_OF_MINUTE * (highest / fullest) ** _FULLEST, (rate / fullest) ** _FULLEST
+            new = [old.scaled(old_part) + more.scaled(new_part) for old, more in zip(before, new, strict=True)]
+            new_inputs = added(scaled(inputs_before, old_part), scaled(new_inputs, new_part))
+        self.placements[rows.placement], self.by_input[rows.placement] = new, new_inputs
+        there = {rows.placement: rows.rate_tps.most, **self.fullest_tps}
+        there[rows.placement] = max(there[rows.placement], rows.rate_tps.most)
+        self.fullest_tps = {name: there[name] for name in self.placements}
+        self.rate_tps = _both(self.rate_tps, rows.rate_tps)
+        self.message_bytes = KEPT_OF_MINUTE * self.message_bytes + rows.message_bytes
+        self.messages = KEPT_OF_MINUTE * self.messages + rows.messages
+
+    @property
+    def messaging(self) -> Moments:
+        """Of tuples sent, kB sent, tuples received, kB received, and being there."""
+        return _sum([moments[0] for moments in self.placements.values()], MESSAGING)
+
+    @property
+    def others(self) -> Moments:
+        """Of the executors' CPU, and of being there."""
+        return _sum([moments[1] for moments in self.placements.values()], 2)
+
+    @property
+    def executors(self) -> Moments:
+        """Of a tuple of each component, then of what they have in common."""
+        return _sum([moments[2] for moments in self.placements.values()], len(self.components) + COMMON)
+
+    @property
+    def inputs(self) -> dict[str, ByInput]:
+        """Of a tuple of each stream, by the component that it comes to."""
+        found: dict[str, ByInput] = {}
+        for of in self.by_input.values():
+            found = added(found, of)
+        return found
+
+    def of_cluster(self) -> list[Moments]:
+        """What it tells of messages, of being there, and of what executors have in common."""
+        garbage = np.array([GARBAGE_DEVIATION**-2])
+        nothing = np.full(len(self.components), _NO_PRECISION)
+        return [
+            self.messaging,
+            self.others.without(1, garbage),
+            self.executors.without(len(self.components), nothing),
+        ]
+
+
+@dataclass
+class Learned:
+    """All that was learned.
+
+    Parameters
+    ----------
+    reference_hz
+        Speed of the core in whose time costs are told: that of most nodes when the first minute came; None before.
+    topologies
+        By id.
+    of_gone
+        Of messages, of being there and of executors' common costs, by topologies that are gone.
+    wire
+        Of a message and of being there.
+    utilisation
+        CPU of nodes that was seen, in parts of what they have.
+    core_hz, held
+        Highest speed of a core that each supervisor told, and how its node is held to its CPU.
+    minutes, workers
+        How often it was fitted, and to how many windows of workers.
+    """
+
+    reference_hz: float | None = None
+    topologies: dict[str, TopologyKnown] = field(default_factory=dict)
+    of_gone: list[Moments] = field(default_factory=lambda: [Moments.none(size) for size in (MESSAGING, 1, COMMON)])
+    wire: Moments = field(default_factory=lambda: Moments.none(2))
+    utilisation: CostRange | None = None
+    core_hz: dict[str, float] = field(default_factory=dict)
+    held: dict[str, Held] = field(default_factory=dict)
+    minutes: int = 0
+    workers: int = 0
+
+    def add(self, rows: StretchRows) -> None:
+        """Take a minute."""
+        for name, one in rows.topologies.items():
+            self.topologies.setdefault(name, TopologyKnown()).add(one)
+        self.wire = self.wire.scaled(KEPT_OF_MINUTE) + rows.wire
+        if rows.utilisation:
+            self.utilisation = _both(self.utilisation, rows.utilisation) if self.utilisation else rows.utilisation
+        for node, hz in rows.core_hz.items():
+            self.core_hz[node] = max(hz, self.core_hz.get(node, 0.0))
+        self.held.update(rows.held)
+        self.minutes += 1
+        self.workers += rows.workers
+
+    def forget(self, there: Collection[str]) -> None:
+        """Forget all topologies but those that are there; what they told of the cluster stays."""
+        for gone in [name for name in self.topologies if name not in there]:
+            told = self.topologies.pop(gone).of_cluster()
+            self.of_gone = [old.scaled(KEPT_OF_PLACEMENT) + more for old, more in zip(self.of_gone, told, strict=True)]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Itself for JSON."""
+        return {
+            "reference_hz": self.reference_hz,
+            "topologies": {
+                name: {
+                    "components": list(one.components),
+                    "placements": {key: [m.as_list() for m in moments] for key, moments in one.placements.items()},
+                    "fullest_tps": one.fullest_tps,
+                    "rate_tps": [one.rate_tps.least, one.rate_tps.most],
+                    "message_bytes": one.message_bytes,
+                    "messages": one.messages,
+                    "by_input": {
+                        key: {component: each.as_list() for component, each in of.items()}
+                        for key, of in one.by_input.items()
+                    },
+                }
+                for name, one in self.topologies.items()
+            },
+            "of_gone": [moments.as_list() for moments in self.of_gone],
+            "wire": self.wire.as_list(),
+            "utilisation": [self.utilisation.least, self.utilisation.most] if self.utilisation else None,
+            "core_hz": self.core_hz,
+            "held": {node: list(held) for node, held in self.held.items()},
+            "minutes": self.minutes,
+            "workers": self.workers,
+        }
+
+    @classmethod
+    def from_dict(cls, told: Mapping[str, Any]) -> Learned:
+        """What `as_dict` told.
+
+        Raises
+        ------
+        KeyError, TypeError, ValueError
+            It is damaged.
+        """
+        topologies = {}
+        for name, one in told["topologies"].items():
+            components = tuple(one["components"])
+            sizes = (MESSAGING, 2, len(components) + COMMON)
+            topologies[name] = TopologyKnown(
+                components,
+                {key: _heard(moments, sizes) for key, moments in one["placements"].items()},
+                {str(key): float(rate) for key, rate in one["fullest_tps"].items()},
+                CostRange(*one["rate_tps"]),
+                one["message_bytes"],
+                one["messages"],
+                # Files of before tell nothing of it.
+                {
+                    str(key): {str(component): ByInput.from_list(each) for component, each in of.items()}
+                    for key, of in one.get("by_input", {}).items()
+                },
+            )
+        return cls(
+            reference_hz=told["reference_hz"],
+            topologies=topologies,
+            of_gone=_heard(told["of_gone"], (MESSAGING, 1, COMMON)),
+            wire=_heard([told["wire"]], (2,))[0],
+            utilisation=CostRange(*told["utilisation"]) if told["utilisation"] else None,
+            core_hz={str(node): float(hz) for node, hz in told["core_hz"].items()},
+            # Files of before tell nothing of it.
+            held={str(node): Held(*map(float, held)) for node, held in told.get("held", {}).items()},
+            minutes=int(told["minutes"]),
+            workers=int(told["workers"]),
+        )
+
+
+def _sum(moments: list[Moments], size: int) -> Moments:
+    return sum(moments, Moments.none(size))
+
+
+def _both(one: CostRange, other: CostRange) -> CostRange:
+    return CostRange(min(one.least, other.least), max(one.most, other.most))
+
+
+def _aligned(moments: Moments, before: tuple[str, ...], after: tuple[str, ...]) -> Moments:
+    """The same with coefficients for more components."""
+    if before == after:
+        return moments
+    return moments.at([*(after.index(name) for name in before), *range(len(after), len(after) + COMMON)])
+
+
+def _heard(told: Any, sizes: tuple[int, ...]) -> list[Moments]:
+    return [Moments.from_list(one, size) for one, size in zip(told, sizes, strict=True)]

@@ -1,0 +1,198 @@
+"""The queues of a placement: threads on nodes that they share, links, and the ways between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from stormwright.model import UNPLACED
+from stormwright.model.arrays import BoolArray, FloatArray
+from stormwright.predict.costs import Costs
+from stormwright.predict.demand import TreeDemand
+from stormwright.predict.flow.graph import GraphEdges
+from stormwright.predict.flow.layout import FlowLayout
+from stormwright.predict.flow.routes import Routes
+from stormwright.predict.queueing.trees import Alike, Leaves, Times, Tree, leaf_share
+from stormwright.predict.sums import ratio, sums
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+
+class Stays(NamedTuple):
+    """How long tuples stay, waiting and being worked on.
+
+    `threads` has all threads (E + 2 W), `links` messages at the link of every place, out of its node and into it (2 P).
+    """
+
+    threads: Times
+    links: Times
+
+
+class Ways(NamedTuple):
+    """Times of trees by topology, shape (T,).
+
+    `cycle` is from a spout's beginning a tree to its being free to begin another in its place; `latency` is what Storm
+    calls complete latency: from when an acker hears of a tree to when it knows of its end.
+    """
+
+    cycle: Times
+    latency: Times
+
+
+@dataclass(frozen=True, eq=False)
+class QueueNetwork:
+    """What does not change with the rates: who visits which queue how often, and in what order.
+
+    Parameters
+    ----------
+    demand, graph, layout
+        Of the topologies under a placement.
+    population
+        Most tuples that can be at a thread at once, shape (E + 2 W,).
+    alike, edge_tuples
+        Tuples along an edge for each that is handled at its source, and for each tree, shape (D,).
+    delay
+        Of a tuple along an edge besides what it waits for, shape (D,): of those that leave their worker and of the
+        others it is always the same.
+    visits
+        How often a tuple along an edge visits the threads of workers and the links, shape (D, 2 W + 2 P).
+    tree
+        The order in which times are summed.
+    ends
+        How often a tuple that is handled sets off no other one, so that its own ack ends its part of the tree, shape
+        (C,).
+    share, part
+        Part of a component's tuples that each executor handles, shape (E,), and of a topology's trees or acks that a
+        spout or an acker does, shape (C,).
+    """
+
+    demand: TreeDemand
+    graph: GraphEdges
+    layout: FlowLayout
+    population: FloatArray
+    alike: Alike
+    edge_tuples: FloatArray
+    delay: Times
+    visits: csr_array
+    tree: Tree
+    ends: FloatArray
+    share: FloatArray
+    part: FloatArray
+
+    @classmethod
+    def of(
+        cls, demand: TreeDemand, routes: Routes, graph: GraphEdges, layout: FlowLayout, costs: Costs
+    ) -> QueueNetwork:
+        """The network of a demand along `routes`.
+
+        Parameters
+        ----------
+        demand, routes, graph, layout
+            Of one profile under one placement.
+        costs
+            With the delays.
+        """
+        edge_tuples = routes.edge_tuples
+        handled = sums(layout.executor_component, routes.handled, len(layout.size))
+        ends = np.where(layout.is_spout | layout.is_acker, handled, 0.0)
+        kind = layout.topology * 2 + layout.is_acker
+        count = ratio(edge_tuples, handled[graph.source])
+        onward = np.flatnonzero(graph.onward & (count > 0))
+        visits, crossing = _visits(demand, routes, graph, edge_tuples)
+        return cls(
+            demand=demand,
+            graph=graph,
+            layout=layout,
+            population=layout.pending[demand.thread_topology] * np.maximum(demand.thread_visits, 1.0),
+            alike=Alike.of(count),
+            edge_tuples=edge_tuples,
+            delay=_delay(crossing, costs),
+            visits=visits,
+            tree=Tree.of(graph.source, graph.level, onward),
+            ends=leaf_share(graph.source[onward], count[onward], len(layout.size)),
+            share=ratio(routes.handled, handled[layout.executor_component]),
+            part=ratio(ends, sums(kind, ends, 2 * len(layout.pending))[kind]),
+        )
+
+    def ways(self, stays: Stays) -> Ways:
+        """How long trees take if tuples and messages stay that long."""
+        layout, graph = self.layout, self.graph
+        executors = len(layout.executor_component)
+        stay = self._at_components(Times(*(of[:executors] for of in stays.threads)))
+        beyond = (np.concatenate([of[executors:], link]) for of, link in zip(stays.threads, stays.links, strict=True))
+        waited = Times(*(self.visits @ each for each in beyond))
+        hop = waited + self.delay
+        # A tree ends with its last ack: that of a tuple that sets off no other one (see `queue.trees`).
+        acks = np.flatnonzero(graph.acks)
+        ack_s = np.zeros(len(layout.size))
+        ack_s[graph.source[acks]] = hop.mean[acks]
+        whole = self.tree.times(graph.source, graph.target, self.alike, stay, hop, Leaves(self.ends, ack_s))
+        at_spout, from_spout = (self._mean(layout.is_spout, times) for times in (stay, whole))
+        begun, answered = (self._mean_hop(kind, hop) for kind in (graph.begun, graph.answers))
+        # All acks of a tree have the same acker: how much their way varies is added once, not for each of them.
+        varies = self._mean_hop(graph.acks, hop, self.ends).variance
+        from_spout = Times(from_spout.mean, from_spout.variance + varies)
+        cycle = from_spout + self._mean(layout.is_acker, stay) + answered
+        variance = np.maximum(from_spout.variance - at_spout.variance, 0.0)
+        # An acker is told of the tree as late as of what ends it: only how much longer the way is counts.
+        latency = Times(np.maximum(from_spout.mean - at_spout.mean - begun.mean, 0.0), variance)
+        return Ways(cycle, latency)
+
+    def _at_components(self, stay: Times) -> Times:
+        """Moments of a tuple's stay at every component: a mixture of those at its executors."""
+        of, count = self.layout.executor_component, len(self.layout.size)
+        mean = sums(of, self.share * stay.mean, count)
+        square = sums(of, self.share * (stay.variance + stay.mean**2), count)
+        return Times(mean, np.maximum(square - mean**2, 0.0))
+
+    def _mean(self, chosen: BoolArray, times: Times) -> Times:
+        """Of the chosen components of every topology, by how much each of them does."""
+        weights = np.where(chosen, self.part, 0.0)
+        of, count = self.layout.topology, len(self.layout.pending)
+        return Times(*(sums(of, weights * each, count) for each in times))
+
+    def _mean_hop(self, chosen: BoolArray, hop: Times, part: FloatArray | None = None) -> Times:
+        """Of the chosen edges of every topology, by the tuples that go along them, or a part by their source, (C,)."""
+        source = self.graph.source[chosen]
+        of, count = self.layout.topology[source], len(self.layout.pending)
+        tuples = self.edge_tuples[chosen] if part is None else self.edge_tuples[chosen] * part[source]
+        whole = sums(of, tuples, count)
+        totals = (sums(of, tuples * each[chosen], count) for each in hop)
+        return Times(*(ratio(each, whole) for each in totals))
+
+
+def _delay(crossing: FloatArray, costs: Costs) -> Times:
+    """Delays of tuples of which a part leaves its worker, shape (D,)."""
+    local_s, more_s = 1e-6 * costs.local_hop_us, 1e-6 * costs.remote_hop_us
+    return Times(local_s + crossing * more_s, np.maximum(crossing * (1 - crossing), 0.0) * more_s**2)
+
+
+def _visits(
+    demand: TreeDemand, routes: Routes, graph: GraphEdges, edge_tuples: FloatArray
+) -> tuple[csr_array, FloatArray]:
+    """How often a tuple of each edge visits workers' threads and links, and how many of them leave their worker."""
+    from scipy.sparse import csr_array  # takes longer to import than the rest
+
+    workers, places = len(demand.worker_slot), demand.places
+    rows, columns, values = [], [], []
+    for number, (ends, messages) in enumerate(((graph.sources, routes.sent), (graph.targets, routes.received))):
+        worker = demand.executor_worker[ends.executor]
+        left = np.flatnonzero((messages.tuples > 0) & (worker != UNPLACED))
+        far = left[messages.far_tuples[left] > 0]
+        link = 2 * workers + number * len(places.node) + places.of_worker[worker[far]]
+        columns += [number * workers + worker[left], link]
+        rows += [ends.edge[left], ends.edge[far]]
+        values += [messages.tuples[left], messages.far_tuples[far]]
+        if number == 0:
+            leave = sums(rows[0], values[0], len(edge_tuples))
+    row = np.concatenate(rows)
+    by = np.argsort(row, kind="stable")
+    row, begin = row[by], np.searchsorted(row[by], np.arange(len(edge_tuples) + 1))
+    each = ratio(np.concatenate(values)[by], edge_tuples[row])
+    shape = (len(edge_tuples), 2 * workers + 2 * len(places.node))
+    # What is only multiplied with needs no order within a row.
+    visits = csr_array((each, np.concatenate(columns)[by], begin), shape=shape)
+    return visits, ratio(leave, edge_tuples)

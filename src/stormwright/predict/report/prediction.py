@@ -1,0 +1,221 @@
+"""What is predicted of a placement."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from math import isfinite
+from typing import Any, Literal
+
+from stormwright.predict.report.names import Bottleneck
+
+#: Whether a rate is sustained: ``perhaps`` where it is by a part of the interval, and by another part it is not.
+IsSustained = Literal["yes", "perhaps", "no"]
+
+#: The note of a topology whose load was not measured.
+ASSUMED = "its load was not measured: this is predicted from an assumed one, 1 tuple/s from each spout executor"
+
+#: What is used more often than that it is there at all: there is none of it.
+NONE_THERE = 1e9
+
+#: What people read of those that may not be.
+NOT_SUSTAINED: dict[IsSustained, str] = {"perhaps": "perhaps not sustained", "no": "not sustained"}
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A value, and between what it is, by the errors of what it was computed from."""
+
+    value: float
+    low: float
+    high: float
+
+    def as_dict(self) -> dict[str, float | None]:
+        """Itself for JSON, which knows no infinity: null."""
+        return {name: value if isfinite(value) else None for name, value in asdict(self).items()}
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyPrediction:
+    """What is predicted of one topology.
+
+    Parameters
+    ----------
+    topology
+        Its id.
+    assumed
+        Whether its load was not measured, but assumed.
+    measured_tps, rate_tps
+        Trees/s as measured (or assumed), and those that utilisation and latency are predicted at.
+    highest_tps
+        Trees/s that the placement sustains if spouts are not limited, all topologies growing together by their
+        weights; inf where nothing limits it.
+    pending_tps
+        Trees/s that its spouts come to with all trees pending that may be, in competition with the other topologies;
+        None where no number of pending trees limits it.
+    bottleneck
+        What limits the lower of the two.
+    headroom
+        `highest_tps` by `rate_tps`.
+    sustained
+        Whether `rate_tps` is sustained; None where that is 0.
+    latency_ms, p99_ms
+        Mean and 99th percentile of complete latency, as Storm measures it, at `rate_tps`; None where that rate is not
+        sustained.
+    pending_latency_ms
+        Mean complete latency at `pending_tps`.
+    cpu_us
+        CPU that a tree takes, of all threads that its tuples pass, in µs of a core of the problem's `core_hz`.
+    no_latency
+        Why there is no `latency_ms`; empty where there is one.
+    notes
+        What should be known before one relies on it.
+    """
+
+    topology: str
+    assumed: bool
+    measured_tps: float
+    rate_tps: float
+    highest_tps: Interval
+    pending_tps: Interval | None
+    bottleneck: Bottleneck
+    headroom: float
+    sustained: IsSustained | None
+    latency_ms: Interval | None
+    p99_ms: Interval | None
+    pending_latency_ms: Interval | None
+    cpu_us: float = 0.0
+    no_latency: str = ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def reachable_tps(self) -> Interval:
+        """Trees/s that it can come to: the lower of what the placement and its pending trees allow."""
+        return self.highest_tps if self.pending_tps is None else self.pending_tps
+
+    @property
+    def further_notes(self) -> tuple[str, ...]:
+        """The notes without that of an assumed load, which is told before all else."""
+        return tuple(note for note in self.notes if note != ASSUMED)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Itself for JSON."""
+        intervals = ("highest_tps", "pending_tps", "reachable_tps", "latency_ms", "p99_ms", "pending_latency_ms")
+        values = {name: getattr(self, name) for name in intervals}
+        return {
+            "topology": self.topology,
+            "assumed": self.assumed,
+            "measured_tps": self.measured_tps,
+            "rate_tps": self.rate_tps,
+            **{name: None if value is None else value.as_dict() for name, value in values.items()},
+            "bottleneck": self.bottleneck.as_dict(),
+            "cpu_us": self.cpu_us,
+            "headroom": self.headroom if isfinite(self.headroom) else None,
+            "sustained": self.sustained,
+            "no_latency": self.no_latency or None,
+            "notes": list(self.notes),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class NodePrediction:
+    """How full a node is at the rates that were asked for, in parts of what it has.
+
+    Parameters
+    ----------
+    node, supervisor, host
+        Its name, the id of its supervisor, and its host.
+    cpu, link_out, link_in
+        In use; None of a link whose speed is not known.
+    spinning
+        CPU that idle threads burn besides, where it is left over.
+    workers
+        How many run there.
+    """
+
+    node: str
+    supervisor: str
+    host: str
+    cpu: Interval
+    link_out: Interval | None
+    link_in: Interval | None
+    spinning: float
+    workers: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """Itself for JSON."""
+        parts = {"cpu": self.cpu, "link_out": self.link_out, "link_in": self.link_in}
+        intervals = {name: None if part is None else part.as_dict() for name, part in parts.items()}
+        named = {"node": self.node, "supervisor": self.supervisor, "host": self.host}
+        return {**named, **intervals, "spinning": self.spinning, "workers": self.workers}
+
+
+@dataclass(frozen=True, slots=True)
+class BusyThread:
+    """A thread and the part of a core that it takes at the rates asked for."""
+
+    thread: str
+    topology: str
+    use: float
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What is predicted of a placement.
+
+    Parameters
+    ----------
+    topologies, nodes
+        In the problem's order.
+    busiest
+        The threads with most to do, first the most.
+    fullest
+        What is fullest at the rates asked for, and how full.
+    notes
+        What should be known of all of it.
+    """
+
+    topologies: tuple[TopologyPrediction, ...]
+    nodes: tuple[NodePrediction, ...]
+    busiest: tuple[BusyThread, ...]
+    fullest: Bottleneck
+    fullest_use: float
+    notes: tuple[str, ...] = ()
+
+    @property
+    def fullest_text(self) -> str:
+        """What is fullest, as a line."""
+        how = f", {self.fullest_use:.0%}" if self.fullest_use < NONE_THERE else ", of which there is none"
+        return f"fullest at the rates asked for: {self.fullest}{how}"
+
+    def __str__(self) -> str:
+        lines = [self._line(topology) for topology in self.topologies]
+        first = [f"{each.topology}: {ASSUMED}" for each in self.topologies if each.assumed]
+        notes = [f"note: {note}" for note in self.notes]
+        notes += [f"note: {each.topology}: {note}" for each in self.topologies for note in each.further_notes]
+        return "\n".join([*first, *lines, self.fullest_text, *notes])
+
+    def as_dict(self) -> dict[str, Any]:
+        """Itself for JSON."""
+        return {
+            "topologies": [topology.as_dict() for topology in self.topologies],
+            "nodes": [node.as_dict() for node in self.nodes],
+            "busiest": [asdict(thread) for thread in self.busiest],
+            "fullest": self.fullest.as_dict() | {"use": self.fullest_use if isfinite(self.fullest_use) else None},
+            "notes": list(self.notes),
+        }
+
+    @staticmethod
+    def _line(topology: TopologyPrediction) -> str:
+        reach = topology.reachable_tps
+        if topology.sustained is None and topology.no_latency:
+            return f"{topology.topology}: nothing is predicted, as {topology.no_latency}"
+        rate = (
+            f"{reach.value:,.0f} trees/s ({reach.low:,.0f} to {reach.high:,.0f}), then limited by {topology.bottleneck}"
+        )
+        if topology.sustained is None:
+            return f"{topology.topology}: {rate}"
+        why = f": {topology.no_latency}" if topology.no_latency else ""
+        asked = [NOT_SUSTAINED[topology.sustained] + why] if topology.sustained in NOT_SUSTAINED else []
+        if topology.latency_ms is not None and topology.p99_ms is not None:
+            asked.append(f"{topology.latency_ms.value:,.1f} ms, p99 {topology.p99_ms.value:,.1f} ms")
+        return f"{topology.topology}: {rate}; at {topology.rate_tps:,.0f} trees/s {', '.join(asked)}"

@@ -1,0 +1,280 @@
+"""The CPU of the nodes: control groups, of version 1 or 2, that hold each node to its cores and count what it uses.
+
+A node is a group ``stormwright-<cluster>-<node>`` at the top of the hierarchy: its supervisor is started in it, and
+takes its workers along. The name follows from the cluster's work directory, so that whoever owns that place next finds
+what a killed cluster has left.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import socket
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, Self
+
+from stormwright.errors import ClusterError
+from stormwright.storm.local_cluster.processes import kill
+
+#: What this machine has mounted, and where.
+MOUNTS = Path("/proc/mounts")
+
+#: A node may use its share of each so many µs. With the kernel's own 100 ms, a node of 0.4 cores runs at full speed
+#: and then stands still for up to 60 ms, which no real one does. Under 20 ms the kernel no longer gives what it should.
+PERIOD_US = 20_000
+
+#: Cores that Nimbus, ZooKeeper, the service and Spark need to be no limit themselves.
+RESERVED_CORES = 0.8
+
+
+class NodeCpu(NamedTuple):
+    """CPU of a node since the cluster came up.
+
+    Parameters
+    ----------
+    used_s
+        CPU seconds used.
+    limit_cores
+        Cores that it is held to.
+    periods, throttled_periods
+        Periods in which it ran, and those of them in which it used up its quota and had to wait.
+    """
+
+    used_s: float
+    limit_cores: float
+    periods: int
+    throttled_periods: int
+
+    @property
+    def throttled_share(self) -> float:
+        """Of the periods in which the node ran, those in which it had to wait: 0 to 1."""
+        return self.throttled_periods / self.periods if self.periods else 0.0
+
+    def since(self, earlier: Self) -> Self:
+        """What came on top of what was counted earlier."""
+        return type(self)(
+            self.used_s - earlier.used_s,
+            self.limit_cores,
+            self.periods - earlier.periods,
+            self.throttled_periods - earlier.throttled_periods,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Hierarchies:
+    """Where groups are made: version 1 may limit and count in two places."""
+
+    version: int
+    limits: Path
+    counts: Path
+
+    @classmethod
+    def find(cls) -> tuple[Self | None, str]:
+        """This machine's, and why they cannot be used as they are mounted; that is empty if they can."""
+        offers: dict[str, Path] = {}
+        read_only: set[Path] = set()
+        for line in MOUNTS.read_text(encoding="utf-8").splitlines():
+            _, at, kind, how, *_ = line.split()
+            if kind == "cgroup2" and _v2_has_cpu(Path(at)):
+                offers.setdefault("v2", Path(at))
+            elif kind == "cgroup":
+                offers |= {controller: Path(at) for controller in {"cpu", "cpuacct"} & set(how.split(","))}
+            if "ro" in how.split(","):
+                read_only.add(Path(at))
+        if {"cpu", "cpuacct"} <= offers.keys():
+            found = cls(1, offers["cpu"], offers["cpuacct"])
+        elif "v2" in offers:
+            found = cls(2, offers["v2"], offers["v2"])
+        else:
+            return None, "no control group hierarchy for CPU is mounted"
+        unusable = [str(place) for place in (found.limits, found.counts) if place in read_only]
+        return found, f"{unusable[0]} is mounted read-only" if unusable else ""
+
+    def groups(self, name: str) -> tuple[Path, ...]:
+        """The directories that make up a group."""
+        return tuple(dict.fromkeys((self.limits / name, self.counts / name)))
+
+    def make(self, name: str, cores: float) -> None:
+        """Make a group that may use so many cores; it must not be there yet."""
+        if self.version == 2:
+            # Left so afterwards: taking it back would take the limits off every other cluster's nodes.
+            (self.limits / "cgroup.subtree_control").write_text("+cpu", encoding="ascii")
+        for group in self.groups(name):
+            group.mkdir()
+        self.hold(name, cores)
+
+    def hold(self, name: str, cores: float) -> None:
+        """Let a group use so many cores from now on."""
+        quota_us = round(cores * PERIOD_US)
+        if self.version == 2:
+            (self.limits / name / "cpu.max").write_text(f"{quota_us} {PERIOD_US}", encoding="ascii")
+        else:
+            (self.limits / name / "cpu.cfs_period_us").write_text(str(PERIOD_US), encoding="ascii")
+            (self.limits / name / "cpu.cfs_quota_us").write_text(str(quota_us), encoding="ascii")
+
+    def weigh(self, name: str, times: int) -> None:
+        """Let a group have so many times the CPU of what else wants it."""
+        if self.version == 2:
+            (self.limits / name / "cpu.weight").write_text(str(100 * times), encoding="ascii")
+        else:
+            (self.limits / name / "cpu.shares").write_text(str(1024 * times), encoding="ascii")
+
+    def read(self, name: str, cores: float) -> NodeCpu:
+        """What a group of so many cores has used."""
+        stat = dict(line.split() for line in (self.limits / name / "cpu.stat").read_text(encoding="ascii").splitlines())
+        if self.version == 2:
+            used_s = int(stat["usage_usec"]) / 1e6
+        else:
+            used_s = int((self.counts / name / "cpuacct.usage").read_text(encoding="ascii")) / 1e9
+        return NodeCpu(used_s, cores, int(stat["nr_periods"]), int(stat["nr_throttled"]))
+
+
+_REMEDY = "run as root with the control groups writable (a container: --privileged)"
+
+
+def why_no_limits(work: Path, cores: float) -> str:
+    """Why the nodes of that cluster cannot be held to so many cores, and what to do; empty if they can."""
+    hierarchies, refusal = Hierarchies.find()
+    if hierarchies is not None and not refusal:
+        if os.geteuid() != 0:
+            refusal = "only root can make control groups"
+        else:
+            trial = _name(work, "trial")
+            try:
+                hierarchies.make(trial, cores)
+            except OSError as error:
+                refusal = f"this machine does not allow it ({error.strerror}: {error.filename})"
+            finally:
+                _remove(hierarchies.groups(trial), time.monotonic())
+    return f"{refusal}; {_REMEDY}" if refusal else ""
+
+
+def make_group(work: Path, node: str, cores: float) -> None:
+    """Make the group of a node of the cluster with that work directory.
+
+    Raises
+    ------
+    ClusterError
+        It cannot be made.
+    """
+    try:
+        _found().make(_name(work, node), cores)
+    except OSError as error:
+        raise ClusterError(f"{node}: its control group cannot be made: {error}") from None
+
+
+def hold_group(work: Path, node: str, cores: float, weight: int = 1) -> None:
+    """Hold the group of a node to other cores from now on.
+
+    Parameters
+    ----------
+    work, node
+        Work directory of the cluster, and the node.
+    cores
+        That it may use.
+    weight
+        How many times the CPU of another process it gets where the machine has too little, 1 to 100.
+
+    Raises
+    ------
+    ClusterError
+        It has no group: the cluster has ended.
+    """
+    hierarchies, name = _found(), _name(work, node)
+    try:
+        hierarchies.hold(name, cores)
+        hierarchies.weigh(name, weight)
+    except FileNotFoundError:
+        raise ClusterError("the local cluster has ended") from None
+
+
+def in_group(work: Path, node: str) -> tuple[str, ...]:
+    """Prefix of a command that shall run in a node's group, with all that it starts."""
+    joins = [f"echo 0 > '{group}/cgroup.procs'" for group in _found().groups(_name(work, node))]
+    return ("sh", "-ec", f'{"; ".join(joins)}; exec "$@"', "sh")
+
+
+def read_group(work: Path, node: str, cores: float) -> NodeCpu:
+    """What a node that is held to so many cores has used.
+
+    Raises
+    ------
+    ClusterError
+        It has no group: the cluster has ended.
+    """
+    try:
+        return _found().read(_name(work, node), cores)
+    except FileNotFoundError:
+        raise ClusterError("the local cluster has ended") from None
+
+
+def kill_group(work: Path, node: str) -> None:
+    """Kill what runs in a node's group now."""
+    for pid in _members(list(_found().groups(_name(work, node)))):
+        kill(pid)
+
+
+def groups_of(work: Path) -> list[Path]:
+    """The directories of all groups of the cluster with that work directory."""
+    hierarchies, _ = Hierarchies.find()
+    places = {hierarchies.limits, hierarchies.counts} if hierarchies else set()
+    return [group for place in places for group in place.glob(_name(work, "*"))]
+
+
+def remove_groups(work: Path, timeout_s: float = 10.0) -> None:
+    """Kill what still runs in the groups of the cluster with that work directory, and remove them."""
+    _remove(groups_of(work), time.monotonic() + timeout_s)
+
+
+def fitting_cores(nodes: int) -> float:
+    """Cores for each of so many nodes, in steps of 0.05, that leave the service and Spark what they need.
+
+    At least 0.05, also where the machine is too small for that.
+    """
+    return max(int((len(os.sched_getaffinity(0)) - RESERVED_CORES) / nodes * 20 + 1e-9), 1) / 20
+
+
+def _name(work: Path, node: str) -> str:
+    # Containers may share the hierarchy, and have equal paths.
+    cluster = hashlib.sha256(f"{socket.gethostname()}:{work}".encode()).hexdigest()[:12]
+    return f"stormwright-{cluster}-{node}"
+
+
+def _found() -> Hierarchies:
+    hierarchies, refusal = Hierarchies.find()
+    if hierarchies is None:
+        raise ClusterError(refusal)
+    return hierarchies
+
+
+def _v2_has_cpu(mount: Path) -> bool:
+    with suppress(OSError):
+        return "cpu" in (mount / "cgroup.controllers").read_text(encoding="ascii").split()
+    return False
+
+
+def _remove(groups: Sequence[Path], deadline: float) -> None:
+    """Remove groups as soon as no process is in them: the kernel refuses it till then."""
+    left = [group for group in groups if group.exists()]
+    while left:
+        for pid in _members(left):
+            kill(pid)
+        for group in left:
+            with suppress(OSError):
+                group.rmdir()
+        left = [group for group in left if group.exists()]
+        if left and time.monotonic() > deadline:
+            return
+        time.sleep(0.02 if left else 0)
+
+
+def _members(groups: list[Path]) -> Iterator[int]:
+    for group in groups:
+        with suppress(OSError):
+            pids = {int(line) for line in (group / "cgroup.procs").read_text(encoding="ascii").split()}
+            # 0 is a process of a namespace outside this one.
+            yield from pids - {0, os.getpid()}

@@ -1,0 +1,178 @@
+"""storm.yaml of a local cluster, and the commands that start its daemons.
+
+Storm's defaults are made for machines that are left alone for months. Here a topology is placed, watched and moved
+within minutes, by a machine that may have two cores; every departure is listed here with its reason.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from stormwright.storm.gateway import THRIFT_PORT_META
+from stormwright.storm.jvm import FULL, LIGHT, STORM_HOME, STORMWRIGHT_JAR, WORKER_ARCHIVE, java_command
+from stormwright.storm.local_cluster.plan import ClusterPlan, Node
+
+#: Directory of the master's daemons, and of what runs beside them.
+NIMBUS = "nimbus"
+ZOOKEEPER = "zookeeper"
+
+_LOG4J2 = Path(__file__).parent / "log4j2"
+_WORKER_JAVA = Path(__file__).parent / "worker_java.sh"
+_HEAP_MB = {ZOOKEEPER: 128, NIMBUS: 256, "supervisor": 160}
+_MAIN = {
+    ZOOKEEPER: "org.apache.storm.command.DevZookeeper",
+    NIMBUS: "org.apache.storm.daemon.nimbus.Nimbus",
+    "supervisor": "org.apache.storm.daemon.supervisor.Supervisor",
+}
+
+_TIMING = {
+    # Nimbus schedules this often when nothing happens; a rebalance schedules at once.
+    "nimbus.monitor.freq.secs": 5,
+    # How long a slot that runs a worker may take to see that it has to stop.
+    "supervisor.monitor.frequency.secs": 1,
+    # A stopped worker gets this long to end by itself: time for the probe's last record. A slot is free only then.
+    "supervisor.worker.shutdown.sleep.secs": 1,
+    # Workers that stay learn of the new addresses of those that moved only by this poll.
+    "task.refresh.poll.secs": 1,
+    # The machine may be so loaded that a healthy process is not heard of for a while; none shall be restarted for that.
+    "supervisor.worker.timeout.secs": 60,
+    "nimbus.task.timeout.secs": 60,
+    "nimbus.supervisor.timeout.secs": 90,
+    "storm.zookeeper.session.timeout": 40_000,
+    # Nor shall a node be left out for half an hour because it or one of its workers was not heard of three times.
+    "blacklist.scheduler.tolerance.count": 1_000,
+}
+
+
+def storm_conf(plan: ClusterPlan, daemon: str) -> dict[str, Any]:
+    """The configuration of one daemon; `daemon` is ``"nimbus"``, ``"zookeeper"`` or a node's name."""
+    config = plan.config
+    home = plan.daemon_dir(daemon)
+    conf: dict[str, Any] = {
+        "storm.zookeeper.servers": [plan.nimbus_host],
+        "storm.zookeeper.port": plan.zookeeper_port,
+        "nimbus.seeds": [plan.nimbus_host],
+        "nimbus.thrift.port": plan.nimbus_port,
+        "dev.zookeeper.path": str(home / "data"),
+        "storm.local.dir": str(home / "local"),
+        "storm.workers.artifacts.dir": str(home / "logs" / "workers"),
+        "storm.metricstore.rocksdb.location": str(home / "metrics"),
+        "storm.log4j2.conf.dir": str(_LOG4J2),
+        "storm.local.hostname": plan.nimbus_host,
+        **_TIMING,
+        "worker.heap.memory.mb": 384,
+        "worker.childopts": [*_worker_flags(config.cores_per_node), *_archive(), "-Xmx%HEAP-MEM%m"],
+        "topology.worker.max.heap.size.mb": 384.0,
+        "stormwright.service.url": f"http://{plan.service_host}:{config.service_port}",
+        "stormwright.probe.service.url": f"http://{plan.service_host}:{config.service_port}",
+    }
+    if config.scheduler:
+        conf["storm.scheduler"] = "stormwright.PlacementScheduler"
+    for node in plan.nodes:
+        if node.name == daemon:
+            conf |= _supervisor_conf(plan, node)
+    return conf | dict(config.storm_conf)
+
+
+def _worker_flags(cores: float | None) -> Sequence[str]:
+    """On less than a core the second compiler takes a large part of it for minutes, and all the while gains little."""
+    return LIGHT if cores is not None and cores < 1 else FULL
+
+
+def _archive() -> list[str]:
+    return [f"-XX:SharedArchiveFile={WORKER_ARCHIVE}", "-Xlog:disable"] if WORKER_ARCHIVE.exists() else []
+
+
+def _supervisor_conf(plan: ClusterPlan, node: Node) -> dict[str, Any]:
+    return {
+        "storm.local.hostname": node.address,
+        "supervisor.slots.ports": list(node.ports),
+        "supervisor.thrift.port": node.thrift_port,
+        "supervisor.scheduler.meta": {THRIFT_PORT_META: str(node.thrift_port)},
+        "supervisor.cpu.capacity": plan.config.declared_cores * 100.0,
+        "supervisor.memory.capacity.mb": plan.config.memory_mb_per_node,
+    }
+
+
+def write_homes(plan: ClusterPlan) -> None:
+    """Give every daemon its directory with a storm.yaml, and keep copies of our files for the cluster's life."""
+    plan.lib.mkdir(parents=True)
+    shutil.copy2(STORMWRIGHT_JAR, plan.lib)
+    worker_java = plan.worker_java_home / "bin" / "java"
+    worker_java.parent.mkdir(parents=True)
+    shutil.copy(_WORKER_JAVA, worker_java)
+    worker_java.chmod(0o755)
+    for daemon in names(plan):
+        home = plan.daemon_dir(daemon)
+        for part in ("conf", "logs", "tmp"):
+            (home / part).mkdir(parents=True)
+        # JSON values are YAML values.
+        lines = [f"{key}: {json.dumps(value)}\n" for key, value in storm_conf(plan, daemon).items()]
+        (home / "conf" / "storm.yaml").write_text("".join(lines), encoding="utf-8")
+
+
+def names(plan: ClusterPlan) -> tuple[str, ...]:
+    """Names of all daemons, in the order in which they start; a supervisor is called as its node."""
+    return (ZOOKEEPER, NIMBUS, *(node.name for node in plan.nodes))
+
+
+def command(plan: ClusterPlan, daemon: str) -> list[str]:
+    """Argument vector of a daemon."""
+    home = plan.daemon_dir(daemon)
+    kind = daemon if daemon in _MAIN else "supervisor"
+    return java_command(
+        plan.java,
+        main=_MAIN[kind],
+        class_path=[STORM_HOME / "lib" / "*", plan.lib / "*", home / "conf"],
+        flags=LIGHT,
+        heap_mb=_HEAP_MB[kind],
+        properties={
+            "storm.home": STORM_HOME,
+            "storm.log.dir": home / "logs",
+            "logfile.name": "daemon.log",
+            "log4j.configurationFile": _LOG4J2 / "cluster.xml",
+            "java.io.tmpdir": home / "tmp",
+        },
+    )
+
+
+def environment(plan: ClusterPlan, daemon: str) -> Mapping[str, str]:
+    """What a daemon finds in its environment; supervisors hand it on to their workers."""
+    return {
+        # Instead of STORM_HOME/conf, which all nodes share, and STORM_HOME/extlib.
+        "STORM_CONF_DIR": str(plan.daemon_dir(daemon) / "conf"),
+        "STORM_EXT_CLASSPATH": str(plan.lib / "*"),
+        # Supervisors start workers with the java in it.
+        "JAVA_HOME": str(plan.worker_java_home),
+        "STORMWRIGHT_JAVA": plan.java,
+    }
+
+
+def client_command(plan: ClusterPlan, main: str, args: Sequence[str] = (), **properties: object) -> list[str]:
+    """Argument vector of a Storm client beside Nimbus.
+
+    Parameters
+    ----------
+    plan
+        Of the cluster.
+    main
+        Class to run: one with the ``main`` of a topology, or the Nimbus gateway.
+    args
+        For the class.
+    **properties
+        System properties beside our own, over which they win.
+    """
+    home = plan.daemon_dir(NIMBUS)
+    return java_command(
+        plan.java,
+        main=main,
+        class_path=[STORM_HOME / "lib" / "*", plan.lib / "*", home / "conf"],
+        flags=LIGHT,
+        heap_mb=128,
+        properties={"log4j.configurationFile": _LOG4J2 / "client.xml", "java.io.tmpdir": home / "tmp", **properties},
+        args=args,
+    )

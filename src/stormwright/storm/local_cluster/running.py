@@ -1,0 +1,229 @@
+"""A local cluster that runs: what can be asked of it and done with it, by whichever process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+from stormwright.errors import ClusterError
+from stormwright.storm.gateway import NimbusGateway
+from stormwright.storm.jvm import STORMWRIGHT_JAR
+from stormwright.storm.local_cluster import cpu, daemons, network, state
+from stormwright.storm.local_cluster.cpu import NodeCpu
+from stormwright.storm.local_cluster.events import daemon_pids, exit_codes, namespace_holders, read_events
+from stormwright.storm.local_cluster.plan import ClusterPlan
+from stormwright.storm.local_cluster.processes import MARK, only_child, pids_seen_from_here
+from stormwright.storm.submitting import submission_properties, submit
+
+#: Seconds for which a node that dies is looked at for what is started in it again, and from one look to the next.
+_DYING_S, _DYING_POLL_S = 4.0, 0.1
+
+
+class LinkBytes(NamedTuple):
+    """What went over a node's link since the cluster came up, as the node sees it."""
+
+    sent: int
+    received: int
+
+
+class RunningCluster:
+    """A running local cluster.
+
+    Attributes
+    ----------
+    plan
+        Its addresses, ports and places.
+    """
+
+    def __init__(self, plan: ClusterPlan, keeper_pid: int) -> None:
+        self.plan = plan
+        self._keeper_pid = keeper_pid
+
+    @classmethod
+    def find(cls) -> Self | None:
+        """This user's running cluster, if there is one."""
+        if state.sweep():
+            return None
+        running = state.load()
+        return cls(ClusterPlan.load(state.work_dir()), running.keeper_pid) if running else None
+
+    @property
+    def service_host(self) -> str:
+        """Address of this machine at which the nodes reach a service."""
+        return self.plan.service_host
+
+    @property
+    def service_port(self) -> int:
+        """Port at which the cluster expects the stormwright service."""
+        return self.plan.config.service_port
+
+    @property
+    def service_url(self) -> str:
+        """Where the nodes, and Nimbus, look for the stormwright service."""
+        return f"http://{self.service_host}:{self.service_port}"
+
+    @property
+    def nimbus_host(self) -> str:
+        """Nimbus' address."""
+        return self.plan.nimbus_host
+
+    @property
+    def nimbus_port(self) -> int:
+        """Nimbus' Thrift port."""
+        return self.plan.nimbus_port
+
+    def describe_network(self) -> str:
+        """One line for people on what connects the nodes, and what CPU they have."""
+        if self.plan.namespaces:
+            limit = f"each limited to {self.plan.link} both ways" if self.plan.link else "without limits"
+            links = f"{len(self.plan.nodes)} network namespaces in {self.plan.subnet}.0/24, links {limit}"
+        else:
+            links = f"{len(self.plan.nodes)} loopback addresses, without link limits: {self.plan.loopback_reason}"
+        if self.plan.no_cpu_limit_reason:
+            return f"{links}; without CPU limits: {self.plan.no_cpu_limit_reason}"
+        return links if self.plan.cores is None else f"{links}; each node held to {self.plan.cores:g} cores"
+
+    def warden_pid(self) -> int:
+        """The process that the cluster lives and dies with.
+
+        Raises
+        ------
+        ClusterError
+            If it has ended.
+        """
+        pid = only_child(self._keeper_pid) if self.plan.namespaces else self._keeper_pid
+        if pid is None or not Path(f"/proc/{pid}").exists():
+            raise ClusterError("the local cluster has ended")
+        return pid
+
+    def daemon_pids(self) -> dict[str, int | None]:
+        """Process id of every daemon, in the count of this machine; None for one that has ended."""
+        events = read_events(self.plan)
+        ended = exit_codes(events)
+        here = pids_seen_from_here(self.warden_pid())
+        return {name: None if name in ended else here.get(pid) for name, pid in daemon_pids(events).items()}
+
+    def command_beside_nimbus(self) -> tuple[str, ...]:
+        """Prefix of a command that shall run where Nimbus runs, and end with the cluster."""
+        if not self.plan.namespaces:
+            return ()
+        return ("nsenter", f"--target={self.warden_pid()}", "--net", "--pid", "--mount", "--")
+
+    def command_on_node(self, node: str) -> tuple[str, ...]:
+        """Prefix of a command that shall run on a node, and end with the cluster."""
+        in_group = () if self.plan.cores is None else cpu.in_group(self.plan.work, node)
+        if not self.plan.namespaces:
+            return in_group
+        holder = self._holders()[node]
+        # The namespace of the node, but processes and mounts of the warden: a node has none of its own.
+        inside = (f"--target={self.warden_pid()}", f"--net=/proc/{holder}/ns/net", "--pid", "--mount")
+        return ("nsenter", *inside, "--", *in_group)
+
+    def _holders(self) -> dict[str, int]:
+        """Node → process in its network namespace."""
+        here = pids_seen_from_here(self.warden_pid())
+        return {node: here[pid] for node, pid in namespace_holders(read_events(self.plan)).items()}
+
+    def limit_nodes(self, cores: float, link: str, weight: int = 1) -> None:
+        """Hold every node to other cores and another link while all goes on; what nodes declare stays as it was.
+
+        Parameters
+        ----------
+        cores
+            Of each node, at least 0.05.
+        link
+            Of each node, both ways, in the words of ``tc``.
+        weight
+            How many times the CPU of another process nodes get where the machine has too little, 1 to 100.
+
+        Raises
+        ------
+        ClusterError
+            The cluster has ended, or was started without limits.
+        """
+        if self.plan.cores is None or self.plan.link is None:
+            raise ClusterError("nodes without limits of CPU and link cannot be given others")
+        for node, holder in self._holders().items():
+            cpu.hold_group(self.plan.work, node, cores, weight)
+            network.limit_node(node, self.warden_pid(), holder, link)
+        self.plan = replace(self.plan, config=replace(self.plan.config, cores_per_node=cores, link=link))
+        self.plan.save()
+
+    def kill_node(self, node: str) -> None:
+        """Let a node die, as a machine does: its supervisor and workers end at once, and it stays dead.
+
+        Raises
+        ------
+        ClusterError
+            The cluster has ended, was started without CPU limits, or has no such node.
+        """
+        if self.plan.cores is None:
+            raise ClusterError("nodes that are not held to cores cannot be killed")
+        if node not in {each.name for each in self.plan.nodes}:
+            raise ClusterError(f"{node}: there is no such node")
+        self.warden_pid()
+        # A supervisor that ends soon after its start is not started again.
+        deadline = time.monotonic() + _DYING_S
+        while time.monotonic() < deadline:
+            cpu.kill_group(self.plan.work, node)
+            time.sleep(_DYING_POLL_S)
+
+    def gateway_command(self) -> list[str]:
+        """Argument vector that starts the Nimbus gateway for this cluster."""
+        command = daemons.client_command(self.plan, "stormwright.NimbusGateway")
+        return [*self.command_beside_nimbus(), *command]
+
+    def gateway(self) -> NimbusGateway:
+        """A new connection to Nimbus; close it."""
+        return NimbusGateway(self.gateway_command())
+
+    def run_topology(self, class_name: str, args: Sequence[str] = (), conf: Mapping[str, Any] | None = None) -> None:
+        """Run the ``main`` of a topology class of our jar, which submits the topology.
+
+        Parameters
+        ----------
+        class_name
+            For instance ``stormwright.topologies.WordCount``.
+        args
+            What it is called with.
+        conf
+            Topology configuration that wins over the topology's own.
+
+        Raises
+        ------
+        ClusterError
+            If it fails, with Java's message.
+        """
+        properties = submission_properties(self.plan.lib / STORMWRIGHT_JAR.name, conf or {})
+        command = daemons.client_command(self.plan, class_name, tuple(args), **properties)
+        submit([*self.command_beside_nimbus(), *command], class_name, {MARK: str(self.plan.work)})
+
+    def node_cpu(self) -> dict[str, NodeCpu]:
+        """CPU of every node since the cluster came up; empty where nodes are not held to cores.
+
+        Raises
+        ------
+        ClusterError
+            If the cluster has ended.
+        """
+        cores = self.plan.cores
+        if cores is None:
+            return {}
+        return {node.name: cpu.read_group(self.plan.work, node.name, cores) for node in self.plan.nodes}
+
+    def net_bytes(self) -> dict[str, LinkBytes]:
+        """Bytes over every node's link since the cluster came up; empty on loopback, where there are no links."""
+        if not self.plan.namespaces:
+            return {}
+        text = Path(f"/proc/{self.warden_pid()}/net/dev").read_text(encoding="utf-8")
+        counters = {
+            name.strip(): fields.split() for name, _, fields in (line.partition(":") for line in text.splitlines())
+        }
+        # What the switch's end of a link receives (field 0) is what the node has sent (field 8 the other way).
+        return {
+            node.name: LinkBytes(sent=int(counters[node.name][0]), received=int(counters[node.name][8]))
+            for node in self.plan.nodes
+        }
