@@ -31,7 +31,7 @@ from stormwright.model import Component, Grouping, LoadProfile, Problem, Topolog
 from stormwright.model.arrays import IntArray
 from stormwright.model.config.requests import ACKER
 from stormwright.model.topology import Topology
-from stormwright.optimize.ahead import ready_rates
+from stormwright.optimize.precompile import ready_rates
 from stormwright.optimize.throughput.improve import Effort, improve
 from stormwright.optimize.throughput.score import THROUGHPUT
 from stormwright.optimize.throughput.start import Aim, MeasuredLoad, make_sustained

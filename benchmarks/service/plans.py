@@ -32,7 +32,7 @@ from stormwright.cli.triggers import by_goal
 from stormwright.client.shapes import Plan, PlanAsked
 from stormwright.defaults import DECIDING, KEEPING
 from stormwright.model import Problem
-from stormwright.optimize.ahead import ready_rates
+from stormwright.optimize.precompile import ready_rates
 from stormwright.schedulers.kit.resolve import keeping_what_runs
 from stormwright.service.operating.desk import Desk, Makers
 from stormwright.service.operating.guard import Guard

@@ -27,8 +27,8 @@ import simpy
 from benchmarks.kit.results import write_results
 from stormwright.experiments.ready import read_problem
 from stormwright.predict.costs import Costs
-from stormwright.simulator.ahead import ready_simulator
 from stormwright.simulator.bare.network import Simulated, Source, Station
+from stormwright.simulator.precompile import ready_simulator
 from stormwright.simulator.settings import Settings
 from stormwright.simulator.steady.engine import SteadyEngine, SteadySettings
 from stormwright.simulator.storm.engine import Events

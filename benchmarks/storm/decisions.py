@@ -41,8 +41,7 @@ from stormwright.model.config.requests import CPU
 from stormwright.predict.answer import Assumptions, predict
 from stormwright.predict.calibration.calibration import calibrated
 from stormwright.predict.calibration.file import costs_to_dict
-from stormwright.predict.calibration.known import Learned
-from stormwright.predict.calibration.learn import learn
+from stormwright.predict.calibration.known import Learned, learn
 from stormwright.predict.calibration.windows import Windows
 from stormwright.predict.gain import RateGain, rate_gain, together
 from stormwright.predict.report.prediction import Prediction

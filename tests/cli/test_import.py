@@ -11,7 +11,7 @@ import pytest
 
 from stormwright.errors import MissingDependencyError
 from stormwright.formats import read_problem
-from stormwright.storm import installation
+from stormwright.storm import jvm
 from stormwright.storm.gateway import gateway_command
 from stormwright.storm.jvm import STORM_HOME, STORMWRIGHT_JAR
 from tests.formats.documents import small
@@ -49,7 +49,7 @@ def nodes(tmp_path):
     return paths
 
 
-def jvm(monkeypatch, script: str, answer: object) -> list[tuple[str, ...]]:
+def run_script(monkeypatch, script: str, answer: object) -> list[tuple[str, ...]]:
     """Have a script run instead of Java; what it would have been started with."""
     started: list[tuple[str, ...]] = []
 
@@ -57,7 +57,7 @@ def jvm(monkeypatch, script: str, answer: object) -> list[tuple[str, ...]]:
         started.append((str(storm_home), main, *args))
         return [sys.executable, "-c", script, json.dumps(answer)]
 
-    monkeypatch.setattr(installation, "storm_command", command)
+    monkeypatch.setattr(jvm, "storm_command", command)
     return started
 
 
@@ -169,7 +169,7 @@ def test_without_yaml_the_extra_is_named(run, monkeypatch):
 def test_nimbus(run, monkeypatch, tmp_path):
     document = small()
     del document["load"]
-    started = jvm(monkeypatch, GATEWAY, {"result": document})
+    started = run_script(monkeypatch, GATEWAY, {"result": document})
     code, out, err = run("import", "nimbus", "--storm-home", tmp_path, "-c", 'nimbus.seeds=["n1"]')
     assert (code, err) == (0, "")
     assert started == [(str(tmp_path), "stormwright.NimbusGateway", 'nimbus.seeds=["n1"]')]
@@ -177,14 +177,14 @@ def test_nimbus(run, monkeypatch, tmp_path):
 
 
 def test_nimbus_that_refuses(run, monkeypatch, tmp_path):
-    jvm(monkeypatch, GATEWAY, {"error": "getNimbusConf is not authorized", "type": "AuthorizationException"})
+    run_script(monkeypatch, GATEWAY, {"error": "getNimbusConf is not authorized", "type": "AuthorizationException"})
     code, out, err = run("import", "nimbus", "--storm-home", tmp_path)
     assert (code, out) == (2, "")
     assert err == "stormwright: Nimbus refused problem: getNimbusConf is not authorized (AuthorizationException)\n"
 
 
 def test_a_document_that_is_no_problem_is_not_passed_on(run, monkeypatch, tmp_path):
-    jvm(monkeypatch, GATEWAY, {"result": small("supervisors", 0, "ports", value=[-1])})
+    run_script(monkeypatch, GATEWAY, {"result": small("supervisors", 0, "ports", value=[-1])})
     code, out, err = run("import", "nimbus", "--storm-home", tmp_path)
     assert (code, out) == (2, "")
     assert "what Nimbus tells: 1 fault" in err
@@ -195,7 +195,7 @@ def test_a_document_that_is_no_problem_is_not_passed_on(run, monkeypatch, tmp_pa
 
 def test_serialized(run, monkeypatch, tmp_path, nodes):
     topologies = small()["topologies"]
-    started = jvm(monkeypatch, ECHO, topologies)
+    started = run_script(monkeypatch, ECHO, topologies)
     code, out, err = run(
         *("import", "serialized", "--code", "code", "--conf", "conf", "--cluster", nodes[0], "--storm-home", tmp_path)
     )
@@ -207,7 +207,7 @@ def test_serialized(run, monkeypatch, tmp_path, nodes):
 
 
 def test_faults_of_serialized_files_come_with_those_of_nodes(run, monkeypatch, tmp_path, nodes):
-    jvm(monkeypatch, ECHO, [])
+    run_script(monkeypatch, ECHO, [])
     nodes[0].write_text("supervisor.slots.ports: 1")
     files = ("--code", "bad1", "--conf", "conf", "--code", "code", "--conf", "bad2")
     code, out, err = run("import", "serialized", *files, "--cluster", nodes[0], "--storm-home", tmp_path)
@@ -220,7 +220,7 @@ def test_faults_of_serialized_files_come_with_those_of_nodes(run, monkeypatch, t
 
 
 def test_a_reader_that_ends_is_named_with_what_it_said(run, monkeypatch, tmp_path):
-    jvm(monkeypatch, "import sys; sys.exit('no heap')", [])
+    run_script(monkeypatch, "import sys; sys.exit('no heap')", [])
     code, _, err = run("import", "serialized", "--code", "a", "--conf", "b", "--storm-home", tmp_path)
     assert (code, err) == (2, "stormwright: the reader of serialized topologies has ended: no heap\n")
 
@@ -265,8 +265,8 @@ def home(tmp_path):
 
 def test_where_storm_is(monkeypatch, home, tmp_path):
     monkeypatch.setenv("STORM_HOME", "/opt/storm")
-    assert installation.find_storm_home(home) == home
-    assert installation.find_storm_home() == Path("/opt/storm")
+    assert jvm.find_storm_home(home) == home
+    assert jvm.find_storm_home() == Path("/opt/storm")
     monkeypatch.delenv("STORM_HOME")
     program = home / "bin" / "storm"
     program.write_text("#!/bin/sh")
@@ -274,39 +274,39 @@ def test_where_storm_is(monkeypatch, home, tmp_path):
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "storm").symlink_to(program)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    assert installation.find_storm_home() == home
+    assert jvm.find_storm_home() == home
     monkeypatch.setenv("PATH", "")
-    monkeypatch.setattr(installation, "STORM_HOME", tmp_path / "none")
+    monkeypatch.setattr(jvm, "STORM_HOME", tmp_path / "none")
     with pytest.raises(MissingDependencyError, match="give --storm-home DIR"):
-        installation.find_storm_home()
+        jvm.find_storm_home()
 
 
 def test_how_java_is_started(monkeypatch, home):
-    monkeypatch.setattr(installation, "find_java", lambda _: "java")
-    command = installation.storm_command(home, "stormwright.TopologyReader", "x")
+    monkeypatch.setattr(jvm, "find_java", lambda _: "java")
+    command = jvm.storm_command(home, "stormwright.TopologyReader", "x")
     class_path = command[command.index("-cp") + 1].split(":")
     assert class_path[0] == str(home / "extlib-daemon" / STORMWRIGHT_JAR.name)
     assert class_path[-1] == str(home / "conf")
     assert command[-2:] == ["stormwright.TopologyReader", "x"]
     monkeypatch.setenv("STORM_CONF_DIR", "/etc/storm")
-    assert "/etc/storm" in installation.storm_command(home, "x")[-2]
+    assert "/etc/storm" in jvm.storm_command(home, "x")[-2]
 
 
 def test_our_jar_is_missing(monkeypatch, home):
-    monkeypatch.setattr(installation, "find_java", lambda _: "java")
+    monkeypatch.setattr(jvm, "find_java", lambda _: "java")
     (home / "extlib-daemon" / STORMWRIGHT_JAR.name).unlink()
-    monkeypatch.setattr(installation, "STORMWRIGHT_JAR", home / STORMWRIGHT_JAR.name)
+    monkeypatch.setattr(jvm, "STORMWRIGHT_JAR", home / STORMWRIGHT_JAR.name)
     message = f"^{STORMWRIGHT_JAR.name} is missing in {home}: copy it into {home / 'extlib-daemon'} "
     with pytest.raises(MissingDependencyError, match=message):
-        installation.storm_command(home, "x")
+        jvm.storm_command(home, "x")
     with pytest.raises(MissingDependencyError, match=message):
         gateway_command(home)
 
 
 def test_serve_says_that_our_jar_is_missing(run, monkeypatch, home, tmp_path):
-    monkeypatch.setattr(installation, "find_java", lambda _: "java")
+    monkeypatch.setattr(jvm, "find_java", lambda _: "java")
     (home / "extlib-daemon" / STORMWRIGHT_JAR.name).unlink()
-    monkeypatch.setattr(installation, "STORMWRIGHT_JAR", home / STORMWRIGHT_JAR.name)
+    monkeypatch.setattr(jvm, "STORMWRIGHT_JAR", home / STORMWRIGHT_JAR.name)
     code, out, err = run("serve", "--state", tmp_path / "state", "--storm-home", home)
     assert (code, out) == (2, "")
     what_it_is, fault = err.split("\n", 1)

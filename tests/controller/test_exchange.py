@@ -19,7 +19,7 @@ from stormwright.controller.tally import Tally
 from stormwright.errors import MoveError, NimbusError
 from stormwright.model import Assignment, Problem, Supervisor, TopologyAssignment
 from stormwright.storm.bridge import Bridge
-from stormwright.storm.exchange import Order
+from stormwright.storm.occupancy import Order
 from tests.controller.builders import on, place, problem, record, topology
 
 A, B = topology("a", workers=1), topology("b", workers=1)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stormwright.jit import compiled, kept, part
+from stormwright.jit import cache, compiled
 
 CALLEE = """\
 import numpy as np
@@ -79,7 +79,7 @@ import numpy as np
 from pack.compiling import kept
 from pack.room.callee import RECORD, callee
 from pack.room.caller import caller
-kept.Making.on = "make" in sys.argv
+cache.Making.on = "make" in sys.argv
 print(caller(np.zeros(1, RECORD)), sum(caller.stats.cache_hits.values()), len(callee.overloads))
 """
 
@@ -87,10 +87,10 @@ print(caller(np.zeros(1, RECORD)), sum(caller.stats.cache_hits.values()), len(ca
 @pytest.fixture
 def package(tmp_path):
     """A package of its own with these modules, to change and to write in."""
-    kernel = tmp_path / "pack" / "compiling"
+    kernel = tmp_path / "pack" / "jit"
     kernel.mkdir(parents=True)
     (tmp_path / "pack" / "room").mkdir()
-    for module in (compiled, kept, part):
+    for module in (compiled, cache, inlined):
         text = Path(module.__file__).read_text(encoding="utf-8").replace("stormwright.", "pack.")
         (kernel / Path(module.__file__).name).write_text(text, encoding="utf-8")
     (kernel / "__init__.py").touch()
@@ -212,12 +212,12 @@ def test_a_damaged_cache_is_begun_anew(package, end):
 
 
 def test_processors_of_this_machine_are_told_by_what_they_can_do(monkeypatch):
-    for features, able in ((dict.fromkeys(kept.ABLE, True), True), ({"avx2": True}, False)):
-        monkeypatch.setattr(kept.platform, "machine", lambda: "x86_64")
-        monkeypatch.setattr(kept.llvm, "get_host_cpu_features", lambda features=features: features)
-        kept.is_able.cache_clear()
-        assert kept.is_able() is able
-    monkeypatch.setattr(kept.platform, "machine", lambda: "aarch64")
-    kept.is_able.cache_clear()
-    assert not kept.is_able()
-    kept.is_able.cache_clear()
+    for features, able in ((dict.fromkeys(cache.ABLE, True), True), ({"avx2": True}, False)):
+        monkeypatch.setattr(cache.platform, "machine", lambda: "x86_64")
+        monkeypatch.setattr(cache.llvm, "get_host_cpu_features", lambda features=features: features)
+        cache.is_able.cache_clear()
+        assert cache.is_able() is able
+    monkeypatch.setattr(cache.platform, "machine", lambda: "aarch64")
+    cache.is_able.cache_clear()
+    assert not cache.is_able()
+    cache.is_able.cache_clear()

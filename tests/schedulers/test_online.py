@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from stormwright.model import UNPLACED, Problem, TopologyAssignment, WorkerSlot, cost_of, violations
-from stormwright.model.constraints.workers import MAX_EXECUTORS_PER_WORKER
+from stormwright.model.constraints.slots import MAX_EXECUTORS_PER_WORKER
 from stormwright.model.problem import CHECKED
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.online import OnlineScheduler

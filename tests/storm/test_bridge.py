@@ -13,7 +13,7 @@ from stormwright.errors import Fault, InputError
 from stormwright.model import Assignment, Problem, WorkerSlot
 from stormwright.schedulers import make_scheduler
 from stormwright.storm.bridge import Bridge, Failure, Scheduler
-from stormwright.storm.exchange import Order
+from stormwright.storm.occupancy import Order
 from tests.controller.builders import on, place, problem, topology
 
 A, B = topology("a", workers=1), topology("b", workers=1)

@@ -14,17 +14,17 @@ import pytest
 from stormwright.formats import problem_from_dict
 from stormwright.model import Assignment, Problem, TopologyAssignment, WorkerSlot, violations
 from stormwright.model.arrays import IntArray
-from stormwright.model.constraints.apart import CrowdedNode, Incompatible
+from stormwright.model.constraints.components import CrowdedNode, Incompatible
 from stormwright.model.constraints.isolation import MACHINES
 from stormwright.model.constraints.resources import Overused
-from stormwright.model.constraints.workers import CrowdedWorker
+from stormwright.model.constraints.slots import CrowdedWorker
 from stormwright.schedulers import make_scheduler
 from stormwright.service.http.app import make_app
 from stormwright.service.http.server import HttpServer
 from stormwright.storm.bridge import Bridge
-from stormwright.storm.exchange import Order
 from stormwright.storm.gateway import NimbusGateway
 from stormwright.storm.local_cluster import LocalCluster, LocalClusterConfig, RunningCluster
+from stormwright.storm.occupancy import Order
 from stormwright.storm.scheduler_host import JavaScheduler, SchedulerHost, host_command
 from tests.case_files import case_files, case_name, case_problem, placed_by, placed_in, read_case
 

@@ -8,14 +8,14 @@ import pytest
 
 from stormwright import cli
 from stormwright.formats import problem_from_dict
-from stormwright.storm import installation
+from stormwright.storm import jvm
 
 pytestmark = pytest.mark.storm
 
 
 def test_a_running_topology(storm_cluster, eventually, monkeypatch, capsys):
     storm_cluster.run_topology("stormwright.topologies.WordCount", ["name=imported"], {"topology.workers": 2})
-    monkeypatch.setattr(installation, "storm_command", lambda *_: storm_cluster.gateway_command())
+    monkeypatch.setattr(jvm, "storm_command", lambda *_: storm_cluster.gateway_command())
     with storm_cluster.gateway() as gateway:
         try:
             (found,) = [topology for topology in gateway.cluster()["topologies"] if topology["name"] == "imported"]

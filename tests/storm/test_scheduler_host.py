@@ -25,7 +25,7 @@ from stormwright.model import (
     default_executor_runs,
     violations,
 )
-from stormwright.model.constraints.apart import CrowdedNode, Incompatible
+from stormwright.model.constraints.components import CrowdedNode, Incompatible
 from stormwright.schedulers.kit.resolve import resolve_scheduler
 from stormwright.storm.jvm import STORM_HOME
 from stormwright.storm.scheduler_host import TIME_LIMIT_CONF, JavaScheduler, SchedulerHost, host_command

@@ -11,7 +11,7 @@ import pytest
 
 from stormwright.errors import InputError, SchedulerError
 from stormwright.model import Assignment, Problem
-from stormwright.storm.time_limit import TimeLimited
+from stormwright.storm.bridge import TimeLimited
 from tests.controller.builders import problem, topology
 
 HANGING_GUEST = """
@@ -21,7 +21,7 @@ from stormwright.model import Problem
 from stormwright.schedulers.kit.contained import Guest
 from stormwright.schedulers.kit.params import NoParams
 from stormwright.schedulers.kit.traits import Traits
-from stormwright.storm.time_limit import TimeLimited
+from stormwright.storm.bridge import TimeLimited
 
 class Hanging:
     may = threading.Event()

@@ -100,7 +100,7 @@ def command(
 def _run(storm_home: Path, address: tuple[str, int], file: Path, *, rate_tps: float, seconds: float) -> None:
     from stormwright.experiments.calibration_run import run_calibration
     from stormwright.storm.gateway import NimbusGateway, gateway_command
-    from stormwright.storm.installation import our_jar, storm_command
+    from stormwright.storm.jvm import our_jar, storm_command
     from stormwright.storm.submitting import submission_properties, submit
 
     def submitted(class_name: str, args: Sequence[str], conf: Mapping[str, Any]) -> None:

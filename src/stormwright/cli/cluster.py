@@ -45,7 +45,7 @@ def command() -> None:
 def up(nodes: int, slots: int, link: str, cores_per_node: float | None, service_port: int, as_json: bool) -> None:
     """Start ZooKeeper, Nimbus and a supervisor on each node; return when all of them work together."""
     from stormwright.storm.local_cluster import LocalCluster, LocalClusterConfig
-    from stormwright.storm.local_cluster.status import describe
+    from stormwright.storm.local_cluster.running import describe
 
     config = LocalClusterConfig(
         nodes=nodes,
@@ -70,7 +70,7 @@ def up(nodes: int, slots: int, link: str, cores_per_node: float | None, service_
 def status(as_json: bool) -> None:
     """Show daemons, nodes and topologies; exits with 1 when no cluster is up or a daemon has ended."""
     from stormwright.storm.local_cluster import RunningCluster
-    from stormwright.storm.local_cluster.status import describe
+    from stormwright.storm.local_cluster.running import describe
 
     cluster = RunningCluster.find()
     found = describe(cluster) if cluster else None

@@ -26,7 +26,7 @@ def command(storm_home: Path | None, address: str, as_json: bool) -> None:
     """
     from stormwright.cli.doctoring.gathering import gathered
     from stormwright.cli.doctoring.judged import judged
-    from stormwright.storm.installation import find_storm_home
+    from stormwright.storm.jvm import find_storm_home
 
     if storm_home is None:
         try:

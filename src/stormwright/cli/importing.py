@@ -113,7 +113,7 @@ def nimbus(storm_home: Path | None, settings: tuple[str, ...], output: Path | No
     ask for.
     """
     from stormwright.storm.gateway import NimbusGateway
-    from stormwright.storm.installation import find_storm_home, storm_command
+    from stormwright.storm.jvm import find_storm_home, storm_command
 
     for setting in settings:
         if "=" not in setting:
@@ -153,7 +153,7 @@ def serialized(
     from stormwright.formats.storm.conf import CLUSTER_KEYS
     from stormwright.formats.storm.storm_yaml import cluster_conf, supervisors_of
     from stormwright.model import Problem
-    from stormwright.storm.installation import find_storm_home, storm_command
+    from stormwright.storm.jvm import find_storm_home, storm_command
     from stormwright.storm.serialized import READER, read_serialized
 
     if len(codes) != len(confs):

@@ -85,7 +85,7 @@ def command(
     """
     from stormwright.cli.predictions import assumptions_of
     from stormwright.experiments.simulated.placement import read_trace, simulate
-    from stormwright.simulator.ahead import ready_simulator
+    from stormwright.simulator.precompile import ready_simulator
     from stormwright.simulator.settings import Settings
 
     _check(scheduler, parameters, anew, assignment, trace, saturated)

@@ -23,7 +23,7 @@ from stormwright.controller.tally import Tally
 from stormwright.errors import MoveError, MoveStoppedError, NimbusError
 from stormwright.model import Problem, Supervisor, Topology, TopologyAssignment, WorkerSlot
 from stormwright.storm.bridge import Bridge
-from stormwright.storm.exchange import Order
+from stormwright.storm.occupancy import Order
 
 log = logging.getLogger(__name__)
 

@@ -15,11 +15,11 @@ from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
 
+from stormwright.jit.cache import LEVEL, Making, is_able, rooms
 from stormwright.jit.compiled import ENTRIES
-from stormwright.jit.kept import LEVEL, Making, is_able, rooms
-from stormwright.optimize.ahead import ready_greedy, ready_rates, ready_search, ready_small
+from stormwright.optimize.precompile import ready_greedy, ready_rates, ready_search, ready_small
 from stormwright.schedulers.mend.repair import ready_repair
-from stormwright.simulator.ahead import ready_simulator
+from stormwright.simulator.precompile import ready_simulator
 
 
 def _large() -> None:

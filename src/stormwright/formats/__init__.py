@@ -3,14 +3,14 @@
 from stormwright.formats.document.assignment import (
     assignment_from_dict,
     assignment_to_dict,
+    placement_to_dict,
     read_assignment,
     write_assignment,
 )
-from stormwright.formats.document.placement import placement_to_dict
 from stormwright.formats.document.problem import problem_from_dict, problem_to_dict
 from stormwright.formats.files.json_files import parse_json, read_json, write_json
 from stormwright.formats.files.problem_files import read_problem, write_problem
-from stormwright.formats.wire.snapshot import snapshot_from_dict
+from stormwright.formats.wire.snapshot_reader import snapshot_from_dict
 
 __all__ = [
     "assignment_from_dict",

@@ -22,8 +22,8 @@ import numpy as np
 from numba.core import types
 from numpy.typing import NDArray
 
-from stormwright.jit.kept import KeptCode, Room
-from stormwright.jit.part import OftenPartCompiler, PartCompiler, SeldomPartCompiler, WholeCompiler
+from stormwright.jit.cache import KeptCode, Room
+from stormwright.jit.inlined import OftenPartCompiler, PartCompiler, SeldomPartCompiler, WholeCompiler
 
 #: An array of records, and one of its records, of which Numba knows the fields.
 Records: TypeAlias = NDArray[np.void]

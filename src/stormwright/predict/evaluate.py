@@ -3,12 +3,93 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from stormwright.model.arrays import FloatArray
-from stormwright.predict.costs import Correction, Costs
+import numpy as np
+
+from stormwright.model.arrays import BoolArray, FloatArray
+from stormwright.predict.costs import NO_CORRECTIONS, Correction, Costs
+from stormwright.predict.demand import Claims, base_cores_of
+from stormwright.predict.fairness import highest_rates
 from stormwright.predict.shares import with_shares
-from stormwright.predict.spill import with_spill
-from stormwright.predict.steady import Placed, Steady, steady_state
+from stormwright.predict.steady import Placed, Steady, limits_of, steady_state
+from stormwright.predict.sums import sums
+
+# Spill --------------------------------------------------------------------------------------------
+# How many shuffled tuples go further away than near at highest rates, where queues may fill.
+#
+# LoadAwareShuffleGrouping looks at a wider scope once the receive queues of the nearer one are 0.8 full, and comes back
+# when they are 0.2 full; so over time the near ones take what they can, and those further away the rest. Only where all
+# that may be pending can fill a queue so far does that ever happen.
+
+#: Parts that are tried to stay near: first these, then so much more and less than the best of them.
+_TRIED, _BESIDE = (0.5, 0.0), 0.25
+
+#: A rate that is this much higher is a reason to go further away.
+_HIGHER = 1 + 1e-9
+
+
+def may_spill(placed: Placed) -> BoolArray:
+    """Whether all that may be pending can fill a queue of shuffled tuples so far, by topology; shape (T,)."""
+    layout = placed.profile.layout
+    handled = sums(layout.executor_component, placed.routes.handled, len(layout.size))
+    gets = np.zeros(len(layout.size), dtype=bool)
+    gets[placed.profile.flows.target] = True
+    most = np.zeros(len(layout.pending))
+    np.maximum.at(most, layout.topology[gets], np.maximum(handled[gets], 1.0))
+    at_once = np.where(most > 0, layout.pending, 0.0) * np.where(most > 0, most, 1.0)
+    result: BoolArray = at_once > layout.spill_tuples
+    return result
+
+
+def with_spill(
+    placed: Placed,
+    weights: FloatArray,
+    costs: Costs,
+    corrections: Mapping[str, Correction] = NO_CORRECTIONS,
+) -> Placed:
+    """The placement with routes at highest rates: as many tuples stay near as let the rate be highest.
+
+    Parameters
+    ----------
+    placed
+        The load under the placement.
+    weights
+        By which topologies share, shape (T,).
+    costs, corrections
+        What messages and workers cost, and what is known of single topologies, by id.
+    """
+    spills = may_spill(placed)
+    if not spills.any():
+        return placed
+    profile, workers = placed.profile, placed.standing.workers
+    base = base_cores_of(profile, workers, costs)
+    weights = np.where(workers.running & (profile.rate_tps > 0), weights, 0.0)
+
+    def tried(near: FloatArray) -> FloatArray:
+        claims = placed.standing.claims(1.0, costs, corrections)
+        for part in np.unique(near[near < 1]).tolist():
+            other, chosen = placed.standing.claims(part, costs, corrections), near == part
+            shared = np.where(chosen[workers.places.topology], other.shared, claims.shared)
+            claims = Claims(shared, np.where(chosen, other.busiest_s, claims.busiest_s))
+        return highest_rates(*limits_of(claims, workers, base), weights).rate_tps
+
+    best = np.ones(len(spills))
+    rate = tried(best)
+    steps = [np.where(spills, near, 1.0) for near in _TRIED]
+    for near in steps:
+        now = tried(near)
+        better = now > rate * _HIGHER
+        best, rate = np.where(better, near, best), np.where(better, now, rate)
+    if np.all(best == 1):
+        return placed
+    for by in (_BESIDE, -_BESIDE):
+        near = np.where(best < 1, np.clip(best + by, 0.0, 1.0), 1.0)
+        now = tried(near)
+        better = now > rate * _HIGHER
+        best, rate = np.where(better, near, best), np.where(better, now, rate)
+    return replace(placed, full_routes=placed.standing.mixed(best), spills=best < 1)
+
 
 #: Costs, and what is known of single topologies, by id.
 _Known = tuple[Costs, Mapping[str, Correction]]

@@ -10,8 +10,8 @@ from typing import Any
 from stormwright.errors import Fault, InputError
 from stormwright.model import Assignment, Problem
 from stormwright.model.config.keys import WORKERS, WORKERS_KEY
-from stormwright.optimize.ahead import ready_rates, ready_search, ready_small
 from stormwright.optimize.layout.objective import Prices
+from stormwright.optimize.precompile import ready_rates, ready_search, ready_small
 from stormwright.optimize.search.budget import Budget
 from stormwright.optimize.throughput.improve import Effort
 from stormwright.optimize.throughput.start import MeasuredLoad

@@ -13,7 +13,7 @@ from typing import Any
 from stormwright.errors import NimbusError
 from stormwright.model import Supervisor
 from stormwright.storm.helper_jvm import HelperJvm, JvmEndedError, NoAnswerError
-from stormwright.storm.installation import storm_command
+from stormwright.storm.jvm import storm_command
 
 #: Key in a supervisor's `supervisor.scheduler.meta`: the port of its Thrift server where storm.yaml of Nimbus has
 #: another, as when several supervisors share a machine.

@@ -34,7 +34,7 @@ from stormwright.model.constraints.components import (
     RAS_CONSTRAINTS,
     SPREAD_COMPONENTS,
 )
-from stormwright.model.constraints.workers import MAX_EXECUTORS_PER_WORKER
+from stormwright.model.constraints.slots import MAX_EXECUTORS_PER_WORKER
 from stormwright.testing.loads import loads, numbers
 
 GROUPINGS = ("shuffle", "fields", "all", "global", "none", "direct", "local_or_shuffle")

@@ -10,8 +10,8 @@ import pytest
 from stormwright.cli.doctoring import gathering
 from stormwright.cli.doctoring import of_installation as checks
 from stormwright.cli.doctoring.facts import Facts, Installation, Jar
-from stormwright.jit import kept
-from stormwright.jit.kept import Room
+from stormwright.jit import cache
+from stormwright.jit.cache import Room
 
 JAR = Jar("/storm/extlib-daemon/stormwright-storm-1.2.3.jar", "1.2.3", "abc")
 CONF = {
@@ -153,7 +153,7 @@ def test_rooms_whose_machine_code_does_not_fit_are_found(tmp_path, monkeypatch):
     for room, made_of in zip(rooms, ("ba9876543210", "0123456789ab"), strict=True):
         room.brought.mkdir(parents=True)
         (room.brought / f"a.b.{made_of}.{sys.implementation.cache_tag}.1.nbc").touch()
-    monkeypatch.setattr(kept, "rooms", lambda: rooms)
+    monkeypatch.setattr(cache, "rooms", lambda: rooms)
     assert gathering._compiled()[1:] == (1, ("old",))  # noqa: SLF001
 
 

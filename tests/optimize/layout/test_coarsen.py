@@ -8,15 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stormwright.model import CostWeights, Problem, cost_under, measured_traffic
-from stormwright.model.constraints.workers import MAX_EXECUTORS_PER_WORKER
+from stormwright.model.constraints.slots import MAX_EXECUTORS_PER_WORKER
 from stormwright.optimize.construction.topologies import construct
 from stormwright.optimize.layout import coarsen as coarsening
 from stormwright.optimize.layout import start
 from stormwright.optimize.layout.coarsen import coarsen, find_large, match
 from stormwright.optimize.layout.links import Links
 from stormwright.optimize.search.anneal import Effort, Placed
-from stormwright.optimize.search.budget import Budget
-from stormwright.optimize.search.levels import has_levels, search_levels
+from stormwright.optimize.search.budget import Budget, has_levels, search_levels
 from stormwright.optimize.search.refine import refine
 from tests.case_files import case_files, case_name, case_problem
 from tests.optimize.layout.test_layout import layout_of, placed_layout, slots_of

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from stormwright.jit.compiled import _OPTIONS
-from stormwright.jit.part import WholeCompiler
+from stormwright.jit.inlined import WholeCompiler
 from stormwright.model import cost_of, violations
 from stormwright.optimize.layout.start import add_up_cost
 from stormwright.optimize.search.budget import Budget
 from stormwright.optimize.search.refine import refine
-from stormwright.optimize.search.settle import can_settle, settle
+from stormwright.optimize.search.replace import can_settle, settle
 from tests.case_files import case_files, case_name, case_problem
 from tests.optimize.layout.test_layout import placed_layout, slots_of
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from stormwright.model import Problem
-from stormwright.model.config.favoured_hosts import FAVOURED_HOSTS, UNFAVOURED_HOSTS
+from stormwright.model.config.keys import FAVOURED_HOSTS, UNFAVOURED_HOSTS
 from stormwright.model.problem import CHECKED
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.placing.favour import favour, most_favoured

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stormwright.model import UNPLACED
-from stormwright.model.constraints.workers import MAX_EXECUTORS_PER_WORKER
+from stormwright.model.constraints.slots import MAX_EXECUTORS_PER_WORKER
 from stormwright.schedulers.draft.draft import Draft
 from stormwright.schedulers.frame.waiting import place_waiting
 from stormwright.schedulers.kit.params import NoParams

@@ -9,7 +9,7 @@ import pytest
 
 from stormwright.errors import InputError
 from stormwright.model import UNPLACED, Problem
-from stormwright.model.config.users import POOLS, USERS
+from stormwright.model.config.keys import POOLS, USERS
 from stormwright.model.problem import CHECKED
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.queue.order import in_order

@@ -13,7 +13,7 @@ from stormwright.errors import NimbusError
 from stormwright.experiments.demo.measure import longest_silence_s, measure
 from stormwright.formats import problem_from_dict
 from stormwright.model import Assignment, Supervisor
-from stormwright.storm.exchange import Order
+from stormwright.storm.occupancy import Order
 from tests.simulator.cluster.storms import Running, running, words
 
 

@@ -72,7 +72,7 @@ def _java() -> tuple[str | None, str]:
 def _compiled() -> tuple[bool | None, int, tuple[str, ...]]:
     """Whether machine code is brought for this processor, how many files of it fit, and rooms of which none does."""
     try:
-        from stormwright.jit.kept import is_able, rooms
+        from stormwright.jit.cache import is_able, rooms
     except ImportError:
         return None, 0, ()
     tag = sys.implementation.cache_tag

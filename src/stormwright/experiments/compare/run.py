@@ -16,8 +16,8 @@ from stormwright.experiments.compare.table import comparison_table
 from stormwright.model import UNPLACED, Assignment, Cost, Problem, Scheduler, cost_of, diff
 from stormwright.model.arrays import IntArray
 from stormwright.model.constraints.limit import Violation, node_sum
+from stormwright.model.constraints.slots import WorkerCount
 from stormwright.model.constraints.violations import broken_limits, other_worker_counts
-from stormwright.model.constraints.workers import WorkerCount
 from stormwright.model.humanize import assumed_text, counted
 from stormwright.schedulers.anew.anew import always, asked
 from stormwright.schedulers.kit.checked import checked

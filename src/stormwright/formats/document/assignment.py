@@ -9,12 +9,58 @@ from typing import Any
 
 import numpy as np
 
-from stormwright.formats.document.documents import ASSIGNMENT_SCHEMA, AssignmentDocument, UnplacedDocument
+from stormwright.formats.document.bulk import list_column
+from stormwright.formats.document.documents import (
+    ASSIGNMENT_SCHEMA,
+    AssignmentDocument,
+    PlacementDocument,
+    UnplacedDocument,
+)
 from stormwright.formats.document.faults import FaultList, join_path, require_schema, shown
-from stormwright.formats.document.placement import parse_placement, placement_to_dict
 from stormwright.formats.files.json_files import read_json, write_json
-from stormwright.model import UNPLACED, Assignment, Cost, Problem, TopologyAssignment, Unplaced
+from stormwright.model import UNPLACED, Assignment, Cost, Problem, Topology, TopologyAssignment, Unplaced, WorkerSlot
 from stormwright.model.arrays import frozen
+
+# Placement of one topology ------------------------------------------------------------------------
+# Where one topology's executors run, to and from its JSON form; problems and assignments share it.
+
+
+def parse_placement(raw: object, topology: Topology | None, path: str, faults: FaultList) -> TopologyAssignment | None:
+    """The placement that `raw` describes, or None if that added faults or `topology` itself is faulty.
+
+    Parameters
+    ----------
+    raw
+        What came out of JSON; of any type.
+    topology
+        What is placed; None where that is faulty, and then executors are not checked.
+    path
+        JSON path of `raw`.
+    faults
+        Takes what is wrong.
+    """
+    found_before = len(faults)
+    header = faults.parse(PlacementDocument, raw, path)
+    if header is None or not isinstance(raw, dict):
+        return None
+    slots = tuple(WorkerSlot(*slot) for slot in header.slots)
+    first: dict[WorkerSlot, int] = {}
+    for position, slot in enumerate(slots):
+        if first.setdefault(slot, position) != position:
+            faults.add(f"{slot} is slot {first[slot]} already", join_path(path, "slots", position))
+    if topology is None:
+        return None
+    column = list_column(raw, "slot_of_executor", path, faults, length=topology.num_executors)
+    indices = column.indices(-1, len(slots), f"-1 or the index of one of {len(slots)} slots")
+    return TopologyAssignment(slots, tuple(indices.tolist())) if len(faults) == found_before else None
+
+
+def placement_to_dict(placement: TopologyAssignment) -> dict[str, Any]:
+    """`placement` as JSON has it."""
+    return {
+        "slots": [list(slot) for slot in placement.slots],
+        "slot_of_executor": list(placement.slot_of_executor),
+    }
 
 
 def read_assignment(path: Path, problem: Problem) -> Assignment:

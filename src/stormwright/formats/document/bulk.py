@@ -10,8 +10,15 @@ from typing import Any
 import numpy as np
 
 from stormwright.formats.document.faults import FaultList, join_path, shown
-from stormwright.model.amounts import AMOUNT_WANTED, MOST_AMOUNT
-from stormwright.model.arrays import BoolArray, FloatArray, IntArray, frozen_floats, frozen_ints
+from stormwright.model.arrays import (
+    AMOUNT_WANTED,
+    MOST_AMOUNT,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    frozen_floats,
+    frozen_ints,
+)
 
 #: A list with a million wrong items gets this many faults, and one more that counts the rest.
 MAX_FAULTS_PER_COLUMN = 10

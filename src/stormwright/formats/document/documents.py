@@ -13,9 +13,9 @@ from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJson
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
-from stormwright.model.amounts import MOST_AMOUNT
+from stormwright.model.arrays import MOST_AMOUNT
 from stormwright.model.cluster import DEFAULT_CORE_HZ
-from stormwright.model.validation.topology import GroupingKind
+from stormwright.model.validation.problem import GroupingKind
 
 PROBLEM_SCHEMA = "stormwright-problem/1"
 ASSIGNMENT_SCHEMA = "stormwright-assignment/1"

@@ -3,25 +3,255 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from math import isfinite
 from typing import Any
 
+import numpy as np
+
 from stormwright.errors import Fault, InputError
+from stormwright.formats.document.assignment import parse_placement, placement_to_dict
+from stormwright.formats.document.bulk import list_column
 from stormwright.formats.document.documents import (
     CASE_SCHEMA,
     PROBLEM_SCHEMA,
+    ComponentDocument,
+    InputDocument,
+    LoadDocument,
     ProblemDocument,
     SupervisorDocument,
     TopologyDocument,
 )
-from stormwright.formats.document.faults import FaultList, join_path, require_schema
-from stormwright.formats.document.load import load_to_dict, parse_load
-from stormwright.formats.document.placement import parse_placement, placement_to_dict
-from stormwright.formats.document.topology import add_misfits, parse_topology, topology_to_dict
-from stormwright.model import LoadProfile, Problem, Supervisor, Topology, TopologyAssignment, TopologyLoad, WorkerSlot
-from stormwright.model.config.keys import storm_misfits
+from stormwright.formats.document.faults import FaultList, join_path, require_schema, shown
+from stormwright.model import (
+    Component,
+    ExecutorRun,
+    Grouping,
+    LoadProfile,
+    Problem,
+    Supervisor,
+    Topology,
+    TopologyAssignment,
+    TopologyLoad,
+    WorkerSlot,
+)
+from stormwright.model.arrays import FloatArray
+from stormwright.model.config.keys import MOST_NESTED, TOO_DEEP, Misfit, conf_misfits, deeper, storm_misfits
 from stormwright.model.config.requests import CPU, normalised
 from stormwright.model.problem import CHECKED
+from stormwright.model.topology import PLACEMENT_FOLLOWING
+from stormwright.model.validation.problem import runs_wrong
+
+# Loads --------------------------------------------------------------------------------------------
+# The load of one topology in a problem document, to and from arrays.
+
+#: Groupings of flows in the order of their positions in arrays.
+FLOW_GROUPINGS = sorted(PLACEMENT_FOLLOWING)
+_GROUPING_POSITION = {kind: position for position, kind in enumerate(FLOW_GROUPINGS)}
+_GROUPING_WANTED = f"one of {', '.join(FLOW_GROUPINGS)} (what other groupings send are pairs)"
+
+
+def parse_load(raw: object, topology: Topology | None, path: str, faults: FaultList) -> TopologyLoad | None:
+    """The load that `raw` describes, or None if that added faults or `topology` itself is faulty.
+
+    Parameters
+    ----------
+    raw
+        What came out of JSON; of any type.
+    topology
+        Whose load it is; None where that is faulty, and then only the outermost level is checked.
+    path
+        JSON path of `raw`.
+    faults
+        Takes what is wrong.
+    """
+    found_before = len(faults)
+    header = faults.parse(LoadDocument, raw, path)
+    if header is None or topology is None or not isinstance(raw, dict):
+        return None
+    num_executors = topology.num_executors
+    an_executor = f"the index of one of {num_executors} executors"
+    cpu_hz = list_column(raw, "cpu_hz", path, faults, length=num_executors).amounts()
+    memory_mb = list_column(raw, "memory_mb", path, faults, length=num_executors).amounts()
+    source, target, tps = list_column(raw, "pairs", path, faults).rows(3)
+    flow_source, component, grouping, flow_tps = list_column(raw, "flows", path, faults).rows(4)
+
+    def amounts_if_given(key: str, length: int, of: str) -> FloatArray | None:
+        if raw.get(key) is None:
+            return None
+        return list_column(raw, key, path, faults, length=length, of=of).amounts()
+
+    load = TopologyLoad(
+        cpu_hz=cpu_hz,
+        memory_mb=memory_mb,
+        pair_source=source.indices(0, num_executors, an_executor),
+        pair_target=target.indices(0, num_executors, an_executor),
+        pair_tps=tps.amounts(),
+        flow_source=flow_source.indices(0, num_executors, an_executor),
+        flow_component=component.names(topology.component_index, "a component of the topology"),
+        flow_grouping=tuple(FLOW_GROUPINGS[g] for g in grouping.names(_GROUPING_POSITION, _GROUPING_WANTED).clip(0)),
+        flow_tps=flow_tps.amounts(),
+        bytes_per_tuple=header.bytes_per_tuple,
+        flow_limit_tps=_parse_limits(header.flow_limits, topology, f"{path}.flow_limits", faults),
+        pair_bytes_per_s=amounts_if_given("pair_bytes_per_s", len(tps.values), "pairs"),
+        flow_bytes_per_s=amounts_if_given("flow_bytes_per_s", len(flow_tps.values), "flows"),
+        forecast_cpu_hz=amounts_if_given("forecast_cpu_hz", num_executors, "executors"),
+    )
+    return load if len(faults) == found_before else None
+
+
+def _parse_limits(limits: dict[str, float], topology: Topology, path: str, faults: FaultList) -> FloatArray | None:
+    if not limits:
+        return None
+    found = np.full(len(topology.components), np.inf)
+    for component, tps in limits.items():
+        if component in topology.component_index:
+            found[topology.component_index[component]] = tps
+        else:
+            faults.add(f"no component of {topology.id} is called {component!r}", path)
+    return found
+
+
+def load_to_dict(load: TopologyLoad, topology: Topology) -> dict[str, Any]:
+    """`load` as a problem document has it."""
+    components = [topology.components[c].id for c in load.flow_component]
+    pairs = zip(load.pair_source.tolist(), load.pair_target.tolist(), load.pair_tps.tolist(), strict=True)
+    flows = zip(load.flow_source.tolist(), components, load.flow_grouping, load.flow_tps.tolist(), strict=True)
+    document: dict[str, Any] = {
+        "cpu_hz": load.cpu_hz.tolist(),
+        "memory_mb": load.memory_mb.tolist(),
+        "pairs": [list(pair) for pair in pairs],
+        "flows": [list(flow) for flow in flows],
+    }
+    if load.flow_limit_tps is not None:
+        limits = zip(topology.components, load.flow_limit_tps.tolist(), strict=True)
+        document["flow_limits"] = {component.id: tps for component, tps in limits if isfinite(tps)}
+    if load.bytes_per_tuple is not None:
+        document["bytes_per_tuple"] = load.bytes_per_tuple
+    for key in ("pair_bytes_per_s", "flow_bytes_per_s", "forecast_cpu_hz"):
+        amounts = getattr(load, key)
+        if amounts is not None:
+            document[key] = amounts.tolist()
+    return document
+
+
+# Topologies ---------------------------------------------------------------------------------------
+# A topology of a problem document, to and from the model.
+
+
+def parse_topology(
+    raw: object, header: TopologyDocument | None, path: str, faults: FaultList, *, conf_is_sound: bool = False
+) -> Topology | None:
+    """The topology that a document describes; None if that added faults.
+
+    Parameters
+    ----------
+    raw
+        What came out of JSON; of any type.
+    header
+        Its outermost level, checked already; None where that had faults.
+    path
+        JSON path of `raw`.
+    faults
+        Takes what is wrong.
+    conf_is_sound
+        Whether the configuration has been looked at before, and is not again.
+    """
+    found_before = len(faults)
+    known = faults.distinct(raw, "components", path)
+    parsed = [
+        _component(item, own, known, at, faults)
+        for item, own, at in faults.parse_each(ComponentDocument, raw, "components", path)
+    ]
+    if header is None:
+        return None
+    if not conf_is_sound:
+        add_misfits(conf_misfits(header.conf), path, faults)
+    components = tuple(component for component in parsed if component is not None)
+    runs = tuple(ExecutorRun(*run) for run in header.executor_runs)
+    if len(components) == len(parsed):
+        for message, steps in runs_wrong(runs, components):
+            faults.add(message, join_path(path, *steps))
+    if len(faults) > found_before:
+        return None
+    return Topology(
+        id=header.id,
+        name=header.name,
+        num_workers=header.num_workers,
+        components=components,
+        executor_runs=runs,
+        owner=header.owner,
+        launch_time=header.launch_time,
+        conf=header.conf,
+    ).found_sound()
+
+
+def add_misfits(misfits: Iterable[Misfit], path: str, faults: FaultList) -> None:
+    """Note what is wrong with the configuration of what is at `path`."""
+    for message, value, steps in misfits:
+        faults.add(f"{message}, got {shown(value)}", join_path(path, "conf", *steps))
+
+
+def _component(
+    raw: object, header: ComponentDocument | None, known: dict[str, int], path: str, faults: FaultList
+) -> Component | None:
+    inputs = []
+    for item, at in faults.items(raw, "inputs", path):
+        subscription = faults.parse(InputDocument, item, at)
+        if subscription is not None and subscription.source not in known:
+            faults.add(f"unknown component {shown(subscription.source)}", join_path(at, "from"))
+        inputs.append(subscription)
+    if header is None:
+        return None
+    for position, region in enumerate(header.shared_memory):
+        if deeper(region, MOST_NESTED):
+            faults.add(TOO_DEEP, join_path(path, "shared_memory", position))
+    return Component(
+        id=header.id,
+        type=header.type,
+        parallelism=header.parallelism,
+        inputs=tuple(Grouping(i.source, i.stream, i.grouping, tuple(i.fields)) for i in inputs if i is not None),
+        resources=normalised(header.resources),
+        shared_memory=tuple(header.shared_memory),
+        tags=tuple(header.tags),
+    )
+
+
+def topology_to_dict(topology: Topology) -> dict[str, Any]:
+    """`topology` as a problem document has it."""
+    return {
+        "id": topology.id,
+        "name": topology.name,
+        "owner": topology.owner,
+        "launch_time": topology.launch_time,
+        "num_workers": topology.num_workers,
+        "conf": dict(topology.conf),
+        "components": [_component_to_dict(component) for component in topology.components],
+        "executor_runs": [list(run) for run in topology.executor_runs],
+    }
+
+
+def _component_to_dict(component: Component) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "id": component.id,
+        "type": component.type,
+        "parallelism": component.parallelism,
+        "inputs": [_input_to_dict(grouping) for grouping in component.inputs],
+        "resources": dict(component.resources),
+    }
+    if component.shared_memory:
+        document["shared_memory"] = [dict(region) for region in component.shared_memory]
+    if component.tags:
+        document["tags"] = list(component.tags)
+    return document
+
+
+def _input_to_dict(grouping: Grouping) -> dict[str, Any]:
+    document: dict[str, Any] = {"from": grouping.source, "stream": grouping.stream, "grouping": grouping.kind}
+    if grouping.fields:
+        document["fields"] = list(grouping.fields)
+    return document
+
 
 #: Executors of a problem, a hundred times as many as clusters have: each takes memory, which some bytes could ask for.
 MOST_EXECUTORS = 10_000_000

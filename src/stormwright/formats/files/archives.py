@@ -22,12 +22,10 @@ from pydantic import Field
 from stormwright.errors import Fault, InputError
 from stormwright.formats.document.documents import EMPTY_LIST, Amount, Document
 from stormwright.formats.document.faults import FaultList, join_path
-from stormwright.formats.document.load import FLOW_GROUPINGS
-from stormwright.formats.document.problem import problem_from_dict, problem_to_dict
+from stormwright.formats.document.problem import FLOW_GROUPINGS, problem_from_dict, problem_to_dict
 from stormwright.formats.files.json_files import parse_json
 from stormwright.model import LoadProfile, Problem, TopologyLoad
-from stormwright.model.amounts import AMOUNT_WANTED, MOST_AMOUNT
-from stormwright.model.arrays import BoolArray, IndexArray, frozen
+from stormwright.model.arrays import AMOUNT_WANTED, MOST_AMOUNT, BoolArray, IndexArray, frozen
 from stormwright.model.problem import CHECKED
 
 BINARY_SCHEMA = "stormwright-problem-arrays/1"

@@ -18,13 +18,7 @@ from stormwright.errors import InputError
 from stormwright.formats.document.faults import FaultList, join_path, shown
 from stormwright.formats.files.yaml_files import read_yaml
 from stormwright.formats.storm.conf import Layer
-from stormwright.formats.storm.flux_documents import (
-    BeanDocument,
-    FluxDocument,
-    IncludeDocument,
-    StreamDocument,
-    VertexDocument,
-)
+from stormwright.formats.storm.flux import BeanDocument, FluxDocument, IncludeDocument, StreamDocument, VertexDocument
 
 #: The end of what names an item of a list.
 _ITEM = re.compile(r"\[(\d+)\]\}")

@@ -4,15 +4,190 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, Final, NamedTuple
 
-from stormwright.model.config.favoured_hosts import read_favoured_hosts
-from stormwright.model.config.misfit import Misfit
+from stormwright.defaults import STORMS_OWN
+from stormwright.model.arrays import is_amount
 from stormwright.model.config.requests import read_requests
-from stormwright.model.config.users import read_queue, read_users
 from stormwright.model.constraints.components import read_component_limits
 from stormwright.model.constraints.isolation import read_machines
-from stormwright.model.constraints.workers import MAX_EXECUTORS_PER_WORKER
+from stormwright.model.constraints.slots import MAX_EXECUTORS_PER_WORKER
+
+# Faults -------------------------------------------------------------------------------------------
+# What is wrong with a configuration, as those find who read it.
+
+
+class Misfit(NamedTuple):
+    """A value that Storm would refuse: what it should be, what it is, and the keys and positions that lead to it."""
+
+    message: str
+    value: object
+    steps: tuple[str | int, ...]
+
+
+# Fallback scheduler -------------------------------------------------------------------------------
+# The scheduler of its own that a cluster keeps beside ours, as its configuration names it.
+
+#: Key of the cluster's configuration: ``even``, ``none``, or a class of Storm's or of the operator's.
+FALLBACK: Final = "stormwright.fallback"
+
+#: Key of the cluster's configuration: the class that Nimbus asks; and ours, under which `FALLBACK` means something.
+STORM_SCHEDULER: Final = "storm.scheduler"
+PLACEMENT_SCHEDULER: Final = "stormwright.PlacementScheduler"
+
+RESOURCE_AWARE: Final = "ResourceAwareScheduler"
+ISOLATING: Final = "IsolationScheduler"
+DEFAULT: Final = "DefaultScheduler"
+_EVEN: Final = "EvenScheduler"
+_NOBODY: Final = "none"
+
+
+def fallback_class(conf: Mapping[str, Any]) -> str:
+    """Name, without its package, of the class that a cluster keeps for placement; empty where it keeps none.
+
+    Storm's EvenScheduler by its class is what ``even`` is. What is no text counts for nothing, as in Nimbus.
+
+    Parameters
+    ----------
+    conf
+        The cluster's configuration.
+    """
+    named = conf.get(FALLBACK)
+    if conf.get(STORM_SCHEDULER) != PLACEMENT_SCHEDULER or not isinstance(named, str) or named in (STORMS_OWN, _NOBODY):
+        return ""
+    name = named.rpartition(".")[2]
+    return "" if name == _EVEN else name
+
+
+# Favoured hosts -----------------------------------------------------------------------------------
+# Hosts that a topology would rather have, or rather not, as its configuration names them.
+
+#: Keys of a topology's configuration: lists of hosts.
+FAVOURED_HOSTS = "topology.scheduler.favored.nodes"
+UNFAVOURED_HOSTS = "topology.scheduler.unfavored.nodes"
+
+
+class FavouredHosts(NamedTuple):
+    """Hosts wanted before all others, and hosts wanted last."""
+
+    favoured: frozenset[str]
+    unfavoured: frozenset[str]
+
+
+def read_favoured_hosts(conf: Mapping[str, Any]) -> tuple[FavouredHosts, tuple[Misfit, ...]]:
+    """The hosts that a topology's configuration names, and what is wrong with it.
+
+    Parameters
+    ----------
+    conf
+        The topology's own.
+
+    Returns
+    -------
+    hosts, misfits
+        None of either kind where the lists are none.
+    """
+    misfits: list[Misfit] = []
+
+    def hosts(key: str) -> frozenset[str]:
+        listed = conf.get(key)
+        if isinstance(listed, list) and all(isinstance(host, str) for host in listed):
+            return frozenset(listed)
+        if listed is not None:
+            misfits.append(Misfit("should be a list of hosts", listed, (key,)))
+        return frozenset()
+
+    return FavouredHosts(hosts(FAVOURED_HOSTS), hosts(UNFAVOURED_HOSTS)), tuple(misfits)
+
+
+# Users and order ----------------------------------------------------------------------------------
+# What the cluster's configuration says of users, and of the order in which topologies are served.
+
+#: Key of the cluster's configuration: user → what all topologies of that user may have together.
+USERS: Final = "stormwright.users"
+
+#: Stands under `USERS` for every user that is not named there.
+EVERYBODY: Final = "*"
+
+#: What may be limited under `USERS`, and its unit; CPU in percent of a core.
+LIMITED: Final[Mapping[str, str]] = {"executors": "executors", "slots": "slots", "cpu": "%", "memory": "MB"}
+
+#: Under `USERS`: how many times as much as others' a user's share is to be.
+WEIGHT_OF_USER: Final = "weight"
+
+#: Storm's own key: user → CPU, in percent of a core, and memory, in MB, that are guaranteed.
+POOLS: Final = "resource.aware.scheduler.user.pools"
+
+#: Keys of the cluster's configuration: who comes first, and whether one that fits goes ahead of one that does not.
+ORDER: Final = "stormwright.order"
+BACKFILL: Final = "stormwright.backfill"
+
+#: What `ORDER` may be.
+ORDERS: Final = ("given", "priority", "first_come", "shortest_first", "fair_share", "pools")
+
+#: User → name of an amount → amount.
+Users = dict[str, dict[str, float]]
+
+
+def read_users(conf: Mapping[str, Any]) -> tuple[Users, tuple[Misfit, ...]]:
+    """What users may have, as the cluster's configuration says, and what is wrong with it.
+
+    Parameters
+    ----------
+    conf
+        The cluster's configuration.
+    """
+    allowed = (*LIMITED, WEIGHT_OF_USER)
+    users, misfits = _by_user(conf, USERS, allowed)
+    for user, amounts in users.items():
+        if amounts.get(WEIGHT_OF_USER) == 0:
+            misfits += (Misfit("should be a number above 0", 0, (USERS, user, WEIGHT_OF_USER)),)
+            del amounts[WEIGHT_OF_USER]
+    return users, misfits
+
+
+def read_pools(conf: Mapping[str, Any]) -> Users:
+    """What Storm's ResourceAwareScheduler guarantees to users; what it could not read counts for nothing."""
+    return _by_user(conf, POOLS, ("cpu", "memory"))[0]
+
+
+def read_queue(conf: Mapping[str, Any]) -> tuple[dict[str, object], tuple[Misfit, ...]]:
+    """``order`` and ``backfill`` as far as the cluster's configuration says them, and what is wrong with that."""
+    told: dict[str, object] = {}
+    misfits: list[Misfit] = []
+    for key, name, wanted in (
+        (ORDER, "order", f"should be one of {', '.join(ORDERS)}"),
+        (BACKFILL, "backfill", "should be true or false"),
+    ):
+        value = conf.get(key)
+        if (value in ORDERS) if key == ORDER else isinstance(value, bool):
+            told[name] = value
+        elif value is not None:
+            misfits.append(Misfit(wanted, value, (key,)))
+    return told, tuple(misfits)
+
+
+def _by_user(conf: Mapping[str, Any], key: str, allowed: tuple[str, ...]) -> tuple[Users, tuple[Misfit, ...]]:
+    given = conf.get(key)
+    if given is None:
+        return {}, ()
+    if not isinstance(given, Mapping):
+        return {}, (Misfit("should be an object of users", given, (key,)),)
+    users: Users = {}
+    misfits: list[Misfit] = []
+    for user, amounts in given.items():
+        if not isinstance(amounts, Mapping):
+            misfits.append(Misfit(f"should be an object with some of {', '.join(allowed)}", amounts, (key, user)))
+            continue
+        sound = {name: float(value) for name, value in amounts.items() if name in allowed and is_amount(value)}
+        users[user] = sound
+        for name, value in amounts.items():
+            if name not in allowed:
+                misfits.append(Misfit(f"unknown key, there are {', '.join(allowed)}", value, (key, user, name)))
+            elif name not in sound:
+                misfits.append(Misfit("should be a number, at least 0", value, (key, user, name)))
+    return users, tuple(misfits)
+
 
 #: Forecast load of a topology in parts of the load that it has now.
 FORECAST_GROWTH = "stormwright.forecast.growth"

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from stormwright.model.amounts import AMOUNT_WANTED, is_amount
-from stormwright.model.config.misfit import Misfit
+from stormwright.model.arrays import AMOUNT_WANTED, is_amount
+from stormwright.model.config.keys import Misfit
 
 CPU = "cpu.pcore.percent"
 ON_HEAP = "onheap.memory.mb"

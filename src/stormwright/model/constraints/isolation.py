@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from stormwright.model.config.fallback import ISOLATING, PLACEMENT_SCHEDULER, STORM_SCHEDULER, fallback_class
-from stormwright.model.config.misfit import Misfit
+from stormwright.model.config.keys import ISOLATING, PLACEMENT_SCHEDULER, STORM_SCHEDULER, Misfit, fallback_class
 from stormwright.model.constraints.limit import PlacedExecutors, Violation
 from stormwright.model.humanize import counted
 

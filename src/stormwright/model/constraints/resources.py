@@ -2,15 +2,198 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from stormwright.model.arrays import FloatArray
+from stormwright.model.arrays import BoolArray, FloatArray, IndexArray, is_amount
+from stormwright.model.config.keys import RESOURCE_AWARE, fallback_class
+from stormwright.model.config.requests import CPU, MEMORY, OFF_HEAP, ON_HEAP
 from stormwright.model.constraints.limit import RELATIVE_TOLERANCE, PlacedExecutors, Violation
 from stormwright.model.humanize import amount_of
+
+if TYPE_CHECKING:
+    from stormwright.model.problem import Problem
+
+
+# Requests -----------------------------------------------------------------------------------------
+# What Storm's ResourceAwareScheduler goes by: requests, whatever was measured, where a cluster keeps it beside ours.
+#
+# After ``Cluster.wouldFit`` and ``calculateWorkerResources`` of Storm 2.8.3: a node has CPU and memory for all that its
+# executors ask for, and a worker has no more on its heap than ``topology.worker.max.heap.size.mb``. Memory that
+# components share counts once: on the heap or off it in each worker, or off it once for all of a node's workers.
+
+#: Storm's ResourceAwareScheduler makes no worker with more memory on its heap than this says, in MB.
+MAX_HEAP = "topology.worker.max.heap.size.mb"
+_DEFAULT_MAX_HEAP_MB = 768.0
+
+
+class Shared(NamedTuple):
+    """Memory that components of a topology (by index) share, in MB: on the heap and off it in each worker, on a node.
+
+    `of` are the components, by index.
+    """
+
+    topology: int
+    of: tuple[int, ...]
+    heap: float
+    off_heap: float
+    on_node: float
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What executors ask for, and what there is of it.
+
+    Parameters
+    ----------
+    demand, capacity
+        CPU in percent of a core and memory in MB, of executors, shape (2, E), and of nodes, shape (2, N).
+    heap, most_heap
+        Memory on the heap of a worker in MB, of executors, shape (E,), and the most by topology, shape (T,).
+    shared
+        Memory that components share.
+    """
+
+    demand: FloatArray
+    capacity: FloatArray
+    heap: FloatArray
+    most_heap: FloatArray
+    shared: tuple[Shared, ...]
+
+    @classmethod
+    def of(cls, problem: Problem) -> Asked | None:
+        """That of a problem; None where its cluster does not keep the ResourceAwareScheduler."""
+        if fallback_class(problem.conf) != RESOURCE_AWARE:
+            return None
+        nodes = problem.supervisors
+        return cls(
+            demand=np.stack([_asked(problem, CPU), _asked(problem, ON_HEAP, OFF_HEAP)]),
+            capacity=np.array([[node.resources.get(name, np.inf) for node in nodes] for name in (CPU, MEMORY)]),
+            heap=_asked(problem, ON_HEAP),
+            most_heap=np.array([max_heap_mb(topology.conf) for topology in problem.topologies]),
+            shared=tuple(_shared(problem)),
+        )
+
+
+def max_heap_mb(conf: Mapping[str, Any]) -> float:
+    """The most memory on the heap of a worker in MB, by a topology's configuration."""
+    value = conf.get(MAX_HEAP)
+    return float(value) if isinstance(value, int | float) and value > 0 else _DEFAULT_MAX_HEAP_MB
+
+
+def _asked(problem: Problem, *resources: str) -> FloatArray:
+    """What every executor asks for of resources together, shape (E,)."""
+    of_topology = (
+        np.array([sum(component.get(name, 0.0) for name in resources) for component in asked])[
+            topology.executor_component
+        ]
+        for topology, asked in zip(problem.topologies, problem.workload.requested, strict=True)
+    )
+    return np.concatenate([np.empty(0), *of_topology])
+
+
+def _shared(problem: Problem) -> Iterator[Shared]:
+    """What components share, by the name that a region has in its topology; what is no amount counts for nothing."""
+    for index, topology in enumerate(problem.topologies):
+        regions: dict[str, tuple[Mapping[str, Any], list[int]]] = {}
+        for number, component in enumerate(topology.components):
+            for region in component.shared_memory:
+                regions.setdefault(str(region.get("name")), (region, []))[1].append(number)
+        for region, components in regions.values():
+            amounts = (region.get(name) for name in ("on_heap", "off_heap_worker", "off_heap_node"))
+            heap, off_heap, on_node = (float(each) if is_amount(each) else 0.0 for each in amounts)
+            yield Shared(index, tuple(components), heap, off_heap, on_node)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskedOfNode(Violation):
+    """A node of which executors ask for more of a resource than it has.
+
+    Parameters
+    ----------
+    resource
+        Its name.
+    """
+
+    limit: ClassVar[str] = "requests"
+
+    resource: str
+
+    def __str__(self) -> str:
+        return f"{self.node}: {self.resource} asked for {amount_of(self.amount, self.allowed, self.unit)}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskedOfHeap(Violation):
+    """A worker of whose heap executors ask for more than its topology's `MAX_HEAP`."""
+
+    limit: ClassVar[str] = "heap of a worker"
+
+    def __str__(self) -> str:
+        return f"heap of {self.place} asked for {amount_of(self.amount, self.allowed, self.unit)}"
+
+
+class Requests:
+    """Nodes and heaps hold what executors ask for, where the cluster keeps Storm's ResourceAwareScheduler."""
+
+    def violations(self, placed: PlacedExecutors) -> Iterator[AskedOfNode | AskedOfHeap]:
+        """Nodes by resource, then workers by topology, of which too much is asked."""
+        problem = placed.problem
+        asked = Asked.of(problem)
+        if asked is None:
+            return
+        of_node = np.stack([placed.sum_by_node(demand) for demand in asked.demand])
+        topology = problem.executor_topology[placed.placed].astype(np.int64)
+        keys = topology * max(len(problem.slots), 1) + placed.slots[placed.placed]
+        workers, worker = np.unique(keys, return_inverse=True)
+        heap = np.bincount(worker, asked.heap[placed.placed], len(workers)).astype(float)
+        for region in asked.shared:
+            uses = _uses(problem, region)[placed.placed]
+            there = np.unique(worker[uses])
+            heap[there] += region.heap
+            node = problem.slot_node[workers[there] % max(len(problem.slots), 1)]
+            np.add.at(of_node[1], node, region.heap + region.off_heap)
+            of_node[1][np.unique(node)] += region.on_node
+        units = ((CPU, "%"), (MEMORY, "MB"))
+        for (resource, unit), used, has in zip(units, of_node, asked.capacity, strict=True):
+            for full in np.flatnonzero(used > has * (1 + RELATIVE_TOLERANCE)).tolist():
+                yield AskedOfNode(
+                    node=problem.cluster.node_names[full],
+                    supervisor=problem.supervisors[full].id,
+                    amount=float(used[full]),
+                    allowed=float(has[full]),
+                    unit=unit,
+                    resource=resource,
+                )
+        yield from _full(problem, workers, heap, asked.most_heap)
+
+
+def _uses(problem: Problem, region: Shared) -> BoolArray:
+    """Whether executors use a region, shape (E,)."""
+    own = problem.executors_of(region.topology)
+    uses = np.zeros(problem.num_executors, bool)
+    uses[own] = np.isin(problem.topologies[region.topology].executor_component, region.of)
+    return uses
+
+
+def _full(problem: Problem, workers: IndexArray, heap: FloatArray, most: FloatArray) -> Iterator[AskedOfHeap]:
+    count = max(len(problem.slots), 1)
+    allowed = most[workers // count]
+    for worker in np.flatnonzero(heap > allowed * (1 + RELATIVE_TOLERANCE)).tolist():
+        slot = problem.slots[workers[worker] % count]
+        node = problem.slot_node[workers[worker] % count]
+        yield AskedOfHeap(
+            topology=problem.topologies[workers[worker] // count].id,
+            node=problem.cluster.node_names[node],
+            supervisor=slot.supervisor,
+            slot=slot,
+            amount=float(heap[worker]),
+            allowed=float(allowed[worker]),
+            unit="MB",
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ import numpy as np
 
 from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.model.assignment import UNPLACED
-from stormwright.model.config.users import EVERYBODY, LIMITED, Users, read_users
+from stormwright.model.config.keys import EVERYBODY, LIMITED, Users, read_users
 from stormwright.model.constraints.limit import RELATIVE_TOLERANCE, PlacedExecutors, Violation
 from stormwright.model.humanize import amount_of
 

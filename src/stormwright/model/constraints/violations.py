@@ -5,15 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stormwright.model.arrays import IntArray
-from stormwright.model.constraints.apart import ComponentsApart
-from stormwright.model.constraints.asked import Requests
 from stormwright.model.constraints.blacklist import BlacklistedHosts
+from stormwright.model.constraints.components import ComponentsApart
 from stormwright.model.constraints.isolation import Isolation
 from stormwright.model.constraints.limit import Limit, PlacedExecutors, Violation
-from stormwright.model.constraints.resources import Cpu, Generic, Memory
-from stormwright.model.constraints.slots import EveryExecutor, ExistingPorts, OneTopologyPerSlot, WithoutSlot
+from stormwright.model.constraints.resources import Cpu, Generic, Memory, Requests
+from stormwright.model.constraints.slots import (
+    EveryExecutor,
+    ExecutorsPerWorker,
+    ExistingPorts,
+    NumberOfWorkers,
+    OneTopologyPerSlot,
+    WithoutSlot,
+    WorkerCount,
+)
 from stormwright.model.constraints.users import UserLimits
-from stormwright.model.constraints.workers import ExecutorsPerWorker, NumberOfWorkers, WorkerCount
 
 if TYPE_CHECKING:
     from stormwright.model.problem import Problem

@@ -10,8 +10,7 @@ import numpy as np
 
 from stormwright.errors import Fault
 from stormwright.escaping import cut, shown
-from stormwright.model.amounts import AMOUNT_WANTED, MOST_AMOUNT
-from stormwright.model.arrays import BoolArray, IndexArray
+from stormwright.model.arrays import AMOUNT_WANTED, MOST_AMOUNT, BoolArray, IndexArray
 
 _PLAIN_KEY = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
 

@@ -2,21 +2,408 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+import math
+from collections.abc import Callable, Generator, Iterator, Sequence
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
-from stormwright.errors import Fault
-from stormwright.model.amounts import MOST_AMOUNT
-from stormwright.model.config.keys import storm_misfits
-from stormwright.model.validation.cluster import cluster_wrong
-from stormwright.model.validation.faults import Wrong, number_wrong, twice
-from stormwright.model.validation.load import demand_wrong
-from stormwright.model.validation.running import running_wrong
-from stormwright.model.validation.topology import misfit_wrong
+import numpy as np
+
+from stormwright.errors import Fault, InputError
+from stormwright.escaping import shown
+from stormwright.model.arrays import AMOUNT_WANTED, MOST_AMOUNT, BoolArray, FloatArray, IntArray
+from stormwright.model.assignment import UNPLACED, Assignment, TopologyAssignment
+from stormwright.model.cluster import Supervisor
+from stormwright.model.config.keys import Misfit, conf_misfits, storm_misfits
+from stormwright.model.topology import PLACEMENT_FOLLOWING, Topology
+from stormwright.model.validation.faults import (
+    Wrong,
+    amount_wrong,
+    integer_wrong,
+    items_wrong,
+    number_wrong,
+    text_wrong,
+    twice,
+)
 
 if TYPE_CHECKING:
-    from stormwright.model.problem import ProblemParts
+    from stormwright.model.arrays import IntArray
+    from stormwright.model.cluster import WorkerSlot
+    from stormwright.model.demand import Demand
+    from stormwright.model.load import TopologyLoad
+    from stormwright.model.problem import Problem, ProblemParts
+    from stormwright.model.running import Running
+    from stormwright.model.topology import Component, ExecutorRun, Topology
     from stormwright.model.workload import Workload
+
+
+# Supervisors --------------------------------------------------------------------------------------
+# What is wrong with supervisors.
+
+_LAST_PORT = 65535
+
+
+def cluster_wrong(supervisors: tuple[Supervisor, ...], before: tuple[Supervisor, ...] = ()) -> Iterator[Wrong]:
+    """All that is wrong with them, each with the path from the problem.
+
+    Nodes of a large cluster are many, so each is first looked at as a whole (`_is_sound`).
+
+    Parameters
+    ----------
+    supervisors
+        Of the problem.
+    before
+        Those that were checked already.
+    """
+    known = set(map(id, before))
+    yield from twice([node.id for node in supervisors], "supervisors")
+    for index, node in enumerate(supervisors):
+        if id(node) not in known and not _is_sound(node):
+            yield from (wrong.within("supervisors", index) for wrong in _node_wrong(node))
+
+
+def _is_sound(node: Supervisor) -> bool:
+    """Whether the common case holds; the many nodes of a large cluster are not looked at more closely."""
+    ports, amounts = node.ports, node.resources.values()
+    return (
+        bool(node.id and node.host)
+        and node.link_bps is None
+        and set(map(type, (node.id, node.host, node.rack))) == {str}
+        and set(map(type, (node.cpu_hz, *amounts))) == {float}
+        and set(map(type, ports)) <= {int}
+        and len(set(ports)) == len(ports)
+        and (not ports or (min(ports) >= 0 and max(ports) <= _LAST_PORT))
+        and all(0 <= amount <= MOST_AMOUNT for amount in amounts)
+        and node.cpu_hz >= 0
+    )
+
+
+def _node_wrong(node: Supervisor) -> Iterator[Wrong]:
+    yield from text_wrong(node.id, "id")
+    yield from text_wrong(node.host, "host")
+    if not isinstance(node.rack, str):
+        yield Wrong(f"should be a text, got {node.rack!r}", ("rack",))
+    for position, port in enumerate(node.ports):
+        yield from integer_wrong(port, 0, _LAST_PORT, "ports", position)
+        if port in node.ports[:position]:
+            yield Wrong(f"port {port} is there twice", ("ports", position))
+    # A supervisor without a limit has infinitely much.
+    yield from number_wrong(node.cpu_hz, 0, math.inf, "should be a number, at least 0", "cpu_hz")
+    for name, amount in node.resources.items():
+        yield from amount_wrong(amount, "resources", name)
+    if node.link_bps is not None and node.link_bps != 0:
+        yield from amount_wrong(node.link_bps, "link_bps")
+    elif node.link_bps == 0:
+        yield Wrong("should be a number above 0, got 0", ("link_bps",))
+
+
+# Topologies ---------------------------------------------------------------------------------------
+# What is wrong with a topology.
+
+#: Task ids are Java ints.
+LAST_TASK = 2**31 - 1
+
+TYPES = frozenset({"spout", "bolt", "system"})
+
+#: Groupings as Storm names them, in lower case.
+GroupingKind: TypeAlias = Literal[
+    "shuffle",
+    "fields",
+    "all",
+    "global",
+    "none",
+    "direct",
+    "local_or_shuffle",
+    "custom",
+    "custom_object",
+    "custom_serialized",
+]
+GROUPINGS = frozenset(get_args(GroupingKind))
+
+
+def topology_wrong(topology: Topology) -> Iterator[Wrong]:
+    """All that is wrong with it, each with the path from the topology.
+
+    Whether runs fit the components is asked only of runs that are four integers in their range.
+    """
+    yield from text_wrong(topology.id, "id")
+    yield from text_wrong(topology.name, "name")
+    yield from integer_wrong(topology.num_workers, 1, LAST_TASK, "num_workers")
+    yield from twice([component.id for component in topology.components], "components")
+    for position, component in enumerate(topology.components):
+        for wrong in _component_wrong(component, topology):
+            yield wrong.within("components", position)
+    yield from map(misfit_wrong, conf_misfits(topology.conf))
+    shapes = [wrong for position, run in enumerate(topology.executor_runs) for wrong in _run_wrong(run, position)]
+    yield from shapes or runs_wrong(topology.executor_runs, topology.components)
+
+
+def misfit_wrong(misfit: Misfit) -> Wrong:
+    """What is wrong with a configuration."""
+    return Wrong(f"{misfit.message}, got {shown(misfit.value)}", ("conf", *misfit.steps))
+
+
+def _component_wrong(component: Component, topology: Topology) -> Iterator[Wrong]:
+    yield from text_wrong(component.id, "id")
+    if component.type not in TYPES:
+        yield Wrong(f"should be one of {', '.join(sorted(TYPES))}, got {shown(component.type)}", ("type",))
+    yield from integer_wrong(component.parallelism, 0, LAST_TASK, "parallelism")
+    for position, grouping in enumerate(component.inputs):
+        at = ("inputs", position)
+        if grouping.source not in topology.component_index:
+            yield Wrong(f"unknown component {shown(grouping.source)}", (*at, "from"))
+        yield from text_wrong(grouping.stream, *at, "stream")
+        if grouping.kind not in GROUPINGS:
+            wanted = f"should be one of {', '.join(sorted(GROUPINGS))}"
+            yield Wrong(f"{wanted}, got {shown(grouping.kind)}", (*at, "grouping"))
+    for name, amount in component.resources.items():
+        yield from amount_wrong(amount, "resources", name)
+
+
+def _run_wrong(run: ExecutorRun, position: int) -> Iterator[Wrong]:
+    for column, (value, low) in enumerate(zip(run, (0, 0, 1, 1), strict=True)):
+        yield from integer_wrong(value, low, LAST_TASK, "executor_runs", position, column)
+
+
+def runs_wrong(runs: Sequence[ExecutorRun], components: Sequence[Component]) -> Iterator[Wrong]:
+    """Every component has as many executors in its runs as its parallelism says, and every task one executor."""
+    executors = [0] * len(components)
+    for position, run in enumerate(runs):
+        if run.component < len(components):
+            executors[run.component] += run.count
+        else:
+            wanted = f"should be the index of one of {len(components)} components"
+            yield Wrong(f"{wanted}, got {run.component}", ("executor_runs", position, 0))
+    for position, component in enumerate(components):
+        if executors[position] != component.parallelism:
+            wanted = f"should be the {executors[position]} executors that executor_runs give"
+            yield Wrong(f"{wanted}, got {component.parallelism}", ("components", position, "parallelism"))
+    next_free = 0
+    for position in sorted(range(len(runs)), key=lambda r: runs[r].start_task):
+        run = runs[position]
+        last = run.start_task + run.count * run.tasks_per_executor - 1
+        if run.start_task < next_free:
+            yield Wrong(f"task {run.start_task} belongs to another executor", ("executor_runs", position, 1))
+        if last > LAST_TASK:
+            yield Wrong(f"its last task would be {last}, above {LAST_TASK}", ("executor_runs", position))
+        next_free = max(next_free, last + 1)
+
+
+# Loads --------------------------------------------------------------------------------------------
+# What is wrong with measured loads.
+
+
+def demand_wrong(demand: Demand) -> Iterator[Wrong]:
+    """All that is wrong with the measured loads of topologies, each with the path from the problem.
+
+    Loads of topologies that are wrong themselves are not looked at.
+    """
+    pairs = [
+        (topology, load)
+        for topology, load in zip(demand.workload.topologies, demand.measured, strict=True)
+        if load is not None and not topology.wrong
+    ]
+    if all(_fits(topology, load) for topology, load in pairs) and _sound([load for _, load in pairs]):
+        return
+    for topology, load in pairs:
+        for wrong in _load_wrong(topology, load):
+            yield wrong.within("load", topology.id)
+
+
+def _fits(topology: Topology, load: TopologyLoad) -> bool:
+    """Whether arrays are as long as they should be, and no index is beyond its end.
+
+    With `_sound` it looks at whole arrays only, since loads come each second; once something is wrong, `_load_wrong`
+    looks for it item by item.
+    """
+    executors, components = topology.num_executors, len(topology.components)
+    pairs, flows = len(load.pair_tps), len(load.flow_tps)
+    return (
+        load.cpu_hz.shape == load.memory_mb.shape == (executors,)
+        and load.pair_source.shape == load.pair_target.shape == load.pair_tps.shape == (pairs,)
+        and load.flow_source.shape == load.flow_component.shape == load.flow_tps.shape == (flows,)
+        and len(load.flow_grouping) == flows
+        and (load.flow_limit_tps is None or load.flow_limit_tps.shape == (components,))
+        and (load.forecast_cpu_hz is None or load.forecast_cpu_hz.shape == (executors,))
+        and (load.pair_bytes_per_s is None or load.pair_bytes_per_s.shape == (pairs,))
+        and (load.flow_bytes_per_s is None or load.flow_bytes_per_s.shape == (flows,))
+        and (not pairs or max(load.pair_source.max(), load.pair_target.max()) < executors)
+        and (not flows or (load.flow_source.max() < executors and load.flow_component.max() < components))
+        and PLACEMENT_FOLLOWING.issuperset(load.flow_grouping)
+        and not any(amount_wrong(load.bytes_per_tuple) if load.bytes_per_tuple is not None else ())
+    )
+
+
+def _sound(loads: Sequence[TopologyLoad]) -> bool:
+    """Whether all amounts are amounts and no index is below 0, all loads at once."""
+    amounts = [each for load in loads for each in (load.cpu_hz, load.memory_mb, load.pair_tps, load.flow_tps)]
+    more = [(load.pair_bytes_per_s, load.flow_bytes_per_s, load.forecast_cpu_hz) for load in loads]
+    amounts += [each for of_load in more for each in of_load if each is not None]
+    limits = [load.flow_limit_tps for load in loads if load.flow_limit_tps is not None]
+    indices = [
+        each for load in loads for each in (load.pair_source, load.pair_target, load.flow_source, load.flow_component)
+    ]
+    return bool(
+        _are_amounts(_together(amounts)).all()
+        and _are_limits(_together(limits)).all()
+        and (not indices or np.concatenate(indices).min(initial=0) >= 0)
+    )
+
+
+def _together(arrays: Sequence[FloatArray]) -> FloatArray:
+    return np.concatenate([np.empty(0), *arrays])
+
+
+def _are_amounts(values: FloatArray) -> BoolArray:
+    sound: BoolArray = (values >= 0) & (values <= MOST_AMOUNT)
+    return sound
+
+
+def _are_limits(values: FloatArray) -> BoolArray:
+    sound: BoolArray = _are_amounts(values) | (values == np.inf)
+    return sound
+
+
+def _load_wrong(topology: Topology, load: TopologyLoad) -> Iterator[Wrong]:
+    executors, components = topology.num_executors, topology.components
+    yield from _column_wrong("cpu_hz", load.cpu_hz, executors, "executors")
+    yield from _column_wrong("memory_mb", load.memory_mb, executors, "executors")
+    yield from _column_wrong("forecast_cpu_hz", load.forecast_cpu_hz, executors, "executors")
+    yield from _column_wrong("pair_bytes_per_s", load.pair_bytes_per_s, len(load.pair_tps), "pairs")
+    yield from _column_wrong("flow_bytes_per_s", load.flow_bytes_per_s, len(load.flow_tps), "flows")
+    if load.bytes_per_tuple is not None:
+        yield from amount_wrong(load.bytes_per_tuple, "bytes_per_tuple")
+    an_executor = f"should be the index of one of {executors} executors"
+    pairs = load.pair_source, load.pair_target, load.pair_tps
+    if not (yield from _lengths_wrong("pairs", pairs)):
+        for column, source in enumerate(pairs[:2]):
+            yield from _indices_wrong(source, executors, an_executor, _in_row("pairs", column))
+        yield from items_wrong(_are_amounts(load.pair_tps), load.pair_tps, AMOUNT_WANTED, _in_row("pairs", 2))
+    flows = load.flow_source, load.flow_component, load.flow_grouping, load.flow_tps
+    if not (yield from _lengths_wrong("flows", flows)):
+        yield from _indices_wrong(load.flow_source, executors, an_executor, _in_row("flows", 0))
+        a_component = f"should be the index of one of {len(components)} components"
+        yield from _indices_wrong(load.flow_component, len(components), a_component, _in_row("flows", 1))
+        follow = np.array([grouping in PLACEMENT_FOLLOWING for grouping in load.flow_grouping], dtype=bool)
+        wanted = f"should be one of {', '.join(sorted(PLACEMENT_FOLLOWING))}"
+        yield from items_wrong(follow, load.flow_grouping, wanted, _in_row("flows", 2))
+        yield from items_wrong(_are_amounts(load.flow_tps), load.flow_tps, AMOUNT_WANTED, _in_row("flows", 3))
+    if (limits := load.flow_limit_tps) is not None:
+        if limits.shape != (len(components),):
+            yield Wrong(f"has {len(limits)} items for {len(components)} components", ("flow_limits",))
+        else:
+            names = [component.id for component in components]
+            yield from items_wrong(_are_limits(limits), limits, AMOUNT_WANTED, lambda c: ("flow_limits", names[c]))
+
+
+def _column_wrong(name: str, values: FloatArray | None, length: int, of: str) -> Iterator[Wrong]:
+    if values is None:
+        return
+    if values.shape != (length,):
+        yield Wrong(f"has {values.size} items for {length} {of}", (name,))
+    else:
+        yield from items_wrong(_are_amounts(values), values, AMOUNT_WANTED, lambda position: (name, position))
+
+
+def _indices_wrong(
+    values: IntArray, count: int, wanted: str, place: Callable[[int], tuple[str | int, ...]]
+) -> Iterator[Wrong]:
+    yield from items_wrong((values >= 0) & (values < count), values, wanted, place)
+
+
+def _lengths_wrong(
+    name: str, columns: Sequence[Sequence[object] | IntArray | FloatArray]
+) -> Generator[Wrong, None, bool]:
+    """Columns of one table that are not equally long; returns whether there are any."""
+    lengths = [len(column) for column in columns]
+    if len(set(lengths)) == 1:
+        return False
+    yield Wrong(f"should have columns of one length, got {shown(lengths)}", (name,))
+    return True
+
+
+def _in_row(name: str, column: int) -> Callable[[int], tuple[str | int, ...]]:
+    return lambda position: (name, position, column)
+
+
+# Current assignments ------------------------------------------------------------------------------
+# What is wrong with a current assignment.
+
+
+def running_wrong(running: Running, before: Running | None = None) -> Iterator[Wrong]:
+    """All that is wrong with what runs now, each with the path from the problem.
+
+    Slots of supervisors that are gone, and topologies that are, are none: what was in them is lost.
+
+    Parameters
+    ----------
+    running
+        What runs now.
+    before
+        What was checked already: placements that it had too are only looked at where slots have two owners.
+    """
+    shared = len(running.owner) < sum(len(placement.slots) for placement in running.current.values())
+    looked_at = running.new_since(before) if before and not shared else running.current
+    owner: dict[WorkerSlot, str] = {}
+    for name, placement in looked_at.items():
+        index = running.workload.topology_index.get(name)
+        topology = None if index is None else running.workload.topologies[index]
+        executors = None if topology is None or topology.wrong else topology.num_executors
+        for wrong in _placement_wrong(placement, executors):
+            yield wrong.within("assignments", name)
+        for position, slot in enumerate(placement.slots):
+            if owner.setdefault(slot, name) != name:
+                message = f"{slot} belongs to {owner[slot]} already"
+                yield Wrong(message, ("assignments", name, "slots", position))
+
+
+def _placement_wrong(placement: TopologyAssignment, executors: int | None) -> Iterator[Wrong]:
+    slots, of_executor = placement.slots, placement.slot_of_executor
+    if len(set(slots)) < len(slots):
+        first: dict[WorkerSlot, int] = {}
+        for position, slot in enumerate(slots):
+            if first.setdefault(slot, position) != position:
+                yield Wrong(f"{slot} is slot {first[slot]} already", ("slots", position))
+    if executors is None:
+        return
+    if len(of_executor) != executors:
+        yield Wrong(f"has {len(of_executor)} items for {executors} executors", ("slot_of_executor",))
+    elif executors and not UNPLACED <= min(of_executor) <= max(of_executor) < len(slots):
+        positions = np.array(of_executor)
+        wanted = f"should be -1 or the index of one of {len(slots)} slots"
+        sound = (positions >= UNPLACED) & (positions < len(slots))
+        yield from items_wrong(sound, positions, wanted, lambda position: ("slot_of_executor", position))
+
+
+# Answers ------------------------------------------------------------------------------------------
+# Whether an answer that somebody hands in is one to the problem at hand.
+
+
+def slots_in(problem: Problem, assignment: Assignment) -> IntArray:
+    """Slot of every executor, as an assignment has it.
+
+    Raises
+    ------
+    InputError
+        It is no assignment, or one of a problem with other executors or slots.
+    """
+    if wrong := _wrong_placement(problem, assignment):
+        raise InputError("assignment", [Fault(wrong, "$")])
+    return assignment.slot_of_executor
+
+
+def _wrong_placement(problem: Problem, assignment: object) -> str:
+    if not isinstance(assignment, Assignment):
+        return f"should be an Assignment, as place(problem) gives it, got {type(assignment).__name__}"
+    slots = np.asarray(assignment.slot_of_executor)
+    if slots.shape != (problem.num_executors,):
+        return (
+            f"is of another problem: it places {slots.size:,} executors, and this problem has {problem.num_executors:,}"
+        )
+    if not np.issubdtype(slots.dtype, np.integer):
+        return f"its slots should be integers, not {slots.dtype}"
+    if np.any((slots < UNPLACED) | (slots >= len(problem.slots))):
+        return f"is of another problem: it has slots that this problem, with {len(problem.slots):,} of them, has not"
+    return ""
 
 
 def faults_of(core_hz: float, parts: ProblemParts, before: ProblemParts | None) -> list[Fault]:

@@ -24,11 +24,296 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csr_array
 
+from stormwright.jit.compiled import compiled, inner
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
-from stormwright.optimize.construction import greedy_loops as loops
 from stormwright.optimize.construction import packing as records
-from stormwright.optimize.construction.packing import Packing
+from stormwright.optimize.construction.packing import Packing, account, comes_before, groups_may, is_full, takes
 from stormwright.optimize.kernel.records import NOWHERE, Records
+
+# Loops --------------------------------------------------------------------------------------------
+# The loops of `Greedy`, on arrays, compiled. Of equal choices the one that stays wins, then the lower index.
+#
+# They count what is *saved*, not what is paid: with c(x, y) = 1 + zone_weight in one bin, zone_weight in one zone, else
+# 0, an item i in bin x saves Σ_j rate_ij · c(x, bin of j). What is saved and what is paid add up to a constant, and
+# items without a bin need no case of their own.
+#
+# The least loaded bin that takes something is found without a look at all bins: they are kept in classes of about the
+# same CPU, in each by load, full ones last. In a class the first that takes it is the one; it is over as soon as even
+# the largest of the class would be too full with it. So the time is in the number of classes, not in that of bins,
+# unless memory, or the most bins of a group, turns many of them down.
+
+#: Which bins: all of them. Zones are numbered from 0.
+_ALL_ZONES = -1
+
+#: A gain below this part of what is saved already is rounding.
+_NOISE = 1e-12
+
+
+@compiled
+def put(packing: Packing, item: int, to: int) -> None:
+    """Move `item` to the bin `to`, or out of all bins for `NOWHERE`; what bins and groups hold is noted (`account`)."""
+    before = packing.items[item].bin
+    if before == to:
+        return
+    if before != NOWHERE:
+        account(packing, item, before, -1)
+    if to != NOWHERE:
+        account(packing, item, to, +1)
+    packing.items[item].bin = to
+
+
+@inner
+def place(packing: Packing, item: int) -> bool:
+    """Put `item` into the least loaded bin that takes it; whether there is one."""
+    to = _least_loaded(packing, item, NOWHERE, _ALL_ZONES)
+    if to == NOWHERE:
+        return False
+    put(packing, item, to)
+    return True
+
+
+@compiled
+def place_in_order(packing: Packing, items: IndexArray) -> int:
+    """Place `items` one after the other, and move those that find no bin to the front; how many these are.
+
+    `items` is int64, of any length, and written: its first numbers are afterwards those left over, in their order.
+    """
+    left = 0
+    for item in items:
+        if not place(packing, item):
+            items[left] = item
+            left += 1
+    return left
+
+
+@compiled
+def fill_empty(packing: Packing) -> None:
+    """Give every empty bin the item whose move costs least, as long as another bin has two.
+
+    Bins are filled in rising order; of items that save the same where they are, the lower number moves. Neither limits
+    nor fixed items are looked at.
+    """
+    for empty in range(len(packing.bins)):
+        if packing.bins[empty].items > 0:
+            continue
+        cheapest, least = NOWHERE, math.inf
+        for item in range(len(packing.items)):
+            bin_ = packing.items[item].bin
+            if bin_ != NOWHERE and packing.bins[bin_].items > 1 and kept(packing, item, bin_) < least:
+                cheapest, least = item, kept(packing, item, bin_)
+        if cheapest != NOWHERE:
+            put(packing, cheapest, empty)
+
+
+@compiled
+def place_pairs(packing: Packing, source: IndexArray, target: IndexArray, near: bool) -> bool:
+    """Place pairs of items, heaviest first; whether anything changed. `Greedy.place_pairs` has the rule.
+
+    Parameters
+    ----------
+    packing
+        Items get bins, also other ones than before.
+    source, target
+        Items of each pair, shape (P,), int64, in the order in which they are looked at. What a pair exchanges is read
+        from the links of `packing`.
+    near
+        Whether to try the least loaded bins of the zones that the two are in.
+    """
+    changed = False
+    for position in range(len(source)):
+        i, j = source[position], target[position]
+        if packing.items[i].bin == NOWHERE and packing.items[j].bin == NOWHERE:
+            to = _least_loaded(packing, i, j, _ALL_ZONES)
+            if to != NOWHERE:
+                put(packing, i, to)
+                put(packing, j, to)
+                changed = True
+            else:
+                changed |= place(packing, i)
+                changed |= place(packing, j)
+        else:
+            changed |= _rearrange(packing, i, j, near)
+    return changed
+
+
+@inner
+def kept(packing: Packing, item: int, bin_: int) -> float:
+    """What of the cost of `item`'s traffic is saved by having it in `bin_`, all others being where they are."""
+    total = 0.0
+    for position in range(packing.items[item].first, packing.items[item].last):
+        total += packing.links[position].rate * _closeness(
+            packing, packing.items[packing.links[position].item].bin, bin_
+        )
+    return total
+
+
+@compiled
+def kept_in_all(packing: Packing) -> float:
+    """`kept` of all items where they are, those of no bin left out."""
+    total = 0.0
+    for item in range(len(packing.items)):
+        if packing.items[item].bin != NOWHERE:
+            total += kept(packing, item, packing.items[item].bin)
+    return total
+
+
+@inner
+def _closeness(packing: Packing, a: int, b: int) -> float:
+    """What of the cost of a tuple is saved between two bins."""
+    if a == NOWHERE or b == NOWHERE:
+        return 0.0
+    if a == b:
+        return 1.0 + packing.zone_weight
+    return packing.zone_weight if packing.zone_weight > 0 and packing.bins[a].zone == packing.bins[b].zone else 0.0
+
+
+@inner
+def _rearrange(packing: Packing, i: int, j: int, near: bool) -> bool:
+    """Rule 2 of `Greedy.place_pairs`: what is saved rises, so equation 3 of the paper falls where bins are nodes."""
+    at_i, at_j = packing.items[i].bin, packing.items[j].bin
+    tried = _find_tried(packing, j if at_i != NOWHERE else i, at_i, at_j, near)
+    # The traffic of the two with each other is added for each combination.
+    rate = _sum_kept(packing, 0, i, j, tried)
+    _sum_kept(packing, 1, j, i, tried)
+    best_i, best_j, most = NOWHERE, NOWHERE, -math.inf
+    if at_i != NOWHERE and at_j != NOWHERE:
+        best_i, best_j = at_i, at_j  # the first two of those tried
+        own_j = 0 if at_i == at_j else 1
+        most = packing.kept[0, 0] + packing.kept[1, own_j] + rate * _closeness(packing, at_i, at_j)
+    for k in range(tried):
+        to_i = packing.tried[k]
+        if packing.items[i].fixed and to_i != at_i:
+            continue
+        for m in range(tried):
+            to_j = packing.tried[m]
+            if packing.items[j].fixed and to_j != at_j:
+                continue
+            together = packing.kept[0, k] + packing.kept[1, m] + rate * _closeness(packing, to_i, to_j)
+            if together > most * (1 + _NOISE) and _pair_fits(packing, i, j, to_i, to_j):
+                best_i, best_j, most = to_i, to_j, together
+    if best_i == NOWHERE or (best_i == at_i and best_j == at_j):
+        return False
+    put(packing, i, best_i)
+    put(packing, j, best_j)
+    return True
+
+
+@inner
+def _sum_kept(packing: Packing, row: int, item: int, partner: int, tried: int) -> float:
+    """Set a row of `kept`, without the traffic of `item` with `partner`; what that is.
+
+    Two passes over the links of the item: one adds up by bin and by zone, the other clears these sums again, so that no
+    array has to be cleared as a whole.
+    """
+    with_partner = 0.0
+    # Summed by bin and zone: a comparison with each bin tried would be one that processors cannot foresee.
+    for position in range(packing.items[item].first, packing.items[item].last):
+        other, rate = packing.links[position].item, packing.links[position].rate
+        if other == partner:
+            with_partner = rate
+        elif packing.items[other].bin != NOWHERE:
+            packing.bins[packing.items[other].bin].exchanged += rate
+            if packing.zone_weight > 0:
+                packing.zones[packing.bins[packing.items[other].bin].zone].exchanged += rate
+    for k in range(tried):
+        packing.kept[row, k] = packing.bins[packing.tried[k]].exchanged
+        if packing.zone_weight > 0:
+            packing.kept[row, k] += packing.zone_weight * packing.zones[packing.bins[packing.tried[k]].zone].exchanged
+    for position in range(packing.items[item].first, packing.items[item].last):
+        bin_ = packing.items[packing.links[position].item].bin
+        if bin_ != NOWHERE:
+            packing.bins[bin_].exchanged = 0.0
+            packing.zones[packing.bins[bin_].zone].exchanged = 0.0
+    return with_partner
+
+
+@inner
+def _find_tried(packing: Packing, mover: int, at_i: int, at_j: int, near: bool) -> int:
+    """Find the bins to try for two items, those that they are in and the least loaded for `mover`; how many."""
+    tried = 0
+    for bin_ in (at_i, at_j, _least_loaded(packing, mover, NOWHERE, _ALL_ZONES)):
+        tried = _add_tried(packing, tried, bin_)
+    if near:
+        for bin_ in (at_i, at_j):
+            if bin_ != NOWHERE:
+                tried = _add_tried(packing, tried, _least_loaded(packing, mover, NOWHERE, packing.bins[bin_].zone))
+    return tried
+
+
+@inner
+def _add_tried(packing: Packing, tried: int, bin_: int) -> int:
+    """Add a bin to those to try unless it is there or is none; how many there are."""
+    if bin_ == NOWHERE:
+        return tried
+    for k in range(tried):
+        if packing.tried[k] == bin_:
+            return tried
+    packing.tried[tried] = bin_
+    return tried + 1
+
+
+@inner
+def _least_loaded(packing: Packing, i: int, j: int, zone: int) -> int:
+    """The least loaded bin of a zone that takes `i`, and `j` with it unless that is `NOWHERE`; -1 if none does.
+
+    Load is CPU in Hz, not a part of what a bin has. Within a zone all its bins are looked at, in all zones only the
+    beginning of each class.
+    """
+    count, cpu_hz, memory_mb = 1, packing.items[i].cpu_hz, packing.items[i].memory_mb
+    if j != NOWHERE:
+        count, cpu_hz, memory_mb = 2, cpu_hz + packing.items[j].cpu_hz, memory_mb + packing.items[j].memory_mb
+    best = NOWHERE
+    if zone == _ALL_ZONES:
+        for size in range(len(packing.sizes)):
+            for rank in range(packing.sizes[size].first, packing.sizes[size].last):
+                bin_ = packing.by_load[rank]
+                if (
+                    is_full(packing, bin_)
+                    or packing.bins[bin_].cpu_hz + cpu_hz > packing.sizes[size].cpu_hz
+                    or (best != NOWHERE and not comes_before(packing, bin_, best))
+                ):
+                    break  # and so are all that follow
+                if takes(packing, bin_, count, cpu_hz, memory_mb) and groups_may(packing, i, j, bin_, bin_):
+                    best = bin_
+                    break
+        return best
+    for position in range(packing.zones[zone].first, packing.zones[zone].last):
+        bin_ = packing.zone_bins[position]
+        if best != NOWHERE and not comes_before(packing, bin_, best):
+            continue
+        if takes(packing, bin_, count, cpu_hz, memory_mb) and groups_may(packing, i, j, bin_, bin_):
+            best = bin_
+    return best
+
+
+@inner
+def _pair_fits(packing: Packing, i: int, j: int, x: int, y: int) -> bool:
+    """Whether `i` can go to `x` while `j` goes to `y`."""
+    at_i, at_j = packing.items[i].bin, packing.items[j].bin
+    if x != y:
+        fit = _can_enter(packing, i, x, at_i, j, at_j) and _can_enter(packing, j, y, at_j, i, at_i)
+    elif at_i == x:
+        fit = _can_enter(packing, j, x, at_j, NOWHERE, NOWHERE)
+    elif at_j == x:
+        fit = _can_enter(packing, i, x, at_i, NOWHERE, NOWHERE)
+    else:
+        cpu_hz = packing.items[i].cpu_hz + packing.items[j].cpu_hz
+        memory_mb = packing.items[i].memory_mb + packing.items[j].memory_mb
+        fit = takes(packing, x, 2, cpu_hz, memory_mb)
+    return fit and groups_may(packing, i, j, x, y)
+
+
+@inner
+def _can_enter(packing: Packing, item: int, to: int, at: int, other: int, other_at: int) -> bool:
+    """Whether `to` has room for `item`, now at `at`, if `other`, which is at `other_at`, is then elsewhere."""
+    if at == to:
+        return True
+    count, cpu_hz, memory_mb = 1, packing.items[item].cpu_hz, packing.items[item].memory_mb
+    if other_at == to:
+        count, cpu_hz = 0, cpu_hz - packing.items[other].cpu_hz
+        memory_mb -= packing.items[other].memory_mb
+    return takes(packing, to, count, cpu_hz, memory_mb)
+
 
 #: Sums of many loads differ from a capacity in the last digits only by rounding.
 _TOLERANCE = 1 + 1e-9
@@ -181,7 +466,7 @@ class Greedy:
 
     def put(self, item: int, to: int) -> None:
         """Move `item` to the bin `to`, or out of all bins for `NOWHERE`, whether it fits or not."""
-        loops.put(self._packing, item, to)
+        put(self._packing, item, to)
 
     def fix(self, item: int, to: int) -> None:
         """Put `item` where it stays, whatever fits."""
@@ -202,17 +487,17 @@ class Greedy:
 
         `near` adds, in 2, the least loaded bins of the zones that the two are in.
         """
-        return loops.place_pairs(self._packing, pairs.source.astype(np.int64), pairs.target.astype(np.int64), near)
+        return place_pairs(self._packing, pairs.source.astype(np.int64), pairs.target.astype(np.int64), near)
 
     def place_rest(self) -> IndexArray:
         """Place what has no bin, by CPU in falling order; what is left over."""
         waiting = np.flatnonzero(self.bin_of == NOWHERE)
         waiting = waiting[np.argsort(-self._packing.items["cpu_hz"][waiting], kind="stable")]
-        return waiting[: loops.place_in_order(self._packing, waiting)]
+        return waiting[: place_in_order(self._packing, waiting)]
 
     def fill_empty(self) -> None:
         """Give every empty bin the item whose move costs least, so that all bins are used."""
-        loops.fill_empty(self._packing)
+        fill_empty(self._packing)
 
     def cost(self) -> float:
         """Cost of all traffic between bins, in tuples/s that go from bin to bin of one zone.
@@ -223,7 +508,7 @@ class Greedy:
         packing = self._packing
         placed = np.repeat(self.bin_of != NOWHERE, packing.items["last"] - packing.items["first"])
         most = (1.0 + packing.zone_weight) * float(packing.links["rate"][placed].sum())
-        return (most - loops.kept_in_all(packing)) / 2
+        return (most - kept_in_all(packing)) / 2
 
     def _limit(self, bins: Bins) -> None:
         """Let bins take what `bins` says, and sort them anew by CPU and load."""

@@ -11,10 +11,29 @@ from __future__ import annotations
 import math
 
 from stormwright.jit.compiled import inner
-from stormwright.jit.draw import draw
+from stormwright.jit.random_numbers import draw
 from stormwright.model.arrays import IndexArray
 from stormwright.optimize.kernel.records import NOWHERE, Layout
-from stormwright.optimize.kernel.rules import left_on
+from stormwright.optimize.kernel.rules import Rules, left_on, put_in, take_from
+
+# Limits of workers --------------------------------------------------------------------------------
+# Who may grow a worker, of those that limits beside CPU, memory, ports and places leave.
+
+
+@inner
+def may_join(rules: Rules, topology: int, executor: int, worker: int, node: int) -> bool:
+    """Whether further limits allow that an executor of no worker joins one.
+
+    Parameters
+    ----------
+    rules
+        As before afterwards.
+    topology, executor, worker, node
+        Which; the worker is on the node.
+    """
+    rise = put_in(rules, topology, executor, worker, node)
+    take_from(rules, topology, executor, worker, node)
+    return bool(rise <= 0)
 
 
 @inner

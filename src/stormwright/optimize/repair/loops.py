@@ -11,17 +11,150 @@ import math
 from stormwright.jit.compiled import compiled, inner
 from stormwright.model.arrays import IndexArray
 from stormwright.optimize.kernel.records import NOWHERE
-from stormwright.optimize.repair.best import MOVE_EXECUTOR, MOVE_WORKER, NOISE, SWAP_EXECUTORS, SWAP_WORKERS, find_best
 from stormwright.optimize.repair.mending import (
     Mending,
     join,
     leave,
     note_change,
+    overload_with,
     start,
     stop,
     sum_node,
     sum_worker,
 )
+
+# The best step ------------------------------------------------------------------------------------
+# The best step on an overloaded node.
+#
+# A step changes two nodes. So a node on which no step helped need not be looked at again but beside nodes that changed
+# since: nodes are kept in the order in which they last changed.
+#
+# Overload is the sum over hard resources of what nodes hold beyond what they have, in parts of what the cluster has.
+# Four kinds of step take some of it off a node: a worker goes to another node with a free port, two workers change
+# nodes, an executor goes to another worker of its topology, or two executors of a topology change workers. With w
+# workers on each of two nodes and e executors in each of these, that is O(w² e²) steps for a pair of nodes; a bound
+# of what any of them can gain (`_most_gain`) spares most pairs.
+
+#: A gain, as a part of the cluster's capacity, below which it is rounding; far less than one node's tolerance.
+NOISE = 1e-15
+
+#: What a bound of a gain may lack by rounding, as a part of it.
+_ROUNDING = 1e-9
+
+#: The kinds of steps.
+MOVE_WORKER, SWAP_WORKERS, MOVE_EXECUTOR, SWAP_EXECUTORS = range(4)
+
+
+@inner
+def find_best(mending: Mending, node: int) -> None:
+    """Note the best step on an overloaded node; if it was looked at in vain, only beside nodes that changed since.
+
+    `best[0].gain` is `NOISE` afterwards if there is none. Each pair of nodes that is met counts as a look in `totals`,
+    which is how the time is limited without a clock.
+    """
+    mending.best[0].gain = NOISE
+    since = mending.nodes[node].looked
+    if mending.nodes[node].changed > since:
+        since = NOWHERE
+    other = mending.totals[0].newest
+    while other != NOWHERE and mending.nodes[other].changed > since:
+        mending.totals[0].looks += 1
+        if _most_gain(mending, node, other) * (1 + _ROUNDING) >= mending.best[0].gain:
+            _look(mending, node, other)
+        other = mending.nodes[other].older
+    mending.nodes[node].looked = mending.totals[0].changes
+
+
+@inner
+def _most_gain(mending: Mending, node: int, other: int) -> float:
+    """A bound of what any step between two nodes gains: of each resource one gives what the other has room for.
+
+    0 for a node and itself.
+    """
+    most = 0.0
+    for resource in range(len(mending.unit)):
+        over = mending.of_node[node, resource] - mending.capacity[node, resource]
+        over_other = mending.of_node[other, resource] - mending.capacity[other, resource]
+        amount = max(min(over, -over_other), min(over_other, -over))
+        if amount > 0:
+            most += amount / mending.unit[resource]
+    return most
+
+
+@inner
+def _look(mending: Mending, node: int, other: int) -> None:
+    """Look for a better step between an overloaded node and another one."""
+    free = mending.nodes[other].used < mending.nodes[other].ports
+    worker = mending.nodes[node].first
+    while worker != NOWHERE:
+        if mending.workers[worker].movable:
+            if free:
+                _note_step(mending, node, other, worker, NOWHERE, MOVE_WORKER, other)
+            partner = mending.nodes[other].first
+            while partner != NOWHERE:
+                if mending.workers[partner].movable:
+                    _note_step(mending, node, other, worker, NOWHERE, SWAP_WORKERS, partner)
+                    if mending.workers[worker].topology == mending.workers[partner].topology:
+                        _look_within(mending, worker, partner)
+                partner = mending.workers[partner].next
+        worker = mending.workers[worker].next
+
+
+@inner
+def _look_within(mending: Mending, worker: int, partner: int) -> None:
+    """Look for a better step of an executor between two workers of a topology."""
+    node, other = mending.workers[worker].node, mending.workers[partner].node
+    roomy = mending.workers[worker].size > 1 and mending.workers[partner].size < mending.workers[partner].most
+    executor = mending.workers[worker].first
+    while executor != NOWHERE:
+        if roomy:
+            _note_step(mending, node, other, worker, executor, MOVE_EXECUTOR, partner)
+        swapped = mending.workers[partner].first
+        while swapped != NOWHERE:
+            _note_step(mending, node, other, worker, executor, SWAP_EXECUTORS, swapped)
+            swapped = mending.executors[swapped].next
+        executor = mending.executors[executor].next
+
+
+@inner
+def _note_step(mending: Mending, node: int, other: int, worker: int, executor: int, kind: int, target: int) -> None:
+    """Note a step if it is better than the best so far; of equal ones the first by worker, executor, kind, target.
+
+    Which nodes are looked at in which order so has no influence on the step that is taken.
+
+    Parameters
+    ----------
+    mending
+        `best` is written.
+    node, other
+        The overloaded node, and the one that the step would change beside it.
+    worker, executor
+        What goes: a worker of `node`, or an executor in it; -1 where the worker goes as a whole.
+    kind
+        One of the four.
+    target
+        A node, worker, worker or executor, by kind.
+    """
+    gain = 0.0
+    for resource in range(len(mending.unit)):
+        if kind == MOVE_WORKER:
+            amount = mending.of_worker[worker, resource]
+        elif kind == SWAP_WORKERS:
+            amount = mending.of_worker[worker, resource] - mending.of_worker[target, resource]
+        elif kind == MOVE_EXECUTOR:
+            amount = mending.demand[executor, resource]
+        else:
+            amount = mending.demand[executor, resource] - mending.demand[target, resource]
+        before = overload_with(mending, node, resource, 0.0) + overload_with(mending, other, resource, 0.0)
+        gain += before - (
+            overload_with(mending, node, resource, -amount) + overload_with(mending, other, resource, amount)
+        )
+    best = mending.best[0]
+    if gain < best.gain or gain <= NOISE:
+        return
+    step = (worker, executor, kind, target)
+    if gain > best.gain or step < (best.worker, best.executor, best.kind, best.target):
+        best.gain, best.worker, best.executor, best.kind, best.target = gain, *step
 
 
 @compiled

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 
 from stormwright.jit.compiled import inner
-from stormwright.jit.draw import draw
+from stormwright.jit.random_numbers import draw
 from stormwright.optimize.kernel.costs import rise_of_load
 from stormwright.optimize.kernel.records import NOWHERE, Layout
 

@@ -9,13 +9,12 @@ Optimization Results Using the Ruin and Recreate Principle", 2000, https://doi.o
 from __future__ import annotations
 
 from stormwright.jit.compiled import compiled, inner
-from stormwright.jit.draw import draw, draw_below
+from stormwright.jit.random_numbers import draw, draw_below
 from stormwright.model.arrays import IndexArray
 from stormwright.optimize.kernel.records import NOWHERE, Layout
 from stormwright.optimize.search.accept import stays_near
-from stormwright.optimize.search.executor_steps import draw_member, step_executor
+from stormwright.optimize.search.executor_steps import draw_member, step_executor, step_worker
 from stormwright.optimize.search.replace import replace_topologies
-from stormwright.optimize.search.worker_steps import step_worker
 
 #: Part of the steps of executors and workers that are of workers.
 _WORKERS = 0.3

@@ -10,9 +10,96 @@ from numpy.typing import NDArray
 from stormwright.jit.compiled import compiled, inner
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
 from stormwright.optimize.kernel.records import NOWHERE, Layout, Records
-from stormwright.optimize.kernel.rules import Rules, clear, copied, is_limited, put_in, take_from
-from stormwright.optimize.small.remembered import Remembered, copy_array, remembered
-from stormwright.optimize.small.ruled import carry_rules
+from stormwright.optimize.kernel.rules import Rules, bring, clear, copied, is_limited, put_in, rise_of_step, take_from
+
+# Further limits -----------------------------------------------------------------------------------
+# What changes and steps of a small placement break of further limits.
+
+
+@inner
+def carry_rules(dense: Dense, worker: int, node: int, to: int) -> None:
+    """Note what of `rules` is broken as a worker goes from a node to another.
+
+    Parameters
+    ----------
+    dense
+        Its `rules` and what is broken of them are written.
+    worker, node, to
+        Which.
+    """
+    topology = dense.topology_of[worker]
+    if is_limited(dense.rules, topology):
+        dense.state[0].broken += bring(dense.rules, topology, worker, node, -1)
+        dense.state[0].broken += bring(dense.rules, topology, worker, to, 1)
+
+
+@inner
+def broken_by_worker(dense: Dense, worker: int, to: int) -> float:
+    """How much more would be broken of `rules` if a worker went to a node.
+
+    Parameters
+    ----------
+    dense
+        As before afterwards.
+    worker, to
+        Which.
+    """
+    node, before = dense.node[worker], dense.state[0].broken
+    carry_rules(dense, worker, node, to)
+    rise = dense.state[0].broken - before
+    carry_rules(dense, worker, to, node)
+    return float(rise)
+
+
+@inner
+def broken_by_step(dense: Dense, executor: int, to: int, partner: int) -> float:
+    """How much more would be broken of `rules` if an executor went to a worker, and a partner came from there.
+
+    Parameters
+    ----------
+    dense
+        As before afterwards.
+    executor, to
+        Of a topology that is limited; another worker of it.
+    partner
+        -1 for none.
+    """
+    own = dense.worker[executor]
+    places = own, dense.node[own], to, dense.node[to]
+    return rise_of_step(dense.rules, dense.topology[executor], executor, places, partner)
+
+
+# Remembered placements ----------------------------------------------------------------------------
+# A small placement that can be gone back to.
+
+
+class Remembered(NamedTuple):
+    """A placement that can be gone back to: as in `Dense`, and its overload and cost, shape (2,)."""
+
+    worker: IndexArray
+    node: IndexArray
+    rank: FloatArray
+
+
+def remembered(worker: IndexArray, node: IndexArray) -> Remembered:
+    """A place to remember placements in: copies of both arrays, overload and cost 0."""
+    return Remembered(worker.copy(), node.copy(), np.zeros(2))
+
+
+@inner
+def copy(source: Remembered, to: Remembered) -> None:
+    """Note the same placement in another place."""
+    copy_array(source.worker, to.worker)
+    copy_array(source.node, to.node)
+    copy_array(source.rank, to.rank)
+
+
+@inner
+def copy_array(source: FloatArray | IndexArray, to: FloatArray | IndexArray) -> None:
+    """Without a scratch, which NumPy's own way takes in case that the two overlap."""
+    for place in range(len(source)):
+        to[place] = source[place]
+
 
 #: Executors of a problem that is searched in this way.
 MOST_DENSE = 64

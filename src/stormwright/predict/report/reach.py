@@ -11,7 +11,7 @@ import numpy as np
 
 from stormwright.model import Problem
 from stormwright.predict.flow.profile import Profile
-from stormwright.predict.report.names import PENDING, Bottleneck, bottleneck
+from stormwright.predict.report.prediction import PENDING, Bottleneck, bottleneck
 from stormwright.predict.steady import Steady
 
 #: Where nothing is fuller than this while all trees are pending that may be, their number is what limits the rate.

@@ -13,8 +13,7 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import FloatArray, IntArray
-from stormwright.model.traffic.scopes import scopes_of
-from stormwright.model.traffic.traffic import traffic_under
+from stormwright.model.traffic.traffic import scopes_of, traffic_under
 from stormwright.predict.calibration.file import costs_of
 from stormwright.predict.flow.profile import Profile
 

@@ -11,9 +11,8 @@ from stormwright.model import UNPLACED, Problem, cost_of
 from stormwright.model.arrays import IntArray
 from stormwright.model.constraints.limit import Violation
 from stormwright.model.constraints.resources import Overused
-from stormwright.model.constraints.slots import WithoutSlot
+from stormwright.model.constraints.slots import WithoutSlot, WorkerCount
 from stormwright.model.constraints.violations import violations
-from stormwright.model.constraints.workers import WorkerCount
 from stormwright.model.humanize import counted
 from stormwright.optimize.throughput.start import MeasuredLoad
 from stormwright.predict.calibration.file import costs_of

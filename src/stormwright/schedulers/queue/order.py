@@ -9,8 +9,7 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import FloatArray
-from stormwright.model.config.keys import PRIORITY, WEIGHT
-from stormwright.model.config.users import WEIGHT_OF_USER, read_pools, read_users
+from stormwright.model.config.keys import PRIORITY, WEIGHT, WEIGHT_OF_USER, read_pools, read_users
 from stormwright.model.constraints.users import allowed_of, user_of
 from stormwright.schedulers.kit.told import topologies_tell
 

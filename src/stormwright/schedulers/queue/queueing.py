@@ -9,8 +9,7 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem, Scheduler, Topology, Unplaced
 from stormwright.model.arrays import frozen
-from stormwright.model.config.keys import WORKERS, WORKERS_KEY
-from stormwright.model.config.users import Users
+from stormwright.model.config.keys import WORKERS, WORKERS_KEY, Users
 from stormwright.model.constraints.users import allowed_of, user_of
 from stormwright.model.humanize import counted
 from stormwright.schedulers.kit.params import Params

@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from stormwright.model import Problem
-from stormwright.model.amounts import MOST_AMOUNT
-from stormwright.model.config.users import (
+from stormwright.model.arrays import MOST_AMOUNT
+from stormwright.model.config.keys import (
     BACKFILL,
     EVERYBODY,
     LIMITED,

@@ -8,7 +8,7 @@ import numpy as np
 
 from stormwright.model import Problem
 from stormwright.model.arrays import FloatArray, IntArray
-from stormwright.model.config.users import LIMITED, USERS, Users, read_users
+from stormwright.model.config.keys import LIMITED, USERS, Users, read_users
 from stormwright.model.constraints.limit import RELATIVE_TOLERANCE
 from stormwright.model.constraints.users import allowed_of, amount_text, amounts_of, slots_of, user_of
 from stormwright.model.humanize import counted

@@ -26,8 +26,7 @@ from stormwright.model.config.requests import CPU
 from stormwright.perflog.records import MAX_CLOCK_AHEAD_MS, WorkerId
 from stormwright.predict.calibration.calibration import calibrated
 from stormwright.predict.calibration.file import costs_to_dict
-from stormwright.predict.calibration.known import Learned
-from stormwright.predict.calibration.learn import learn
+from stormwright.predict.calibration.known import Learned, learn
 from stormwright.predict.calibration.windows import WINDOW_S, Window, Windows
 from stormwright.service.on_change import OnChange
 from stormwright.state_files import unless_damaged

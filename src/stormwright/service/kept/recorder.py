@@ -15,7 +15,7 @@ from stormwright.controller.planning.plan import TopologyMove
 from stormwright.controller.policy import Decision, planned_slots, without_assumed_traffic
 from stormwright.controller.reports import MoveReport
 from stormwright.formats import problem_to_dict
-from stormwright.formats.document.load import load_to_dict
+from stormwright.formats.document.problem import load_to_dict
 from stormwright.history.judged.evaluation import JudgedMove
 from stormwright.history.tables.definitions import DECISIONS, JUDGEMENTS, MOVES, PROFILES, SNAPSHOTS, Table
 from stormwright.history.tables.staging import Staging

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stormwright.jit.compiled import Record, compiled, inner
-from stormwright.jit.draw import draw_at
+from stormwright.jit.random_numbers import draw_at
 from stormwright.simulator.bare.records import OUT, SERVER, SOURCE, Network
 from stormwright.simulator.kernel.arrays import NEVER
 from stormwright.simulator.kernel.clock import first_of, set_time

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stormwright.jit.compiled import compiled
-from stormwright.jit.draw import draw_at
+from stormwright.jit.random_numbers import draw_at
 from stormwright.simulator.bare.records import OUT, Network
 from stormwright.simulator.kernel.times import draw_time
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stormwright.jit.compiled import inner
-from stormwright.jit.draw import draw_at
+from stormwright.jit.random_numbers import draw_at
 
 
 @inner

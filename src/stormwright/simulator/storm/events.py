@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stormwright.jit.compiled import Record, compiled, inner, often
-from stormwright.jit.draw import draw, draw_below
+from stormwright.jit.random_numbers import draw, draw_below
 from stormwright.simulator.kernel.arrays import NEVER
 from stormwright.simulator.kernel.clock import first_of, set_time
 from stormwright.simulator.kernel.quotas import account, begin, count_held, give_back, serve

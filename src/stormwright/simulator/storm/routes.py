@@ -10,7 +10,7 @@ Loads of other workers are five seconds old at most. (Storm 2.8.3: LoadAwareShuf
 from __future__ import annotations
 
 from stormwright.jit.compiled import Record, inner
-from stormwright.jit.draw import draw, draw_below
+from stormwright.jit.random_numbers import draw, draw_below
 from stormwright.simulator.storm.records import (
     ALL,
     EVERYWHERE,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stormwright.jit.compiled import Record, inner
-from stormwright.jit.draw import draw
+from stormwright.jit.random_numbers import draw
 from stormwright.simulator.storm.queues import hand, make_tuple, note_lost, wait_for
 from stormwright.simulator.storm.records import (
     ACK,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import ceil, log2
 
 from stormwright.jit.compiled import Record, inner
-from stormwright.jit.draw import draw_below
+from stormwright.jit.random_numbers import draw_below
 from stormwright.simulator.kernel.arrays import NEVER
 from stormwright.simulator.kernel.clock import set_time
 from stormwright.simulator.storm.records import (

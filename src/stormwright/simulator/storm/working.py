@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import ceil
 
 from stormwright.jit.compiled import Record, inner, often
-from stormwright.jit.draw import draw
+from stormwright.jit.random_numbers import draw
 from stormwright.simulator.kernel.arrays import NEVER
 from stormwright.simulator.kernel.clock import set_time
 from stormwright.simulator.kernel.shares import go_on, next_end, put

@@ -17,11 +17,10 @@ from types import TracebackType
 from stormwright.errors import ClusterError, NimbusError
 from stormwright.storm.jvm import require_java
 from stormwright.storm.local_cluster import cpu, daemons, network, state
-from stormwright.storm.local_cluster.config import LocalClusterConfig
-from stormwright.storm.local_cluster.events import exit_codes, log_tail, read_events, warden_tail
-from stormwright.storm.local_cluster.plan import ClusterPlan, make_plan
+from stormwright.storm.local_cluster.plan import ClusterPlan, LocalClusterConfig, make_plan
 from stormwright.storm.local_cluster.processes import kill, wait_until_ended
 from stormwright.storm.local_cluster.running import RunningCluster
+from stormwright.storm.local_cluster.state import exit_codes, log_tail, read_events, warden_tail
 
 log = logging.getLogger(__name__)
 

@@ -88,8 +88,7 @@ def with_load(problem: Problem, records: Sequence[LogRecord], cores: float, link
     from stormwright.pipeline.settings import StreamSettings
     from stormwright.predict.calibration.calibration import calibrated
     from stormwright.predict.calibration.file import costs_to_dict
-    from stormwright.predict.calibration.known import Learned
-    from stormwright.predict.calibration.learn import learn
+    from stormwright.predict.calibration.known import Learned, learn
     from stormwright.predict.calibration.windows import Windows
 
     core_hz = problem.core_hz

@@ -24,7 +24,7 @@ import numpy as np
 from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.optimize.bounds.relaxation.certificate import ROUNDING
 from stormwright.optimize.bounds.relaxation.sharing import PIECES, NodeSizes
-from stormwright.predict.bounds.rows import Rows
+from stormwright.predict.bounds.program import Rows
 
 #: By so much an unknown may be worth more than the solver takes it to be, and a solution more than the best that it
 #: knows; in parts of all traffic: its tolerances.
