@@ -14,7 +14,7 @@ from stormwright.jit import cache, compiled
 CALLEE = """\
 import numpy as np
 
-from pack.compiling.compiled import inner, often, seldom
+from pack.jit.compiled import inner, often, seldom
 
 RECORD = np.dtype([("short", np.int32), ("long", np.int64)])
 
@@ -39,7 +39,7 @@ def always(records):
 """
 CALLER = """\
 from pack.room.callee import callee, twice
-from pack.compiling.compiled import compiled
+from pack.jit.compiled import compiled
 
 @compiled
 def caller(records):
@@ -48,7 +48,7 @@ def caller(records):
 OUTER = """\
 from pack.room.callee import always, rarely
 from pack.room.caller import caller
-from pack.compiling.compiled import compiled
+from pack.jit.compiled import compiled
 
 @compiled
 def outer(records):
@@ -76,7 +76,7 @@ print(sum(caller.stats.cache_hits.values()), *(sum(name in each for each in defi
 SHOW = """\
 import sys
 import numpy as np
-from pack.compiling import kept
+from pack.jit import cache
 from pack.room.callee import RECORD, callee
 from pack.room.caller import caller
 cache.Making.on = "make" in sys.argv

@@ -18,7 +18,7 @@ from stormwright.java import find_java
 #: Where daemons and clients have their jars, and storm.yaml.
 _PARTS = ("lib", "extlib", "extlib-daemon")
 
-_FLAGS_installation = ("-Xmx2g", "-XX:+UseSerialGC")
+_CLIENT_FLAGS = ("-Xmx2g", "-XX:+UseSerialGC")
 
 
 def find_storm_home(given: Path | None = None) -> Path:
@@ -58,7 +58,7 @@ def our_jar(storm_home: Path) -> Path:
     return ours
 
 
-def storm_command(storm_home: Path, main: str, *args: str, flags: Sequence[str] = _FLAGS_installation) -> list[str]:
+def storm_command(storm_home: Path, main: str, *args: str, flags: Sequence[str] = _CLIENT_FLAGS) -> list[str]:
     """Argument vector that starts one of our Java classes on a Storm installation.
 
     Parameters

@@ -386,12 +386,12 @@ def slots_in(problem: Problem, assignment: Assignment) -> IntArray:
     InputError
         It is no assignment, or one of a problem with other executors or slots.
     """
-    if wrong := _wrong_placement(problem, assignment):
+    if wrong := _placement_error(problem, assignment):
         raise InputError("assignment", [Fault(wrong, "$")])
     return assignment.slot_of_executor
 
 
-def _wrong_placement(problem: Problem, assignment: object) -> str:
+def _placement_error(problem: Problem, assignment: object) -> str:
     if not isinstance(assignment, Assignment):
         return f"should be an Assignment, as place(problem) gives it, got {type(assignment).__name__}"
     slots = np.asarray(assignment.slot_of_executor)

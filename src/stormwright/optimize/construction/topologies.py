@@ -70,7 +70,7 @@ def grow_topology(layout: Layout, topology: int) -> bool:
         start_worker(layout, worker, node)
         size, room = 0, min(most, left - workers)
         while size < room:
-            position = _next_executor_grow(layout, left, near, worker)
+            position = _next_to_grow(layout, left, near, worker)
             if position == NOWHERE:
                 break
             executor = layout.waiting[position]
@@ -83,7 +83,7 @@ def grow_topology(layout: Layout, topology: int) -> bool:
             cpu_hz -= layout.executors[executor].cpu_hz
             memory_mb -= layout.executors[executor].memory_mb
             join(layout, executor, worker)
-            near = _attract_grow(layout, executor, near)
+            near = _attract_neighbours(layout, executor, near)
             size += 1
         if size < fewest:
             return False
@@ -111,7 +111,7 @@ def _exchange(layout: Layout, a: int, b: int) -> None:
 
 
 @inner
-def _next_executor_grow(layout: Layout, left: int, near: int, worker: int) -> int:
+def _next_to_grow(layout: Layout, left: int, near: int, worker: int) -> int:
     """Position in `waiting` of the executor that a worker grows by: most saved, then most traffic."""
     node, topology = layout.workers[worker].node, layout.workers[worker].topology
     limited = layout.topologies[topology].limited
@@ -133,7 +133,7 @@ def _next_executor_grow(layout: Layout, left: int, near: int, worker: int) -> in
 
 
 @inner
-def _attract_grow(layout: Layout, executor: int, near: int) -> int:
+def _attract_neighbours(layout: Layout, executor: int, near: int) -> int:
     """Note for all that wait what they exchange with one that has just been placed; how many are then on its node's."""
     for link in range(layout.executors[executor].first, layout.executors[executor].last):
         other, pull = layout.links[link].executor, layout.pull[link]

@@ -42,7 +42,7 @@ _HEATS, _HEAT_PER_STEP = (0.03, 0.05, 0.1, 0.25), 0.02
 _FEWEST_STEPS = 5
 
 #: Steps that a core makes in a second on so large topologies, roughly.
-_STEPS_PER_S_levels = 1e6
+_JOINED_STEPS_PER_S = 1e6
 
 #: A level is not left out when time is over: too little to make more than the fewest steps.
 _LEAST_S = 1e-6
@@ -52,7 +52,7 @@ def has_levels(layout: Layout, effort: Effort) -> bool:
     """Whether most of what may move is of topologies that are large enough, moves cost nothing, and steps are many."""
     stays = max(layout.max_moves, layout.max_restarts) >= 0 or max(layout.move_price, layout.restart_price) > 0
     joined = find_large(layout)[layout.executors["topology"][layout.free_executors]]
-    enough = (effort.steps or effort.seconds * _STEPS_PER_S_levels) >= _FEWEST_STEPS * len(joined)
+    enough = (effort.steps or effort.seconds * _JOINED_STEPS_PER_S) >= _FEWEST_STEPS * len(joined)
     return enough and not stays and 2 * int(np.count_nonzero(joined)) > len(joined)
 
 
@@ -74,7 +74,7 @@ def search_levels(layout: Layout, effort: Effort, threads: int) -> tuple[Placed,
         level.totals["steps"] = 0
         seconds = max((ends_s - time.perf_counter()) / (number + 1), _LEAST_S)
         share = Effort(effort.steps / len(levels), seconds)
-        steps = share.steps or seconds * _STEPS_PER_S_levels
+        steps = share.steps or seconds * _JOINED_STEPS_PER_S
         cooling = Cooling.of(level, steps).begun_at(min(_HEATS[number], _HEAT_PER_STEP * steps / executors))
         best, steps_made = search_apart(level, cooling, share, threads)
         made += steps_made
