@@ -19,7 +19,7 @@ from stormwright.formats import problem_from_dict
 from stormwright.link_speed import link_bits_per_s
 from stormwright.model import LoadProfile, Problem
 from stormwright.model.arrays import IntArray
-from stormwright.model.config.requests import CPU
+from stormwright.model.requests import CPU
 from stormwright.perflog.crossing import tasks_on_nodes
 from stormwright.pipeline.measure.profile import topology_load
 from stormwright.pipeline.settings import StreamSettings

@@ -29,7 +29,7 @@ from benchmarks.kit.results import write_results
 from benchmarks.schedulers.scale import EXECUTORS_A_WORKER, make_problem
 from stormwright.model import Component, Grouping, LoadProfile, Problem, TopologyLoad, default_executor_runs
 from stormwright.model.arrays import IntArray
-from stormwright.model.config.requests import ACKER
+from stormwright.model.requests import ACKER
 from stormwright.model.topology import Topology
 from stormwright.optimize.precompile import ready_rates
 from stormwright.optimize.throughput.improve import Effort, improve
@@ -40,7 +40,7 @@ from stormwright.predict.costs import Costs
 from stormwright.predict.evaluate import steady_states
 from stormwright.predict.flow.layout import MAX_SPOUT_PENDING
 from stormwright.predict.flow.profile import Profile
-from stormwright.predict.report.prediction import Prediction
+from stormwright.predict.prediction import Prediction
 from stormwright.predict.steady import Placed
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.frame.rate_seats import Seating

@@ -30,7 +30,7 @@ from stormwright.predict.costs import Costs
 from stormwright.simulator.bare.network import Simulated, Source, Station
 from stormwright.simulator.precompile import ready_simulator
 from stormwright.simulator.settings import Settings
-from stormwright.simulator.steady.engine import SteadyEngine, SteadySettings
+from stormwright.simulator.steady_state.engine import SteadyEngine, SteadySettings
 from stormwright.simulator.storm.engine import Events
 from stormwright.testing.word_counts import WordCount
 

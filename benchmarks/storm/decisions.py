@@ -37,14 +37,14 @@ from stormwright.formats import problem_from_dict
 from stormwright.history.judged.comparison import StartComparison, compare_starts
 from stormwright.model import Problem
 from stormwright.model.arrays import IntArray
-from stormwright.model.config.requests import CPU
+from stormwright.model.requests import CPU
 from stormwright.predict.answer import Assumptions, predict
 from stormwright.predict.calibration.calibration import calibrated
-from stormwright.predict.calibration.file import costs_to_dict
-from stormwright.predict.calibration.known import Learned, learn
+from stormwright.predict.calibration.document import costs_to_dict
+from stormwright.predict.calibration.evidence import Learned, learn
 from stormwright.predict.calibration.windows import Windows
 from stormwright.predict.gain import RateGain, rate_gain, together
-from stormwright.predict.report.prediction import Prediction
+from stormwright.predict.prediction import Prediction
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.kit.triggers import TriggerParams
 

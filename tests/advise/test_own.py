@@ -22,7 +22,7 @@ from stormwright.experiments.advice.least import least_of_all
 from stormwright.experiments.ready import read_problem
 from stormwright.formats.sketch import sketch
 from stormwright.model import Assignment, Problem, TopologyAssignment
-from stormwright.model.config.requests import CPU
+from stormwright.model.requests import CPU
 from stormwright.schedulers import make_scheduler
 from stormwright.testing.word_counts import WordCount, two_word_counts
 from tests.examples import examples

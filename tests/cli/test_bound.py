@@ -12,7 +12,7 @@ from stormwright.errors import InputError
 from stormwright.formats import write_problem
 from stormwright.model.humanize import proof_text
 from stormwright.predict.calibration.calibration import Calibration
-from stormwright.predict.calibration.file import costs_to_dict
+from stormwright.predict.calibration.document import costs_to_dict
 from stormwright.testing.word_counts import WordCount
 from tests.case_files import all_cases
 

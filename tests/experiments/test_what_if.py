@@ -12,7 +12,7 @@ from stormwright.experiments.compare.run import compare
 from stormwright.experiments.what_if import Changes, what_if
 from stormwright.model import Assignment
 from stormwright.predict.answer import Assumptions, predict
-from stormwright.predict.changed import with_parallelism
+from stormwright.predict.changes import with_parallelism
 from stormwright.predict.costs import Costs
 from stormwright.predict.flow.profile import Profile
 from stormwright.schedulers import make_scheduler

@@ -24,7 +24,7 @@ from stormwright.controller.policy import Decision
 from stormwright.errors import ConflictError
 from stormwright.model import Assignment
 from stormwright.service.operating.plans import HALTED
-from stormwright.simulator.cluster.kept import ACTIVE
+from stormwright.simulator.cluster.nimbus import ACTIVE
 from tests.exploration.schedule import Schedule
 from tests.exploration.serving import Serving
 from tests.exploration.world import Killed, World

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from stormwright.errors import InputError
 from stormwright.formats.sketch import sketch
 from stormwright.model import UNPLACED, ExecutorRun, Problem, TopologyAssignment
-from stormwright.predict.changed import rebalanced, tasks_of
+from stormwright.predict.changes import rebalanced, tasks_of
 from stormwright.predict.costs import Costs
 from stormwright.predict.flow.profile import Profile
 from tests.examples import examples

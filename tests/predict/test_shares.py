@@ -25,7 +25,7 @@ from stormwright.model import (
 )
 from stormwright.model.cluster import DEFAULT_CORE_HZ
 from stormwright.predict.answer import Assumptions, predict
-from stormwright.predict.changed import with_parallelism
+from stormwright.predict.changes import with_parallelism
 from stormwright.predict.costs import Costs
 from stormwright.predict.demand import TreeDemand
 from stormwright.predict.flow.profile import Profile

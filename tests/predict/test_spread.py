@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stormwright.model import traffic_under
-from stormwright.model.traffic.traffic import scopes_of
+from stormwright.model.traffic_matrix import scopes_of
 from stormwright.predict.flow.layout import FlowLayout
 from stormwright.predict.flow.measured import Measured
 from stormwright.predict.flow.spread import Flows, spread

@@ -16,7 +16,7 @@ from stormwright.predict.evaluate import steady_states
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.flow.routes import Paths
 from stormwright.predict.flow.standing import Standing
-from stormwright.predict.queueing.again import Again
+from stormwright.predict.queueing.result_cache import Again
 from stormwright.predict.steady import Placed, Steady
 from stormwright.testing.strategies import problems
 from stormwright.testing.word_counts import WordCount, two_word_counts

@@ -16,7 +16,7 @@ from stormwright.optimize.throughput.improve import Effort, improve
 from stormwright.optimize.throughput.start import MeasuredLoad
 from stormwright.predict.answer import Assumptions, predict
 from stormwright.predict.calibration.calibration import Calibration
-from stormwright.predict.calibration.file import costs_to_dict
+from stormwright.predict.calibration.document import costs_to_dict
 from stormwright.predict.costs import Costs
 from stormwright.predict.flow.profile import Profile
 from stormwright.schedulers.frame.by_rates import RateSearch, RateWish

@@ -8,7 +8,7 @@ import pytest
 
 from stormwright.errors import InputError
 from stormwright.model import UNPLACED, Component, Problem, Supervisor, Topology, default_executor_runs
-from stormwright.model.config.keys import WORKERS_OF_TAG
+from stormwright.model.topology_config import WORKERS_OF_TAG
 from stormwright.schedulers import make_scheduler
 from tests.schedulers.builders import load, problem
 

@@ -11,7 +11,7 @@ import numpy as np
 from stormwright.advise.adviser import ComponentSeen, Observation
 from stormwright.model import Problem
 from stormwright.predict.answer import Assumptions
-from stormwright.predict.changed import tasks_of
+from stormwright.predict.changes import tasks_of
 from stormwright.predict.evaluate import steady_states
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.steady import Placed, Steady

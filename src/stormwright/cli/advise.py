@@ -172,7 +172,7 @@ def _with_measured(
     """The problem with what the UI tells and what costs are; and how many threads components keep busy."""
     from stormwright.advise.ui import held_cores, read_ui, with_ui
     from stormwright.model import LoadProfile
-    from stormwright.predict.calibration.file import read_costs
+    from stormwright.predict.calibration.document import read_costs
 
     held: dict[tuple[int, int], float] = {}
     for path in ui_files:

@@ -69,7 +69,7 @@ def command(
     What the records do not tell stays what it is taken to be without them, and its interval says so. Intervals hold a
     cost 19 times in 20.
     """
-    from stormwright.predict.calibration.file import costs_to_dict
+    from stormwright.predict.calibration.document import costs_to_dict
     from stormwright.predict.calibration.from_files import from_files
 
     of_a_run = dict.fromkeys(("host", "port", "rate_tps", "measure_s"), "it needs --storm-home")

@@ -9,7 +9,7 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem, cost_of, diff
 from stormwright.model.arrays import IntArray
-from stormwright.model.constraints.limit import node_sum
+from stormwright.model.constraints.constraint import node_sum
 from stormwright.model.constraints.violations import broken_limits, other_worker_counts
 from stormwright.model.humanize import assumed_text, sizes
 

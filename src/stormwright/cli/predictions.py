@@ -11,8 +11,8 @@ from stormwright.cli.output import cut_short, numbers_table, print_table
 from stormwright.model import Problem
 from stormwright.model.humanize import assumed_text, counted, size_of
 from stormwright.predict.answer import Assumptions
-from stormwright.predict.calibration.file import read_costs
-from stormwright.predict.report.prediction import (
+from stormwright.predict.calibration.document import read_costs
+from stormwright.predict.prediction import (
     NONE_THERE,
     NOT_SUSTAINED,
     Interval,

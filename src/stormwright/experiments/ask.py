@@ -22,7 +22,7 @@ from stormwright.explain.placement import Placement
 from stormwright.link_speed import link_bits_per_s
 from stormwright.model import Assignment, Problem
 from stormwright.model.humanize import proof_text
-from stormwright.model.validation.problem import slots_in
+from stormwright.model.validate import slots_in
 from stormwright.schedulers import Scheduler
 from stormwright.schedulers.anew.anew import asked, never
 from stormwright.schedulers.kit.checked import checked

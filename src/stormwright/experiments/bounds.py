@@ -66,7 +66,7 @@ def bound_of(
         message = f"should be a number from 0 to 99, got {headroom_percent!r}"
         raise InputError("bound", [Fault(message, "headroom_percent")])
     from stormwright.optimize.throughput.start import MeasuredLoad
-    from stormwright.predict.calibration.file import costs_of
+    from stormwright.predict.calibration.document import costs_of
     from stormwright.predict.flow.profile import Profile
     from stormwright.schedulers.frame.by_rates import RateSearch, RateWish
     from stormwright.schedulers.frame.proof_by_rates import proof_by_rates

@@ -12,7 +12,7 @@ from stormwright.experiments.compare.table import comparison_table
 from stormwright.experiments.what_if import Changes, what_if
 from stormwright.model import Problem
 from stormwright.model.humanize import assumed_text, counted
-from stormwright.predict.report.prediction import NOT_SUSTAINED, Interval, Prediction, TopologyPrediction
+from stormwright.predict.prediction import NOT_SUSTAINED, Interval, Prediction, TopologyPrediction
 from stormwright.schedulers.kit.describe import describe_anyway
 from stormwright.schedulers.kit.registry import scheduler_names
 from stormwright.schedulers.kit.resolve import choose_schedulers

@@ -13,9 +13,9 @@ from stormwright.errors import Fault, InputError, who_is_there
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import IntArray
 from stormwright.predict.answer import Assumptions, predict
-from stormwright.predict.changed import with_links, with_nodes, with_parallelism, with_rates, without_node
+from stormwright.predict.changes import with_links, with_nodes, with_parallelism, with_rates, without_node
 from stormwright.predict.flow.profile import Profile
-from stormwright.predict.report.prediction import Prediction
+from stormwright.predict.prediction import Prediction
 from stormwright.schedulers import Scheduler
 from stormwright.schedulers.anew.anew import always
 from stormwright.schedulers.anew.anew import asked as as_asked

@@ -9,7 +9,7 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import FloatArray, IntArray
-from stormwright.model.constraints.limit import node_sum
+from stormwright.model.constraints.constraint import node_sum
 from stormwright.model.humanize import amount
 
 #: Distinct on screen and in print, also for most colour-blind readers (Okabe and Ito's palette).

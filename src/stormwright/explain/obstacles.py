@@ -10,7 +10,7 @@ from stormwright.explain.counts import RuledOutNodes, count_first, status_text
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import FloatArray, IndexArray, IntArray
 from stormwright.model.constraints.blacklist import closed_nodes
-from stormwright.model.constraints.limit import RELATIVE_TOLERANCE, node_sum
+from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE, node_sum
 from stormwright.model.humanize import amount, counted
 from stormwright.schedulers.kit.heeded import extra_limits
 from stormwright.schedulers.kit.limits import max_executors_per_worker

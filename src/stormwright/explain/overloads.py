@@ -10,7 +10,7 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import FloatArray, IntArray
-from stormwright.model.constraints.limit import RELATIVE_TOLERANCE, node_sum
+from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE, node_sum
 from stormwright.model.humanize import amount, amount_of, counted
 
 

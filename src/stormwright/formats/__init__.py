@@ -10,7 +10,7 @@ from stormwright.formats.document.assignment import (
 from stormwright.formats.document.problem import problem_from_dict, problem_to_dict
 from stormwright.formats.files.json_files import parse_json, read_json, write_json
 from stormwright.formats.files.problem_files import read_problem, write_problem
-from stormwright.formats.wire.snapshot_reader import snapshot_from_dict
+from stormwright.formats.nimbus_snapshot import snapshot_from_dict
 
 __all__ = [
     "assignment_from_dict",

@@ -96,7 +96,7 @@ def reach_texts(predicted: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterato
     Parameters
     ----------
     predicted
-        ``after`` and ``before``, each as `stormwright.predict.report.reach` makes it.
+        ``after`` and ``before``, each as `stormwright.predict.reach` makes it.
     """
     before = {one["topology"]: one for one in predicted["before"]}
     for one in predicted["after"]:

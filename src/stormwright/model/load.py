@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from stormwright.model.arrays import ByContent, FloatArray, IndexArray, IntArray, frozen
-from stormwright.model.config.requests import CPU, OFF_HEAP, ON_HEAP, read_requests
+from stormwright.model.requests import CPU, OFF_HEAP, ON_HEAP, read_requests
 from stormwright.model.topology import PLACEMENT_FOLLOWING, Topology
 
 #: Fields of a `TopologyLoad` that are arrays, and the type of their items.

@@ -13,12 +13,12 @@ from stormwright.model.assignment import TopologyAssignment
 from stormwright.model.cluster import DEFAULT_CORE_HZ, Cluster, Supervisor, WorkerSlot
 from stormwright.model.constraints.components import ComponentLimits
 from stormwright.model.demand import Demand
+from stormwright.model.faults import MOST_FAULTS
 from stormwright.model.humanize import size_of
 from stormwright.model.load import LoadProfile, TopologyLoad
 from stormwright.model.running import Running
 from stormwright.model.topology import Topology
-from stormwright.model.validation.faults import MOST_FAULTS
-from stormwright.model.validation.problem import faults_of
+from stormwright.model.validate import faults_of
 from stormwright.model.workload import Resource, Workload
 
 

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stormwright.model.arrays import IntArray, frozen
-from stormwright.model.validation.faults import Wrong
-from stormwright.model.validation.problem import topology_wrong
+from stormwright.model.faults import Wrong
+from stormwright.model.validate import topology_wrong
 
 #: Groupings whose targets Storm 2.x picks by locality and load, so their traffic follows the placement.
 PLACEMENT_FOLLOWING = frozenset({"shuffle", "local_or_shuffle", "none"})

@@ -18,9 +18,9 @@ from stormwright.optimize.layout.coarsen import coarsen, find_large
 from stormwright.optimize.layout.links import Links
 from stormwright.optimize.layout.regions import cut_into_regions
 from stormwright.optimize.layout.start import Workers, make_layout
+from stormwright.optimize.search.dense import Dense
 from stormwright.optimize.search.refine import refine, relieve
-from stormwright.optimize.small.dense import Dense
-from stormwright.optimize.small.tabu import end_round, search, settle_workers
+from stormwright.optimize.search.tabu import end_round, search, settle_workers
 from stormwright.optimize.throughput.score import THROUGHPUT, add_up, headroom
 from stormwright.optimize.throughput.search import keep
 from stormwright.optimize.throughput.search import search as search_rates

@@ -14,7 +14,7 @@ from stormwright.errors import Fault, InputError
 
 if TYPE_CHECKING:
     from stormwright.model import Assignment, Problem
-    from stormwright.predict.report.prediction import Prediction
+    from stormwright.predict.prediction import Prediction
 
 
 class _Predict(ModuleType):
@@ -43,7 +43,7 @@ class _Predict(ModuleType):
         from dataclasses import replace
 
         from stormwright.model import Problem
-        from stormwright.model.validation.problem import slots_in
+        from stormwright.model.validate import slots_in
         from stormwright.predict.answer import Assumptions, predict
 
         if not isinstance(problem, Problem):

@@ -10,13 +10,13 @@ import numpy as np
 from stormwright.errors import Fault, InputError
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import FloatArray, IntArray
-from stormwright.predict.calibration.file import costs_of
+from stormwright.predict.calibration.document import costs_of
 from stormwright.predict.costs import Correction, Costs
+from stormwright.predict.description import described
 from stormwright.predict.evaluate import steady_states
 from stormwright.predict.fairness import weights_of
 from stormwright.predict.flow.profile import Profile
-from stormwright.predict.report.described import described
-from stormwright.predict.report.prediction import Prediction
+from stormwright.predict.prediction import Prediction
 from stormwright.predict.steady import Placed
 
 

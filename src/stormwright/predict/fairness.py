@@ -13,7 +13,7 @@ import numpy as np
 from stormwright.errors import Fault, InputError
 from stormwright.model import Problem
 from stormwright.model.arrays import FloatArray, IndexArray
-from stormwright.model.config.keys import WEIGHT, value_misfits
+from stormwright.model.topology_config import WEIGHT, value_misfits
 from stormwright.predict.sums import sums
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from math import exp, inf, isfinite, log
 import numpy as np
 
 from stormwright.model.arrays import FloatArray
-from stormwright.predict.report.prediction import TopologyPrediction
+from stormwright.predict.prediction import TopologyPrediction
 
 #: Standard deviation of the logarithm of predicted by measured ratios: where a tree costs what it did, and in parts of
 #: the logarithm by which that changes.

@@ -18,8 +18,8 @@ from stormwright.predict.flow.part import Chosen
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.flow.routes import Routes
 from stormwright.predict.flow.standing import Standing
-from stormwright.predict.queueing.again import Of
 from stormwright.predict.queueing.network import Networks, QueueNetwork, demand_of
+from stormwright.predict.queueing.result_cache import Of
 from stormwright.predict.queueing.waits import QueueState, closed
 from stormwright.predict.workers import SteadyWorkers
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray, IntArray
-from stormwright.model.config.requests import CPU
-from stormwright.model.traffic.traffic import Scopes, scopes_of
+from stormwright.model.requests import CPU
+from stormwright.model.traffic_matrix import Scopes, scopes_of
 from stormwright.predict.flow.layout import FlowLayout
 from stormwright.predict.sums import sums
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import FloatArray
-from stormwright.model.config.keys import WEIGHT
+from stormwright.model.topology_config import WEIGHT
 from stormwright.schedulers.draft.exact import addends
 from stormwright.schedulers.frame.waiting import Rule, place_waiting
 from stormwright.schedulers.kit.params import Params

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem
-from stormwright.model.config.keys import ALPHA, BETA, EPSILON
+from stormwright.model.topology_config import ALPHA, BETA, EPSILON
 from stormwright.schedulers.frame.waiting import Rule, place_waiting
 from stormwright.schedulers.kit.limits import most_executors
 from stormwright.schedulers.kit.params import Params, param

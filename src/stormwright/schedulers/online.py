@@ -21,8 +21,8 @@ from stormwright.model import (
     violations,
 )
 from stormwright.model.arrays import BoolArray, IndexArray
-from stormwright.model.config.keys import ALPHA, BETA, DELTA, GAMMA, MOST_GAMMA
-from stormwright.model.constraints.limit import RELATIVE_TOLERANCE
+from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE
+from stormwright.model.topology_config import ALPHA, BETA, DELTA, GAMMA, MOST_GAMMA
 from stormwright.optimize.construction.greedy import Bins, Greedy, Items
 from stormwright.optimize.kernel.records import NOWHERE
 from stormwright.schedulers.draft.draft import Draft

@@ -9,13 +9,13 @@ from typing import Any
 
 from stormwright.errors import Fault, InputError
 from stormwright.model import Assignment, Problem
-from stormwright.model.config.keys import WORKERS, WORKERS_KEY
+from stormwright.model.topology_config import WORKERS, WORKERS_KEY
 from stormwright.optimize.layout.objective import Prices
 from stormwright.optimize.precompile import ready_rates, ready_search, ready_small
 from stormwright.optimize.search.budget import Budget
 from stormwright.optimize.throughput.improve import Effort
 from stormwright.optimize.throughput.start import MeasuredLoad
-from stormwright.predict.calibration.file import costs_of
+from stormwright.predict.calibration.document import costs_of
 from stormwright.predict.flow.profile import Profile
 from stormwright.schedulers.frame.by_rates import RateSearch, RateWish, wanted_of
 from stormwright.schedulers.frame.by_traffic import WEIGHTS, TrafficSearch

@@ -11,8 +11,8 @@ import numpy as np
 
 from stormwright.model import Assignment, Problem
 from stormwright.model.arrays import BoolArray
-from stormwright.model.config.keys import WORKERS_OF_TAG
-from stormwright.model.constraints.extra import UNTAGGED, tags_of, tags_of_node
+from stormwright.model.constraints.optional import UNTAGGED, tags_of, tags_of_node
+from stormwright.model.topology_config import WORKERS_OF_TAG
 from stormwright.schedulers.draft.draft import Draft
 from stormwright.schedulers.frame.waiting import Finished, answer, plan_with_last_resort
 from stormwright.schedulers.kit.params import Params

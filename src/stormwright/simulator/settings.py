@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stormwright.model import Problem
-from stormwright.predict.calibration.file import costs_of
+from stormwright.predict.calibration.document import costs_of
 from stormwright.predict.costs import Correction, Costs
 
 
@@ -38,7 +38,7 @@ class Settings:
         others are on it where the machine is not such nodes' alone.
     tuples_at_once
         How many like tuples are one event at most; fewer where few trees may be pending. 1 follows each of them, more
-        is as much faster and tells less of latencies (`stormwright.simulator.storm.layout.sets`).
+        is as much faster and tells less of latencies (`stormwright.simulator.storm.placing`).
     seed
         Of the random numbers.
     """

@@ -13,8 +13,8 @@ from stormwright.controller.aims.outlook import BALANCED, LATENCY, NODES, THROUG
 from stormwright.controller.planning.plan import MoveBudget
 from stormwright.controller.policy import Decision, LookBack, decide
 from stormwright.model import Assignment, LoadProfile, Problem, cost_of
-from stormwright.model.config.keys import WEIGHT
-from stormwright.model.config.requests import CPU
+from stormwright.model.requests import CPU
+from stormwright.model.topology_config import WEIGHT
 from stormwright.predict.answer import Assumptions, predict
 from stormwright.predict.costs import Costs
 from stormwright.predict.flow.profile import Profile

@@ -23,7 +23,7 @@ from stormwright.experiments.demo.trials import (
     TrialPlan,
     verdict_of,
 )
-from stormwright.predict.report.prediction import Interval
+from stormwright.predict.prediction import Interval
 from tests.controller.builders import on, topology
 
 T = topology("t")

@@ -24,8 +24,8 @@ from stormwright.schedulers import make_scheduler
 from stormwright.service.settings import ServiceSettings
 from stormwright.service.wiring import Service
 from stormwright.simulator.cluster.timings import Timings
-from stormwright.simulator.steady.engine import SteadyEngine, SteadySettings
-from stormwright.simulator.steady.flows import Steadily
+from stormwright.simulator.steady_state.engine import SteadyEngine, SteadySettings
+from stormwright.simulator.steady_state.flows import Steadily
 
 #: Of the rate that is predicted, what a topology comes to anywhere but where it was first.
 ELSEWHERE = 0.15

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from stormwright.errors import InputError
 from stormwright.formats import problem_to_dict, snapshot_from_dict
-from stormwright.formats.wire.snapshot_reader import SnapshotReader
+from stormwright.formats.nimbus_snapshot import SnapshotReader
 from stormwright.testing.strategies import problems
 from tests.controller.builders import on, place, problem, topology
 

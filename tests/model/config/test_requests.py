@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stormwright.model import Component, Problem, Supervisor, Topology, assumed_load, default_executor_runs
-from stormwright.model.config.requests import read_requests
+from stormwright.model.requests import read_requests
 from stormwright.schedulers import make_scheduler
 
 MAP = "topology.component.resources.map"

@@ -162,7 +162,7 @@ def test_what_is_sound_is_taken(of):
 def test_only_nodes_that_are_new_are_looked_at(monkeypatch):
     """One that joins a large cluster, or leaves it, costs as much as one."""
     looked = []
-    monkeypatch.setattr("stormwright.model.validation.problem._is_sound", lambda node: looked.append(node.id) or True)
+    monkeypatch.setattr("stormwright.model.validate._is_sound", lambda node: looked.append(node.id) or True)
     of = base()
     looked.clear()
     joined = replace(of, supervisors=(*of.supervisors, replace(of.supervisors[0], id="s2")))

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from stormwright.model import CostWeights, cost_under, measured_traffic
-from stormwright.optimize.small.dense import MOST_DENSE, Dense, keep, restore
-from stormwright.optimize.small.tabu import improve_small, is_small, search, settle_workers
+from stormwright.optimize.search.dense import MOST_DENSE, Dense, keep, restore
+from stormwright.optimize.search.tabu import improve_small, is_small, search, settle_workers
 from tests.case_files import case_files, case_name, case_problem, read_case
 from tests.optimize.layout.test_layout import placed_layout, slots_of
 from tests.schedulers.builders import load, nodes, problem, topology

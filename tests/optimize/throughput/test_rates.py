@@ -34,7 +34,7 @@ from stormwright.optimize.throughput.search import search
 from stormwright.optimize.throughput.start import Aim, MeasuredLoad, Seats, make_sustained
 from stormwright.predict.costs import NO_CORRECTIONS, Correction, Costs
 from stormwright.predict.demand import TreeDemand
-from stormwright.predict.flow.dealt import Dealt
+from stormwright.predict.flow.fields_grouping import Dealt
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.flow.standing import Standing
 from stormwright.predict.steady import Placed, limits, steady_state

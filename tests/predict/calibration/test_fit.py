@@ -9,7 +9,7 @@ from tests.predict.fit.log import SPREAD, STREAMS, TOGETHER, Log, dealt
 
 from stormwright.perflog.records import Rejected, encode, parse
 from stormwright.predict.calibration.calibration import Calibration, calibrated
-from stormwright.predict.calibration.known import Learned, learn
+from stormwright.predict.calibration.evidence import Learned, learn
 from stormwright.predict.calibration.windows import Windows
 from stormwright.predict.costs import Costs
 

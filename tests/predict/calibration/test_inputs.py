@@ -12,8 +12,8 @@ from tests.predict.fit.log import SPREAD, START_MS, Log
 
 from stormwright.perflog.records import Rejected, encode, parse
 from stormwright.predict.calibration.calibration import Calibration, calibrated
-from stormwright.predict.calibration.file import costs_from_dict, costs_to_dict
-from stormwright.predict.calibration.known import Learned, learn
+from stormwright.predict.calibration.document import costs_from_dict, costs_to_dict
+from stormwright.predict.calibration.evidence import Learned, learn
 from stormwright.predict.calibration.windows import Windows
 from stormwright.predict.costs import InputWork
 

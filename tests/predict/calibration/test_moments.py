@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import lsq_linear
 
-from stormwright.predict.calibration.moments import Moments, Prior, posterior
+from stormwright.predict.calibration.least_squares import Moments, Prior, posterior
 
 TRUTH = np.array([1.0, 2.0, 0.5])
 

@@ -140,7 +140,7 @@ def test_no_scheduler_is_known_by_name_outside_its_file():
     }
     # A search has numbers that are called random, of costs it is told what part of them was learned, and extras are
     # called after what they bring.
-    others = {"optimize/search/threads.py", "cli/calibrate.py", "predict/calibration/file.py", "cli/__init__.py"}
+    others = {"optimize/search/threads.py", "cli/calibrate.py", "predict/calibration/document.py", "cli/__init__.py"}
     assert places - others == {
         "schedulers/kit/registry.py",
         "defaults.py",

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from stormwright.model import Problem
-from stormwright.model.config.keys import FAVOURED_HOSTS, UNFAVOURED_HOSTS
 from stormwright.model.problem import CHECKED
+from stormwright.model.topology_config import FAVOURED_HOSTS, UNFAVOURED_HOSTS
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.placing.favour import favour, most_favoured
 from tests.schedulers.builders import load, nodes, problem, topology

@@ -9,8 +9,8 @@ import pytest
 
 from stormwright.errors import InputError
 from stormwright.model import UNPLACED, Problem
-from stormwright.model.config.keys import POOLS, USERS
 from stormwright.model.problem import CHECKED
+from stormwright.model.topology_config import POOLS, USERS
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.queue.order import in_order
 from tests.case_files import all_cases, case_problem, placed_in, read_case

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import strategies as st
 
 from stormwright.model import UNPLACED, Assignment, Component, Problem, Unplaced, default_executor_runs, violations
-from stormwright.model.config.keys import USERS
 from stormwright.model.constraints.users import OverLimit
+from stormwright.model.topology_config import USERS
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.anew.anew import Anew
 from stormwright.schedulers.kit.params import NoParams

@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 
-from stormwright.simulator.cluster.sent import Sent
+from stormwright.simulator.cluster.meters import Sent
 
 
 def test_each_tuple_is_told_once_whoever_sends_to_whom_and_whenever_that_changes():

@@ -19,7 +19,7 @@ from stormwright.advise.own.wish import Wish
 from stormwright.errors import InputError
 from stormwright.model import UNPLACED, Problem
 from stormwright.predict.answer import Assumptions, predict
-from stormwright.predict.changed import tasks_of
+from stormwright.predict.changes import tasks_of
 from stormwright.predict.flow.layout import MAX_SPOUT_PENDING
 
 log = logging.getLogger(__name__)

@@ -16,7 +16,7 @@ from stormwright.predict.costs import Correction, Costs
 from stormwright.predict.evaluate import steady_states
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.queueing.waits import node_use
-from stormwright.predict.report.reach import bottleneck_of
+from stormwright.predict.reach import bottleneck_of
 from stormwright.predict.steady import Placed, Steady
 
 #: What is over by less is so for rounding.

@@ -8,7 +8,7 @@ from heapq import heappop, heappush
 from itertools import islice
 
 from stormwright.model import Problem, Supervisor
-from stormwright.model.config.requests import CPU
+from stormwright.model.requests import CPU
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from stormwright.errors import Fault, InputError
 from stormwright.formats import read_json
 from stormwright.link_speed import link_bits_per_s
 from stormwright.model import Supervisor
-from stormwright.model.config.requests import CPU
+from stormwright.model.requests import CPU
 
 _NAME = re.compile(r"[\w.+-]{1,64}")
 

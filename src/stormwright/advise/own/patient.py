@@ -17,7 +17,7 @@ from stormwright.advise.own.wish import Wish
 from stormwright.errors import Fault, InputError
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.predict.answer import Assumptions
-from stormwright.predict.changed import with_rates
+from stormwright.predict.changes import with_rates
 from stormwright.predict.flow.profile import Profile
 
 #: Less of the rate that is wanted than this, and it is not reached.

@@ -22,8 +22,8 @@ from stormwright.advise.own.kinds import NodeMix, mixes
 from stormwright.advise.own.steps import RefusedMixes, singles, too_small, work
 from stormwright.advise.own.trials import ExecutorCounts, Key, MixTrials
 from stormwright.errors import Fault, InputError
-from stormwright.model.config.requests import ACKER
 from stormwright.model.humanize import counted
+from stormwright.model.requests import ACKER
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from stormwright.model import Problem
 from stormwright.model.arrays import FloatArray
-from stormwright.predict.changed import tasks_of
+from stormwright.predict.changes import tasks_of
 from stormwright.predict.costs import Correction, Costs
 from stormwright.predict.flow.profile import Profile
 

@@ -18,7 +18,7 @@ from stormwright.model import UNPLACED, Assignment, Problem, Topology
 from stormwright.model.constraints.resources import Overused
 from stormwright.model.constraints.violations import broken_limits
 from stormwright.predict.answer import Assumptions
-from stormwright.predict.changed import rebalanced, with_rates
+from stormwright.predict.changes import rebalanced, with_rates
 from stormwright.predict.flow.profile import Profile
 from stormwright.schedulers.optimizer import OptimizerParams, OptimizerScheduler
 

@@ -13,13 +13,13 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import BoolArray, IntArray
-from stormwright.model.config.keys import DEFAULT, ISOLATING, RESOURCE_AWARE, fallback_class
-from stormwright.model.config.requests import ON_HEAP
-from stormwright.model.constraints.extra import tags_of, tags_of_node
+from stormwright.model.constraints.constraint import PlacedExecutors
 from stormwright.model.constraints.isolation import isolated
-from stormwright.model.constraints.limit import PlacedExecutors
+from stormwright.model.constraints.optional import tags_of, tags_of_node
 from stormwright.model.constraints.resources import Requests, max_heap_mb
 from stormwright.model.constraints.slots import MAX_EXECUTORS_PER_WORKER
+from stormwright.model.requests import ON_HEAP
+from stormwright.model.topology_config import DEFAULT, ISOLATING, RESOURCE_AWARE, fallback_class
 
 
 def within_heaps(problem: Problem) -> Problem:

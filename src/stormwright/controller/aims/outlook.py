@@ -17,7 +17,7 @@ from stormwright.predict.answer import Assumptions
 from stormwright.predict.fairness import weights_of
 from stormwright.predict.flow.layout import FlowLayout
 from stormwright.predict.gain import ONE_SIDED, RateGain, rate_gain, together
-from stormwright.predict.report.prediction import TopologyPrediction
+from stormwright.predict.prediction import TopologyPrediction
 
 #: What can be wanted: the highest rate; the shortest way of a tuple tree at the measured rate; the fewest nodes that
 #: sustain the measured rates; the least CPU for a tuple tree at those rates; or, as in the papers, the least traffic

@@ -8,11 +8,11 @@ from typing import TypeVar
 
 from stormwright.model import UNPLACED, Cost, Problem, cost_of
 from stormwright.model.arrays import IntArray
-from stormwright.model.constraints.limit import Violation
+from stormwright.model.constraints.constraint import Violation
 from stormwright.model.constraints.violations import broken_limits
 from stormwright.predict.answer import Assumptions, predict
 from stormwright.predict.flow.profile import Profile
-from stormwright.predict.report.prediction import Prediction
+from stormwright.predict.prediction import Prediction
 
 _T = TypeVar("_T")
 

@@ -14,7 +14,7 @@ from stormwright.model import UNPLACED, Problem, WorkerSlot
 from stormwright.model.arrays import BoolArray, IndexArray, IntArray
 from stormwright.model.assignment import name_slots
 from stormwright.model.constraints.components import count_components
-from stormwright.model.constraints.extra import tags_of, tags_of_node
+from stormwright.model.constraints.optional import tags_of, tags_of_node
 
 
 def choose_ports(room: MoveRoom, topologies: Collection[int]) -> dict[int, IntArray]:

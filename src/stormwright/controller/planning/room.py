@@ -11,7 +11,7 @@ from stormwright.controller.planning.plan import Missing
 from stormwright.controller.planning.workers import NodeWorkers, WorkerLoads, workers_of
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import FloatArray, IndexArray, IntArray
-from stormwright.model.constraints.limit import RELATIVE_TOLERANCE
+from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE
 
 
 class MoveRoom:

@@ -13,7 +13,7 @@ from stormwright.controller.planning.room import MoveRoom
 from stormwright.controller.planning.workers import NodeWorkers, workers_of
 from stormwright.model import UNPLACED
 from stormwright.model.arrays import BoolArray, FloatArray, IntArray
-from stormwright.model.constraints.limit import RELATIVE_TOLERANCE
+from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem, Scheduler
 from stormwright.model.arrays import IntArray
-from stormwright.model.constraints.limit import Violation
+from stormwright.model.constraints.constraint import Violation
 from stormwright.model.constraints.violations import broken_limits
 
 #: Sets of topologies that are tried before one topology after the other joins, whichever helps most.

@@ -25,8 +25,8 @@ from stormwright.controller.aims.placements import Placements
 from stormwright.controller.plans.overloaded import concerned
 from stormwright.model import UNPLACED, Cost, Problem
 from stormwright.model.arrays import IntArray
-from stormwright.model.constraints.limit import Violation
-from stormwright.predict.report.prediction import Interval, Prediction, TopologyPrediction
+from stormwright.model.constraints.constraint import Violation
+from stormwright.predict.prediction import Interval, Prediction, TopologyPrediction
 
 #: Violations that are told.
 _TOLD = 20

@@ -15,7 +15,7 @@ from stormwright.controller.plans.proven import proven
 from stormwright.controller.plans.sides import side_of, topology_side
 from stormwright.history.judged.evaluation import AFTER_S, SETTLE_S
 from stormwright.model import WorkerSlot
-from stormwright.predict.report.prediction import Prediction
+from stormwright.predict.prediction import Prediction
 
 #: How long spouts are silent where no move was measured yet, in seconds: of two small topologies on a machine of 2
 #: cores (docs/results/storm-swap.md).

@@ -12,8 +12,8 @@ from stormwright.advise.own.kinds import NodeKind
 from stormwright.formats.sketch import sketch
 from stormwright.model import LoadProfile, Problem, Supervisor
 from stormwright.model.arrays import FloatArray
-from stormwright.model.config.requests import CPU
-from stormwright.predict.changed import with_rates
+from stormwright.model.requests import CPU
+from stormwright.predict.changes import with_rates
 from stormwright.predict.costs import Costs
 from stormwright.predict.flow.profile import Profile
 

@@ -13,7 +13,7 @@ from stormwright.advise.observed import seen_in
 from stormwright.defaults import STORMS_OWN
 from stormwright.model import Assignment, LoadProfile, Problem, TopologyLoad
 from stormwright.model.arrays import FloatArray, IntArray
-from stormwright.predict.changed import rebalanced, with_rates
+from stormwright.predict.changes import rebalanced, with_rates
 from stormwright.predict.costs import Costs
 from stormwright.predict.evaluate import steady_states
 from stormwright.predict.flow.profile import Profile

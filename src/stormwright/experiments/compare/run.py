@@ -15,7 +15,7 @@ from stormwright.errors import StormwrightError
 from stormwright.experiments.compare.table import comparison_table
 from stormwright.model import UNPLACED, Assignment, Cost, Problem, Scheduler, cost_of, diff
 from stormwright.model.arrays import IntArray
-from stormwright.model.constraints.limit import Violation, node_sum
+from stormwright.model.constraints.constraint import Violation, node_sum
 from stormwright.model.constraints.slots import WorkerCount
 from stormwright.model.constraints.violations import broken_limits, other_worker_counts
 from stormwright.model.humanize import assumed_text, counted

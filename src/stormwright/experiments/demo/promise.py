@@ -9,7 +9,7 @@ from typing import Any
 from stormwright.model import Problem, TopologyAssignment
 from stormwright.predict.answer import Assumptions, predict
 from stormwright.predict.gain import rate_gain
-from stormwright.predict.report.prediction import Interval, NodePrediction, TopologyPrediction
+from stormwright.predict.prediction import Interval, NodePrediction, TopologyPrediction
 
 #: Of the highest rate that is predicted, the part from which on a topology counts as having come to it.
 _AT_ITS_HIGHEST = 0.8

@@ -27,7 +27,7 @@ from stormwright.experiments.demo.table import (
 from stormwright.experiments.report import write_report
 from stormwright.explain.drawing import COLOURS
 from stormwright.model import Problem, TopologyAssignment
-from stormwright.predict.report.prediction import Interval
+from stormwright.predict.prediction import Interval
 
 #: Measurements whose names have room beside each other in the chart.
 _LABELLED = 6

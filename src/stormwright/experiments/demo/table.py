@@ -13,7 +13,7 @@ from stormwright.experiments.demo.result import DemoResult, Phase, TopologyResul
 from stormwright.experiments.demo.settings import DemoSettings
 from stormwright.experiments.demo.trials import MeasuredStart, PlacementTrial
 from stormwright.link_speed import link_bits_per_s
-from stormwright.predict.report.prediction import NodePrediction
+from stormwright.predict.prediction import NodePrediction
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from stormwright.experiments.evaluation.kept import CellFound
 from stormwright.formats import problem_from_dict
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import IntArray
-from stormwright.model.config.requests import CPU
 from stormwright.model.humanize import counted
+from stormwright.model.requests import CPU
 from stormwright.schedulers.kit.resolve import resolve_scheduler, takes_seed
 
 #: Of each topology in turn, where every executor is: node from 0 in the order of hosts, and port.

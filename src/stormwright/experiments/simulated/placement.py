@@ -15,7 +15,7 @@ from stormwright.errors import Fault, InputError, nearest
 from stormwright.formats.files.json_files import opened
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import FloatArray, IntArray
-from stormwright.model.config.requests import ACKER
+from stormwright.model.requests import ACKER
 from stormwright.predict.workers import nodes_of
 from stormwright.simulator.settings import Settings
 from stormwright.simulator.storm.counting import Taken, quantile_s

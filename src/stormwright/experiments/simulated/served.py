@@ -18,7 +18,7 @@ from stormwright.service.wiring import Service
 from stormwright.simulator.cluster.clock import VirtualClock
 from stormwright.simulator.cluster.storm import VirtualStorm
 from stormwright.simulator.cluster.timings import Timings
-from stormwright.simulator.steady.engine import SteadyEngine, SteadySettings
+from stormwright.simulator.steady_state.engine import SteadyEngine, SteadySettings
 
 #: Executors whose workers can tell each virtual second, and of which a profile is made in so short a time as a pipeline
 #: takes; of more it is all less often. No worker is silent for longer than the last.

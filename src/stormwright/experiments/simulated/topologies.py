@@ -12,7 +12,7 @@ from stormwright.errors import Fault, InputError
 from stormwright.experiments.demo.topologies import TOPOLOGIES, Submission
 from stormwright.model import Component, Grouping, Topology, TopologyLoad, default_executor_runs
 from stormwright.model.cluster import DEFAULT_CORE_HZ
-from stormwright.model.config.requests import ACKER
+from stormwright.model.requests import ACKER
 from stormwright.model.topology import PLACEMENT_FOLLOWING
 from stormwright.predict.flow.layout import MAX_SPOUT_PENDING
 

@@ -13,7 +13,7 @@ from pydantic_core import ErrorDetails
 
 from stormwright.errors import Fault, InputError, StormwrightError
 from stormwright.escaping import shown
-from stormwright.model.validation.faults import MOST_FAULTS, join_path
+from stormwright.model.faults import MOST_FAULTS, join_path
 
 __all__ = ["MOST_FAULTS", "FaultList", "join_path", "raise_all", "shown"]
 

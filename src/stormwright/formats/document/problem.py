@@ -36,11 +36,11 @@ from stormwright.model import (
     WorkerSlot,
 )
 from stormwright.model.arrays import FloatArray
-from stormwright.model.config.keys import MOST_NESTED, TOO_DEEP, Misfit, conf_misfits, deeper, storm_misfits
-from stormwright.model.config.requests import CPU, normalised
 from stormwright.model.problem import CHECKED
+from stormwright.model.requests import CPU, normalised
 from stormwright.model.topology import PLACEMENT_FOLLOWING
-from stormwright.model.validation.problem import runs_wrong
+from stormwright.model.topology_config import MOST_NESTED, TOO_DEEP, Misfit, conf_misfits, deeper, storm_misfits
+from stormwright.model.validate import runs_wrong
 
 # Loads --------------------------------------------------------------------------------------------
 # The load of one topology in a problem document, to and from arrays.

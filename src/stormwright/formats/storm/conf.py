@@ -10,7 +10,7 @@ from typing import Any
 from stormwright.errors import Fault
 from stormwright.formats.document.faults import FaultList, join_path, shown
 from stormwright.model.arrays import AMOUNT_WANTED, is_amount
-from stormwright.model.config.requests import NORMALISED
+from stormwright.model.requests import NORMALISED
 
 #: What the schedulers, Storm's and ours, read of a cluster's configuration; the rest stays where it is.
 CLUSTER_KEYS = (

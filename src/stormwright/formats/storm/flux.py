@@ -21,7 +21,7 @@ from stormwright.formats.document.faults import join_path, shown
 from stormwright.formats.storm.conf import Layer, StormConf
 from stormwright.formats.storm.flux_files import FluxReader, FluxTopology, Said, Substitution
 from stormwright.formats.storm.submission import TASKS, UserComponent, submitted
-from stormwright.model.config.requests import RESOURCES
+from stormwright.model.requests import RESOURCES
 from stormwright.model.topology import Grouping, Topology
 
 # Documents ----------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from stormwright.formats.document.faults import FaultList, shown
 from stormwright.formats.files.yaml_files import read_yaml
 from stormwright.formats.storm.conf import Layer, StormConf
 from stormwright.model.cluster import DEFAULT_CORE_HZ, Supervisor
-from stormwright.model.config.requests import CPU, MEMORY
+from stormwright.model.requests import CPU, MEMORY
 
 #: Storm's defaults.
 _PORTS = (6700, 6701, 6702, 6703)

@@ -14,15 +14,7 @@ from dataclasses import dataclass
 
 from stormwright.formats.document.faults import shown
 from stormwright.formats.storm.conf import TOPOLOGY_KEYS, StormConf
-from stormwright.model.config.requests import (
-    ACKER,
-    METRICS_CONSUMER,
-    OFF_HEAP,
-    ON_HEAP,
-    RESOURCES,
-    SINGLE,
-    read_requests,
-)
+from stormwright.model.requests import ACKER, METRICS_CONSUMER, OFF_HEAP, ON_HEAP, RESOURCES, SINGLE, read_requests
 from stormwright.model.topology import Component, ExecutorRun, Grouping, Topology
 
 EVENT_LOGGER = "__eventlogger"

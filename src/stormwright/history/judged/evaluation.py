@@ -21,7 +21,7 @@ from stormwright.history.judged.window import SHORTEST_MS, JudgedWindow, Sample
 from stormwright.history.judged.worse import worse
 from stormwright.model import LoadProfile, Problem, TopologyAssignment
 from stormwright.model.arrays import FloatArray, IntArray
-from stormwright.model.traffic.traffic import traffic_under
+from stormwright.model.traffic_matrix import traffic_under
 
 #: What is judged. The first is tuples between nodes for each tuple tree, or for each tuple processed where no tree is
 #: tracked: so a load that grows or falls meanwhile changes nothing. The second one is trees or tuples per second, the

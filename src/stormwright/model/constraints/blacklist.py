@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 import numpy as np
 
 from stormwright.model.arrays import BoolArray
-from stormwright.model.constraints.limit import PlacedExecutors, Violation
+from stormwright.model.constraints.constraint import PlacedExecutors, Violation
 from stormwright.model.humanize import counted
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ import numpy as np
 
 from stormwright.model.arrays import BoolArray, ByContent, IndexArray, IntArray
 from stormwright.model.assignment import UNPLACED
-from stormwright.model.config.keys import Misfit
-from stormwright.model.constraints.limit import PlacedExecutors, Violation
+from stormwright.model.constraints.constraint import PlacedExecutors, Violation
 from stormwright.model.humanize import counted
+from stormwright.model.topology_config import Misfit
 
 # Components kept apart ----------------------------------------------------------------------------
 # Components that a topology keeps apart.

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from stormwright.model.config.keys import ISOLATING, PLACEMENT_SCHEDULER, STORM_SCHEDULER, Misfit, fallback_class
-from stormwright.model.constraints.limit import PlacedExecutors, Violation
+from stormwright.model.constraints.constraint import PlacedExecutors, Violation
 from stormwright.model.humanize import counted
+from stormwright.model.topology_config import ISOLATING, PLACEMENT_SCHEDULER, STORM_SCHEDULER, Misfit, fallback_class
 
 if TYPE_CHECKING:
     from stormwright.model.problem import Problem

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from stormwright.model.assignment import UNPLACED
-from stormwright.model.constraints.limit import PlacedExecutors, Violation
+from stormwright.model.constraints.constraint import PlacedExecutors, Violation
 from stormwright.model.humanize import counted
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 from stormwright.model.arrays import IntArray
 from stormwright.model.constraints.blacklist import BlacklistedHosts
 from stormwright.model.constraints.components import ComponentsApart
+from stormwright.model.constraints.constraint import Limit, PlacedExecutors, Violation
 from stormwright.model.constraints.isolation import Isolation
-from stormwright.model.constraints.limit import Limit, PlacedExecutors, Violation
 from stormwright.model.constraints.resources import Cpu, Generic, Memory, Requests
 from stormwright.model.constraints.slots import (
     EveryExecutor,

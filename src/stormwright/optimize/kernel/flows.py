@@ -3,7 +3,7 @@
 A *sink* is a component that flows of one grouping go to. Where its flows end follows from two tables over the workers
 of its topology: what executors in each send, and how many executors of the component each has. So its cost takes time
 linear in the workers of the topology, however many executors send. The rule is that of
-`stormwright.model.traffic.traffic`: what the executors of a scope cannot take leaves it, so the cost is that of leaving
+`stormwright.model.traffic_matrix`: what the executors of a scope cannot take leaves it, so the cost is that of leaving
 workers, nodes and racks, added up.
 
 With s and m what a scope's executors send and how many members it has, L what a member takes before the rest goes on,

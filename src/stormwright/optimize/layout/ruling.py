@@ -8,7 +8,7 @@ from stormwright.jit.compiled import compiled
 from stormwright.model import Problem
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
 from stormwright.model.constraints.components import NO_LIMIT
-from stormwright.model.constraints.limit import RELATIVE_TOLERANCE
+from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE
 from stormwright.model.constraints.resources import Asked, Shared
 from stormwright.optimize.kernel.records import NOWHERE, Records
 from stormwright.optimize.kernel.rules import REGION, RULED, SHELF, Rules, is_limited, put_in

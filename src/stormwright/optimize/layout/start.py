@@ -10,7 +10,7 @@ import numpy as np
 from stormwright.jit.compiled import compiled
 from stormwright.model import UNPLACED, CostWeights, Problem
 from stormwright.model.arrays import BoolArray, IndexArray
-from stormwright.model.constraints.limit import RELATIVE_TOLERANCE
+from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE
 from stormwright.optimize.kernel import records as arrays
 from stormwright.optimize.kernel.costs import cost_of_topology
 from stormwright.optimize.kernel.records import NOWHERE, Layout, Records

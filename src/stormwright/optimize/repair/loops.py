@@ -11,7 +11,7 @@ import math
 from stormwright.jit.compiled import compiled, inner
 from stormwright.model.arrays import IndexArray
 from stormwright.optimize.kernel.records import NOWHERE
-from stormwright.optimize.repair.mending import (
+from stormwright.optimize.repair.state import (
     Mending,
     join,
     leave,

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stormwright.model.arrays import IndexArray
-from stormwright.model.constraints.limit import RELATIVE_TOLERANCE
+from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE
 from stormwright.optimize.kernel.records import Layout
 from stormwright.optimize.search.cooling import Cooling
 from stormwright.optimize.search.refine import refine

@@ -13,8 +13,8 @@ from stormwright.optimize.layout.start import add_up_cost, rearrange
 from stormwright.optimize.search.anneal import Effort, Placed
 from stormwright.optimize.search.cooling import Cooling
 from stormwright.optimize.search.refine import relieve
+from stormwright.optimize.search.tabu import improve_small, is_small
 from stormwright.optimize.search.threads import count_regions, search_apart, search_regions
-from stormwright.optimize.small.tabu import improve_small, is_small
 
 # Levels -------------------------------------------------------------------------------------------
 # A search of very large topologies level by level: first of executors joined several times, last of single ones.

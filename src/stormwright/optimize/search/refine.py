@@ -13,8 +13,8 @@ from stormwright.jit.random_numbers import draw, draw_below
 from stormwright.model.arrays import IndexArray
 from stormwright.optimize.kernel.records import NOWHERE, Layout
 from stormwright.optimize.search.accept import stays_near
-from stormwright.optimize.search.executor_steps import draw_member, step_executor, step_worker
 from stormwright.optimize.search.replace import replace_topologies
+from stormwright.optimize.search.steps import draw_member, step_executor, step_worker
 
 #: Part of the steps of executors and workers that are of workers.
 _WORKERS = 0.3

@@ -20,7 +20,7 @@ from stormwright.optimize.kernel.flows import has_flows
 from stormwright.optimize.kernel.records import NOWHERE, Layout
 from stormwright.optimize.kernel.steps import join, shift_executor, start_worker, tabulate, takes
 from stormwright.optimize.search.accept import accepts
-from stormwright.optimize.search.executor_steps import step_executor
+from stormwright.optimize.search.steps import step_executor
 
 # Descent ------------------------------------------------------------------------------------------
 # Descent of a topology to where no step of an executor lowers its cost any more.

@@ -9,7 +9,7 @@ import numpy as np
 from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.optimize.kernel.records import Records
 from stormwright.optimize.throughput.records import COMPONENT, DEAL, FLOW, HAND, PAIR, TAKER
-from stormwright.predict.flow.dealt import Dealt
+from stormwright.predict.flow.fields_grouping import Dealt
 from stormwright.predict.flow.mix import Mix
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.sums import ratio, sums

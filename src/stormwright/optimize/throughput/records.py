@@ -31,7 +31,7 @@ COMPONENT = _record("", "first last first_flow last_flow first_pair last_pair fi
 #: where they hold a tree up one after the other.
 FLOW = _record("tuples size more holds", "source", "local")
 PAIR = _record("tuples size more holds", "source target")
-#: What many send to many, dealt out in the same parts by each (`stormwright.predict.flow.dealt`).
+#: What many send to many, dealt out in the same parts by each (`stormwright.predict.flow.fields_grouping`).
 DEAL = _record("", "component first_hand last_hand first_taker last_taker")
 HAND = _record("tuples bytes more holds", "source")
 TAKER = _record("part part_of_bytes", "executor")

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from stormwright.predict.calibration.known import GARBAGE_DEVIATION, Learned, TopologyKnown
-from stormwright.predict.calibration.moments import Estimate, Moments, Prior, posterior
-from stormwright.predict.calibration.rows import Priors
+from stormwright.predict.calibration.evidence import GARBAGE_DEVIATION, Learned, TopologyKnown
+from stormwright.predict.calibration.least_squares import Estimate, Moments, Prior, posterior
+from stormwright.predict.calibration.regression import Priors
 from stormwright.predict.calibration.windows import Held
 from stormwright.predict.costs import Correction, CostRange, Costs, FittedIn
 

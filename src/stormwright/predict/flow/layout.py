@@ -10,7 +10,7 @@ import numpy as np
 
 from stormwright.model import Problem
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray, IntArray
-from stormwright.model.config.requests import ACKER
+from stormwright.model.requests import ACKER
 from stormwright.predict.sums import sums
 
 #: Keys of a topology's configuration, and Storm's defaults (defaults.yaml of 2.8.3).

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
-from stormwright.model.traffic.traffic import scopes_of
+from stormwright.model.traffic_matrix import scopes_of
 from stormwright.predict.costs import Correction, InputWork
 from stormwright.predict.flow.measured import Measured
 from stormwright.predict.flow.spread import Flows, spread

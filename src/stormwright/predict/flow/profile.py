@@ -17,7 +17,7 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
-from stormwright.model.traffic.traffic import scopes_of
+from stormwright.model.traffic_matrix import scopes_of
 from stormwright.predict.costs import NO_CORRECTIONS, Correction, Costs
 from stormwright.predict.flow.graph import Graph
 from stormwright.predict.flow.layout import FlowLayout

@@ -15,7 +15,7 @@ import numpy as np
 
 from stormwright.model import UNPLACED
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray, IntArray
-from stormwright.model.traffic.traffic import Scopes
+from stormwright.model.traffic_matrix import Scopes
 from stormwright.predict.sums import ratio, sums
 
 

@@ -15,7 +15,7 @@ from stormwright.predict.demand import Claims, TreeDemand, base_cores_of
 from stormwright.predict.flow.part import ProfilePart
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.flow.routes import Paths, Routes
-from stormwright.predict.queueing.again import Again
+from stormwright.predict.queueing.result_cache import Again
 from stormwright.predict.workers import SteadyWorkers
 
 

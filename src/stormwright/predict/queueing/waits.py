@@ -21,8 +21,8 @@ from stormwright.model import UNPLACED
 from stormwright.model.arrays import BoolArray, FloatArray
 from stormwright.predict.costs import Costs
 from stormwright.predict.demand import TreeDemand
-from stormwright.predict.queueing.again import Again, Beside, Found, Of
 from stormwright.predict.queueing.network import Networks, QueueNetwork, Stays, Ways
+from stormwright.predict.queueing.result_cache import Again, Beside, Found, Of
 from stormwright.predict.queueing.trees import Times
 from stormwright.predict.sums import ratio, sums
 

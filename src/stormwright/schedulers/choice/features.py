@@ -13,8 +13,8 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import FloatArray, IntArray
-from stormwright.model.traffic.traffic import scopes_of, traffic_under
-from stormwright.predict.calibration.file import costs_of
+from stormwright.model.traffic_matrix import scopes_of, traffic_under
+from stormwright.predict.calibration.document import costs_of
 from stormwright.predict.flow.profile import Profile
 
 #: Of a placement, then of its problem alone. "Ideal" is all work spread over all CPU without a message.

@@ -9,13 +9,13 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Problem, cost_of
 from stormwright.model.arrays import IntArray
-from stormwright.model.constraints.limit import Violation
+from stormwright.model.constraints.constraint import Violation
 from stormwright.model.constraints.resources import Overused
 from stormwright.model.constraints.slots import WithoutSlot, WorkerCount
 from stormwright.model.constraints.violations import violations
 from stormwright.model.humanize import counted
 from stormwright.optimize.throughput.start import MeasuredLoad
-from stormwright.predict.calibration.file import costs_of
+from stormwright.predict.calibration.document import costs_of
 from stormwright.predict.flow.profile import Profile
 from stormwright.schedulers.frame.by_rates import RateSearch, RateWish, wanted_of
 

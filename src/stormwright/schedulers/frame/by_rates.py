@@ -32,7 +32,7 @@ from stormwright.predict.evaluate import steady_states
 from stormwright.predict.fairness import weights_of
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.gain import at_least, cost_change
-from stormwright.predict.report.reach import Reach, reaches
+from stormwright.predict.reach import Reach, reaches
 from stormwright.predict.steady import Placed, Steady
 from stormwright.schedulers.frame.moving_back import move_back
 from stormwright.schedulers.frame.quietest import quietest

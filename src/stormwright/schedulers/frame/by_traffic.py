@@ -8,7 +8,7 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, CostWeights, violations
 from stormwright.model.arrays import BoolArray, IndexArray
-from stormwright.model.constraints.limit import RELATIVE_TOLERANCE
+from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE
 from stormwright.optimize.construction.topologies import construct
 from stormwright.optimize.kernel.records import Layout
 from stormwright.optimize.layout.links import Links

@@ -11,7 +11,7 @@ from stormwright.optimize.layout.links import Links
 from stormwright.optimize.layout.objective import Prices
 from stormwright.optimize.layout.start import Workers, make_layout
 from stormwright.optimize.search.anneal import Placed
-from stormwright.optimize.small.tabu import is_small
+from stormwright.optimize.search.tabu import is_small
 from stormwright.schedulers.draft.draft import Draft
 from stormwright.schedulers.kit.limits import max_executors_per_worker
 

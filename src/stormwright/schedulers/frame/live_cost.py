@@ -6,7 +6,7 @@ import numpy as np
 
 from stormwright.model import UNPLACED, CostWeights
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
-from stormwright.model.traffic.traffic import pair_traffic
+from stormwright.model.traffic_matrix import pair_traffic
 from stormwright.schedulers.draft.draft import Draft
 from stormwright.schedulers.frame.search import ExecutorPairs
 

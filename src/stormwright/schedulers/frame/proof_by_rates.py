@@ -11,10 +11,10 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import FloatArray, IndexArray, IntArray
-from stormwright.model.config.keys import WORKERS, WORKERS_KEY
-from stormwright.model.constraints.limit import Violation
+from stormwright.model.constraints.constraint import Violation
 from stormwright.model.constraints.resources import Overused
 from stormwright.model.constraints.violations import broken_limits
+from stormwright.model.topology_config import WORKERS, WORKERS_KEY
 from stormwright.predict.answer import Assumptions
 from stormwright.predict.bounds.case import Case
 from stormwright.predict.bounds.prove import SAME, fewest_nodes, least_full

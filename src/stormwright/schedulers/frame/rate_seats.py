@@ -11,7 +11,7 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import BoolArray, IndexArray, IntArray
-from stormwright.model.config.keys import WORKERS, WORKERS_KEY
+from stormwright.model.topology_config import WORKERS, WORKERS_KEY
 from stormwright.optimize.throughput.improve import Improved
 from stormwright.optimize.throughput.start import Seats
 from stormwright.schedulers.draft.draft import Draft

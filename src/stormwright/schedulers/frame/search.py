@@ -9,7 +9,7 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem, Traffic, violations
 from stormwright.model.arrays import FloatArray, IndexArray, IntArray, frozen
-from stormwright.model.constraints.limit import RELATIVE_TOLERANCE
+from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE
 from stormwright.schedulers.draft.draft import Draft
 from stormwright.schedulers.kit.params import MOST_SEED, Params, param
 from stormwright.schedulers.online import OnlineParams, OnlineScheduler

@@ -5,7 +5,7 @@ from __future__ import annotations
 from stormwright.errors import Fault, InputError
 from stormwright.escaping import shown
 from stormwright.model import Assignment, Scheduler
-from stormwright.model.constraints.extra import CpuShare, ExtraLimit, Tags
+from stormwright.model.constraints.optional import CpuShare, ExtraLimit, Tags
 from stormwright.schedulers.kit.registry import traits_of
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from stormwright.errors import Fault, InputError
 from stormwright.model import Problem
-from stormwright.model.config.keys import value_misfits
+from stormwright.model.topology_config import value_misfits
 
 
 def topologies_tell(problem: Problem, key: str, otherwise: Any) -> list[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stormwright.model import UNPLACED
-from stormwright.model.constraints.limit import PlacedExecutors
+from stormwright.model.constraints.constraint import PlacedExecutors
 from stormwright.model.constraints.resources import Asked, Requests
 from stormwright.schedulers.draft.draft import Draft
 from stormwright.schedulers.placing.staying import choose_slots

@@ -11,9 +11,9 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import IndexArray
-from stormwright.model.constraints.limit import RELATIVE_TOLERANCE
+from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE
 from stormwright.optimize.kernel.records import NOWHERE
-from stormwright.optimize.repair import loops, mending
+from stormwright.optimize.repair import loops, state
 from stormwright.schedulers.draft.draft import Draft
 from stormwright.schedulers.kit.limits import max_executors_per_worker
 from stormwright.schedulers.mend.moving_apart import keep_apart
@@ -43,22 +43,22 @@ class Repair:
         self._draft = draft
         hard = slice(1 if soft_cpu else 0, None)  # CPU comes first
         demand, capacity = draft.demand[hard].T, problem.node_capacity[hard].T
-        executors = np.zeros(len(demand), mending.EXECUTOR)
+        executors = np.zeros(len(demand), state.EXECUTOR)
         executors["worker"] = draft.worker
-        workers = np.zeros(len(draft.node), mending.WORKER)
+        workers = np.zeros(len(draft.node), state.WORKER)
         workers["node"], workers["topology"] = draft.node, draft.topology
         workers["movable"] = ~np.array(draft.fixed, bool)
         most = np.array([max_executors_per_worker(topology) for topology in problem.topologies], int)
         workers["most"] = most[workers["topology"]]
-        nodes = np.zeros(len(capacity), mending.NODE)
+        nodes = np.zeros(len(capacity), state.NODE)
         nodes["ports"] = np.where(draft.usable, [len(supervisor.ports) for supervisor in problem.supervisors], 0)
         nodes["looked"] = NOWHERE
         nodes["older"] = np.arange(len(nodes)) - 1
         nodes["newer"] = np.append(np.arange(1, len(nodes)), NOWHERE)
         workers["first"] = nodes["first"] = NOWHERE
-        totals = np.zeros(1, mending.TOTALS)
+        totals = np.zeros(1, state.TOTALS)
         totals["newest"] = len(nodes) - 1
-        self._mending = mending.Mending(
+        self._mending = state.Mending(
             executors=executors,
             workers=workers,
             nodes=nodes,
@@ -68,7 +68,7 @@ class Repair:
             capacity=np.ascontiguousarray(capacity * (1 + RELATIVE_TOLERANCE)),
             unit=np.maximum(np.where(np.isfinite(capacity), capacity, 0.0).sum(axis=0), 1.0),
             hardest=np.empty(len(nodes), np.int64),
-            best=np.zeros(1, mending.STEP),
+            best=np.zeros(1, state.STEP),
             totals=totals,
         )
         loops.settle(self._mending)

@@ -10,7 +10,7 @@ import numpy as np
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
 from stormwright.model.constraints.blacklist import closed_nodes
-from stormwright.model.constraints.limit import RELATIVE_TOLERANCE
+from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE
 from stormwright.model.humanize import amount, counted
 from stormwright.schedulers.draft.apart import apart_shortages
 from stormwright.schedulers.draft.draft import Draft

@@ -6,7 +6,7 @@ import numpy as np
 
 from stormwright.model import Problem
 from stormwright.model.arrays import BoolArray, IndexArray
-from stormwright.model.config.keys import read_favoured_hosts
+from stormwright.model.topology_config import read_favoured_hosts
 
 
 def favour(problem: Problem, topology: int) -> IndexArray | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from stormwright.model.arrays import FloatArray
-from stormwright.model.constraints.limit import RELATIVE_TOLERANCE
+from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE
 from stormwright.optimize.construction.greedy import Bins, Items
 
 

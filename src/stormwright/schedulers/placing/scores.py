@@ -6,7 +6,7 @@ import numpy as np
 
 from stormwright.model import Problem
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
-from stormwright.model.config.requests import CPU
+from stormwright.model.requests import CPU
 from stormwright.schedulers.placing.placing import NodeRoom, Placing
 
 

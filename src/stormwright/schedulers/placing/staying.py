@@ -9,7 +9,7 @@ import numpy as np
 
 from stormwright.model import UNPLACED, CostWeights, Problem, Traffic
 from stormwright.model.arrays import FloatArray, IndexArray, IntArray
-from stormwright.model.constraints.limit import RELATIVE_TOLERANCE
+from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE
 from stormwright.schedulers.draft.apart import runs_apart
 from stormwright.schedulers.draft.draft import Draft
 from stormwright.schedulers.kit.limits import max_executors_per_worker, num_workers

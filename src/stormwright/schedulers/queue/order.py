@@ -9,8 +9,8 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import FloatArray
-from stormwright.model.config.keys import PRIORITY, WEIGHT, WEIGHT_OF_USER, read_pools, read_users
 from stormwright.model.constraints.users import allowed_of, user_of
+from stormwright.model.topology_config import PRIORITY, WEIGHT, WEIGHT_OF_USER, read_pools, read_users
 from stormwright.schedulers.kit.told import topologies_tell
 
 #: Storm's own, where a topology says nothing.

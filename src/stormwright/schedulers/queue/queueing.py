@@ -9,9 +9,9 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem, Scheduler, Topology, Unplaced
 from stormwright.model.arrays import frozen
-from stormwright.model.config.keys import WORKERS, WORKERS_KEY, Users
 from stormwright.model.constraints.users import allowed_of, user_of
 from stormwright.model.humanize import counted
+from stormwright.model.topology_config import WORKERS, WORKERS_KEY, Users
 from stormwright.schedulers.kit.params import Params
 from stormwright.schedulers.kit.traits import Traits, passed_on
 from stormwright.schedulers.queue.asking import AskingInParts, PartAnswer, unplaced

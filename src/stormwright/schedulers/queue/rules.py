@@ -8,7 +8,7 @@ from typing import Any
 
 from stormwright.model import Problem
 from stormwright.model.arrays import MOST_AMOUNT
-from stormwright.model.config.keys import (
+from stormwright.model.topology_config import (
     BACKFILL,
     EVERYBODY,
     LIMITED,

@@ -8,10 +8,10 @@ import numpy as np
 
 from stormwright.model import Problem
 from stormwright.model.arrays import FloatArray, IntArray
-from stormwright.model.config.keys import LIMITED, USERS, Users, read_users
-from stormwright.model.constraints.limit import RELATIVE_TOLERANCE
+from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE
 from stormwright.model.constraints.users import allowed_of, amount_text, amounts_of, slots_of, user_of
 from stormwright.model.humanize import counted
+from stormwright.model.topology_config import LIMITED, USERS, Users, read_users
 from stormwright.schedulers.queue.rules import OPTION_OF
 
 #: Topology index → why it has to wait.

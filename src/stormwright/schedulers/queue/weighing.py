@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem, Scheduler
-from stormwright.model.config.keys import WEIGHT
+from stormwright.model.topology_config import WEIGHT
 from stormwright.schedulers.kit.params import Params
 from stormwright.schedulers.kit.told import nodes_tell
 from stormwright.schedulers.kit.traits import Traits, passed_on

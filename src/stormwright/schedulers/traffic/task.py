@@ -11,7 +11,7 @@ import numpy as np
 from stormwright.model import UNPLACED, Problem, Traffic, measured_traffic, traffic_under
 from stormwright.model.arrays import IntArray
 from stormwright.optimize.layout.links import Links
-from stormwright.optimize.small.dense import MOST_DENSE
+from stormwright.optimize.search.dense import MOST_DENSE
 
 
 @dataclass(frozen=True)

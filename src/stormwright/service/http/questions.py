@@ -12,7 +12,7 @@ import orjson
 
 from stormwright.errors import Fault, InputError, NotLeadingError
 from stormwright.formats import placement_to_dict
-from stormwright.formats.wire.snapshot_reader import SOURCE, SnapshotReader
+from stormwright.formats.nimbus_snapshot import SOURCE, SnapshotReader
 from stormwright.gc_pause import collection_paused
 from stormwright.model import Problem
 from stormwright.storm.bridge import Bridge, NimbusAnswer

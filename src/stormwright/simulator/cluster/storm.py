@@ -9,11 +9,10 @@ from typing import Any
 
 from stormwright.model import Problem, Topology, TopologyAssignment
 from stormwright.perflog.records import encode
-from stormwright.predict.calibration.file import costs_of
+from stormwright.predict.calibration.document import costs_of
 from stormwright.simulator.cluster.clock import VirtualClock
-from stormwright.simulator.cluster.kept import ACTIVE, Ask
 from stormwright.simulator.cluster.meters import Meters, Used
-from stormwright.simulator.cluster.nimbus import VirtualNimbus
+from stormwright.simulator.cluster.nimbus import ACTIVE, Ask, VirtualNimbus
 from stormwright.simulator.cluster.records import Recording
 from stormwright.simulator.cluster.supervisors import Supervisors, Worker
 from stormwright.simulator.cluster.timings import RECORD, Delay, Timings

@@ -11,9 +11,8 @@ from stormwright.simulator.engine import NOWHERE, Counted
 from stormwright.simulator.settings import Settings
 from stormwright.simulator.storm.counting import Taken, counted
 from stormwright.simulator.storm.events import LOOK, NOTHING, PLACED, SPEED, START, STOP, go_on_until
-from stormwright.simulator.storm.layout.placing import Workers, freed, seated
-from stormwright.simulator.storm.layout.sets import fitting, put_together
-from stormwright.simulator.storm.layout.start import start, with_room
+from stormwright.simulator.storm.placing import Workers, fitting, freed, put_together, seated
+from stormwright.simulator.storm.start import start, with_room
 
 
 class Events:

@@ -87,8 +87,8 @@ def with_load(problem: Problem, records: Sequence[LogRecord], cores: float, link
     from stormwright.pipeline.measure.profile import topology_load
     from stormwright.pipeline.settings import StreamSettings
     from stormwright.predict.calibration.calibration import calibrated
-    from stormwright.predict.calibration.file import costs_to_dict
-    from stormwright.predict.calibration.known import Learned, learn
+    from stormwright.predict.calibration.document import costs_to_dict
+    from stormwright.predict.calibration.evidence import Learned, learn
     from stormwright.predict.calibration.windows import Windows
 
     core_hz = problem.core_hz

@@ -13,7 +13,7 @@ import numpy as np
 from prometheus_client.core import Metric
 
 from stormwright.model import UNPLACED, Problem
-from stormwright.predict.report.prediction import TopologyPrediction
+from stormwright.predict.prediction import TopologyPrediction
 from stormwright.service.http.figures.families import gauge
 
 #: How finely the cluster is told: the first is what everybody is told, each other one comes on top of it.

@@ -8,7 +8,7 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import FloatArray
-from stormwright.model.traffic.traffic import measured_traffic
+from stormwright.model.traffic_matrix import measured_traffic
 
 #: Rows and columns of a picture of traffic at most; of more nodes there are racks, or those with most traffic.
 MOST_PLACES = 32

@@ -8,9 +8,9 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray, IntArray
-from stormwright.model.constraints.limit import PlacedExecutors
+from stormwright.model.constraints.constraint import PlacedExecutors
 from stormwright.model.load import silent_load
-from stormwright.predict.report.prediction import Prediction
+from stormwright.predict.prediction import Prediction
 
 #: What a node's use is told of → its words. Each is a part of what the node has; the first is shown where nobody asks.
 USES = {

@@ -11,7 +11,7 @@ from stormwright.clock import WALL, Clock
 from stormwright.errors import StormwrightError
 from stormwright.model import UNPLACED, Problem
 from stormwright.predict.answer import predict
-from stormwright.predict.report.prediction import Prediction, TopologyPrediction
+from stormwright.predict.prediction import Prediction, TopologyPrediction
 from stormwright.service.pages.seen.flows import Heat
 from stormwright.service.pages.seen.nodes import AskedFor, NodeFigures, in_slots
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from stormwright.errors import NotThereError
 from stormwright.model import UNPLACED, Topology
-from stormwright.predict.report.prediction import TopologyPrediction
+from stormwright.predict.prediction import TopologyPrediction
 from stormwright.service.pages.drawn.chart import Line, chart
 from stormwright.service.pages.drawn.graph import Box, Edge, graph
 from stormwright.service.pages.seen.flows import component_flows

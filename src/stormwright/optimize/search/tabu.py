@@ -21,7 +21,7 @@ from stormwright.jit.compiled import compiled, inner
 from stormwright.jit.random_numbers import draw, draw_below
 from stormwright.optimize.kernel.records import Layout
 from stormwright.optimize.kernel.rules import is_limited
-from stormwright.optimize.small.dense import (
+from stormwright.optimize.search.dense import (
     MOST_DENSE,
     NOTHING,
     Dense,

@@ -22,8 +22,8 @@ from typing import NamedTuple
 import numpy as np
 
 from stormwright.perflog.records import WorkerId
-from stormwright.predict.calibration.inputs import ByInput, by_input, row_of
-from stormwright.predict.calibration.moments import Moments, Prior
+from stormwright.predict.calibration.least_squares import Moments, Prior
+from stormwright.predict.calibration.stream_costs import ByInput, by_input, row_of
 from stormwright.predict.calibration.windows import Held, Window, WorkerSums
 from stormwright.predict.costs import CostRange
 

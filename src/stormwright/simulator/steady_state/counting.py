@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
 from stormwright.perflog.schema import LATENCY_EDGES_MS
 from stormwright.predict.queueing.trees import Times
-from stormwright.simulator.steady.flows import Share
+from stormwright.simulator.steady_state.flows import Share
 
 Whole = NDArray[np.int64]
 

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from stormwright.predict.calibration.calibration import priors
-from stormwright.predict.calibration.inputs import ByInput, added, scaled
-from stormwright.predict.calibration.moments import Moments
-from stormwright.predict.calibration.rows import StretchRows, TopologyRows, rows_of
+from stormwright.predict.calibration.least_squares import Moments
+from stormwright.predict.calibration.regression import StretchRows, TopologyRows, rows_of
+from stormwright.predict.calibration.stream_costs import ByInput, added, scaled
 from stormwright.predict.calibration.windows import Held, Window
 from stormwright.predict.costs import CostRange
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stormwright.model.arrays import BoolArray, FloatArray
-from stormwright.predict.calibration.moments import Moments, Prior, posterior
+from stormwright.predict.calibration.least_squares import Moments, Prior, posterior
 from stormwright.predict.calibration.windows import WorkerPart
 from stormwright.predict.costs import InputWork
 

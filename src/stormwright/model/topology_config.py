@@ -8,10 +8,10 @@ from typing import Any, Final, NamedTuple
 
 from stormwright.defaults import STORMS_OWN
 from stormwright.model.arrays import is_amount
-from stormwright.model.config.requests import read_requests
 from stormwright.model.constraints.components import read_component_limits
 from stormwright.model.constraints.isolation import read_machines
 from stormwright.model.constraints.slots import MAX_EXECUTORS_PER_WORKER
+from stormwright.model.requests import read_requests
 
 # Faults -------------------------------------------------------------------------------------------
 # What is wrong with a configuration, as those find who read it.

@@ -14,8 +14,7 @@ from stormwright.predict.demand import cpu_s_of
 from stormwright.predict.fairness import NO_LIMIT
 from stormwright.predict.flow.layout import MAX_SPOUT_PENDING
 from stormwright.predict.flow.measured import BYTES_PER_TUPLE
-from stormwright.predict.queueing.waits import node_use
-from stormwright.predict.report.prediction import (
+from stormwright.predict.prediction import (
     ASSUMED,
     BusyThread,
     Interval,
@@ -26,7 +25,8 @@ from stormwright.predict.report.prediction import (
     bottleneck,
     thread_name,
 )
-from stormwright.predict.report.reach import bottleneck_of, is_limited, is_sustained
+from stormwright.predict.queueing.waits import node_use
+from stormwright.predict.reach import bottleneck_of, is_limited, is_sustained
 from stormwright.predict.steady import Placed, Steady, fullest_rows, limits
 from stormwright.predict.sums import ratio, sums
 

@@ -9,7 +9,7 @@ import numpy as np
 from stormwright.model.arrays import IntArray
 from stormwright.model.assignment import UNPLACED
 from stormwright.model.problem import Problem
-from stormwright.model.traffic.traffic import Traffic, scopes_of, traffic_under
+from stormwright.model.traffic_matrix import Traffic, scopes_of, traffic_under
 
 
 @dataclass(frozen=True, slots=True)

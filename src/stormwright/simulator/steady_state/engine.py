@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from stormwright.model import Problem
 from stormwright.model.arrays import BoolArray, FloatArray
-from stormwright.predict.calibration.file import costs_of
+from stormwright.predict.calibration.document import costs_of
 from stormwright.predict.costs import Costs
 from stormwright.simulator.engine import NOWHERE, Counted
-from stormwright.simulator.steady.counting import Counting, Stretch, joined
-from stormwright.simulator.steady.flows import Pace, Share, Steadily
-from stormwright.simulator.steady.trees import Trees
+from stormwright.simulator.steady_state.counting import Counting, Stretch, joined
+from stormwright.simulator.steady_state.flows import Pace, Share, Steadily
+from stormwright.simulator.steady_state.trees import Trees
 
 #: Storm's message timeout is found by a wheel that turns: so long after, on average, in parts of it.
 _WHEEL = 1.5

@@ -18,8 +18,8 @@ from stormwright.formats.document.documents import ProblemDocument, SupervisorDo
 from stormwright.formats.document.faults import FaultList, join_path, shown
 from stormwright.formats.document.problem import parse_supervisor, parse_topology, problem_from_dict
 from stormwright.model import UNPLACED, Problem, Supervisor, Topology, TopologyAssignment
-from stormwright.model.config.keys import conf_misfits, storm_misfits
 from stormwright.model.problem import CHECKED
+from stormwright.model.topology_config import conf_misfits, storm_misfits
 
 # Snapshots ----------------------------------------------------------------------------------------
 # A snapshot of Nimbus: a problem document in which some faults are those of one topology alone.

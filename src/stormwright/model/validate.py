@@ -13,17 +13,9 @@ from stormwright.escaping import shown
 from stormwright.model.arrays import AMOUNT_WANTED, MOST_AMOUNT, BoolArray, FloatArray, IntArray
 from stormwright.model.assignment import UNPLACED, Assignment, TopologyAssignment
 from stormwright.model.cluster import Supervisor
-from stormwright.model.config.keys import Misfit, conf_misfits, storm_misfits
+from stormwright.model.faults import Wrong, amount_wrong, integer_wrong, items_wrong, number_wrong, text_wrong, twice
 from stormwright.model.topology import PLACEMENT_FOLLOWING, Topology
-from stormwright.model.validation.faults import (
-    Wrong,
-    amount_wrong,
-    integer_wrong,
-    items_wrong,
-    number_wrong,
-    text_wrong,
-    twice,
-)
+from stormwright.model.topology_config import Misfit, conf_misfits, storm_misfits
 
 if TYPE_CHECKING:
     from stormwright.model.arrays import IntArray

@@ -11,7 +11,7 @@ import numpy as np
 
 from stormwright.model import Problem
 from stormwright.predict.flow.profile import Profile
-from stormwright.predict.report.prediction import PENDING, Bottleneck, bottleneck
+from stormwright.predict.prediction import PENDING, Bottleneck, bottleneck
 from stormwright.predict.steady import Steady
 
 #: Where nothing is fuller than this while all trees are pending that may be, their number is what limits the rate.
@@ -27,7 +27,7 @@ class Reach:
     topology
         Its id.
     rate_tps, highest_tps, pending_tps, bottleneck, latency_ms
-        As in `stormwright.predict.report.prediction.TopologyPrediction`, without intervals, at
+        As in `stormwright.predict.prediction.TopologyPrediction`, without intervals, at
         the measured rate.
     """
 

@@ -1,1 +1,0 @@
-"""What Nimbus sends: snapshots, read piece by piece where they repeat."""

@@ -1,1 +1,0 @@
-"""Who sends how much to whom under a placement, and what that costs."""

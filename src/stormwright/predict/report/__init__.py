@@ -1,1 +1,0 @@
-"""What is predicted, as people and programs read it."""
