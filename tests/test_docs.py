@@ -58,7 +58,7 @@ SAID = [
     *(ROOT / "src/stormwright").glob("service/pages/templates/*.j2"),
     *(ROOT / "src/stormwright").glob("service/pages/views/*.py"),
     ROOT / "src/stormwright/cli/plans.py",
-    ROOT / "src/stormwright/controller/aims/outlook.py",
+    ROOT / "src/stormwright/controller/objectives/outlook.py",
 ]
 
 

@@ -21,7 +21,7 @@ from stormwright.model import LoadProfile, Problem
 from stormwright.model.arrays import IntArray
 from stormwright.model.requests import CPU
 from stormwright.perflog.crossing import tasks_on_nodes
-from stormwright.pipeline.measure.profile import topology_load
+from stormwright.pipeline.measurement.load_profile import topology_load
 from stormwright.pipeline.settings import StreamSettings
 
 Record = Mapping[str, Any]

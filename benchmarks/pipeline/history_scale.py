@@ -31,12 +31,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from benchmarks.kit.results import write_results
-from stormwright.history.asked.reports import topology_reports
+from stormwright.history.reports import topology_reports
 from stormwright.history.tables.definitions import FACTS
 from stormwright.history.tables.store import ParquetStore
-from stormwright.pipeline.run.batch import TimeStretch
 from stormwright.pipeline.spark.session import batch_session
 from stormwright.pipeline.spark.target import SparkTarget
+from stormwright.pipeline.streaming.batch import TimeStretch
 from tests.spark import clusters
 
 #: Executors compile what is hot as a local Spark does.

@@ -1,10 +1,10 @@
-"""What `stormwright.pipeline.panes.derive.panes` works out, in DuckDB's SQL."""
+"""What `stormwright.pipeline.measurement.panes.panes` works out, in DuckDB's SQL."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from stormwright.pipeline.panes.derive import HIGHEST, KEYS, LOWEST, SUMS, VALUES
+from stormwright.pipeline.measurement.panes import HIGHEST, KEYS, LOWEST, SUMS, VALUES
 
 _KINDS = {
     "executors": {

@@ -93,7 +93,7 @@ def fill(options: argparse.Namespace) -> int:
 
 def stream_part(options: argparse.Namespace) -> dict[str, Any]:
     """All that has landed, through a stream from its cold start on."""
-    from stormwright.pipeline.run.stream import LoadStream
+    from stormwright.pipeline.streaming.stream import LoadStream
 
     total = options.records // options.workers * options.workers
     begun = Spent.now()
@@ -126,7 +126,7 @@ def stream_part(options: argparse.Namespace) -> dict[str, Any]:
 
 def live_part(options: argparse.Namespace) -> dict[str, Any]:
     """Records that land as they are written, several times a second."""
-    from stormwright.pipeline.run.stream import LoadStream
+    from stormwright.pipeline.streaming.stream import LoadStream
 
     directory = options.directory / "live"
     with LoadStream(directory / "landing", directory / "state", LIVE) as stream:
@@ -177,10 +177,10 @@ def batch_part(options: argparse.Namespace) -> dict[str, Any]:
     from pyspark.sql import functions as F  # noqa: N812
 
     from benchmarks.pipeline.in_duckdb import panes_sql
-    from stormwright.pipeline.lines.source import read_landed, read_records
-    from stormwright.pipeline.panes.derive import panes
-    from stormwright.pipeline.run.batch import backfill
+    from stormwright.pipeline.measurement.panes import panes
+    from stormwright.pipeline.parsing.source import read_landed, read_records
     from stormwright.pipeline.spark.session import spark_session
+    from stormwright.pipeline.streaming.batch import backfill
 
     spark = spark_session(options.directory / "spark", BULK)
     landing, into = options.directory / "landing", options.directory / "backfill"
@@ -228,7 +228,7 @@ def _sorted(table: Any) -> Any:
     """The table in a known order; the sums of floats to the nanosecond, as they depend on the order of adding up."""
     import pyarrow.compute as pc
 
-    from stormwright.pipeline.panes.windows import PANES
+    from stormwright.pipeline.measurement.windows import PANES
 
     table = table.select(PANES.names).cast(PANES)
     table = table.set_column(PANES.get_field_index("cpu_ns"), "cpu_ns", pc.round(table["cpu_ns"]))

@@ -17,7 +17,7 @@ from typing import Any
 
 from benchmarks.kit.results import DIRECTORY, write_results
 from benchmarks.kit.runs import Run, make_or_compare
-from stormwright.controller.aims.outlook import THROUGHPUT
+from stormwright.controller.objectives.outlook import THROUGHPUT
 from stormwright.experiments.demo.run import fair_cluster, run_demo
 from stormwright.experiments.demo.settings import DemoSettings
 from stormwright.experiments.demo.table import as_dict

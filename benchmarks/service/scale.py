@@ -34,7 +34,7 @@ from benchmarks.pipeline.records import Workers
 from benchmarks.service.nimbus_question import Cluster
 from stormwright.controller.tally import Tally
 from stormwright.explain.obstacles import status_texts
-from stormwright.history.judged.observed import ObservedTraffic
+from stormwright.history.evaluation.window import ObservedTraffic
 from stormwright.perflog.landing import Landing
 from stormwright.schedulers import make_scheduler
 from stormwright.service.http.app import make_app

@@ -22,8 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.kit.results import ROOT, write_results
-from stormwright.controller.guarding.slowness import SlowNodes
-from stormwright.controller.guarding.work import CPU, LATE_WINDOWS, TIME, WINDOW_S, WorkSample
+from stormwright.controller.safety.slowness import CPU, LATE_WINDOWS, TIME, WINDOW_S, SlowNodes, WorkSample
 from stormwright.model.arrays import FloatArray
 
 CELLS = ROOT / "docs" / "results" / "prediction-cells"

@@ -28,7 +28,7 @@ from benchmarks.cells.chosen import LIMITS, PLACEMENTS, Limit, Placement, Start
 from benchmarks.cells.measured import Measured, Stretch
 from benchmarks.cells.running import file_of, run
 from benchmarks.kit.results import DIRECTORY, show_progress, write_results
-from stormwright.controller.aims.outlook import least_gain_percent
+from stormwright.controller.objectives.outlook import least_gain_percent
 
 CELLS, RECORDS = DIRECTORY / "prediction-cells", DIRECTORY / "storm-choices"
 CHOSEN = RECORDS / "chosen.json"

@@ -28,13 +28,13 @@ import numpy as np
 
 from benchmarks.cells.interleaved import Bench, Cell, slot_numbers, slots_of, stored
 from benchmarks.kit.results import DIRECTORY, show_progress, write_results
-from stormwright.controller.aims.aim import PlacementAim
-from stormwright.controller.aims.outlook import THROUGHPUT, least_gain_percent
+from stormwright.controller.objectives.objective import PlacementAim
+from stormwright.controller.objectives.outlook import THROUGHPUT, least_gain_percent
 from stormwright.controller.planning.plan import MoveBudget
 from stormwright.controller.policy import LookBack, decide, planned_slots
 from stormwright.experiments.evaluation.lab.facts import with_load
 from stormwright.formats import problem_from_dict
-from stormwright.history.judged.comparison import StartComparison, compare_starts
+from stormwright.history.evaluation.comparison import StartComparison, compare_starts
 from stormwright.model import Problem
 from stormwright.model.arrays import IntArray
 from stormwright.model.requests import CPU

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.kit.results import show_progress, write_results
-from stormwright.controller.aims.outlook import TRAFFIC
+from stormwright.controller.objectives.outlook import TRAFFIC
 from stormwright.experiments.demo.run import DemoSettings, demo_cluster, finish, submit
 from stormwright.experiments.demo.topologies import parse_submissions
 from stormwright.model import Assignment, Problem

@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stormwright.advise.own.dealt import dealt
-from stormwright.advise.own.kinds import kinds_of
+from stormwright.advise.search.kinds import kinds_of
+from stormwright.advise.search.trials import dealt
 from stormwright.formats.sketch import sketch
 from stormwright.testing.word_counts import WordCount
 from tests.examples import examples

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stormwright.advise.own.kinds_told import kind_told, read_kinds, twice
+from stormwright.advise.search.kinds import kind_told, read_kinds, twice
 from stormwright.errors import Fault, InputError
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from stormwright.advise.adviser import Observation, WantedSize
 from stormwright.advise.observed import observed
-from stormwright.advise.own.pace import Patience, WindowPace
-from stormwright.advise.own.patient import Ours
-from stormwright.advise.own.wish import Wish
+from stormwright.advise.search.pace import Patience, WindowPace
+from stormwright.advise.search.patient import Ours
+from stormwright.advise.search.wish import Wish
 from stormwright.errors import InputError
 from stormwright.experiments.advice.cases import cases
 from stormwright.experiments.advice.run import world_of

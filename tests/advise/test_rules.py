@@ -9,9 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stormwright.advise.adviser import ComponentSeen, Observation, target_rates
-from stormwright.advise.rules.dhalion import Dhalion
-from stormwright.advise.rules.ds2 import Ds2
-from stormwright.advise.rules.stela import Stela
+from stormwright.advise.rules import Dhalion, Ds2, Stela
 from tests.examples import examples
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stormwright.advise.own.advised import advised
-from stormwright.advise.own.wish import Wish
+from stormwright.advise.search.advise import advised
+from stormwright.advise.search.wish import Wish
 from stormwright.advise.ui import held_cores, read_ui, with_ui
 from stormwright.errors import InputError
 from stormwright.formats.sketch import sketch

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from stormwright.controller.move import Mover
-from stormwright.controller.pauses import GONE, Pauses
 from stormwright.controller.planning.plan import MoveBudget, Step
 from stormwright.controller.planning.planner import plan_moves
 from stormwright.controller.reports import MoveLimits, MoveReport
+from stormwright.controller.safety.pauses import GONE, Pauses
 from stormwright.controller.tally import Tally
 from stormwright.errors import MoveError, NimbusError
 from stormwright.model import Assignment, Problem, Supervisor, TopologyAssignment
@@ -250,7 +250,7 @@ def test_a_full_disk_leaves_nobody_paused(paused: Path, monkeypatch: pytest.Monk
 
     pauses, called = Pauses(paused), list[str]()
     with pauses.around(["a", "b"], called.append):
-        monkeypatch.setattr("stormwright.controller.pauses.write_whole", full)
+        monkeypatch.setattr("stormwright.controller.safety.pauses.write_whole", full)
     assert called == ["a", "b"]
     pauses.resume(called.append)
     with pytest.raises(OSError, match="No space"), pauses.around(["c"], called.append):

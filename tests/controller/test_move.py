@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from stormwright.controller.move import REFRESH_POLL, Mover
-from stormwright.controller.pauses import Pauses
 from stormwright.controller.planning.plan import MoveBudget, Step
 from stormwright.controller.planning.planner import plan_moves
 from stormwright.controller.reports import MoveLimits, MoveReport
+from stormwright.controller.safety.pauses import Pauses
 from stormwright.controller.tally import Tally
 from stormwright.errors import ClusterError, MoveError, MoveStoppedError, NimbusError
 from stormwright.model import Assignment, Supervisor, TopologyAssignment, WorkerSlot

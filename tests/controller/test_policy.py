@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from stormwright.controller.aims.aim import PlacementAim
+from stormwright.controller.objectives.objective import PlacementAim
 from stormwright.controller.planning.plan import Kept, MoveBudget
 from stormwright.controller.policy import LookBack, decide
-from stormwright.controller.setbacks import Setbacks
+from stormwright.controller.safety.backoff import Setbacks
 from stormwright.model import UNPLACED, Assignment, LoadProfile, Problem, Topology, TopologyAssignment, WorkerSlot
 from stormwright.model.load import assumed_load
-from stormwright.pipeline.watch.drift import Drift
+from stormwright.pipeline.monitoring.drift import Drift
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.anew.anew import Anew
 from stormwright.schedulers.kit.registry import traits_of

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from stormwright.experiments.scheduler_pages import PROBLEM, pages, write_pages
-from stormwright.explain.drawing import component_colours, component_legend, draw
-from stormwright.explain.placement_svg import placement_svg
+from stormwright.explain.drawing import component_colours, component_legend, draw, placement_svg
 from stormwright.formats import read_problem
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.kit.registry import SCHEDULERS

@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 from stormwright.client.shapes import Told
-from stormwright.controller.aims.outlook import Outlook
+from stormwright.controller.objectives.outlook import Outlook
 from stormwright.controller.planning.planner import plan_moves
-from stormwright.controller.plans.back import WHOLE
-from stormwright.controller.plans.saved import placement_of, where
+from stormwright.controller.plans.document import placement_of, where
+from stormwright.controller.plans.rollback import WHOLE
 from stormwright.controller.policy import Decision
 from stormwright.errors import ConflictError
 from stormwright.model import Assignment
@@ -59,7 +59,7 @@ def unpredicted() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda _: None)
         patch.setattr("stormwright.service.operating.making.plan_document", counted)
-        patch.setattr("stormwright.controller.aims.outlook.Outlooks.promises", lambda *_: {})
+        patch.setattr("stormwright.controller.objectives.outlook.Outlooks.promises", lambda *_: {})
         patch.setattr("stormwright.controller.plans.draft.Outlooks.of", lambda *_: Outlook(0.0, "", ""))
         yield
 

@@ -11,15 +11,15 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from stormwright.controller.move import Mover
-from stormwright.controller.pauses import Pauses
 from stormwright.controller.planning.plan import MovePlan, Step
 from stormwright.controller.planning.planner import plan_moves
-from stormwright.controller.plans.back import WHOLE
+from stormwright.controller.plans.rollback import WHOLE
 from stormwright.controller.policy import Decision
 from stormwright.controller.reports import MoveLimits, MoveReport
+from stormwright.controller.safety.pauses import Pauses
 from stormwright.controller.tally import Tally
-from stormwright.history.judged.evaluation import THROUGHPUT, JudgedMove
-from stormwright.history.judged.judging import Judgement
+from stormwright.history.evaluation.moves import THROUGHPUT, JudgedMove
+from stormwright.history.evaluation.verdict import Judgement
 from stormwright.model import Assignment, Problem, Supervisor
 from stormwright.service.acting import Acting
 from stormwright.service.looking import SNAPSHOT_S

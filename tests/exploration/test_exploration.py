@@ -54,7 +54,7 @@ def test_who_does_not_wait_for_trees_is_found(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_who_forgets_what_is_paused_is_found_and_told_by_one_death(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stormwright.controller.pauses.Pauses._write", lambda *_: None)
+    monkeypatch.setattr("stormwright.controller.safety.pauses.Pauses._write", lambda *_: None)
     monkeypatch.setattr("tests.exploration.explore._LONGEST_S", 200.0)
     least = next(each for at in range(20, 40) if explore(each := Schedule(1, (Death(at, "service"),))).broken)
     more = Schedule(

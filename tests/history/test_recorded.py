@@ -11,19 +11,19 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from stormwright.controller.aims.gains import inter_node_tps
+from stormwright.controller.objectives.outlook import inter_node_tps
 from stormwright.controller.policy import without_assumed_traffic
 from stormwright.errors import InputError
 from stormwright.experiments.replay import replay
 from stormwright.formats import problem_to_dict
-from stormwright.history.asked.known import known_at
-from stormwright.history.asked.reports import decisions
+from stormwright.history.looks import known_at
+from stormwright.history.reports import decisions
 from stormwright.history.tables.definitions import PROFILES
 from stormwright.history.tables.ingest import ingest
 from stormwright.history.tables.staging import Staging
 from stormwright.history.tables.store import ParquetStore
 from stormwright.model import Problem, cost_of
-from stormwright.pipeline.run.batch import TimeStretch
+from stormwright.pipeline.streaming.batch import TimeStretch
 from stormwright.schedulers import make_scheduler
 from tests.history.recorded import START_MS, Clockwork, look, record_looks
 

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql.types import ArrayType, DataType, DoubleType, LongType, StringType, StructType
 
 from stormwright.perflog import LATENCY_EDGES_MS, Rejected, json_schema, parse
-from stormwright.pipeline.lines.parsed import record_type
+from stormwright.pipeline.parsing.parsed import record_type
 from tests.perflog.samples import RECORD, edited, encoded
 
 VALIDATOR = jsonschema.Draft202012Validator(json_schema())

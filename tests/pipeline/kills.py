@@ -16,9 +16,9 @@ from random import Random
 
 import orjson
 
-from stormwright.pipeline.measure.measurement import measure
-from stormwright.pipeline.panes.windows import worker_seconds
-from stormwright.pipeline.run import state_files
+from stormwright.pipeline.measurement.measurement import measure
+from stormwright.pipeline.measurement.windows import worker_seconds
+from stormwright.pipeline.streaming import sink
 from tests.pipeline.generator import World, deliver, land, make_world, records
 from tests.pipeline.oracle import Line, Outcome, assert_equal, expected_outcome, expected_profile, found_profile
 from tests.pipeline.victim import SETTINGS
@@ -129,7 +129,7 @@ def supply(landing: Path, seed: int, seconds: float, per_file: int, pause_s: flo
 def assert_exact(state: Path, world: World, supplied: Supply) -> Outcome:
     """Compare what is on disk with what plain Python makes of the same files."""
     outcome = expected_outcome(supplied.landed, SETTINGS.late_s)
-    found = state_files.load(_directory(state))
+    found = sink.load(_directory(state))
     assert asdict(found.ledger) == outcome.ledger
     facts = found.facts()
     measurement = measure(facts, worker_seconds(facts), SETTINGS)

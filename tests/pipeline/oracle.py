@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 
 from stormwright.model import LoadProfile, Problem, Topology
-from stormwright.pipeline.lines.clean import LATE
-from stormwright.pipeline.measure.workload import executor_work, stream_traffic
+from stormwright.pipeline.measurement.workload import executor_work, stream_traffic
+from stormwright.pipeline.parsing.clean import LATE
 
 Record = Mapping[str, Any]
 

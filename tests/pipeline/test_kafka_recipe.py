@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from stormwright.pipeline.run.batch import backfill
+from stormwright.pipeline.streaming.batch import backfill
 from tests.pipeline.generator import deliver, dice, land, make_world, records
 
 pytestmark = pytest.mark.spark

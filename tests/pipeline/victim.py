@@ -13,10 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from stormwright.pipeline.lines.quarantine import Quarantine
-from stormwright.pipeline.run import sink, state_files
-from stormwright.pipeline.run.stream import LoadStream
+from stormwright.pipeline.parsing.quarantine import Quarantine
 from stormwright.pipeline.settings import StreamSettings
+from stormwright.pipeline.streaming import sink
+from stormwright.pipeline.streaming.stream import LoadStream
 
 #: All panes stay open, so that in the end there is a place to look for every record.
 SETTINGS = StreamSettings(window_s=600, trigger_s=0.1, max_files_per_batch=8)
@@ -29,7 +29,7 @@ POINTS: dict[str, tuple[Any, str, bool]] = {
     "before the quarantine is written": (Quarantine, "keep", True),
     "after the quarantine is written": (Quarantine, "keep", False),
     "before the state counts": (Path, "replace", True),
-    "after the state is written": (state_files, "save", False),
+    "after the state is written": (sink, "save", False),
     "before a processed file is deleted": (Path, "unlink", True),
     "after a processed file is deleted": (Path, "unlink", False),
     "before Spark's commit": (sink.ProfileSink, "take", False),

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from stormwright.pipeline.run.stream import LoadStream
+from stormwright.pipeline.streaming.stream import LoadStream
 
 
 def wait(reached: Callable[[], bool], about: Callable[[], Any], most_s: float = 60) -> None:

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from stormwright.controller.aims.refused import FIRST_S
-from stormwright.controller.plans.saved import step_to_dict
+from stormwright.controller.objectives.refusals import FIRST_S
+from stormwright.controller.plans.document import step_to_dict
 from stormwright.controller.policy import Decision
-from stormwright.history.judged.promise import Promise
+from stormwright.history.evaluation.verdict import Promise
 from stormwright.model import TopologyAssignment
 from stormwright.schedulers.kit.triggers import TriggerParams
 from stormwright.service.looking import TRY_BACK_S

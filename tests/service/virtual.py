@@ -12,8 +12,8 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from stormwright.controller.aims.outlook import TRAFFIC
-from stormwright.controller.aims.refused import RefusedPlacements
+from stormwright.controller.objectives.outlook import TRAFFIC
+from stormwright.controller.objectives.refusals import RefusedPlacements
 from stormwright.controller.planning.plan import Step
 from stormwright.controller.policy import Decision
 from stormwright.controller.reports import MoveReport

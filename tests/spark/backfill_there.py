@@ -11,9 +11,9 @@ from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from stormwright.pipeline.run.batch import backfill
 from stormwright.pipeline.spark.session import batch_session
 from stormwright.pipeline.spark.target import SparkTarget
+from stormwright.pipeline.streaming.batch import backfill
 
 
 def main() -> None:

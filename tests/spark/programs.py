@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from stormwright.pipeline.lines.quarantine import QUARANTINE
+from stormwright.pipeline.parsing.quarantine import QUARANTINE
 from tests.spark.clusters import environment, settings
 
 _HERE = Path(__file__).parent

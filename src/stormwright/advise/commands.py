@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from stormwright.advise.own.advice import Advice
+from stormwright.advise.search.advice import Advice
 from stormwright.errors import Fault
 from stormwright.model import Problem
 

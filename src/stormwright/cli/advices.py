@@ -13,7 +13,7 @@ from stormwright.model.humanize import counted, in_utc
 
 if TYPE_CHECKING:
     from stormwright.advise.commands import RebalanceOrder
-    from stormwright.advise.own.advice import Advice, TopologyAdvice
+    from stormwright.advise.search.advice import Advice, TopologyAdvice
     from stormwright.advise.season import Saturation
     from stormwright.model import Problem
 

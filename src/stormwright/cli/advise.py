@@ -20,9 +20,9 @@ from stormwright.formats import read_json, write_json
 
 if TYPE_CHECKING:
     from stormwright.advise.commands import RebalanceOrder
-    from stormwright.advise.own.advice import Advice
-    from stormwright.advise.own.kinds import NodeKind
-    from stormwright.advise.own.wish import Wish
+    from stormwright.advise.search.advice import Advice
+    from stormwright.advise.search.kinds import NodeKind
+    from stormwright.advise.search.wish import Wish
     from stormwright.advise.season import Saturation
     from stormwright.model import Problem
 
@@ -105,8 +105,8 @@ def command(
     a topology is submitted. It ends with what carries it out: lines of `storm rebalance`; `--apply` does that itself.
     """
     from stormwright.advise.commands import orders_of
-    from stormwright.advise.own.advised import advised
-    from stormwright.advise.own.wish import Wish
+    from stormwright.advise.search.advise import advised
+    from stormwright.advise.search.wish import Wish
     from stormwright.cli.advices import print_advice
 
     faults = options.idle({} if applies else dict.fromkeys(("storm_home", "wait_s"), "it needs --apply"))
@@ -156,7 +156,7 @@ def _told(texts: Sequence[str], option: str, faults: list[Fault]) -> dict[str, f
 def _kinds(texts: Sequence[str], file: Path | None, faults: list[Fault]) -> tuple[NodeKind, ...]:
     if not texts and file is None:
         return ()
-    from stormwright.advise.own.kinds_told import kind_told, read_kinds, twice
+    from stormwright.advise.search.kinds import kind_told, read_kinds, twice
 
     found = [kind for text in texts if (kind := kind_told(text, faults))]
     if file is not None:
@@ -193,8 +193,8 @@ def _warnings(problem: Problem, past: _Past) -> tuple[Saturation, ...]:
     from stormwright.advise.season import expected_saturations
     from stormwright.cli.history.place import HistoryPlace, opened
     from stormwright.cli.moments import parse_stretch
-    from stormwright.history.asked.rates import hourly_trees
-    from stormwright.pipeline.run.batch import TimeStretch
+    from stormwright.history.reports import hourly_trees
+    from stormwright.pipeline.streaming.batch import TimeStretch
 
     left_out = [parse_stretch(text, "--leave-out") for text in past.left_out]
     with opened(HistoryPlace(past.state_dir, None, "parquet", None, ())) as (_, store):

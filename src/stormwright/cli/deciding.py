@@ -33,7 +33,7 @@ def decided_by(
     faults
         Gets what does not fit together.
     """
-    from stormwright.controller.aims.outlook import THROUGHPUT, TRAFFIC
+    from stormwright.controller.objectives.outlook import THROUGHPUT, TRAFFIC
     from stormwright.schedulers import make_scheduler
     from stormwright.schedulers.anew.anew import asked, if_it_adapts
     from stormwright.schedulers.kit.traits import declared
@@ -48,7 +48,7 @@ def decided_by(
 
 def _unfit(scheduler: Scheduler, name: str, settings: Sequence[str], objective: str) -> list[Fault]:
     """What a scheduler does not go together with."""
-    from stormwright.controller.aims.outlook import OBJECTIVES
+    from stormwright.controller.objectives.outlook import OBJECTIVES
 
     forecasts = getattr(scheduler, "uses_forecast", False)
     faults = [] if forecasts else options.idle({"forecast_min": f"{name} uses no forecast"})

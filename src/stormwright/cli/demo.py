@@ -165,7 +165,7 @@ def command(
 
 
 def _deciding(name: str, assignments: tuple[str, ...], anew: bool | None) -> Scheduler:
-    from stormwright.controller.aims.outlook import THROUGHPUT
+    from stormwright.controller.objectives.outlook import THROUGHPUT
     from stormwright.schedulers import make_scheduler
     from stormwright.schedulers.anew.anew import asked, unless_it_moves
 

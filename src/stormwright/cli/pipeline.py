@@ -19,7 +19,7 @@ from stormwright.errors import Fault, InputError
 from stormwright.model.humanize import in_utc
 
 if TYPE_CHECKING:
-    from stormwright.pipeline.spark.location import Location
+    from stormwright.pipeline.spark.target import Location
 
 #: Up to a hundred years.
 _SECONDS = click.IntRange(1, 100 * 366 * 86_400)
@@ -69,13 +69,11 @@ def backfill(
     """
     stretch_ms = _moments({"--from": start, "--to": end})
     files = _landed_in(directories)
-    from stormwright.pipeline.run.batch import TimeStretch
-    from stormwright.pipeline.run.batch import backfill as run
-    from stormwright.pipeline.run.into import require_own
     from stormwright.pipeline.settings import StreamSettings
-    from stormwright.pipeline.spark.location import is_uri
     from stormwright.pipeline.spark.session import working_session
-    from stormwright.pipeline.spark.target import SparkTarget
+    from stormwright.pipeline.spark.target import SparkTarget, is_uri
+    from stormwright.pipeline.streaming.batch import TimeStretch, require_own
+    from stormwright.pipeline.streaming.batch import backfill as run
 
     settings = StreamSettings(window_s=window_s, slide_s=slide_s, late_s=late_s)
     target = SparkTarget.parsed(master, spark_conf)
@@ -103,7 +101,7 @@ def quarantine(directory: Path, shown: int, as_json: bool) -> None:
 
     DIRECTORY is the state directory of a service, or where a backfill wrote its tables.
     """
-    from stormwright.pipeline.lines.quarantine import kept_below
+    from stormwright.pipeline.parsing.quarantine import kept_below
 
     if not directory.is_dir():
         raise InputError("quarantine", [Fault("no such directory", str(directory))])
@@ -153,7 +151,7 @@ def _moment_ms(text: str) -> int:
 
 def _landed_in(directories: Sequence[str]) -> list[Location]:
     """Where landed files are: directories and URIs themselves, or those directories in which a service has them."""
-    from stormwright.pipeline.spark.location import is_uri
+    from stormwright.pipeline.spark.target import is_uri
 
     found: list[Location] = []
     faults = []

@@ -178,12 +178,11 @@ def _of_service(
 
 def _of_file(file: Path, wished: dict[str, object]) -> Plan:
     from stormwright.client.shapes import Plan
-    from stormwright.controller.aims.in_order import InOrder
-    from stormwright.controller.plans.draft import PlanWish, drafted
-    from stormwright.controller.plans.overloaded import FewestMoves
-    from stormwright.controller.plans.saved import step_to_dict
+    from stormwright.controller.objectives.objective import InOrder
+    from stormwright.controller.plans.description import expected_pause, plan_document, planned_step
+    from stormwright.controller.plans.document import step_to_dict
+    from stormwright.controller.plans.draft import FewestMoves, PlanWish, drafted
     from stormwright.controller.plans.stages import staged
-    from stormwright.controller.plans.told import expected_pause, plan_document, planned_step
     from stormwright.defaults import KEEPING
     from stormwright.experiments.ready import read_problem
     from stormwright.schedulers.anew.anew import asked, if_it_adapts

@@ -37,7 +37,7 @@ def told_triggers(
     min_gain_percent, seconds
         Values of the options.
     """
-    from stormwright.controller.aims.outlook import least_gain_percent
+    from stormwright.controller.objectives.outlook import least_gain_percent
     from stormwright.schedulers.kit.triggers import TriggerParams
 
     gain = least_gain_percent(objective) if min_gain_percent is None else min_gain_percent

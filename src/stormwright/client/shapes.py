@@ -86,7 +86,7 @@ class Side(Shape):
     violations
         Limits that are broken, a sentence each.
     score
-        0 to 100, as `stormwright.controller.plans.sides` defines it.
+        0 to 100, as `stormwright.controller.plans.description` defines it.
     """
 
     reachable_tps: Range = _REACHABLE

@@ -16,9 +16,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from stormwright.controller.draining import Draining, Switch, drain
-from stormwright.controller.pauses import Pauses
 from stormwright.controller.planning.plan import Leg, Step, TopologyMove
 from stormwright.controller.reports import MoveLimits, MoveReport, made, tell
+from stormwright.controller.safety.pauses import Pauses
 from stormwright.controller.tally import Tally
 from stormwright.errors import MoveError, MoveStoppedError, NimbusError
 from stormwright.model import Problem, Supervisor, Topology, TopologyAssignment, WorkerSlot

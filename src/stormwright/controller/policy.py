@@ -9,12 +9,12 @@ from typing import Literal
 
 import numpy as np
 
-from stormwright.controller.aims.aim import PlacementAim
-from stormwright.controller.aims.outlook import TRAFFIC, Outlook, Outlooks
-from stormwright.controller.guarding.holding import Word
+from stormwright.controller.objectives.objective import PlacementAim
+from stormwright.controller.objectives.outlook import TRAFFIC, Outlook, Outlooks
 from stormwright.controller.planning.plan import MoveBudget, MovePlan, TopologyMove
 from stormwright.controller.planning.planner import plan_moves
-from stormwright.history.judged.promise import Promise
+from stormwright.controller.safety.holds import Word
+from stormwright.history.evaluation.verdict import Promise
 from stormwright.model import UNPLACED, Assignment, Cost, LoadProfile, Problem, Scheduler, cost_of
 from stormwright.model.arrays import IntArray
 from stormwright.model.load import silent_load

@@ -11,15 +11,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from stormwright.controller.aims.gains import inter_node_tps
+from stormwright.controller.objectives.outlook import inter_node_tps
 from stormwright.controller.policy import without_assumed_traffic
 from stormwright.errors import Fault, InputError, StormwrightError
-from stormwright.history.asked.known import problem_of
-from stormwright.history.asked.looks import answers, look_moments
+from stormwright.history.looks import answers, look_moments, problem_of
 from stormwright.history.tables.store import Store
 from stormwright.model import UNPLACED, Scheduler, cost_of, diff
 from stormwright.model.humanize import in_utc
-from stormwright.pipeline.run.batch import TimeStretch
+from stormwright.pipeline.streaming.batch import TimeStretch
 from stormwright.schedulers.anew.anew import asked, unless_it_moves
 from stormwright.schedulers.kit.resolve import resolve_scheduler
 

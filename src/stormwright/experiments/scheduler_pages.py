@@ -13,8 +13,7 @@ from pathlib import Path
 
 from stormwright.defaults import STORMS_OWN
 from stormwright.experiments.compare.run import PlacementFigures, measure
-from stormwright.explain.drawing import component_colours, component_legend, draw
-from stormwright.explain.placement_svg import placement_svg
+from stormwright.explain.drawing import component_colours, component_legend, draw, placement_svg
 from stormwright.formats import read_problem
 from stormwright.model import CostWeights, Problem
 from stormwright.model.arrays import IntArray

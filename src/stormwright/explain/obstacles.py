@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 
 import numpy as np
 
-from stormwright.explain.counts import RuledOutNodes, count_first, status_text
+from stormwright.explain.explanation import RuledOutNodes, count_first, status_text
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import FloatArray, IndexArray, IntArray
 from stormwright.model.constraints.blacklist import closed_nodes

@@ -8,8 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from stormwright.explain.drawing import component_colours, component_legend, draw, is_small
-from stormwright.explain.placement_svg import placement_svg
+from stormwright.explain.drawing import component_colours, component_legend, draw, is_small, placement_svg
 from stormwright.model import UNPLACED, Assignment, Cost, Problem, cost_of, diff, violations
 from stormwright.model.humanize import assumed_text, counted, reach_texts, size_of
 

@@ -1,6 +1,6 @@
 """Records in plain Python: one line to a record or to the reason why it is none, and back.
 
-`stormwright.pipeline.lines.parsed` and `stormwright.pipeline.lines.clean` say the same of the same lines in Spark.
+`stormwright.pipeline.parsing.parsed` and `stormwright.pipeline.parsing.clean` say the same of the same lines in Spark.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A record is one JSON object on one line: what one worker did in one interval. `RECORD` describes it as a small tree
 of types. `json_schema` derives the JSON Schema from it, `stormwright.perflog.verdicts` the validation of a line, and
-`stormwright.pipeline.lines.parsed` the Spark type.
+`stormwright.pipeline.parsing.parsed` the Spark type.
 """
 
 from __future__ import annotations

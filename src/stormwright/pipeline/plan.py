@@ -24,11 +24,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from stormwright.errors import StormwrightError
-from stormwright.pipeline.lines.clean import accepted, audit_columns, audited, distinct, judged
-from stormwright.pipeline.panes.derive import KEYS, VALUES, facts, no_fact, panes
-from stormwright.pipeline.panes.windows import PANES, in_panes, records_in
-from stormwright.pipeline.run.live import LiveState
+from stormwright.pipeline.measurement.panes import KEYS, VALUES, facts, no_fact, panes
+from stormwright.pipeline.measurement.windows import PANES, in_panes, records_in
+from stormwright.pipeline.parsing.clean import accepted, audit_columns, audited, distinct, judged
 from stormwright.pipeline.settings import StreamSettings
+from stormwright.pipeline.streaming.progress import LiveState
 
 
 class LinesOut(NamedTuple):

@@ -8,7 +8,7 @@ from typing import get_args
 
 from stormwright.errors import Fault, InputError
 from stormwright.perflog.records import MAX_CLOCK_AHEAD_MS
-from stormwright.pipeline.spark.rates import RecordRate
+from stormwright.pipeline.spark.session import RecordRate
 
 #: Of what a stream keeps between two runs. State of another version is left alone and a new one begun.
 STATE_VERSION = 3
@@ -41,7 +41,7 @@ class StreamSettings:
     max_files_per_batch
         Landed files taken up by one batch; the others wait for the next.
     keep_raw_s
-        How long processed files are kept, so that `stormwright.pipeline.run.batch.backfill` can read them again; 0
+        How long processed files are kept, so that `stormwright.pipeline.streaming.batch.backfill` can read them again; 0
         deletes them.
     rate
         "low" for some hundred records a second at most. "high" for thousands: Spark takes all cores, and a batch of few

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from stormwright.model import Problem
-from stormwright.pipeline.watch.drift import Drift
+from stormwright.pipeline.monitoring.drift import Drift
 
 
 def drift_text(drifts: Sequence[Drift], problem: Problem) -> str:

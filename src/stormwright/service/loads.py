@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
 from stormwright.model import LoadProfile, Problem
-from stormwright.pipeline.run.progress import Progress
+from stormwright.pipeline.streaming.progress import Progress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class Loads(Protocol):
     """Measures while it is open, a context manager; may be asked from any thread.
 
-    `stormwright.pipeline.run.stream.LoadStream` does it on Spark, from the performance log.
+    `stormwright.pipeline.streaming.stream.LoadStream` does it on Spark, from the performance log.
     """
 
     @property

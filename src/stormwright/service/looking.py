@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from stormwright.controller.aims.aim import PlacementAim
-from stormwright.controller.aims.bounds import out_of_bounds, within_heaps
-from stormwright.controller.aims.outlook import TRAFFIC
-from stormwright.controller.aims.refused import FIRST_S, Refusal, RefusedPlacements, crowds
-from stormwright.controller.aims.way_back import refusal, way_back
-from stormwright.controller.guarding.holding import Hold
-from stormwright.controller.plans.back import moves_back
+from stormwright.controller.objectives.objective import PlacementAim, out_of_bounds, within_heaps
+from stormwright.controller.objectives.outlook import TRAFFIC
+from stormwright.controller.objectives.refusals import FIRST_S, Refusal, RefusedPlacements, crowds, refusal, way_back
 from stormwright.controller.plans.modes import AUTO, IGNORE, OBSERVE, response_to
+from stormwright.controller.plans.rollback import moves_back
 from stormwright.controller.policy import Decision, decide, planned_slots
+from stormwright.controller.safety.holds import Hold
 from stormwright.errors import ClusterError
-from stormwright.history.judged.promise import Promise
-from stormwright.history.judged.waiting import Moved
+from stormwright.history.evaluation.moves import Moved
+from stormwright.history.evaluation.verdict import Promise
 from stormwright.model import Problem, TopologyAssignment, cost_of
 from stormwright.model.arrays import IntArray
 from stormwright.schedulers import Scheduler

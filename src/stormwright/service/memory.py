@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from stormwright import clock as clocks
-from stormwright.controller.guarding.holding import Hold
 from stormwright.controller.policy import Decision, LookBack
 from stormwright.controller.reports import MoveReport
-from stormwright.controller.setbacks import Setbacks
-from stormwright.pipeline.watch.drift import Drift, DriftWatch
+from stormwright.controller.safety.backoff import Setbacks
+from stormwright.controller.safety.holds import Hold
+from stormwright.pipeline.monitoring.drift import Drift, DriftWatch
 
 
 @dataclass

@@ -9,10 +9,10 @@ from typing import Any
 
 from stormwright.client.shapes import Mode
 from stormwright.clock import WALL, Clock
-from stormwright.controller.aims.outlook import TRAFFIC
-from stormwright.controller.guarding.holding import MOST_MISSING
+from stormwright.controller.objectives.outlook import TRAFFIC
 from stormwright.controller.planning.plan import MoveBudget
 from stormwright.controller.reports import MoveLimits
+from stormwright.controller.safety.holds import MOST_MISSING
 from stormwright.defaults import STORMS_OWN
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.schedulers.kit.triggers import ONLINE, Adaptation, TriggerParams
@@ -55,7 +55,7 @@ class ServiceSettings:
     adapts
         When the scheduler looks for a better placement, by its source.
     objective
-        What a move has to gain, one of `stormwright.controller.aims.outlook.OBJECTIVES`; `serve` says throughput.
+        What a move has to gain, one of `stormwright.controller.objectives.outlook.OBJECTIVES`; `serve` says throughput.
     least_measured_s
         A topology is moved only once it was measured for so long since its workers started and warmed up.
     budget_adapts

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from stormwright.controller.reports import MoveReport
-from stormwright.pipeline.run.progress import Progress
-from stormwright.pipeline.watch.drift import Drift
+from stormwright.pipeline.monitoring.drift import Drift
+from stormwright.pipeline.streaming.progress import Progress
 from stormwright.service.memory import EventCounts
 
 
@@ -41,7 +41,7 @@ class ServiceStatus:
     waits
         Why topologies stay because too little of them was measured, a sentence each.
     hold, hold_why
-        Why nothing moves at all now, in a word (`stormwright.controller.guarding.holding.Word`) and in a sentence;
+        Why nothing moves at all now, in a word (`stormwright.controller.safety.holds.Word`) and in a sentence;
         empty where things may.
     anomalies
         What is not as it should be, as `stormwright.client.guarding.Anomaly` has it.

@@ -11,22 +11,22 @@ from types import TracebackType
 from typing import Any, Self
 
 from stormwright.client.shapes import ModesChange
-from stormwright.controller.aims.refused import RefusedPlacements
-from stormwright.controller.guarding.holding import Hold
 from stormwright.controller.move import REBALANCING, Mover, Nimbus
-from stormwright.controller.pauses import Pauses
+from stormwright.controller.objectives.refusals import RefusedPlacements
 from stormwright.controller.planning.plan import Step
 from stormwright.controller.policy import Decision
 from stormwright.controller.reports import MoveReport
+from stormwright.controller.safety.holds import Hold
+from stormwright.controller.safety.pauses import Pauses
 from stormwright.controller.tally import Tally
 from stormwright.defaults import KEEPING
 from stormwright.explain.obstacles import status_texts
-from stormwright.history.tables.panes import ClosedPanes
+from stormwright.history.tables.ingest import ClosedPanes
 from stormwright.model import Problem
 from stormwright.perflog.landing import Landing
-from stormwright.pipeline.run.progress import with_names
-from stormwright.pipeline.run.stream import LoadStream
-from stormwright.pipeline.watch.alarm_log import Alarm
+from stormwright.pipeline.monitoring.alarms import Alarm
+from stormwright.pipeline.streaming.progress import with_names
+from stormwright.pipeline.streaming.stream import LoadStream
 from stormwright.schedulers import Scheduler
 from stormwright.schedulers.kit.heeded import cpu_percent
 from stormwright.schedulers.kit.resolve import keeping_what_runs

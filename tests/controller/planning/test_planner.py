@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stormwright.controller.planning.capacity import MoveRoom
+from stormwright.controller.planning.detours import FEW_ASIDE, MOST_ASIDE, Helpers
 from stormwright.controller.planning.plan import Kept, MoveBudget, NoRoom, OverBudget
 from stormwright.controller.planning.planner import plan_moves
-from stormwright.controller.planning.room import MoveRoom
-from stormwright.controller.planning.spare import FEW_ASIDE, MOST_ASIDE, Helpers
 from stormwright.model import Assignment, Problem, Supervisor
 from tests.controller.builders import on, problem
 from tests.controller.builders import topology as of_name

@@ -9,21 +9,18 @@ import numpy as np
 import pytest
 
 from stormwright.client.shapes import TopologySide
-from stormwright.controller.aims.outlook import Outlook
-from stormwright.controller.aims.placements import Placements
+from stormwright.controller.objectives.outlook import Outlook
+from stormwright.controller.objectives.placements import Placements
 from stormwright.controller.planning.plan import Step, TopologyMove
-from stormwright.controller.plans.back import moves_back
-from stormwright.controller.plans.draft import PlanWish, drafted
-from stormwright.controller.plans.outcome import unclear
-from stormwright.controller.plans.overloaded import FewestMoves
-from stormwright.controller.plans.relied import changes, relied_on
-from stormwright.controller.plans.saved import step_of_dict, step_to_dict, where
-from stormwright.controller.plans.sides import side_of
-from stormwright.controller.plans.stages import staged
-from stormwright.controller.plans.told import ASSUMED_PAUSE_S, expected_pause, plan_document
+from stormwright.controller.plans.description import ASSUMED_PAUSE_S, expected_pause, plan_document, side_of
+from stormwright.controller.plans.document import step_of_dict, step_to_dict, where
+from stormwright.controller.plans.draft import FewestMoves, PlanWish, drafted
+from stormwright.controller.plans.preconditions import changes, relied_on
+from stormwright.controller.plans.rollback import moves_back
+from stormwright.controller.plans.stages import staged, unclear
 from stormwright.errors import InputError
-from stormwright.history.judged.evaluation import AFTER_S, LATENCY, SETTLE_S, THROUGHPUT
-from stormwright.history.judged.judging import Judgement
+from stormwright.history.evaluation.moves import AFTER_S, LATENCY, SETTLE_S, THROUGHPUT
+from stormwright.history.evaluation.verdict import Judgement
 from stormwright.model import Assignment, LoadProfile, Problem, Supervisor, TopologyAssignment
 from stormwright.model.constraints.violations import broken_limits
 from stormwright.model.load import assumed_load
@@ -142,7 +139,7 @@ def test_each_placement_is_predicted_once(monkeypatch: pytest.MonkeyPatch) -> No
         asked.append(slots.tolist())
         return predict(of, slots, *more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("stormwright.controller.aims.placements.predict", counted)
+    monkeypatch.setattr("stormwright.controller.objectives.placements.predict", counted)
     now = two()
     wish = PlanWish(("throughput", "latency", "nodes"), least_gain_percent=0.0)
     draft = drafted(now, Forced([0] * 4 + [4] * 4), wish)

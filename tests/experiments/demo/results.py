@@ -17,7 +17,7 @@ from stormwright.experiments.demo.trials import (
     MeasuredStretch,
     PlacementTrial,
 )
-from stormwright.history.judged.comparison import compare_starts
+from stormwright.history.evaluation.comparison import compare_starts
 from stormwright.model import TopologyAssignment, WorkerSlot
 from stormwright.testing.word_counts import WordCount
 from tests.controller.builders import record

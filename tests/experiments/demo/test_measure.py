@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stormwright.experiments.demo.measure import acked_series, longest_silence_s, measure
-from stormwright.history.judged.observed import ObservedTraffic
+from stormwright.history.evaluation.window import ObservedTraffic
 from tests.controller.builders import record
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pytest
 
-from stormwright.controller.aims.outlook import LATENCY, NODES, THROUGHPUT, TRAFFIC
+from stormwright.controller.objectives.outlook import LATENCY, NODES, THROUGHPUT, TRAFFIC
 from stormwright.controller.planning.plan import MovePlan, Step, TopologyMove
 from stormwright.controller.policy import Decision
 from stormwright.experiments.demo.measure import TopologyRun

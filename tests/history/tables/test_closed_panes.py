@@ -8,19 +8,18 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
+from tests.pipeline.run.test_stream import wait_for, wait_until_read
 
 from stormwright.history.tables.definitions import FACTS
-from stormwright.history.tables.ingest import ingest
-from stormwright.history.tables.panes import ClosedPanes
+from stormwright.history.tables.ingest import ClosedPanes, ingest
 from stormwright.history.tables.staging import Staging
 from stormwright.history.tables.store import ParquetStore
-from stormwright.pipeline.run import state_files
-from stormwright.pipeline.run.batch import backfill
-from stormwright.pipeline.run.live import LiveState
-from stormwright.pipeline.run.stream import LoadStream, StreamSettings
+from stormwright.pipeline.streaming import sink
+from stormwright.pipeline.streaming.batch import backfill
+from stormwright.pipeline.streaming.progress import LiveState
+from stormwright.pipeline.streaming.stream import LoadStream, StreamSettings
 from tests.history.samples import START_MS, by_key, stored
 from tests.pipeline.generator import deliver, dice, land, make_world, records
-from tests.pipeline.run.test_stream import wait_for, wait_until_read
 
 pytestmark = pytest.mark.spark
 
@@ -48,8 +47,8 @@ def test_each_pane_is_in_the_history_once(spark: SparkSession, tmp_path: Path, m
             raise OSError("no space left on device")
         save(saved, directory)
 
-    save = state_files.save
-    monkeypatch.setattr(state_files, "save", failing)
+    save = sink.save
+    monkeypatch.setattr(sink, "save", failing)
     half = len(files) * 3 // 4
     for some in (files[:half], files[half:]):
         with LoadStream(landing, state, SETTINGS, spark, ClosedPanes(staging)) as stream:
@@ -62,7 +61,7 @@ def test_each_pane_is_in_the_history_once(spark: SparkSession, tmp_path: Path, m
         ingest(spark, store, staging)
     assert len(saves) > len(set(saves)) > 3, "a batch was repeated"
     found = stored(store, FACTS)
-    still_open = state_files.load(state / SETTINGS.state_name / "panes").facts()
+    still_open = sink.load(state / SETTINGS.state_name / "panes").facts()
     everything = [row | {"cpu_ns": row["cpu_ns"] or 0.0} for row in by_key(found + still_open.to_pylist(), FACTS)]
     backfill(spark, [landing, stream.raw], tmp_path / "batch", settings=SETTINGS)
     in_batch: pa.Table = spark.read.parquet(str(tmp_path / "batch" / "panes")).toArrow()

@@ -14,7 +14,7 @@ import pytest
 from pyspark.errors import AnalysisException
 
 from stormwright.errors import MissingDependencyError, StormwrightError
-from stormwright.history.tables import delta
+from stormwright.history.tables import store
 from stormwright.history.tables.definitions import FACTS
 
 
@@ -22,9 +22,9 @@ def test_the_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> str:
         raise PackageNotFoundError(name)
 
-    monkeypatch.setattr(delta, "version", missing)
+    monkeypatch.setattr(store, "version", missing)
     with pytest.raises(MissingDependencyError, match=r"stormwright\[delta\]"):
-        delta.delta_conf()
+        store.delta_conf()
 
 
 @pytest.mark.parametrize(("committed", "told"), [(False, None), (True, "is there and cannot be read: the log is gone")])
@@ -37,10 +37,10 @@ def test_a_table_that_cannot_be_read_is_no_empty_one(
         raise AnalysisException("the log is gone")
 
     looked: list[str] = []
-    monkeypatch.setattr(delta, "keep_order", lambda _: None)
-    monkeypatch.setattr(delta, "exists", lambda _, path: looked.append(path) or committed)
+    monkeypatch.setattr(store, "keep_order", lambda _: None)
+    monkeypatch.setattr(store, "exists", lambda _, path: looked.append(path) or committed)
     spark = MagicMock(**{"read.format.return_value.load": load, "createDataFrame.return_value": "empty"})
-    store = delta.DeltaStore(spark, "file:///tables")
+    store = store.DeltaStore(spark, "file:///tables")
     if told is None:
         assert store.days(FACTS) == []
         assert store.read(FACTS) == "empty"

@@ -15,8 +15,7 @@ import pytest
 from stormwright.errors import StormwrightError
 from stormwright.history.tables import staging as staging_module
 from stormwright.history.tables.definitions import DECISIONS, FACTS, SNAPSHOTS
-from stormwright.history.tables.ingest import ingest
-from stormwright.history.tables.panes import ClosedPanes
+from stormwright.history.tables.ingest import ClosedPanes, ingest
 from stormwright.history.tables.staging import Staging
 from tests.history.samples import START_MS, facts
 

@@ -9,10 +9,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from stormwright.perflog import Landing
-from stormwright.pipeline.lines.clean import accepted, judged
-from stormwright.pipeline.lines.source import read_files
-from stormwright.pipeline.panes.derive import facts
-from stormwright.pipeline.run.batch import NEVER_LATE_S
+from stormwright.pipeline.measurement.panes import facts
+from stormwright.pipeline.parsing.clean import accepted, judged
+from stormwright.pipeline.parsing.source import read_files
+from stormwright.pipeline.streaming.batch import NEVER_LATE_S
 from tests.perflog.samples import RECORD, encoded
 
 pytestmark = pytest.mark.spark

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 from pyspark.sql import SparkSession
 
-from stormwright.pipeline.spark import options, session
+from stormwright.pipeline.spark import session
 from stormwright.pipeline.spark.scratch import scratch
 
 
@@ -47,7 +47,7 @@ def test_what_is_temporary_stays_in_the_directory(spark: SparkSession) -> None:
 def test_what_a_killed_jvm_left_is_deleted_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in ("PYSPARK_PYTHON", "SPARK_LOCAL_IP", "SPARK_CONF_DIR"):
         monkeypatch.setenv(variable, "")
-    left = options.temporary(tmp_path) / "librocksdbjni1.so"
+    left = session.temporary(tmp_path) / "librocksdbjni1.so"
     left.parent.mkdir()
     left.touch()
     session._configure(tmp_path, niceness=0)  # noqa: SLF001

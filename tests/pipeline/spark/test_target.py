@@ -12,13 +12,12 @@ from pyspark.sql import SparkSession
 
 import stormwright
 from stormwright.errors import InputError, MissingDependencyError, StormwrightError
-from stormwright.pipeline.run.stream import LoadStream
 from stormwright.pipeline.settings import StreamSettings
-from stormwright.pipeline.spark import options as spark_options
 from stormwright.pipeline.spark import remote
-from stormwright.pipeline.spark.location import address, exists, inside, is_uri, local_path
+from stormwright.pipeline.spark import session as spark_options
 from stormwright.pipeline.spark.session import batch_session
-from stormwright.pipeline.spark.target import SparkTarget
+from stormwright.pipeline.spark.target import SparkTarget, address, exists, inside, is_uri, local_path
+from stormwright.pipeline.streaming.stream import LoadStream
 
 ROOT = Path(stormwright.__file__).parent
 

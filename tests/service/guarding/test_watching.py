@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from stormwright.client.shapes import ModesChange
-from stormwright.controller.guarding.slowness import SlowNode
+from stormwright.controller.safety.slowness import SlowNode
 from stormwright.service.guarding.watching import KEPT_S, Watching
 from stormwright.service.hooks.event import ServiceEvent
 from tests.service.guarding.test_drains import begun, cluster, hosts

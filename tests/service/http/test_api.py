@@ -16,7 +16,7 @@ import pytest
 
 from stormwright.client import Client
 from stormwright.client.shapes import Modes
-from stormwright.controller.aims.gains import inter_node_tps
+from stormwright.controller.objectives.outlook import inter_node_tps
 from stormwright.errors import ClusterError, ConflictError, InputError, NotThereError
 from stormwright.model import Problem, cost_of
 from stormwright.model.arrays import IntArray

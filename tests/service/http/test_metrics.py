@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from stormwright.pipeline.watch.drift import Drift
+from stormwright.pipeline.monitoring.drift import Drift
 from stormwright.service.http.metrics import metrics_text
 from stormwright.service.memory import EventCounts
 from stormwright.service.status import ServiceStatus

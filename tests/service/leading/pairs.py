@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
-from stormwright.controller.pauses import Pauses
+from stormwright.controller.safety.pauses import Pauses
 from stormwright.errors import NotLeadingError
 from stormwright.model import Problem
 from stormwright.service.leading.lead import Leading

@@ -11,7 +11,7 @@ from typing import Any
 
 from stormwright.cli.serve import end_at_signals
 from stormwright.cli.serving.pair import Pair, paired
-from stormwright.pipeline.run.stream import LoadStream
+from stormwright.pipeline.streaming.stream import LoadStream
 from stormwright.schedulers import make_scheduler
 from stormwright.service.settings import ServiceSettings
 from stormwright.service.wiring import Service

@@ -16,17 +16,17 @@ from typing import Any, cast
 import numpy as np
 
 from stormwright.client.shapes import Plan, Told
-from stormwright.controller.pauses import Pauses
 from stormwright.controller.planning.plan import Step
 from stormwright.controller.planning.planner import plan_moves
-from stormwright.controller.plans.back import WHOLE
-from stormwright.controller.plans.saved import where
+from stormwright.controller.plans.document import where
+from stormwright.controller.plans.rollback import WHOLE
 from stormwright.controller.policy import Decision
 from stormwright.controller.reports import MoveReport
+from stormwright.controller.safety.pauses import Pauses
 from stormwright.defaults import KEEPING
 from stormwright.errors import MoveError, NimbusError
-from stormwright.history.judged.evaluation import THROUGHPUT, JudgedMove
-from stormwright.history.judged.judging import Judgement
+from stormwright.history.evaluation.moves import THROUGHPUT, JudgedMove
+from stormwright.history.evaluation.verdict import Judgement
 from stormwright.model import Assignment, Problem, TopologyAssignment, WorkerSlot
 from stormwright.model.arrays import IntArray
 from stormwright.schedulers.kit.resolve import keeping_what_runs

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from stormwright.client.shapes import ModesChange, Plan, Told
-from stormwright.controller.aims.outlook import Outlook
+from stormwright.controller.objectives.outlook import Outlook
+from stormwright.controller.plans.document import placement_of, where
 from stormwright.controller.plans.draft import PlanDraft
-from stormwright.controller.plans.saved import placement_of, where
 from stormwright.controller.policy import Decision
 from stormwright.errors import ConflictError, NotThereError
 from stormwright.model import Problem
@@ -38,7 +38,7 @@ def unpredicted(monkeypatch: pytest.MonkeyPatch) -> None:
     # It is the process that is killed, and not the machine.
     monkeypatch.setattr(os, "fsync", lambda _: None)
     monkeypatch.setattr("stormwright.service.operating.making.plan_document", counted)
-    monkeypatch.setattr("stormwright.controller.aims.outlook.Outlooks.promises", lambda *_: {})
+    monkeypatch.setattr("stormwright.controller.objectives.outlook.Outlooks.promises", lambda *_: {})
     monkeypatch.setattr("stormwright.controller.plans.draft.Outlooks.of", lambda *_: Outlook(0.0, "", ""))
 
 

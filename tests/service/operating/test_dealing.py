@@ -14,7 +14,7 @@ import pytest
 
 from stormwright.client.shapes import Mode, ModesChange, PlanAsked
 from stormwright.controller.planning.planner import plan_moves
-from stormwright.controller.plans.back import WHOLE
+from stormwright.controller.plans.rollback import WHOLE
 from stormwright.controller.policy import Decision
 from stormwright.errors import ConflictError, StormwrightError
 from stormwright.model import Assignment, Problem

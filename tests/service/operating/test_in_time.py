@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from stormwright.cli.triggers import by_goal
-from stormwright.controller.aims.outlook import OBJECTIVES
+from stormwright.controller.objectives.outlook import OBJECTIVES
 from stormwright.errors import InputError
 from stormwright.model import Assignment, Problem
 from stormwright.service.operating.in_time import InTime

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from stormwright.controller.move import Mover
-from stormwright.controller.pauses import Pauses
 from stormwright.controller.reports import MoveLimits
+from stormwright.controller.safety.pauses import Pauses
 from stormwright.controller.tally import Tally
 from stormwright.model import Problem, TopologyAssignment
 from stormwright.model.assignment import UNPLACED

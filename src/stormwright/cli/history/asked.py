@@ -26,7 +26,7 @@ _MB = 1e6
 @options.as_json("Print it as JSON.")
 def tables(where: HistoryPlace, as_json: bool) -> None:
     """Tell which tables there are: rows, days, bytes."""
-    from stormwright.history.asked.reports import table_summaries
+    from stormwright.history.reports import table_summaries
 
     with opened(where) as (_, store):
         summaries = table_summaries(store)
@@ -47,7 +47,7 @@ def tables(where: HistoryPlace, as_json: bool) -> None:
 @options.as_json("Print it as JSON.")
 def report(stretch: str, where: HistoryPlace, by_day: bool, as_json: bool) -> None:
     """Tell traffic and load by topology over a RANGE of time."""
-    from stormwright.history.asked.reports import topology_reports
+    from stormwright.history.reports import topology_reports
 
     wanted = parse_stretch(stretch)
     with opened(where) as (_, store):
@@ -79,7 +79,7 @@ def report(stretch: str, where: HistoryPlace, by_day: bool, as_json: bool) -> No
 @options.as_json("Print them as JSON.")
 def decisions(stretch: str, where: HistoryPlace, moving: bool, as_json: bool) -> None:
     """List the decisions in a RANGE of time: cost and traffic between nodes before and after, and what came of them."""
-    from stormwright.history.asked.reports import decisions as decisions_of
+    from stormwright.history.reports import decisions as decisions_of
 
     wanted = parse_stretch(stretch)
     with opened(where) as (_, store):
@@ -128,7 +128,7 @@ def _judged(judgement: dict[str, Any]) -> str:
 @options.as_json("Print them as JSON.")
 def overloads(stretch: str, where: HistoryPlace, after_s: float, as_json: bool) -> None:
     """List when nodes were at or over their CPU capacity in a RANGE of time, for more than X seconds on end."""
-    from stormwright.history.asked.overloads import overload_episodes
+    from stormwright.history.reports import overload_episodes
 
     wanted = parse_stretch(stretch)
     with opened(where) as (_, store):
@@ -155,7 +155,7 @@ def overloads(stretch: str, where: HistoryPlace, after_s: float, as_json: bool) 
 @options.as_json("Print the rows as JSON.")
 def sql(statement: str, where: HistoryPlace, as_json: bool) -> None:
     """Answer a query in SQL over the tables, each of which has a column `day`."""
-    from stormwright.history.asked.reports import documents, run_sql, texts
+    from stormwright.history.reports import documents, run_sql, texts
 
     with opened(where) as (spark, store):
         answer = run_sql(spark, store, statement)
@@ -179,7 +179,7 @@ def sql(statement: str, where: HistoryPlace, as_json: bool) -> None:
 def at(moment: str, where: HistoryPlace, output: Path | None, as_json: bool) -> None:
     """Tell what the scheduler knew at a TIME (2026-11-21T10:30, in UTC): a problem file for `schedule` and others."""
     from stormwright.formats import problem_to_dict, write_problem
-    from stormwright.history.asked.known import known_at
+    from stormwright.history.looks import known_at
 
     moment_ms = parse_moment(moment)
     prepare_output(output)

@@ -7,7 +7,7 @@ from itertools import islice
 
 import numpy as np
 
-from stormwright.controller.planning.room import MoveRoom
+from stormwright.controller.planning.capacity import MoveRoom
 from stormwright.model.arrays import IndexArray
 
 #: What is missing that is looked at to find the one with the fewest topologies to help.

@@ -2,25 +2,117 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from itertools import combinations, islice
 from math import isfinite
 
 import numpy as np
 
-from stormwright.controller.aims.bounds import within_heaps
-from stormwright.controller.aims.in_order import GIVEN_UP_PERCENT
-from stormwright.controller.aims.outlook import THROUGHPUT, TRAFFIC, Outlook, Outlooks, least_gain_percent
-from stormwright.controller.aims.placements import Placements
+from stormwright.controller.objectives.objective import GIVEN_UP_PERCENT, within_heaps
+from stormwright.controller.objectives.outlook import THROUGHPUT, TRAFFIC, Outlook, Outlooks, least_gain_percent
+from stormwright.controller.objectives.placements import Placements
 from stormwright.controller.planning.plan import MovePlan
 from stormwright.controller.planning.planner import plan_moves
-from stormwright.controller.plans.back import WHOLE, moves_back
+from stormwright.controller.plans.rollback import WHOLE, moves_back
 from stormwright.controller.policy import MOVE, planned_slots, without_assumed_traffic
 from stormwright.errors import Fault, InputError, who_is_there
-from stormwright.history.judged.promise import Promise
-from stormwright.model import UNPLACED, Problem, Scheduler, TopologyAssignment, WorkerSlot
+from stormwright.history.evaluation.verdict import Promise
+from stormwright.model import UNPLACED, Assignment, Problem, Scheduler, TopologyAssignment, WorkerSlot
 from stormwright.model.arrays import IntArray
+from stormwright.model.constraints.constraint import Violation
+from stormwright.model.constraints.violations import broken_limits
+
+# Least repair -------------------------------------------------------------------------------------
+# The fewest moves that end all broken limits.
+
+#: Sets of topologies that are tried before one topology after the other joins, whichever helps most.
+_TRIES = 60
+
+#: Up to so many are tried in all combinations.
+_SMALLEST_UP_TO = 3
+
+
+class FewestMoves:
+    """A scheduler that moves as few topologies as it finds, so that no limit is broken any more.
+
+    Executors that are on nodes, or of topologies, of which a limit is broken lose their slots, those of as few
+    topologies as suffice; and `keeping` places them beside all that runs on. Where no set of topologies ends all of it,
+    the one that leaves least is taken. Ties are broken by the order of the problem.
+
+    Parameters
+    ----------
+    keeping
+        Places what has no slot and leaves alone what runs.
+    """
+
+    def __init__(self, keeping: Scheduler) -> None:
+        self._keeping = keeping
+
+    def schedule(self, problem: Problem) -> Assignment:
+        """The placement; what runs where nothing is broken, or nothing can be done."""
+        now = problem.current_slot
+        broken = broken_limits(problem, now)
+        best, least = now, len(broken)
+        if broken:
+            movable = _movable(problem, broken)
+            for chosen in _sets(movable):
+                slots = self._without(problem, chosen, broken)
+                left = least if slots is None else len(broken_limits(problem, slots))
+                if slots is not None and left < least:
+                    best, least = slots, left
+                if not least:
+                    return Assignment(best)
+            return Assignment(self._one_by_one(problem, movable))
+        return Assignment(best)
+
+    def _one_by_one(self, problem: Problem, movable: Sequence[int]) -> IntArray:
+        """Each of those that are concerned moves where that ends something."""
+        slots: IntArray = problem.current_slot
+        for index in movable:
+            now = problem.with_current(Assignment(slots).by_topology(problem))
+            broken = broken_limits(now, slots)
+            if not broken:
+                break
+            then = self._without(now, [index], broken)
+            if then is not None and len(broken_limits(now, then)) < len(broken):
+                slots = then
+        return slots
+
+    def _without(self, problem: Problem, chosen: Collection[int], broken: Sequence[Violation]) -> IntArray | None:
+        """Where all runs once what is in the way of some topologies (indices) was placed anew; None if it cannot be."""
+        slots = problem.current_slot.copy()
+        nodes, _ = concerned(problem, broken)
+        _, whole = concerned(problem, [each for each in broken if each.node is None])
+        there = np.isin(problem.slot_node[slots], list(nodes)) | np.isin(problem.executor_topology, list(whole))
+        slots[there & np.isin(problem.executor_topology, list(chosen))] = UNPLACED
+        answer = self._keeping.schedule(problem.with_current(Assignment(slots).by_topology(problem)))
+        found = answer.slot_of_executor
+        return None if (found == UNPLACED).any() else found
+
+
+def concerned(problem: Problem, broken: Sequence[Violation]) -> tuple[set[int], set[int]]:
+    """Nodes and topologies (indices) that broken limits tell of."""
+    nodes = {problem.node_index[each.supervisor] for each in broken if each.supervisor is not None}
+    return nodes, {problem.topology_index[each.topology] for each in broken if each.topology is not None}
+
+
+def _movable(problem: Problem, broken: Sequence[Violation]) -> list[int]:
+    """Topologies (indices) that have something to do with it; those that take most CPU of the nodes first."""
+    nodes, own = concerned(problem, broken)
+    there = np.isin(problem.slot_node[problem.current_slot], list(nodes)) & (problem.current_slot != UNPLACED)
+    cpu_hz = np.bincount(
+        problem.executor_topology[there], problem.executor_cpu_hz[there], minlength=len(problem.topologies)
+    )
+    found = own | set(np.unique(problem.executor_topology[there]).tolist())
+    runs = {index for index in found if (problem.current_slot[problem.executors_of(index)] != UNPLACED).all()}
+    return sorted(runs, key=lambda index: (-cpu_hz[index], index))
+
+
+def _sets(movable: Sequence[int]) -> list[tuple[int, ...]]:
+    each = (chosen for size in range(1, _SMALLEST_UP_TO + 1) for chosen in combinations(movable, size))
+    return list(islice(each, _TRIES))
 
 
 @dataclass(frozen=True)
@@ -30,7 +122,7 @@ class PlanWish:
     Parameters
     ----------
     goals
-        Of `stormwright.controller.aims.outlook.OBJECTIVES`, the most important first; at least one.
+        Of `stormwright.controller.objectives.outlook.OBJECTIVES`, the most important first; at least one.
     topologies, nodes
         Patterns with ``*`` of ids or names, and of ids or hosts: only such topologies move, and only such that run on
         such a node; all where there are none.

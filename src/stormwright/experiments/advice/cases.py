@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from stormwright.advise.own.kinds import NodeKind
+from stormwright.advise.search.kinds import NodeKind
 from stormwright.formats.sketch import sketch
 from stormwright.model import LoadProfile, Problem, Supervisor
 from stormwright.model.arrays import FloatArray

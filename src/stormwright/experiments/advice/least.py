@@ -8,9 +8,9 @@ from itertools import combinations, pairwise, product
 
 import numpy as np
 
-from stormwright.advise.own.judged import JudgedPlacement
-from stormwright.advise.own.kinds import NodeMix, mixes
-from stormwright.advise.own.trials import ExecutorCounts, Key, MixTrials
+from stormwright.advise.search.evaluation import JudgedPlacement
+from stormwright.advise.search.kinds import NodeMix, mixes
+from stormwright.advise.search.trials import ExecutorCounts, Key, MixTrials
 from stormwright.model import Assignment
 from stormwright.model.arrays import FloatArray, IndexArray, IntArray
 from stormwright.predict.demand import TreeDemand

@@ -9,14 +9,12 @@ from itertools import product
 import numpy as np
 
 from stormwright.advise.adviser import Adviser, Observation, WantedSize
-from stormwright.advise.own.pace import Patience
-from stormwright.advise.own.patient import Ours
-from stormwright.advise.own.search import Search
-from stormwright.advise.own.trials import MixTrials
-from stormwright.advise.own.wish import Wish
-from stormwright.advise.rules.dhalion import Dhalion
-from stormwright.advise.rules.ds2 import Ds2
-from stormwright.advise.rules.stela import Stela
+from stormwright.advise.rules import Dhalion, Ds2, Stela
+from stormwright.advise.search.cheapest import Search
+from stormwright.advise.search.pace import Patience
+from stormwright.advise.search.patient import Ours
+from stormwright.advise.search.trials import MixTrials
+from stormwright.advise.search.wish import Wish
 from stormwright.errors import InputError
 from stormwright.experiments.advice.cases import AdviceCase
 from stormwright.experiments.advice.least import least_of_all

@@ -18,7 +18,7 @@ from stormwright.experiments.demo.trials import (
     verdict_of,
 )
 from stormwright.model import Problem, TopologyAssignment
-from stormwright.pipeline.run.progress import Progress
+from stormwright.pipeline.streaming.progress import Progress
 
 #: Parts of a figure before from which it counts as kept, and beyond which as more.
 _AS_MUCH, _MORE = 0.95, 1.05

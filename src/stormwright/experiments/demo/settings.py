@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from stormwright.controller.aims.outlook import OBJECTIVES, THROUGHPUT, TRAFFIC
+from stormwright.controller.objectives.outlook import OBJECTIVES, THROUGHPUT, TRAFFIC
 from stormwright.experiments.demo.topologies import Submission
 from stormwright.experiments.demo.trials import Criterion, TrialPlan
 from stormwright.schedulers import Scheduler

@@ -6,8 +6,8 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from stormwright.controller.aims.outlook import TRAFFIC, Outlooks
 from stormwright.controller.draining import Draining, drain
+from stormwright.controller.objectives.outlook import TRAFFIC, Outlooks
 from stormwright.controller.policy import Decision
 from stormwright.controller.reports import MoveReport
 from stormwright.defaults import STORMS_OWN
@@ -23,7 +23,7 @@ from stormwright.experiments.demo.nodes import NodeMeter, with_node_names, with_
 from stormwright.experiments.demo.promise import PlacementPromise, cpu_us_per_tree, promise
 from stormwright.experiments.demo.settings import DemoCluster, DemoSettings
 from stormwright.experiments.demo.trials import CpuCorrection, DecidedPlacement, MeasuredStart, MeasuredStretch
-from stormwright.history.judged.promise import Promise
+from stormwright.history.evaluation.verdict import Promise
 from stormwright.model import Problem, TopologyAssignment, WorkerSlot
 from stormwright.schedulers.kit.triggers import TriggerParams
 from stormwright.service.wiring import Service

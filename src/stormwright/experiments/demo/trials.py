@@ -10,7 +10,7 @@
 Longer than other modules, as what is compared, what becomes of it and how it is said belong together.
 
 A is where Storm's own scheduler has put everything, B where a decision wants it. Each move starts new workers, so each
-measurement is one start (`stormwright.history.judged.comparison`).
+measurement is one start (`stormwright.history.evaluation.comparison`).
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from stormwright.controller.aims.outlook import LATENCY, NODES, THROUGHPUT
+from stormwright.controller.objectives.outlook import LATENCY, NODES, THROUGHPUT
 from stormwright.controller.policy import Decision
 from stormwright.experiments.demo.measure import TopologyRun
 from stormwright.experiments.demo.promise import PlacementPromise
-from stormwright.history.judged.comparison import (
+from stormwright.history.evaluation.comparison import (
     LATENCY_DEVIATION,
     START_DEVIATION,
     StartComparison,
     compare_starts,
 )
-from stormwright.history.judged.promise import Promise
+from stormwright.history.evaluation.verdict import Promise
 from stormwright.model import TopologyAssignment
 from stormwright.model.humanize import counted
 
@@ -126,7 +126,7 @@ class Criterion:
     Parameters
     ----------
     objective
-        One of `stormwright.controller.aims.outlook.OBJECTIVES`.
+        One of `stormwright.controller.objectives.outlook.OBJECTIVES`.
     """
 
     objective: str = THROUGHPUT

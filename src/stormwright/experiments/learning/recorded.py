@@ -100,9 +100,8 @@ def history_examples(store: Store, seed: int) -> Iterator[Group]:
     InputError
         It has looked at nothing yet.
     """
-    from stormwright.history.asked.known import known_at
-    from stormwright.history.asked.looks import look_moments
-    from stormwright.pipeline.run.batch import TimeStretch
+    from stormwright.history.looks import known_at, look_moments
+    from stormwright.pipeline.streaming.batch import TimeStretch
 
     moments = look_moments(store, TimeStretch(None, None))
     if not moments:

@@ -11,9 +11,8 @@ import numpy as np
 
 from stormwright.experiments.simulated.measuring import LoadWithLatencies, Measuring
 from stormwright.model import LoadProfile, Problem
-from stormwright.pipeline.measure.activity import LatencyHistogram
-from stormwright.pipeline.measure.nodes import NodeLoad
-from stormwright.pipeline.run.progress import Progress
+from stormwright.pipeline.measurement.measurement import LatencyHistogram, NodeLoad
+from stormwright.pipeline.streaming.progress import Progress
 from stormwright.simulator.cluster.records import HEAP_BYTES
 from stormwright.simulator.cluster.storm import VirtualStorm
 from stormwright.simulator.engine import Counted

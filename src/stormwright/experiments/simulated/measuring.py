@@ -12,7 +12,7 @@ from stormwright.model import LoadProfile, Problem, Topology, TopologyLoad
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
 from stormwright.model.load import cpu_hz_of, requested
 from stormwright.model.topology import PLACEMENT_FOLLOWING
-from stormwright.pipeline.measure.profile import executor_cpu_hz, flow_limit_tps
+from stormwright.pipeline.measurement.load_profile import executor_cpu_hz, flow_limit_tps
 from stormwright.simulator.cluster.records import Streams
 from stormwright.simulator.engine import Counted, Counts
 

@@ -73,7 +73,7 @@ def run_cells(spark: SparkSession, sweep: Sweep, cells: Sequence[SweepCell], tab
     StormwrightError
         Spark cannot run any cell.
     """
-    from stormwright.pipeline.spark.keeper import GONE, cause
+    from stormwright.pipeline.spark.query_supervisor import GONE, cause
     from stormwright.pipeline.spark.spread import cores, spread
 
     def decided(part_cells: Sequence[SweepCell]) -> pa.Table:

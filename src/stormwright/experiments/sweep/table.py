@@ -39,7 +39,7 @@ def open_table(location: Path | str, spark: SparkSession) -> CellTable:
     InputError
         There cannot be a table.
     """
-    from stormwright.pipeline.spark.location import is_uri
+    from stormwright.pipeline.spark.target import is_uri
 
     return RemoteTable(str(location), spark) if is_uri(location) else LocalTable(Path(location))
 
@@ -84,7 +84,7 @@ class RemoteTable:
     """Written by Spark, to any file system that it knows."""
 
     def __init__(self, uri: str, spark: SparkSession) -> None:
-        from stormwright.pipeline.spark.location import exists
+        from stormwright.pipeline.spark.target import exists
 
         self._uri, self._spark = uri, spark
         self._exists = exists(spark, uri)
@@ -121,7 +121,7 @@ class RemoteTable:
 @contextmanager
 def _told(uri: str) -> Iterator[None]:
     """Make what Spark fails with a fault of the URI."""
-    from stormwright.pipeline.spark.keeper import GONE
+    from stormwright.pipeline.spark.query_supervisor import GONE
     from stormwright.pipeline.spark.remote import first_line
 
     try:

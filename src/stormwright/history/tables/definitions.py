@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from stormwright.pipeline.panes.derive import KEYS, VALUES
+from stormwright.pipeline.measurement.panes import KEYS, VALUES
 
 #: Rows of version n of a table → the same as rows of version n + 1.
 Migration = Callable[[DataFrame], DataFrame]
@@ -64,7 +64,7 @@ class Table:
         return rows
 
 
-#: Facts per pane of 3 s (`stormwright.pipeline.panes.derive`), each pane once, when no record can reach it any more.
+#: Facts per pane of 3 s (`stormwright.pipeline.measurement.panes`), each pane once, when no record can reach it any more.
 FACTS = Table(
     "facts",
     {"pane_ms": "long", **KEYS, **VALUES},
@@ -133,7 +133,7 @@ MOVES = Table(
     key=("decision_ms", "topology"),
 )
 
-#: What came of a move (`stormwright.history.judged.judging`): values after it as multiples of those before.
+#: What came of a move (`stormwright.history.evaluation.verdict`): values after it as multiples of those before.
 JUDGEMENTS = Table(
     "judgements",
     {

@@ -9,8 +9,7 @@ from dataclasses import replace
 from pyspark.sql import SparkSession
 
 from stormwright.errors import MissingDependencyError, StormwrightError
-from stormwright.history.tables.delta import delta_conf
-from stormwright.history.tables.store import check_format
+from stormwright.history.tables.store import check_format, delta_conf
 from stormwright.pipeline.spark.remote import failures_told
 from stormwright.pipeline.spark.scratch import scratch
 from stormwright.pipeline.spark.session import batch_session

@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from stormwright.errors import Fault, InputError, MissingDependencyError, StormwrightError
-from stormwright.pipeline.spark.options import EVERYWHERE
+from stormwright.pipeline.spark.session import EVERYWHERE
 from stormwright.pipeline.spark.target import SparkTarget
 
 #: How long a master may take to accept a connection, and a Connect server to answer.

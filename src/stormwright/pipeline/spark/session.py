@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
@@ -21,10 +21,119 @@ from pyspark.sql import SparkSession
 from stormwright.errors import Fault, InputError, StormwrightError
 from stormwright.java import find_java
 from stormwright.pipeline.settings import StreamSettings
-from stormwright.pipeline.spark import options as spark_options
 from stormwright.pipeline.spark import remote
 from stormwright.pipeline.spark.scratch import scratch
 from stormwright.pipeline.spark.target import SparkTarget
+
+# Options ------------------------------------------------------------------------------------------
+# Spark's settings for the two kinds of work, each with its reason: a lean live stream, and batches.
+
+LOOPBACK = "127.0.0.1"
+
+#: Partitions after a shuffle: measured on two cores, 200 (Spark's default) cost three times the CPU of 2 to 4.
+BATCH_PARTITIONS = 4
+
+#: Heap of a batch's JVM where no setting says another.
+BATCH_HEAP_MB = 2048
+
+_CHECKPOINT_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+
+#: Means the same wherever Spark runs, and may be set in a session that runs already.
+EVERYWHERE = {"spark.sql.session.timeZone": "UTC"}
+
+
+def temporary(directory: Path) -> Path:
+    """Where everything goes that need not outlive the JVM."""
+    return directory / "tmp"
+
+
+def of_this_machine(directory: Path, heap_mb: int, java: str = "") -> dict[str, str]:
+    """For any work in a JVM of this process's own, which nothing but this machine reaches; `java` are its options."""
+    return {
+        **EVERYWHERE,
+        "spark.driver.memory": f"{heap_mb}m",
+        "spark.driver.host": LOOPBACK,
+        "spark.driver.bindAddress": LOOPBACK,
+        # Other users of this machine reach it as well: Spark thinks of a secret by itself, which they do not know.
+        "spark.authenticate": "true",
+        "spark.local.dir": str(temporary(directory)),
+        # RocksDB unpacks 15 MB of machine code, which stay where they are if the JVM is killed.
+        "spark.driver.extraJavaOptions": f"{shlex.quote(f'-Djava.io.tmpdir={temporary(directory)}')} {java}".rstrip(),
+        "spark.sql.warehouse.dir": str(directory / "warehouse"),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        # Hadoop's default runs a chmod process for every file that it makes, some 90 a batch of the stream.
+        "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+        # Many small files are listed by the driver, not by a job with a task a file.
+        "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
+    }
+
+
+def live(directory: Path, settings: StreamSettings) -> dict[str, str]:
+    """For a stream beside what it watches: as little CPU as can be, unless its rate is high."""
+    return {
+        # A small heap on a busy machine: no parallel collector, no second compiler.
+        **of_this_machine(directory, settings.heap_mb, "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"),
+        # Hundreds of records a second fit one task; every further partition is a state store more per batch.
+        "spark.sql.shuffle.partitions": "1",
+        # Every batch is planned anew, and holds so few rows that planning is what it costs: measured at 6 records/s,
+        # 0.46 s of CPU a batch with these, 0.75 s with Spark's defaults (at 100 records/s 1.35 s and 1.2 s).
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        "spark.sql.constraintPropagation.enabled": "false",
+        "spark.sql.subexpressionElimination.enabled": "false",
+        "spark.sql.streaming.stateStore.stateSchemaCheck": "false",
+        "spark.sql.ui.explainMode": "simple",
+        "spark.sql.maxPlanStringLength": "1000",
+        # A batch without data would only evict state; the next one with data does it as well.
+        "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+        "spark.sql.streaming.minBatchesToRetain": "10",
+        "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINT_FILES,
+        # The log of files ever read is rewritten as a whole at each compaction.
+        "spark.sql.streaming.fileSource.log.compactInterval": "200",
+        **rate_options(settings.rate),
+    }
+
+
+def batch(directory: Path) -> dict[str, str]:
+    """For much data at once on all cores: generated code and the parallel collector, which are Spark's defaults."""
+    return {
+        **of_this_machine(directory, BATCH_HEAP_MB),
+        "spark.sql.shuffle.partitions": str(BATCH_PARTITIONS),
+    }
+
+
+#: For a driver of a cluster. How many partitions and which addresses fit is for the cluster's own configuration to say.
+CLUSTER = {**EVERYWHERE, "spark.ui.showConsoleProgress": "false"}
+
+
+# Rates --------------------------------------------------------------------------------------------
+# Spark's options for how many records come: few, where a batch costs what its planning costs, or many.
+
+#: Some hundred records a second, beside what is watched; thousands, with all cores; or as many as have piled up.
+RecordRate: TypeAlias = Literal["low", "high", "bulk"]
+
+_BOTH = {
+    # Batches are planned once, as what they hold is known by then.
+    "spark.sql.adaptive.enabled": "false",
+    # What is read once and used twice stays for a moment only.
+    "spark.sql.inMemoryColumnarStorage.compressed": "false",
+}
+
+_HIGH = {
+    "spark.master": "local[*]",
+    "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
+    "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 1)),
+    "spark.sql.codegen.wholeStage": "true",
+    "spark.sql.codegen.factoryMode": "FALLBACK",
+    "spark.sql.subexpressionElimination.enabled": "true",
+}
+
+
+def rate_options(rate: RecordRate) -> dict[str, str]:
+    """Options of the session, which take the place of others."""
+    return _BOTH | ({} if rate == "low" else _HIGH)
+
 
 #: Set by spark-submit in the programs that it starts: the JVM is there already.
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
@@ -71,7 +180,7 @@ def spark_session(directory: Path, settings: StreamSettings) -> SparkSession:
     """
     find_java("Spark")
     log = _configure(directory.absolute(), settings.niceness)
-    return _started("local[1]", spark_options.live(directory.absolute(), settings), lambda: f"see {log}")
+    return _started("local[1]", live(directory.absolute(), settings), lambda: f"see {log}")
 
 
 def batch_session(directory: Path, target: SparkTarget | None = None) -> SparkSession:
@@ -100,10 +209,10 @@ def batch_session(directory: Path, target: SparkTarget | None = None) -> SparkSe
     if _SUBMITTED in os.environ:
         if target.master is not None:
             raise InputError("where Spark runs", [Fault("is for spark-submit to say, which runs this", "--master")])
-        return _started(None, {**spark_options.CLUSTER, **target.conf}, lambda: "spark-submit's output says more")
+        return _started(None, {**CLUSTER, **target.conf}, lambda: "spark-submit's output says more")
     if target.local:
         log = _configure(directory.absolute(), niceness=0)
-        options = {**spark_options.batch(directory.absolute()), **target.conf}
+        options = {**batch(directory.absolute()), **target.conf}
         # The directory may not outlive the error.
         return _started(target.master or "local[*]", options, lambda: _last_words(log))
     remote.require_master(target)
@@ -111,7 +220,7 @@ def batch_session(directory: Path, target: SparkTarget | None = None) -> SparkSe
     if not os.environ.keys() & {"SPARK_CONF_DIR", "SPARK_HOME"}:
         # Without a configuration of the user's own, Spark would write its warnings between our lines.
         os.environ["SPARK_CONF_DIR"] = str(_write_logging(directory.absolute()).parent)
-    options = {**spark_options.CLUSTER, **target.conf}
+    options = {**CLUSTER, **target.conf}
     spark = _started(target.master, options, lambda: f"is there a Spark at {target.master}?")
     remote.require_row(spark, target)
     return spark
@@ -180,15 +289,15 @@ def _last_words(log: Path) -> str:
 def _configure(directory: Path, niceness: int) -> Path:
     """Prepare what the JVM finds in its environment when it starts; return the path of its log."""
     # What a JVM left that was killed. One that this process has stopped and may use again needs no more than the place.
-    shutil.rmtree(spark_options.temporary(directory), ignore_errors=True)
-    spark_options.temporary(directory).mkdir(parents=True)
+    shutil.rmtree(temporary(directory), ignore_errors=True)
+    temporary(directory).mkdir(parents=True)
     log = directory / "spark.log"
     conf = _write_logging(directory).parent
     (conf / "spark-env.sh").write_text(
         _SPARK_ENV.format(log=shlex.quote(str(log)), niceness=niceness), encoding="utf-8"
     )
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["SPARK_LOCAL_IP"] = spark_options.LOOPBACK
+    os.environ["SPARK_LOCAL_IP"] = LOOPBACK
     os.environ["SPARK_CONF_DIR"] = str(conf)
     return log
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 
 import orjson
 
-from stormwright.controller.guarding.budget import AdaptiveBudget, long_pause
 from stormwright.controller.planning.plan import MoveBudget
+from stormwright.controller.safety.holds import AdaptiveBudget, long_pause
 from stormwright.service.operating.state import State
 
 log = logging.getLogger(__name__)

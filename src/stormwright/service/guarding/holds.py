@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import orjson
 
-from stormwright.controller.guarding.holding import MOST_MISSING, Attendance, Hold
+from stormwright.controller.safety.holds import MOST_MISSING, Attendance, Hold
 from stormwright.model import Problem
 from stormwright.service.guarding.drains import DrainedNodes
 from stormwright.service.guarding.names import NodeNames

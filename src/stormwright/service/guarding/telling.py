@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from stormwright.controller.guarding.holding import Hold
+from stormwright.controller.safety.holds import Hold
 from stormwright.service.hooks.event import ServiceEvent
 from stormwright.service.operating.plans import KeptPlans
 

@@ -9,9 +9,8 @@ from typing import Any
 
 from stormwright.client.guarding import Anomalies, Anomaly, DrainAsked
 from stormwright.client.shapes import AnomalyKind
-from stormwright.controller.guarding.slowness import SlowNode, SlowNodes
-from stormwright.controller.guarding.work import WorkWindows
 from stormwright.controller.plans.modes import AUTO, FIX, IGNORE, response_to
+from stormwright.controller.safety.slowness import SlowNode, SlowNodes, WorkWindows
 from stormwright.errors import StormwrightError
 from stormwright.model import Problem
 from stormwright.service.guarding.nodes import NodeDesk

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from stormwright.pipeline.run.progress import Progress
+from stormwright.pipeline.streaming.progress import Progress
 from stormwright.service.http.figures.families import counter, gauge
 from stormwright.service.status import ServiceStatus
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from stormwright.clock import WALL, Clock
 from stormwright.model import LoadProfile, Problem
-from stormwright.pipeline.watch.forecasts import FORECASTS, SEASONS, forecast_minutes, with_forecast
-from stormwright.pipeline.watch.minutes import MinuteTable
+from stormwright.pipeline.monitoring.forecasts import FORECASTS, SEASONS, MinuteTable, forecast_minutes, with_forecast
 
 #: From one forecast to the next, in seconds; as often the minutes are saved.
 REFRESH_S = 300.0

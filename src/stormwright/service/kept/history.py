@@ -18,9 +18,8 @@ from stormwright.clock import WALL, Clock
 from stormwright.controller.policy import Decision
 from stormwright.controller.reports import MoveReport
 from stormwright.errors import StormwrightError
-from stormwright.history.judged.evaluation import JudgedMove, Worse
-from stormwright.history.judged.promise import Promise
-from stormwright.history.judged.waiting import Moved
+from stormwright.history.evaluation.moves import JudgedMove, Moved, Worse
+from stormwright.history.evaluation.verdict import Promise
 from stormwright.history.tables.ingest import ingest
 from stormwright.history.tables.staging import Staging
 from stormwright.history.tables.store import check_format, open_store, tables_below

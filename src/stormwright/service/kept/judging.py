@@ -10,12 +10,11 @@ from typing import Any
 import orjson
 
 from stormwright.clock import WALL, Clock
-from stormwright.controller.plans.saved import where
+from stormwright.controller.plans.document import where
 from stormwright.files import write_whole
-from stormwright.history.judged.evaluation import Evaluation, JudgedMove, Worse
-from stormwright.history.judged.measured import MeasuredTopologies
-from stormwright.history.judged.observed import ObservedTraffic
-from stormwright.history.judged.waiting import Moved
+from stormwright.history.evaluation.measured import MeasuredTopologies
+from stormwright.history.evaluation.moves import Evaluation, JudgedMove, Moved, Worse
+from stormwright.history.evaluation.window import ObservedTraffic
 from stormwright.model import Problem
 from stormwright.perflog.records import LogRecord
 from stormwright.state_files import unless_damaged

@@ -10,13 +10,13 @@ from typing import Any
 import orjson
 
 from stormwright.clock import WALL, Clock
-from stormwright.controller.aims.gains import inter_node_tps
+from stormwright.controller.objectives.outlook import inter_node_tps
 from stormwright.controller.planning.plan import TopologyMove
 from stormwright.controller.policy import Decision, planned_slots, without_assumed_traffic
 from stormwright.controller.reports import MoveReport
 from stormwright.formats import problem_to_dict
 from stormwright.formats.document.problem import load_to_dict
-from stormwright.history.judged.evaluation import JudgedMove
+from stormwright.history.evaluation.moves import JudgedMove
 from stormwright.history.tables.definitions import DECISIONS, JUDGEMENTS, MOVES, PROFILES, SNAPSHOTS, Table
 from stormwright.history.tables.staging import Staging
 from stormwright.model import LoadProfile, Problem, cost_of

@@ -26,10 +26,10 @@ from typing import Protocol
 import orjson
 
 from stormwright.controller.planning.plan import MovePlan, Step
-from stormwright.controller.plans.back import moves_back
-from stormwright.controller.plans.outcome import unclear
-from stormwright.controller.plans.relied import changes
-from stormwright.controller.plans.saved import placement_of, where
+from stormwright.controller.plans.document import placement_of, where
+from stormwright.controller.plans.preconditions import changes
+from stormwright.controller.plans.rollback import moves_back
+from stormwright.controller.plans.stages import unclear
 from stormwright.controller.policy import Decision
 from stormwright.controller.reports import MoveReport
 from stormwright.errors import InputError, MoveError, NimbusError

@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from stormwright.client.shapes import Mode
-from stormwright.controller.aims.outlook import TRAFFIC, Outlooks
-from stormwright.controller.aims.refused import FIRST_S, Refusal, RefusedPlacements, crowds
+from stormwright.controller.objectives.outlook import TRAFFIC, Outlooks
+from stormwright.controller.objectives.refusals import FIRST_S, Refusal, RefusedPlacements, crowds
 from stormwright.controller.policy import Decision
 from stormwright.model import Problem
 from stormwright.service.kept.history import KeptHistory

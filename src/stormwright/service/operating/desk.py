@@ -12,14 +12,13 @@ import orjson
 from stormwright.client import shapes
 from stormwright.client.guarding import DrainAsked
 from stormwright.client.shapes import PlanState
-from stormwright.controller.aims.in_order import InOrder
-from stormwright.controller.guarding.leaving import emptied
+from stormwright.controller.objectives.objective import InOrder
 from stormwright.controller.planning.plan import MovePlan
-from stormwright.controller.plans.draft import PlanDraft, PlanWish, drafted, measured_rates, restored
+from stormwright.controller.plans.draft import FewestMoves, PlanDraft, PlanWish, drafted, measured_rates, restored
 from stormwright.controller.plans.modes import fitting_nothing
-from stormwright.controller.plans.overloaded import FewestMoves
-from stormwright.controller.plans.relied import changes
+from stormwright.controller.plans.preconditions import changes
 from stormwright.controller.policy import Decision, planned_slots
+from stormwright.controller.safety.evacuation import emptied
 from stormwright.errors import ConflictError, StormwrightError
 from stormwright.model import Problem, Scheduler
 from stormwright.service.guarding.nodes import NodeDesk

@@ -10,7 +10,6 @@ import numpy as np
 import orjson
 
 from stormwright.client.shapes import Mode, Modes, ModesChange
-from stormwright.controller.guarding.holding import MOST_MISSING
 from stormwright.controller.plans.modes import (
     AUTO,
     CHECK,
@@ -25,6 +24,7 @@ from stormwright.controller.plans.modes import (
     windows_of,
 )
 from stormwright.controller.policy import Decision
+from stormwright.controller.safety.holds import MOST_MISSING
 from stormwright.errors import ConflictError, Fault, InputError
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.humanize import in_utc

@@ -9,13 +9,12 @@ import orjson
 
 from stormwright.client import shapes
 from stormwright.controller.planning.plan import Step
-from stormwright.controller.plans.saved import placement_of
+from stormwright.controller.plans.document import placement_of
 from stormwright.controller.reports import MoveReport
 from stormwright.errors import ConflictError, NotThereError
 from stormwright.formats import placement_to_dict
-from stormwright.history.judged.evaluation import JudgedMove
-from stormwright.history.judged.judging import Judgement
-from stormwright.history.judged.promise import Promise
+from stormwright.history.evaluation.moves import JudgedMove
+from stormwright.history.evaluation.verdict import Judgement, Promise
 from stormwright.model import TopologyAssignment
 from stormwright.service.operating.state import State
 

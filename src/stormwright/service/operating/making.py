@@ -7,11 +7,11 @@ import threading
 from collections.abc import Callable
 from queue import SimpleQueue
 
+from stormwright.controller.plans.description import Pause, expected_pause, plan_document
+from stormwright.controller.plans.document import step_to_dict
 from stormwright.controller.plans.draft import PlanDraft, measured_rates
-from stormwright.controller.plans.relied import relied_on
-from stormwright.controller.plans.saved import step_to_dict
+from stormwright.controller.plans.preconditions import relied_on
 from stormwright.controller.plans.stages import staged
-from stormwright.controller.plans.told import Pause, expected_pause, plan_document
 from stormwright.errors import ConflictError, StormwrightError
 from stormwright.model import Problem
 from stormwright.service.operating.ledger import Ledger

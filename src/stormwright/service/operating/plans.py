@@ -11,9 +11,9 @@ from typing import Any
 import orjson
 
 from stormwright.controller.planning.plan import Step
-from stormwright.controller.plans.saved import step_of_dict
+from stormwright.controller.plans.document import step_of_dict
 from stormwright.errors import NotThereError
-from stormwright.history.judged.promise import Promise
+from stormwright.history.evaluation.verdict import Promise
 from stormwright.model import Problem
 from stormwright.service.operating.state import State
 
@@ -131,13 +131,13 @@ class KeptPlans:
         plan, state, why
             Its id, and where it stands now.
         document
-            What people see of it (`stormwright.controller.plans.told.plan_document`).
+            What people see of it (`stormwright.controller.plans.description.plan_document`).
         relied
-            What it relies on (`stormwright.controller.plans.relied.relied_on`).
+            What it relies on (`stormwright.controller.plans.preconditions.relied_on`).
         promises
             Topology → what is predicted of it.
         steps
-            Each with its stage, as `stormwright.controller.plans.saved.step_to_dict` gives it.
+            Each with its stage, as `stormwright.controller.plans.document.step_to_dict` gives it.
         """
         told = [orjson.dumps(each).decode() for each in (document, relied, {t: asdict(p) for t, p in promises.items()})]
         with self._state.change() as to:

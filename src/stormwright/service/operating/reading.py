@@ -9,7 +9,7 @@ from typing import Any, Literal, cast
 import orjson
 
 from stormwright.client import shapes
-from stormwright.controller.plans.told import planned_moves
+from stormwright.controller.plans.description import planned_moves
 from stormwright.service.operating.ledger import Ledger, judged_shapes
 from stormwright.service.operating.plans import HALTED, UNDER_WAY, KeptPlans, PlanRow
 

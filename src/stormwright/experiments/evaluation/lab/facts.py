@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def facts_of(records: Iterable[LogRecord], spin: float = 0.0, following: bool = True) -> pa.Table:
-    """Records as the facts that loads are made of, as `stormwright.pipeline.panes.derive` describes them.
+    """Records as the facts that loads are made of, as `stormwright.pipeline.measurement.panes` describes them.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def with_load(problem: Problem, records: Sequence[LogRecord], cores: float, link
     following
         See `facts_of`.
     """
-    from stormwright.pipeline.measure.profile import topology_load
+    from stormwright.pipeline.measurement.load_profile import topology_load
     from stormwright.pipeline.settings import StreamSettings
     from stormwright.predict.calibration.calibration import calibrated
     from stormwright.predict.calibration.document import costs_to_dict

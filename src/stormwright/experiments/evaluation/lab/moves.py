@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from stormwright.controller.move import Mover
-from stormwright.controller.pauses import Pauses
 from stormwright.controller.planning.plan import MoveBudget
 from stormwright.controller.planning.planner import plan_moves
 from stormwright.controller.reports import MoveLimits
+from stormwright.controller.safety.pauses import Pauses
 from stormwright.errors import ClusterError
 from stormwright.experiments.demo.measure import longest_silence_s
 from stormwright.experiments.evaluation.cells import Cell

@@ -1,1 +1,0 @@
-"""Published rules that count executors from what was seen, one a module."""

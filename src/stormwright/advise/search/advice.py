@@ -1,0 +1,243 @@
+"""Advice on capacity, as people and programs get it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from stormwright.advise.search.kinds import NodeMix
+from stormwright.advise.search.trials import ExecutorCounts, MixTrials
+from stormwright.model import UNPLACED, Assignment, Problem
+from stormwright.model.humanize import counted
+
+# Steps --------------------------------------------------------------------------------------------
+# How advice is come to, in words: from what is there, step by step, to what is advised.
+
+#: Reasons against mixes that are told, first and last.
+_TOLD = 3
+
+
+class RefusedMixes:
+    """Reasons against mixes of nodes; the first and the last are kept."""
+
+    def __init__(self) -> None:
+        self._first: list[str] = []
+        self._last = deque[str](maxlen=_TOLD)
+        self._count = 0
+
+    def add(self, mix: NodeMix, why: str) -> None:
+        """One more."""
+        self._count += 1
+        (self._first if len(self._first) < _TOLD else self._last).append(f"{mix}: {why}")
+
+    @property
+    def newest(self) -> str:
+        """The last one; empty where there is none."""
+        return ["", *self._first, *self._last][-1]
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._first
+        if left := self._count - len(self._first) - len(self._last):
+            yield f"… and {left:,} more"
+        yield from self._last
+
+
+def there(problem: Problem) -> str:
+    """What there is now."""
+    slots = problem.current_slot[problem.current_slot != UNPLACED]
+    used = len(np.unique(problem.slot_node[slots]))
+    return (
+        f"now: {counted(len(problem.supervisors), 'node')}, {used} of them in use, with "
+        f"{counted(problem.num_executors, 'executor')}"
+    )
+
+
+def work(trials: MixTrials, least: ExecutorCounts) -> str:
+    """What all executors take at least, where they are so many."""
+    cores, core_ghz = trials.work_hz / trials.base.core_hz, trials.base.core_hz / 1e9
+    return (
+        f"at the rates asked for all executors take {cores:,.2f} cores of {core_ghz:g} GHz and "
+        f"{trials.memory_mb(least):,.0f} MB, messages left aside; {trials.wish.headroom:.0%} is to stay free"
+    )
+
+
+def singles(trials: MixTrials, least: ExecutorCounts) -> Iterator[str]:
+    """Components for which one executor is enough, a line for each topology."""
+    for topology in trials.asked:
+        one = trials.base.topologies[topology]
+        names = [one.components[key[1]].id for key, count in least.items() if key[0] == topology and count == 1]
+        if names:
+            yield f"{one.name}: 1 executor is enough for {' and for '.join(names)}"
+
+
+def too_small(trials: MixTrials, mix: NodeMix, work_hz: float, memory_mb: float) -> str:
+    """Why nodes have too little for the work alone; empty where they have enough.
+
+    Parameters
+    ----------
+    trials, mix
+        What is to stay free, and the nodes.
+    work_hz, memory_mb
+        CPU and memory that all executors take.
+    """
+    worker_cores, pairs = trials.known[0].worker_cores, zip(mix.kinds, mix.counts, strict=True)
+    taken = [(kind, count) for kind, count in pairs if count]
+    free_hz = sum(count * max(trials.allowed * k.cores - worker_cores, 0.0) * k.core_hz for k, count in taken)
+    has_mb = sum(count * kind.node.memory_mb for kind, count in taken)
+    if free_hz < work_hz:
+        return f"{free_hz / trials.base.core_hz:,.2f} such cores for executors, which are too few"
+    return f"{has_mb:,.0f} MB of memory, which is too little" if has_mb < memory_mb else ""
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentAdvice:
+    """What is advised of a component.
+
+    Parameters
+    ----------
+    topology, component
+        Names.
+    executors_now, executors, tasks
+        It has, should have, and may have at most.
+    handled_tps
+        Tuples/s of all its executors at the rate that is asked for.
+    use
+        Part of the time for which its busiest executor then has work.
+    """
+
+    topology: str
+    component: str
+    executors_now: int
+    executors: int
+    tasks: int
+    handled_tps: float
+    use: float
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyAdvice:
+    """What is advised of a topology.
+
+    Parameters
+    ----------
+    topology
+        Its id.
+    name
+        What people call it.
+    measured_tps, rate_tps, highest_tps
+        Trees/s as measured, as asked for, and those that the advised placement sustains.
+    bottleneck
+        What limits it then.
+    mean_ms, p95_ms
+        Complete latency at `rate_tps`.
+    workers_now, workers
+        It has, and should have.
+    needs_pending
+        ``topology.max.spout.pending`` that the rate needs, where what is configured is less; else None.
+    enough_now
+        Whether what runs sustains the rate; None where nothing runs.
+    """
+
+    topology: str
+    name: str
+    measured_tps: float
+    rate_tps: float
+    highest_tps: float
+    bottleneck: str
+    mean_ms: float
+    p95_ms: float
+    workers_now: int
+    workers: int
+    needs_pending: int | None
+    enough_now: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAdvice:
+    """A node of the advised cluster.
+
+    Parameters
+    ----------
+    node, kind, price
+        Its name, its kind and what it costs per hour.
+    there
+        Whether the cluster has it.
+    cpu, link
+        In use at the rates that are asked for, in parts.
+    executors
+        How many run there.
+    """
+
+    node: str
+    kind: str
+    price: float
+    there: bool
+    cpu: float
+    link: float
+    executors: int
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """Another cluster that is enough: what it costs, and what stays free of the fullest thread, node or link."""
+
+    nodes: str
+    price: float
+    executors: int
+    headroom: float
+    p95_ms: float
+
+
+@dataclass(frozen=True, eq=False)
+class Advice:
+    """What is advised.
+
+    Parameters
+    ----------
+    problem, assignment
+        The topologies with their new executors on the advised nodes, and where they run.
+    components, topologies, nodes
+        What is advised of each.
+    mix
+        The nodes in words.
+    price
+        Of all nodes, per hour.
+    headroom
+        What stays free of the fullest thread, node or link.
+    steps
+        How it was come to.
+    alternatives
+        From the cheapest on, each with more headroom than the one before.
+    """
+
+    problem: Problem
+    assignment: Assignment
+    components: tuple[ComponentAdvice, ...]
+    topologies: tuple[TopologyAdvice, ...]
+    nodes: tuple[NodeAdvice, ...]
+    mix: str
+    price: float
+    headroom: float
+    steps: tuple[str, ...]
+    alternatives: tuple[Alternative, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Itself for JSON."""
+        return {
+            "components": [asdict(each) for each in self.components],
+            "topologies": [
+                {**asdict(each), "highest_tps": each.highest_tps if isfinite(each.highest_tps) else None}
+                for each in self.topologies
+            ],
+            "nodes": [asdict(each) for each in self.nodes],
+            "mix": self.mix,
+            "price": self.price,
+            "headroom": self.headroom,
+            "steps": list(self.steps),
+            "alternatives": [asdict(each) for each in self.alternatives],
+        }

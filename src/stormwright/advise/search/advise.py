@@ -1,0 +1,166 @@
+"""From what is wished for to advice: what the search finds, beside what runs."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from math import ceil
+
+import numpy as np
+
+from stormwright.advise.search.advice import Advice, Alternative, ComponentAdvice, NodeAdvice, TopologyAdvice, there
+from stormwright.advise.search.cheapest import Search
+from stormwright.advise.search.evaluation import JudgedPlacement
+from stormwright.advise.search.kinds import NodeKind, kinds_of
+from stormwright.advise.search.trials import Key, MixTrials
+from stormwright.advise.search.wish import Wish
+from stormwright.errors import InputError
+from stormwright.model import UNPLACED, Problem
+from stormwright.predict.answer import Assumptions, predict
+from stormwright.predict.changes import tasks_of
+from stormwright.predict.flow.layout import MAX_SPOUT_PENDING
+
+log = logging.getLogger(__name__)
+
+#: What is to stay free in the alternatives that are shown.
+_HEADROOMS = (0.05, 0.2, 0.35, 0.5)
+
+
+def advised(
+    problem: Problem,
+    wish: Wish,
+    kinds: Sequence[NodeKind] = (),
+    held_cores: Mapping[Key, float] | None = None,
+    alternatives: bool = True,
+) -> Advice:
+    """How many executors, workers and nodes are enough for what is wished for, cheapest first.
+
+    Parameters
+    ----------
+    problem
+        With a measured load.
+    wish
+        What is wanted.
+    kinds
+        Nodes that can be had; by default more of those that the cluster has, at the price of a core each.
+    held_cores
+        As `MixTrials` takes them.
+    alternatives
+        Whether to look for some with other headroom, too.
+
+    Raises
+    ------
+    InputError
+        Nothing is enough within the wish, or it does not fit the problem; why, and what would help.
+    """
+    trials = MixTrials(problem, wish, kinds or kinds_of(problem), held_cores)
+    search = Search(trials)
+    found = search.best()
+    nodes = tuple(_node(found, node) for node in sorted(found.used_nodes()))
+    return Advice(
+        problem=found.problem,
+        assignment=found.assignment,
+        components=tuple(_components(problem, trials, found)),
+        topologies=tuple(_topologies(problem, trials, found)),
+        nodes=nodes,
+        mix=str(found.used),
+        price=found.used.price,
+        headroom=1 - found.fullest(set(trials.asked)),
+        steps=(there(problem), *search.steps),
+        alternatives=tuple(_alternatives(problem, trials, found, held_cores)) if alternatives else (),
+    )
+
+
+def _components(problem: Problem, trials: MixTrials, found: JudgedPlacement) -> Iterator[ComponentAdvice]:
+    counts = trials.counts(found)
+    for (topology, component), size in trials.sizes.items():
+        one = problem.topologies[topology]
+        yield ComponentAdvice(
+            topology=one.name,
+            component=one.components[component].id,
+            executors_now=int(np.count_nonzero(one.executor_component == component)),
+            executors=counts[topology, component],
+            tasks=int(tasks_of(one)[component]),
+            handled_tps=size.handled_tps,
+            use=found.component_use[topology, component],
+        )
+
+
+def _topologies(problem: Problem, trials: MixTrials, found: JudgedPlacement) -> Iterator[TopologyAdvice]:
+    runs = {t: problem.current_slot[problem.executors_of(t)] for t in trials.asked}
+    rates = {problem.topologies[t].id: rate for t, rate in trials.asked.items()}
+    now = None
+    if any(np.any(slots != UNPLACED) for slots in runs.values()):
+        now = predict(problem, None, replace(Assumptions.of(problem), rate_tps=rates))
+    for topology, rate_tps in trials.asked.items():
+        one, slots = problem.topologies[topology], runs[topology]
+        layout = found.placed.profile.layout
+        needs = None
+        if found.pending(topology) > layout.pending[topology] * trials.allowed:
+            tasks = layout.pending[topology] / _max_pending(problem, topology)
+            needs = ceil(found.pending(topology) / trials.allowed / tasks)
+        whole = now is not None and not np.any(slots == UNPLACED)
+        yield TopologyAdvice(
+            topology=one.id,
+            name=one.name,
+            measured_tps=now.topologies[topology].measured_tps if now else rate_tps,
+            rate_tps=rate_tps,
+            highest_tps=found.highest_tps(topology),
+            bottleneck=found.bottleneck(topology),
+            mean_ms=found.mean_ms(topology),
+            p95_ms=found.p95_ms(topology),
+            workers_now=len(set(slots.tolist()) - {UNPLACED}),
+            workers=found.workers(topology),
+            needs_pending=needs,
+            enough_now=now.topologies[topology].sustained == "yes" if now and whole else None,
+        )
+
+
+def _max_pending(problem: Problem, topology: int) -> float:
+    return float({**problem.conf, **problem.topologies[topology].conf}[MAX_SPOUT_PENDING])
+
+
+def _node(found: JudgedPlacement, node: int) -> NodeAdvice:
+    kind, supervisor = found.mix.kind_of(node), found.problem.supervisors[node]
+    slots = found.assignment.slot_of_executor
+    return NodeAdvice(
+        node=found.problem.cluster.node_names[node],
+        kind=kind.name,
+        price=kind.price,
+        there=supervisor in kind.there,
+        cpu=float(found.cpu_use[node]),
+        link=float(found.link_use[node]),
+        executors=int(np.count_nonzero(found.problem.slot_node[slots[slots != UNPLACED]] == node)),
+    )
+
+
+def _alternatives(
+    problem: Problem, trials: MixTrials, best: JudgedPlacement, held_cores: Mapping[Key, float] | None
+) -> Iterator[Alternative]:
+    """What other headrooms cost; none that is neither cheaper nor roomier than another one."""
+    found = [(trials, best)]
+    for headroom in _HEADROOMS:
+        if abs(headroom - trials.wish.headroom) > 1e-9:
+            log.info("what else there is: with %.0f%% to stay free …", 100 * headroom)
+            other = MixTrials(problem, replace(trials.wish, headroom=headroom), trials.kinds, held_cores)
+            try:
+                found.append((other, Search(other).best()))
+            except InputError:
+                continue
+    chosen = set(trials.asked)
+    made = [
+        Alternative(
+            nodes=str(one.used),
+            price=one.used.price,
+            executors=sum(of.counts(one).values()),
+            headroom=1 - one.fullest(chosen),
+            p95_ms=of.late_ms(one),
+        )
+        for of, one in found
+    ]
+    most = -1.0
+    for each in sorted(made, key=lambda each: (each.price, -each.headroom, each.executors)):
+        if each.headroom > most + 1e-9:
+            most = each.headroom
+            yield each

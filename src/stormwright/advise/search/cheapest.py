@@ -1,0 +1,277 @@
+"""The search for the cheapest nodes and the fewest executors that are enough.
+
+::
+
+    mixes of nodes, cheapest first ─▶ fewest executors that can do ─▶ placed by `optimizer` ─▶ judged by `predict`
+           ▲                                     ▲                                                   │
+           └── too little CPU, memory, link ─────┴── an executor too full: more of its component ────┘
+
+Where latency is to be short, executors are added where that shortens it most. What is found is thinned out: executors
+that are not needed go again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from stormwright.advise.search.advice import RefusedMixes, singles, too_small, work
+from stormwright.advise.search.evaluation import JudgedPlacement
+from stormwright.advise.search.kinds import NodeMix, mixes
+from stormwright.advise.search.trials import ExecutorCounts, Key, MixTrials
+from stormwright.errors import Fault, InputError
+from stormwright.model.humanize import counted
+from stormwright.model.requests import ACKER
+
+log = logging.getLogger(__name__)
+
+#: Mixes of nodes that are tried; those with too little CPU or memory in any case are not counted. And how many are
+#: looked at of which several kinds may be.
+_MOST_MIXES, _MOST_LOOKED_AT = 60, 50_000
+
+#: Of what all executors and messages took on some nodes, they take at least this part on as many nodes or more.
+_TAKES_AS_WELL = 0.95
+
+#: Times that executors are added for one mix, for each component; and in a row without that the fullest node, link or
+#: thread of messages is less full than before by this part: then it is not full because executors are too large.
+_MOST_RAISES, _MOST_IN_VAIN, _LESS_FULL = 4, 6, 1e-3
+
+#: Of so many executors one more is tried, or less, at once.
+_PART = 8
+
+#: Where all nodes together are fuller than allowed by this factor, no other executors help.
+_PACKED = 1.02
+
+#: Executors that are added for less latency, and by what part each has to lower it.
+_MOST_QUICKER, _QUICKER = 24, 0.005
+
+
+class Search:
+    """Searches with some trials.
+
+    Parameters
+    ----------
+    trials
+        Of a problem, with what is wished for.
+    """
+
+    def __init__(self, trials: MixTrials) -> None:
+        self.trials = trials
+        self.steps: list[str] = []
+        self._given_up = False
+        self._takes: JudgedPlacement | None = None
+
+    def best(self) -> JudgedPlacement:
+        """The cheapest that is enough; `steps` then say in words how it was come to.
+
+        Raises
+        ------
+        InputError
+            Nothing is: tasks, nodes or executors are too few, or no placement is quick enough.
+        """
+        trials, least = self.trials, self.least()
+        self.steps.append(work(trials, least))
+        refused = RefusedMixes()
+        quickest, in_vain = np.inf, 0
+        for mix in self._mixes(least, refused):
+            raised: list[str] = []
+            log.info("%s …", mix)
+            found = self._enough(least, mix, raised)
+            if isinstance(found, str):
+                log.info("%s: %s", mix, found)
+                refused.add(mix, found)
+                continue
+            found = self._quicker(found, raised)
+            if trials.quick_enough(found):
+                self.steps += [*refused, *raised]
+                found = self._thinned(found, least)
+                self.steps.append(f"{mix}: enough")
+                found = trials.judged(trials.counts(found), mix, thoroughly=True)
+                if str(found.used) != str(mix):
+                    self.steps.append(f"{found.used}: these alone are used where a search places the executors")
+                return found
+            late = trials.late_ms(found)
+            refused.add(mix, f"the 95th percentile would be {late:,.1f} ms, {trials.wish.p95_ms:g} ms are asked for")
+            in_vain = in_vain + 1 if late > quickest * (1 - _QUICKER) else 0
+            quickest = min(quickest, late)
+            if in_vain > len(trials.kinds):
+                break
+        tries = refused.newest or f"{counted(trials.wish.max_nodes, 'node')} have too little CPU or memory"
+        if self._given_up:
+            message = f"{_MOST_MIXES} mixes of nodes were tried, and none was enough; the last one was {tries}"
+            raise InputError("advice", [Fault(message, "nodes")])
+        raise InputError("advice", [Fault(f"no number of nodes that is allowed is enough: {tries}", "nodes")])
+
+    def least(self) -> dict[Key, int]:
+        """The fewest executors of every component that could do, messages left aside.
+
+        Raises
+        ------
+        InputError
+            A component has too few tasks for its work, or all together are more executors than are allowed.
+        """
+        trials, counts, faults = self.trials, dict[Key, int](), list[Fault]()
+        for key, size in trials.sizes.items():
+            allowed = trials.most_cores(key)
+            least = size.least(allowed)
+            if least is None:
+                most_tps = trials.asked[key[0]] * allowed / size.busiest(size.tasks)
+                how = "setNumAckers" if trials.name(key).endswith(f"/{ACKER}") else "setNumTasks"
+                message = (
+                    f"its {counted(size.tasks, 'task')} are too few: with an executor each they are enough for "
+                    f"{most_tps:,.0f} trees/s, and Storm fixes their number when a topology is submitted; submit it "
+                    f"with more ({how})"
+                )
+                faults.append(Fault(message, trials.name(key)))
+                continue
+            counts[key] = least
+            if least > 1:
+                why = trials.too_much(key, size.busiest(least - 1))
+                self.steps.append(
+                    f"{trials.name(key)}: {counted(least - 1, 'executor')} {why} at "
+                    f"{size.handled_tps / (least - 1):,.0f} tuples/s each, so {least} at least"
+                )
+        for topology in trials.asked:
+            total = sum(count for key, count in counts.items() if key[0] == topology)
+            if total > trials.wish.max_executors:
+                message = f"needs {total} executors at least, and --max-executors allows {trials.wish.max_executors}"
+                faults.append(Fault(message, trials.base.topologies[topology].name))
+        if faults:
+            raise InputError("advice", faults)
+        self.steps += singles(trials, counts)
+        return counts
+
+    def _mixes(self, least: ExecutorCounts, refused: RefusedMixes) -> Iterator[NodeMix]:
+        """Mixes that have enough CPU and memory for the work alone, the cheapest first; others are refused.
+
+        So are those that have too little for what it came to with messages on as many nodes or fewer.
+        """
+        trials, tried = self.trials, 0
+        memory_mb, work_hz = trials.memory_mb(least), trials.work_hz
+        for mix in mixes(trials.kinds, trials.wish.max_nodes, _MOST_LOOKED_AT):
+            if why := too_small(trials, mix, work_hz, memory_mb) or self._too_small_for_messages(mix):
+                refused.add(mix, why)
+                continue
+            if tried == _MOST_MIXES:
+                self._given_up = True
+                return
+            yield mix
+            tried += 1
+
+    def _too_small_for_messages(self, mix: NodeMix) -> str:
+        """Why nodes have too little by what executors and messages took on others; empty where they may have enough."""
+        took = self._takes
+        if took is None or mix.size < took.mix.size or mix.cpu_hz * self.trials.allowed >= _TAKES_AS_WELL * took.cpu_hz:
+            return ""
+        return f"too little for what executors and messages took of {took.mix}, {took.total_use:.0%} of all CPU"
+
+    def _enough(self, least: ExecutorCounts, mix: NodeMix, raised: list[str]) -> JudgedPlacement | str:
+        """A placement that is nowhere too full, with no fewer executors than `least`; or why there is none.
+
+        What is added is told in `raised`.
+        """
+        trials, counts, why = self.trials, dict(least), ""
+        fullest, in_vain = np.inf, 0
+        for _ in range(_MOST_RAISES * len(counts) + 1):
+            judged = trials.judged(counts, mix)
+            if not judged.complete:
+                return _unplaced(judged)
+            if trials.roomy(judged):
+                return judged
+            over = judged.too_full(set(trials.asked), trials.allowed)
+            why = judged.node_fault(trials.allowed)
+            if why and judged.total_use > trials.allowed * _PACKED:
+                self._takes = judged
+                return f"all CPU together would be {judged.total_use:.0%} full"
+            if over:
+                use = judged.component_use[over[0]]
+                why = f"{trials.name(over[0])}: one of {counted(counts[over[0]], 'executor')} would be {use:.0%} busy"
+            full = judged.fullest(set())
+            in_vain = 0 if over or full < fullest * (1 - _LESS_FULL) else in_vain + 1
+            fullest = min(fullest, full)
+            if in_vain > _MOST_IN_VAIN:
+                return f"{why}, and smaller executors do not help"
+            before = dict(counts)
+            for key in over or self._largest(judged):
+                self._raise(counts, key)
+            if counts == before:
+                return why
+            more = [f"{counts[key]} of {trials.name(key)}" for key in counts if counts[key] != before[key]]
+            _note(raised, f"{mix}: {why}, so {' and '.join(more)}")
+        return why
+
+    def _raise(self, counts: dict[Key, int], key: Key) -> None:
+        """More executors of a component, where it may have more: an eighth of what it has, or one."""
+        size, has = self.trials.sizes[key], counts[key]
+        left = self.trials.wish.max_executors - self._total(counts, key[0])
+        for step in (max(has // _PART, 1), 1):
+            more = size.more(min(has + step - 1, size.tasks))
+            if more is not None and more - has <= left:
+                counts[key] = more
+                return
+
+    @staticmethod
+    def _total(counts: ExecutorCounts, topology: int) -> int:
+        return sum(count for key, count in counts.items() if key[0] == topology)
+
+    def _largest(self, judged: JudgedPlacement) -> Sequence[Key]:
+        """The component with the largest executor: smaller ones fill nodes better."""
+        counts, use = self.trials.counts(judged), judged.component_use
+        keys = [key for key, size in self.trials.sizes.items() if size.more(counts[key]) is not None]
+        return [max(keys, key=lambda key: (use[key], key))] if keys else []
+
+    def _quicker(self, found: JudgedPlacement, raised: list[str]) -> JudgedPlacement:
+        """With executors more where that shortens latency most, until it is short enough or nothing helps."""
+        trials = self.trials
+        for _ in range(_MOST_QUICKER):
+            if trials.quick_enough(found):
+                break
+            late, counts = trials.late_ms(found), trials.counts(found)
+            tried: list[tuple[float, Key, JudgedPlacement]] = []
+            for key in counts:
+                more = dict(counts)
+                self._raise(more, key)
+                one = trials.judged(more, found.mix) if more != counts else found
+                if one is not found and trials.roomy(one):
+                    tried.append((trials.late_ms(one), key, one))
+            if not tried or min(tried)[0] > late * (1 - _QUICKER):
+                break
+            less, key, found = min(tried, key=lambda each: each[:2])
+            more_of = f"{trials.counts(found)[key]} of {trials.name(key)}"
+            _note(raised, f"{found.mix}: 95 % of trees within {late:,.1f} ms; with {more_of} within {less:,.1f} ms")
+        return found
+
+    def _thinned(self, found: JudgedPlacement, least: ExecutorCounts) -> JudgedPlacement:
+        """Without executors that are not needed, from the component that has most, down to the least that could do.
+
+        One is taken away, or two: an odd number is harder to spread over nodes. Of many it is an eighth first.
+        """
+        trials, going = self.trials, True
+        while going:
+            going, counts = False, trials.counts(found)
+            tries = [
+                (key, has - less)
+                for key, has in sorted(counts.items(), key=lambda each: (-each[1], each[0]))
+                for less in dict.fromkeys((max(has // _PART, 1), 1, 2))
+                if has - less >= least[key]
+            ]
+            for key, count in tries:
+                fewer = trials.judged({**counts, key: count}, found.mix)
+                if trials.roomy(fewer) and trials.quick_enough(fewer):
+                    found, going = fewer, True
+                    _note(self.steps, f"{found.mix}: {count} of {trials.name(key)} are enough as well")
+                    break
+        return found
+
+
+def _note(steps: list[str], step: str) -> None:
+    """One step more, which is logged, too: a search may take minutes."""
+    log.info("%s", step)
+    steps.append(step)
+
+
+def _unplaced(judged: JudgedPlacement) -> str:
+    reasons = [reason for _, _, why in judged.assignment.reasons_together() for reason in why]
+    return f"not every executor finds a slot: {reasons[0]}" if reasons else "not every executor finds a slot"

@@ -1,0 +1,188 @@
+"""Our advice window by window: it adds at once, takes away late, and says so where adding did not help."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from stormwright.advise.adviser import Observation, WantedSize
+from stormwright.advise.search.cheapest import Search
+from stormwright.advise.search.evaluation import JudgedPlacement
+from stormwright.advise.search.kinds import NodeKind, NodeMix, kinds_of
+from stormwright.advise.search.pace import Patience, WindowPace
+from stormwright.advise.search.trials import MixTrials
+from stormwright.advise.search.wish import Wish
+from stormwright.errors import Fault, InputError
+from stormwright.model import UNPLACED, Assignment, Problem
+from stormwright.predict.answer import Assumptions
+from stormwright.predict.changes import with_rates
+from stormwright.predict.flow.profile import Profile
+
+#: Less of the rate that is wanted than this, and it is not reached.
+_REACHED = 0.97
+
+#: Of the rise that a change promised, less than this part is no help; after so many windows of it that is said.
+_HELP, _IN_VAIN = 0.5, 2
+
+
+@dataclass(frozen=True)
+class _Change:
+    """What was promised of a change, and what was there before."""
+
+    promised_tps: float
+    before: Observation
+
+
+class Ours:
+    """The cheapest that `stormwright.predict` says is enough, changed as rarely as is enough.
+
+    1. Where what runs would be too full at the rate that is wanted, or too slow, or does not reach it, the cheapest
+       that is enough with all headroom is wanted at once: for the rate to which it rises in the next windows, or, once
+       a season is known, for the most that is expected of them, so that one step covers the coming peak.
+    2. Less is wanted only after some windows in which it would have been enough, for the most trees of these; once a
+       season is known after fewer, but only where it is enough for what is expected, too.
+    3. Where a change brings next to nothing of the rate that it promised, that is said, and the way back is wanted; for
+       some windows nothing more is added. Where it brings part of it, more is wanted by what is measured now.
+
+    Parameters
+    ----------
+    wish
+        Latency, headroom and quotas; its rates count for nothing.
+    kinds
+        Nodes that can be had; by default those that the cluster has.
+    patience
+        When something is changed.
+    past
+        Trees/s of windows before the first, as a history has them.
+    """
+
+    def __init__(
+        self, wish: Wish, kinds: Sequence[NodeKind] = (), patience: Patience | None = None, past: Iterable[float] = ()
+    ) -> None:
+        self._wish, self._kinds, self._patience = wish, tuple(kinds), patience or Patience()
+        self._pace = WindowPace(self._patience, past)
+        self._in_vain = self._wait = 0
+        self._last: _Change | None = None
+
+    @property
+    def headroom(self) -> float:
+        """Part of everything that is to stay free."""
+        return self._wish.headroom
+
+    def advise(self, seen: Observation) -> WantedSize:
+        """See `Adviser`.
+
+        Raises
+        ------
+        InputError
+            The observation has no measured problem.
+        """
+        if seen.problem is None:
+            raise InputError("observation", [Fault("has no measured problem, which tells where executors are", "$")])
+        self._pace.note(seen.wanted_tps)
+        self._wait = max(self._wait - 1, 0)
+        last = self._useless(seen)
+        self._in_vain = self._in_vain + 1 if last else 0
+        if last and self._in_vain < _IN_VAIN:
+            return WantedSize(seen.executors, why="the last change has brought next to nothing so far: a window more")
+        if last:
+            return self._back(seen, last)
+        runs = _judged(seen.problem, seen.topology, seen.wanted_tps)
+        index = seen.problem.topology_index[seen.topology]
+        full = runs.fullest({index})
+        most = 1 - self._wish.headroom * (1 - self._patience.ceiling)
+        late = self._wish.p95_ms is not None and runs.p95_ms(index) > self._wish.p95_ms
+        if full > most or late or seen.reached_tps < _REACHED * seen.wanted_tps:
+            self._pace.changed()
+            if self._wait:
+                return WantedSize(seen.executors, why="more did not help a while ago")
+            return self._more(seen, seen.problem)
+        self._pace.enough(less_is=full < (1 - self._wish.headroom) * (1 - self._patience.saving))
+        most_tps = self._pace.to_leave_for()
+        if most_tps is not None and most_tps < (1 - self._patience.saving) * self._holds(full, seen.wanted_tps):
+            return self._less(seen, seen.problem, most_tps)
+        return WantedSize(seen.executors, why=f"enough: the fullest thread, node or link is {full:.0%} full")
+
+    def _more(self, seen: Observation, problem: Problem) -> WantedSize:
+        why = ""
+        for rate_tps in (self._pace.to_add_for(), seen.wanted_tps):
+            try:
+                found, steps = self._best(problem, seen.topology, rate_tps)
+            except InputError as error:
+                why = "; ".join(fault.message for fault in error.faults)
+                continue
+            return self._changed(seen, found, rate_tps, "; ".join(steps))
+        return WantedSize(seen.executors, why=f"nothing is enough: {why}")
+
+    def _holds(self, full: float, rate_tps: float) -> float:
+        """Trees/s at which what is so full at a rate would have just the headroom."""
+        return rate_tps * (1 - self._wish.headroom) / full if full > 0 else np.inf
+
+    def _less(self, seen: Observation, problem: Problem, most_tps: float) -> WantedSize:
+        why = f"{self._pace.below} windows in which less was enough, and for {most_tps:,.0f} trees/s it is"
+        self._pace.changed()
+        try:
+            found, _ = self._best(problem, seen.topology, most_tps)
+        except InputError:
+            return WantedSize(seen.executors, why="nothing less is enough")
+        executors, most = sum(_executors(found, seen.topology).values()), 1 - self._patience.saving
+        if found.used.price > most * self._price_now(problem) and executors > most * seen.total:
+            return WantedSize(seen.executors, why="less would save too little for a restart")
+        return self._changed(seen, found, most_tps, why)
+
+    def _changed(self, seen: Observation, found: JudgedPlacement, rate_tps: float, why: str) -> WantedSize:
+        self._last, self._in_vain = _Change(rate_tps, seen), 0
+        self._pace.changed()
+        workers = found.workers(found.problem.topology_index[seen.topology])
+        return WantedSize(_executors(found, seen.topology), workers, why, found.problem, found.assignment)
+
+    def _useless(self, seen: Observation) -> _Change | None:
+        """The last change, where it added something and brought next to nothing of the rate that it promised."""
+        last = self._last
+        if last is None or (seen.total <= last.before.total and seen.workers <= last.before.workers):
+            return None
+        promised = min(seen.wanted_tps, last.promised_tps) - last.before.reached_tps
+        came = seen.reached_tps - last.before.reached_tps
+        held = seen.reached_tps >= _REACHED * min(seen.wanted_tps, last.promised_tps)
+        return None if held or came >= _HELP * promised else last
+
+    def _back(self, seen: Observation, last: _Change) -> WantedSize:
+        self._last, self._in_vain, self._wait = None, 0, self._patience.windows + 1
+        why = (
+            f"the last change did not help: {min(last.promised_tps, seen.wanted_tps):,.0f} trees/s were promised, and "
+            f"{seen.reached_tps:,.0f} were reached; what limits them is nothing that was measured, so take it back"
+        )
+        before, problem = last.before, last.before.problem
+        placed = None if problem is None else Assignment(problem.current_slot)
+        return WantedSize(before.executors, before.workers, why, problem, placed)
+
+    def _best(self, problem: Problem, topology: str, rate_tps: float) -> tuple[JudgedPlacement, list[str]]:
+        wish = replace(self._wish, rates={topology: rate_tps}, times={})
+        search = Search(MixTrials(problem, wish, self._kinds or kinds_of(problem)))
+        return search.best(), search.steps
+
+    def _price_now(self, problem: Problem) -> float:
+        """Of the nodes that are used; one of no kind that can be had is taken for one of the first."""
+        kinds = self._kinds or kinds_of(problem)
+        used = set(problem.slot_node[problem.current_slot[problem.current_slot != UNPLACED]].tolist())
+        price_of = {kind.node.cpu_hz: kind.price for kind in kinds}
+        return sum(price_of.get(problem.supervisors[node].cpu_hz, kinds[0].price) for node in used)
+
+
+def _judged(problem: Problem, topology: str, rate_tps: float) -> JudgedPlacement:
+    """What runs, at another rate of one topology."""
+    assumptions, rates = Assumptions.of(problem), Profile.of(problem).rate_tps
+    index, factors = problem.topology_index[topology], np.ones(len(problem.topologies))
+    factors[index] = rate_tps / rates[index] if rates[index] > 0 else 1.0
+    scaled = with_rates(problem, factors)
+    known = assumptions.costs, assumptions.corrections
+    return JudgedPlacement.of(scaled, NodeMix((), ()), Assignment(problem.current_slot), Profile.of(scaled), known, {})
+
+
+def _executors(found: JudgedPlacement, topology: str) -> dict[str, int]:
+    """Executors by name."""
+    one = found.problem.topologies[found.problem.topology_index[topology]]
+    sizes = np.bincount(one.executor_component, minlength=len(one.components)).tolist()
+    return dict(zip((component.id for component in one.components), sizes, strict=True))

@@ -1,0 +1,379 @@
+"""Executors and nodes tried out: the load on so many executors, placed by `optimizer` and judged by `predict`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from stormwright.advise.search.evaluation import JudgedPlacement
+from stormwright.advise.search.kinds import NodeKind, NodeMix
+from stormwright.advise.search.wish import Wish
+from stormwright.errors import Fault, InputError
+from stormwright.model import UNPLACED, Assignment, Problem, Topology
+from stormwright.model.arrays import FloatArray, IntArray
+from stormwright.model.constraints.resources import Overused
+from stormwright.model.constraints.violations import broken_limits
+from stormwright.predict.answer import Assumptions
+from stormwright.predict.changes import rebalanced, tasks_of, with_rates
+from stormwright.predict.costs import Correction, Costs
+from stormwright.predict.flow.profile import Profile
+from stormwright.schedulers.optimizer import OptimizerParams, OptimizerScheduler
+
+# First placement ----------------------------------------------------------------------------------
+# A first placement for the search: executors dealt out evenly, those with most to do first.
+
+
+def dealt(problem: Problem, work_hz: FloatArray) -> IntArray:
+    """Slot of every executor, shape (E,): each on the node that it leaves least full, with a worker a node.
+
+    That is Graham's rule of the longest first (R. L. Graham, "Bounds on multiprocessing timing anomalies", SIAM Journal
+    on Applied Mathematics 17, 1969, https://doi.org/10.1137/0117039), for nodes of unlike size. Of nodes that it
+    leaves equally full it goes to the one with fewest of its component, and then to the first. A slot is kept for each
+    topology that is still to come; where slots are too few for that, nothing is placed. Other limits are left to who
+    goes on from there.
+
+    Parameters
+    ----------
+    problem
+        Topologies and nodes.
+    work_hz
+        CPU of every executor, shape (E,).
+    """
+    nodes = len(problem.supervisors)
+    used, room = np.zeros(nodes), np.maximum(problem.node_cpu_hz, 1.0)
+    component = np.concatenate([np.empty(0, np.int32), *(one.executor_component for one in problem.topologies)])
+    of: dict[tuple[int, int], IntArray] = {}
+    free = [np.flatnonzero(problem.slot_node == node).tolist() for node in range(nodes)]
+    left, waiting = len(problem.slot_node), set(problem.executor_topology.tolist())
+    slot_at: dict[tuple[int, int], int] = {}
+    slots = np.full(problem.num_executors, UNPLACED, np.int32)
+    # Whole components one after the other, so that each is spread before the next one comes.
+    heaviest = np.lexsort((np.arange(len(work_hz)), component, -np.round(work_hz, 3)))
+    for executor in heaviest.tolist():
+        topology = int(problem.executor_topology[executor])
+        mates = of.setdefault((topology, int(component[executor])), np.zeros(nodes, np.int32))
+        full = np.round((used + work_hz[executor]) / room, 9)
+        for node in np.lexsort((np.arange(nodes), mates, full)).tolist():
+            if (node, topology) not in slot_at and free[node] and left > len(waiting - {topology}):
+                slot_at[node, topology] = free[node].pop(0)
+                left -= 1
+                waiting.discard(topology)
+            if (node, topology) in slot_at:
+                slots[executor] = slot_at[node, topology]
+                used[node] += work_hz[executor]
+                mates[node] += 1
+                break
+        else:
+            return np.full(problem.num_executors, UNPLACED, np.int32)
+    return slots
+
+
+# Sizes --------------------------------------------------------------------------------------------
+# How full the busiest executor of a component is, by how many share its tasks.
+
+#: What differs by less is the same but for rounding.
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Size:
+    """What a component needs of threads before anything is said of where they are.
+
+    Parameters
+    ----------
+    topology, component
+        Its indices, the second within the topology.
+    task_cores
+        Cores that each task takes at the rates that are asked for, in the order of tasks, shape (tasks,).
+    pooled
+        Whether what it gets is shuffled, so that its executors have equally much to do however many tasks they have.
+    handled_tps
+        Tuples/s of all of them then.
+    """
+
+    topology: int
+    component: int
+    task_cores: FloatArray
+    pooled: bool
+    handled_tps: float
+
+    @property
+    def tasks(self) -> int:
+        """The most executors that it may have."""
+        return len(self.task_cores)
+
+    def busiest(self, executors: int) -> float:
+        """Cores that the busiest of so many executors takes; Storm deals out consecutive tasks, larger parts first."""
+        if self.pooled:
+            return float(self.task_cores.sum()) / executors
+        each, larger = divmod(self.tasks, executors)
+        ends = np.cumsum([each + 1] * larger + [each] * (executors - larger))
+        return float(np.add.reduceat(self.task_cores, np.append(0, ends[:-1])).max())
+
+    def least(self, allowed: float) -> int | None:
+        """The fewest executors of which none takes more than so many cores; None where its tasks are too few."""
+        if self.pooled:
+            count = max(int(np.ceil(self.task_cores.sum() / allowed - _ROUNDING)), 1)
+            return count if count <= self.tasks else None
+        fits = (n for n in range(1, self.tasks + 1) if self.busiest(n) <= allowed * (1 + _ROUNDING))
+        return next(fits, None)
+
+    def more(self, executors: int) -> int | None:
+        """The next number of executors of which the busiest takes less; None where there is none."""
+        now = self.busiest(executors)
+        less = (n for n in range(executors + 1, self.tasks + 1) if self.busiest(n) < now * (1 - _ROUNDING))
+        return next(less, None)
+
+
+def sizes_of(
+    problem: Problem,
+    profile: Profile,
+    known: tuple[Costs, Mapping[str, Correction]],
+    held_cores: Mapping[tuple[int, int], float],
+) -> dict[tuple[int, int], Size]:
+    """Topology and component (indices) → what it needs at the rates of a problem.
+
+    Parameters
+    ----------
+    problem, profile
+        With loads at the rates that are asked for, without what messages took.
+    known
+        Costs and corrections.
+    held_cores
+        Threads that a component keeps busy at these rates, where that was measured: of a bolt that waits for something
+        outside they are more than its CPU.
+    """
+    layout = profile.layout
+    cores = profile.work_cycles(*known) * profile.handled_tps / problem.core_hz
+    found = {}
+    for index, topology in enumerate(problem.topologies):
+        own, tasks = problem.executors_of(index), tasks_of(topology)
+        each = topology.executor_end_task - topology.executor_start_task + 1
+        for number in np.unique(topology.executor_component).tolist():
+            mine = np.flatnonzero(topology.executor_component == number)
+            mine = mine[np.argsort(topology.executor_start_task[mine], kind="stable")]
+            task_cores = np.repeat(cores[own][mine] / each[mine], each[mine])
+            held, worked = held_cores.get((index, number), 0.0), float(task_cores.sum())
+            if held > worked:
+                even = np.full(len(task_cores), held / tasks[number])
+                task_cores = task_cores * (held / worked) if worked > 0 else even
+            found[index, number] = Size(
+                topology=index,
+                component=number,
+                task_cores=task_cores,
+                pooled=bool(profile.pooled[layout.component_offset[index] + number]),
+                handled_tps=float(profile.handled_tps[own][mine].sum()),
+            )
+    return found
+
+
+#: Topology and component, by index.
+Key = tuple[int, int]
+
+#: Executors of each.
+ExecutorCounts = Mapping[Key, int]
+
+#: The optimizer counts a node as much as 0.1 % that something is too full: so much more is to stay free, so that it
+#: does not do without a node for less.
+_NOT_OVER_PERCENT = 0.1
+
+#: Steps of each search for a placement.
+_ITERATIONS = 15_000
+
+
+class MixTrials:
+    """Tries out numbers of executors on mixes of nodes.
+
+    Topologies that are not asked for keep their executors and their measured rates, and are placed along with the
+    others; only nodes and links count that they fill, not their own threads.
+
+    Parameters
+    ----------
+    problem
+        With a measured load.
+    wish
+        What is wanted.
+    kinds
+        Nodes that can be had.
+    held_cores
+        Topology and component → threads that it kept busy while the load was measured, where that is known: of a bolt
+        that waits for something outside they are more than its CPU.
+
+    Raises
+    ------
+    InputError
+        What is wished for does not fit the problem.
+    """
+
+    def __init__(
+        self, problem: Problem, wish: Wish, kinds: Sequence[NodeKind], held_cores: Mapping[Key, float] | None = None
+    ) -> None:
+        self.wish, self.kinds = wish, tuple(kinds)
+        if not kinds:
+            raise InputError("advice", [Fault("no node has CPU and a slot and takes anything new", "nodes")])
+        assumptions, profile = Assumptions.of(problem), Profile.of(problem)
+        self.known = assumptions.costs, assumptions.corrections
+        rates = profile.rate_tps
+        measured = np.flatnonzero((rates > 0) & ~profile.assumed).tolist()
+        self.asked = wish.asked(problem, {index: float(rates[index]) for index in measured})
+        self.allowed = 1.0 - wish.headroom
+        every: dict[int, dict[int, int]] = {index: {} for index in range(len(problem.topologies))}
+        factors = np.array([self.asked.get(t, rate) / rate if rate > 0 else 1.0 for t, rate in enumerate(rates)])
+        bare = rebalanced(problem, profile, self.known[0], every)
+        bare = replace(bare, blacklisted_hosts=frozenset(), greylisted_supervisors=())
+        self.base = with_rates(bare, factors)
+        self._profile = Profile.of(self.base)
+        self._held = {key: cores * float(factors[key[0]]) for key, cores in (held_cores or {}).items()}
+        sizes = sizes_of(self.base, self._profile, self.known, self._held)
+        self.sizes = {key: size for key, size in sizes.items() if key[0] in self.asked}
+        self._made: dict[tuple[int, ...], tuple[Problem, Profile]] = {}
+
+    @property
+    def work_hz(self) -> float:
+        """CPU that all executors take at the rates that are asked for, in Hz, messages left aside."""
+        work_hz = self._profile.work_cycles(*self.known) * self._profile.handled_tps
+        return float(work_hz.sum() + self._profile.idle_hz().sum())
+
+    def most_cores(self, key: Key) -> float:
+        """Most that one executor of a component may take, in cores of the reference speed.
+
+        That is what is allowed of a core, and of a node what is allowed besides the worker; what a bolt waits for
+        something outside takes no CPU of its node.
+
+        Raises
+        ------
+        InputError
+            A worker leaves nothing on any kind of node.
+        """
+        worker, held = self.known[0].worker_cores, key in self._held
+        most = max(
+            min(self.allowed, np.inf if held else self.allowed * kind.cores - worker) * kind.core_hz
+            for kind in self.kinds
+        )
+        if most <= 0:
+            message = f"no kind of node has CPU for executors besides the {worker:g} cores that a worker takes"
+            raise InputError("advice", [Fault(message, "nodes")])
+        return float(most / self.base.core_hz)
+
+    def too_much(self, key: Key, cores: float) -> str:
+        """Why executors of a component that take so many cores are too few, in words."""
+        fastest = max(kind.core_hz for kind in self.kinds) / self.base.core_hz
+        if cores > self.allowed * fastest:
+            return f"would be {cores / fastest:.0%} busy"
+        return f"would take {cores:.2f} cores, of which a node has {self.most_cores(key):.2f} for them,"
+
+    def memory_mb(self, counts: ExecutorCounts) -> float:
+        """Memory of all executors, so many of components that are asked for."""
+        problem, _ = self.made(counts)
+        return float(problem.executor_memory_mb.sum())
+
+    def name(self, key: Key) -> str:
+        """Topology and component, as people write them."""
+        topology = self.base.topologies[key[0]]
+        return f"{topology.name}/{topology.components[key[1]].id}"
+
+    # One trial -------------------------------------------------------------------------------------------
+
+    def judged(self, counts: ExecutorCounts, mix: NodeMix, *, thoroughly: bool = False) -> JudgedPlacement:
+        """What so many executors on some nodes come to where they are dealt out, or where a search puts them.
+
+        Searched is only where dealing out is not enough; or in any case, and the better one counts.
+
+        Parameters
+        ----------
+        counts, mix
+            Executors and nodes.
+        thoroughly
+            Whether to search in any case.
+        """
+        problem, profile = self.made(counts)
+        problem = replace(problem, supervisors=mix.supervisors)
+        work_hz = profile.work_cycles(*self.known) * profile.handled_tps + profile.idle_hz()
+        first = Assignment(dealt(problem, work_hz))
+        problem = replace(problem, topologies=tuple(self._with_workers(problem, first)))
+        tried = []
+        if np.all(first.slot_of_executor != UNPLACED) and not _broken(problem, first):
+            tried.append(self.judged_at(problem, mix, first, counts))
+            if not thoroughly and self.roomy(tried[0]) and self.quick_enough(tried[0]):
+                return tried[0]
+        # The search starts from there; it is not where the load was measured, which has no messages in it.
+        problem = replace(problem, current=first.by_topology(problem), measured={})
+        goals = ("nodes",) if self.wish.p95_ms is None else ("nodes", "latency")
+        tried += [self.judged_at(problem, mix, self._placed(problem, goal), counts) for goal in goals]
+        return min(tried, key=self._badness)
+
+    def judged_at(
+        self, problem: Problem, mix: NodeMix, assignment: Assignment, counts: ExecutorCounts
+    ) -> JudgedPlacement:
+        """What they come to where they are.
+
+        Parameters
+        ----------
+        problem
+            What `made` gives of them, on the nodes of the mix.
+        mix, assignment, counts
+            The nodes, where executors are, and how many there are of each component that is asked for.
+        """
+        held = {key: self.sizes[key].busiest(count) for key, count in counts.items() if key in self._held}
+        return JudgedPlacement.of(problem, mix, assignment, self.made(counts)[1], self.known, held)
+
+    def _with_workers(self, problem: Problem, first: Assignment) -> Iterator[Topology]:
+        """The topologies: those asked for with a worker a node; where slots are too few for that, with those dealt."""
+        nodes, slots = len(problem.supervisors), first.slot_of_executor
+        wanted = {t: min(nodes, problem.topologies[t].num_executors) for t in self.asked}
+        others = sum(each.num_workers for t, each in enumerate(problem.topologies) if t not in wanted)
+        if sum(wanted.values()) + others > len(problem.slots) and np.all(slots != UNPLACED):
+            wanted = {t: len(set(slots[problem.executors_of(t)].tolist())) for t in wanted}
+        for index, each in enumerate(problem.topologies):
+            yield replace(each, num_workers=wanted.get(index, each.num_workers))
+
+    def counts(self, judged: JudgedPlacement) -> dict[Key, int]:
+        """How many executors components have that are asked for."""
+        layout = judged.placed.profile.layout
+        return {key: int(layout.size[layout.component_offset[key[0]] + key[1]]) for key in self.sizes}
+
+    def late_ms(self, judged: JudgedPlacement) -> float:
+        """The longest 95th percentile of complete latency of the topologies that are asked for, in ms."""
+        return max(judged.p95_ms(topology) for topology in self.asked)
+
+    def quick_enough(self, judged: JudgedPlacement) -> bool:
+        """Whether latency is as short as is asked for."""
+        return self.wish.p95_ms is None or self.late_ms(judged) <= self.wish.p95_ms
+
+    def roomy(self, judged: JudgedPlacement) -> bool:
+        """Whether everything is placed and nothing fuller than allowed."""
+        over = judged.complete and judged.too_full(set(self.asked), self.allowed)
+        return judged.complete and not over and not judged.node_fault(self.allowed)
+
+    def _badness(self, judged: JudgedPlacement) -> tuple[bool, float]:
+        if not judged.complete:
+            return True, np.inf
+        full = judged.fullest(set(self.asked))
+        return not self.roomy(judged), full if self.wish.p95_ms is None else self.late_ms(judged)
+
+    def _placed(self, problem: Problem, goal: str) -> Assignment:
+        headroom = min(100 * self.wish.headroom + _NOT_OVER_PERCENT, 99.0)
+        settings: dict[str, Any] = {"headroom_percent": headroom} if goal == "nodes" else {}
+        params = OptimizerParams(objective=goal, iterations=_ITERATIONS, **settings)
+        return OptimizerScheduler(params).schedule(problem)
+
+    def made(self, counts: ExecutorCounts) -> tuple[Problem, Profile]:
+        """The topologies with so many executors, and their load per tuple."""
+        key = tuple(counts[each] for each in sorted(counts))
+        if key not in self._made:
+            wanted: dict[int, dict[int, int]] = {}
+            for (topology, component), count in counts.items():
+                wanted.setdefault(topology, {})[component] = count
+            problem = rebalanced(self.base, self._profile, self.known[0], wanted)
+            self._made[key] = problem, Profile.of(problem)
+        return self._made[key]
+
+
+def _broken(problem: Problem, assignment: Assignment) -> bool:
+    """Whether a placement breaks a limit; CPU is what rates come from, and judged by them."""
+    cpu = problem.resources[0].name
+    broken = broken_limits(problem, assignment.slot_of_executor)
+    return any(not (isinstance(each, Overused) and each.resource == cpu) for each in broken)

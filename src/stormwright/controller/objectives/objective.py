@@ -1,0 +1,197 @@
+"""What is wanted of placements, and which ones are not tried."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from stormwright.controller.objectives.outlook import NODES, TRAFFIC, Outlooks, nodes_used
+from stormwright.model import UNPLACED, Assignment, Problem, Scheduler
+from stormwright.model.arrays import BoolArray, IntArray
+from stormwright.model.constraints.constraint import PlacedExecutors
+from stormwright.model.constraints.isolation import isolated
+from stormwright.model.constraints.optional import tags_of, tags_of_node
+from stormwright.model.constraints.resources import Requests, max_heap_mb
+from stormwright.model.constraints.slots import MAX_EXECUTORS_PER_WORKER
+from stormwright.model.requests import ON_HEAP
+from stormwright.model.topology_config import DEFAULT, ISOLATING, RESOURCE_AWARE, fallback_class
+from stormwright.predict.answer import Assumptions
+from stormwright.schedulers.kit.triggers import ONLINE, Adaptation
+
+# Several objectives -------------------------------------------------------------------------------
+# Several goals, the more important first.
+
+#: By how many percent of what runs a later goal may set back an earlier one; predictions are no better than that.
+GIVEN_UP_PERCENT = 1.0
+
+
+class InOrder:
+    """Places by goal after goal, each from where the one before it came to, and none at the cost of an earlier one.
+
+    Where few nodes are an earlier goal, a later one has only those that are then in use. What it finds counts if no
+    earlier goal loses more than `GIVEN_UP_PERCENT` by it.
+
+    Parameters
+    ----------
+    goals
+        Of `stormwright.controller.objectives.outlook.OBJECTIVES`, the most important first; at least one.
+    scheduler
+        Goal → who decides about it.
+    """
+
+    moves_running = True
+
+    def __init__(self, goals: Sequence[str], scheduler: Callable[[str], Scheduler]) -> None:
+        self._goals = [(goal, scheduler(goal)) for goal in goals]
+
+    def schedule(self, problem: Problem) -> Assignment:
+        """Place everything; it raises what the schedulers raise."""
+        first, scheduler = self._goals[0]
+        found, before = scheduler.schedule(problem), [first]
+        for goal, scheduler in self._goals[1:]:
+            other = scheduler.schedule(_from(problem, found, only_used=NODES in before))
+            if all(_kept(problem, earlier, found.slot_of_executor, other.slot_of_executor) for earlier in before):
+                found = other
+            before.append(goal)
+        return found
+
+
+def _from(problem: Problem, found: Assignment, *, only_used: bool) -> Problem:
+    """The problem as it would be where `found` runs, under the load of now."""
+    moved = problem.with_moved(found.by_topology(problem))
+    if not only_used:
+        return moved
+    slots = found.slot_of_executor
+    used = {problem.supervisors[node].host for node in problem.slot_node[slots[slots != UNPLACED]].tolist()}
+    idle = {node.host for node in problem.supervisors} - used
+    return replace(moved, blacklisted_hosts=problem.blacklisted_hosts | idle)
+
+
+def _kept(problem: Problem, goal: str, slots: IntArray, other: IntArray) -> bool:
+    """Whether `other` is as good for a goal as `slots` is."""
+    if goal == NODES and nodes_used(problem, other) > nodes_used(problem, slots):
+        return False
+    outlooks = Outlooks(problem, goal)
+    gains = [outlooks.of(each).gain_percent for each in (slots, other)]
+    return gains[1] >= gains[0] - GIVEN_UP_PERCENT
+
+
+# Bounds -------------------------------------------------------------------------------------------
+# Where topologies may not go though a scheduler wants it: without their tags, or beyond what the cluster's own
+# scheduler allows.
+#
+# Nimbus's side refuses such placements as well, but then the topology has been paused.
+
+
+def within_heaps(problem: Problem) -> Problem:
+    """The problem with workers of no more executors than their heap holds, for schedulers that know no heaps.
+
+    Only under Storm's ResourceAwareScheduler; by the executor that asks for most.
+    """
+    if fallback_class(problem.conf) != RESOURCE_AWARE:
+        return problem
+    topologies = []
+    for topology, asked in zip(problem.topologies, problem.workload.requested, strict=True):
+        largest = max((component.get(ON_HEAP, 0.0) for component in asked), default=0.0)
+        held = int(max_heap_mb(topology.conf) / largest) if largest else topology.num_executors
+        most = min(max(held, 1), topology.conf.get(MAX_EXECUTORS_PER_WORKER) or topology.num_executors)
+        topologies.append(replace(topology, conf={**topology.conf, MAX_EXECUTORS_PER_WORKER: most}))
+    return replace(problem, topologies=tuple(topologies))
+
+
+def out_of_bounds(problem: Problem, wanted: IntArray) -> dict[str, str]:
+    """Topology id → why it does not go where it is wanted.
+
+    1. A component goes only to nodes that have all its tags.
+    2. Under Storm's ResourceAwareScheduler nodes and heaps hold what executors ask for, whatever they were measured to
+       use; under its IsolationScheduler isolated topologies stay, as it deals out their executors itself; under
+       DefaultScheduler there is no more. Of any other class no more is known than that it chose the nodes of each
+       topology: it stays on these.
+
+    Parameters
+    ----------
+    problem
+        What runs now; its configuration names the cluster's own scheduler.
+    wanted
+        Slot of every executor, -1 for none, shape (E,).
+    """
+    arrives = (wanted != problem.current_slot) & (wanted != UNPLACED) & (problem.current_slot != UNPLACED)
+    found = dict(_without_tags(problem, wanted, arrives))
+    name = fallback_class(problem.conf)
+    if name == RESOURCE_AWARE:
+        found |= dict(_beyond_requests(problem, wanted, arrives))
+    elif name == ISOLATING:
+        found |= {
+            problem.topologies[index].id: f"isolated: {name} deals out its executors" for index in isolated(problem)
+        }
+    elif name not in ("", DEFAULT):
+        found |= dict(_on_other_nodes(problem, wanted, arrives, name))
+    return found
+
+
+def _moved(problem: Problem, arrives: BoolArray) -> list[int]:
+    indices: list[int] = np.unique(problem.executor_topology[arrives]).tolist()
+    return indices
+
+
+def _without_tags(problem: Problem, wanted: IntArray, arrives: BoolArray) -> Iterator[tuple[str, str]]:
+    of_node = [tags_of_node(node) for node in problem.supervisors]
+    for index in _moved(problem, arrives):
+        topology, own = problem.topologies[index], problem.executors_of(index)
+        for number, component in enumerate(topology.components):
+            if not (tags := tags_of(component.tags)):
+                continue
+            there = wanted[own][(topology.executor_component == number) & arrives[own]]
+            for node in np.unique(problem.slot_node[there]).tolist():
+                if missing := tags - of_node[node]:
+                    name = problem.cluster.node_names[node]
+                    yield topology.id, f"{name} lacks tag {', '.join(sorted(missing))} of {component.id}"
+
+
+def _beyond_requests(problem: Problem, wanted: IntArray, arrives: BoolArray) -> Iterator[tuple[str, str]]:
+    """Topologies that come to a node, or change at all, where too much would be asked of it or of their heaps."""
+    for broken in Requests().violations(PlacedExecutors(problem, wanted)):
+        if broken.topology is None:
+            there = arrives & (problem.slot_node[wanted] == problem.node_index[broken.supervisor or ""])
+            for index in _moved(problem, there):
+                yield problem.topologies[index].id, str(broken)
+        elif problem.topology_index[broken.topology] in _moved(problem, arrives):
+            yield broken.topology, str(broken)
+
+
+def _on_other_nodes(problem: Problem, wanted: IntArray, arrives: BoolArray, name: str) -> Iterator[tuple[str, str]]:
+    for index in _moved(problem, arrives):
+        own = problem.executors_of(index)
+        now, then = (problem.slot_node[slots[own][slots[own] != UNPLACED]] for slots in (problem.current_slot, wanted))
+        other = sorted({problem.cluster.node_names[node] for node in set(then.tolist()) - set(now.tolist())})
+        if other:
+            yield problem.topologies[index].id, f"{name} did not choose {', '.join(other)} for it"
+
+
+#: A problem, the slots that are wanted, what those are worth, and trees/s as measured, by topology id → why topologies
+#: do not go there (`stormwright.controller.objectives.refusals.RefusedPlacements.stay`).
+Refuses = Callable[[Problem, IntArray, Mapping[str, float], Mapping[str, float]], Mapping[str, str]]
+
+
+@dataclass(frozen=True)
+class PlacementAim:
+    """What is wanted of placements.
+
+    Parameters
+    ----------
+    objective
+        One of `stormwright.controller.objectives.outlook.OBJECTIVES`.
+    assumptions
+        What predictions take for given; None for their own defaults.
+    refuses
+        Tells which placements are not tried.
+    adapts
+        When it is looked, and with objective traffic what that is to gain; by default as Aniello et al. do.
+    """
+
+    objective: str = TRAFFIC
+    assumptions: Assumptions | None = None
+    refuses: Refuses = lambda *_: {}
+    adapts: Adaptation = ONLINE

@@ -1,0 +1,356 @@
+"""What a placement is predicted to be worth beside the one that runs, by what operators want."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import exp, inf, isfinite, log
+
+import numpy as np
+
+from stormwright.controller.objectives.placements import Placements
+from stormwright.history.evaluation.moves import predicted_ratios
+from stormwright.history.evaluation.verdict import Promise
+from stormwright.model import UNPLACED, Cost, Problem, cost_of
+from stormwright.model.arrays import IntArray
+from stormwright.predict.answer import Assumptions
+from stormwright.predict.fairness import weights_of
+from stormwright.predict.flow.layout import FlowLayout
+from stormwright.predict.gain import ONE_SIDED, RateGain, rate_gain, together
+from stormwright.predict.prediction import TopologyPrediction
+from stormwright.schedulers.kit.triggers import BALANCE, NODES, TRAFFIC
+
+# Gains --------------------------------------------------------------------------------------------
+# What a placement is better in than the one that runs, by what authors of schedulers look at.
+
+
+@dataclass(frozen=True)
+class Gain:
+    """By how much, in percent of what runs now; what that means, and the figures that it comes from."""
+
+    percent: float
+    gained: str
+    text: str
+
+
+def gain_in(kind: str, problem: Problem, slots: IntArray) -> Gain:
+    """What a placement gains in one thing.
+
+    Parameters
+    ----------
+    kind
+        One of `stormwright.schedulers.kit.triggers.GAINS`.
+    problem
+        What runs.
+    slots
+        Slot of every executor, -1 for none, shape (E,).
+    """
+    return _KINDS[kind](problem, slots)
+
+
+def inter_node_tps(cost: Cost) -> float:
+    """Traffic between nodes, in one rack or not."""
+    return cost.inter_node + cost.inter_rack
+
+
+def nodes_used(problem: Problem, slots: IntArray) -> int:
+    """Nodes on which a placement has anything."""
+    return len(np.unique(problem.slot_node[slots[slots != UNPLACED]]))
+
+
+def _in_traffic(problem: Problem, slots: IntArray) -> Gain:
+    now_tps, new_tps = (inter_node_tps(cost_of(problem, each)) for each in (problem.current_slot, slots))
+    percent = 100 * (now_tps - new_tps) / now_tps if now_tps > 0 else 0.0
+    text = f"inter-node traffic {now_tps:.0f} → {new_tps:.0f} tuples/s"
+    return Gain(percent, f"inter-node traffic falls by {percent:.0f} %", text)
+
+
+def _in_nodes(problem: Problem, slots: IntArray) -> Gain:
+    now, new = (nodes_used(problem, each) for each in (problem.current_slot, slots))
+    percent = 100 * (now - new) / now if now else 0.0
+    return Gain(percent, f"{now - new} of {now} nodes are no longer needed", f"nodes {now} → {new}")
+
+
+def _in_balance(problem: Problem, slots: IntArray) -> Gain:
+    now_hz, new_hz = (_busiest_hz(problem, each) for each in (problem.current_slot, slots))
+    percent = 100 * (now_hz - new_hz) / now_hz if now_hz > 0 else 0.0
+    text = f"CPU of the busiest workers {now_hz / 1e9:.2f} → {new_hz / 1e9:.2f} GHz"
+    return Gain(percent, f"CPU of the busiest workers falls by {percent:.0f} %", text)
+
+
+def _busiest_hz(problem: Problem, slots: IntArray) -> float:
+    """CPU of the busiest worker of each topology, added up, in Hz; a slot holds one topology."""
+    placed = np.flatnonzero(slots != UNPLACED)
+    worker_hz = np.bincount(slots[placed], problem.executor_cpu_hz[placed], len(problem.slots))
+    busiest_hz = np.zeros(len(problem.topologies))
+    np.maximum.at(busiest_hz, problem.executor_topology[placed], worker_hz[slots[placed]])
+    return float(busiest_hz.sum())
+
+
+_KINDS: Mapping[str, Callable[[Problem, IntArray], Gain]] = {
+    TRAFFIC: _in_traffic,
+    NODES: _in_nodes,
+    BALANCE: _in_balance,
+}
+
+
+#: What can be wanted: the highest rate; the shortest way of a tuple tree at the measured rate; the fewest nodes that
+#: sustain the measured rates; the least CPU for a tuple tree at those rates; or, as in the papers, the least traffic
+#: between nodes.
+THROUGHPUT, LATENCY, NODES, BALANCED, TRAFFIC = OBJECTIVES = ("throughput", "latency", "nodes", "balanced", "traffic")
+
+#: What a move has to gain where nothing else is said, in percent: of traffic as in the paper, else a little more than
+#: predictions err by.
+_LEAST_TRAFFIC_PERCENT, _LEAST_PERCENT = 20.0, 10.0
+
+#: A rate that is more than so many times the measured one is worth no more than that; of a topology that weighs more
+#: than others do in the geometric mean, so many times more.
+ENOUGH = 2.0
+
+#: By how many percent a reachable throughput rises at least, 19 times in 20, where topologies move for it.
+SURE_PERCENT = 2.0
+
+#: CPU of a tuple tree that costs nothing, in µs: a number to divide by.
+_TINY = 1e-9
+
+#: What trees take where no rate is sustained.
+_ENDLESS_MS = 1e9
+
+#: Of topologies what is predicted now, and of a placement.
+_Pairs = list[tuple[TopologyPrediction, TopologyPrediction]]
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """A placement beside the one that runs.
+
+    Parameters
+    ----------
+    gain_percent
+        By how much it is better; negative where it is worse, -inf where it must not be.
+    gained, text
+        What that means, such as ``reachable throughput rises by 45 %``, and the figures that it comes from.
+    worth
+        Topology id → what the placement is worth to it, the more the better; of those that were measured and run.
+    promises
+        Topology id → what is predicted of it.
+    at_least_percent
+        What the gain is above 19 times in 20, where that is known; None of an objective of which it is not.
+    less
+        Why the figures of `text` count for less than they say; empty where they do not.
+    """
+
+    gain_percent: float
+    gained: str
+    text: str
+    worth: Mapping[str, float] = field(default_factory=dict)
+    promises: Mapping[str, Promise] = field(default_factory=dict)
+    less: str = ""
+    at_least_percent: float | None = None
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether the gain is beyond the errors of predictions."""
+        return self.at_least_percent is None or self.at_least_percent >= SURE_PERCENT
+
+
+class Outlooks:
+    """Compares placements with the one that runs.
+
+    Parameters
+    ----------
+    problem
+        What runs now, under the load measured last; topologies without a measured load count for nothing.
+    objective
+        One of `OBJECTIVES`.
+    assumptions
+        What predictions take for given; None for their own defaults.
+    gains
+        With objective traffic, what a placement may be better in instead, as `Adaptation` has it.
+    placements
+        Of the problem, where they are compared by several objectives; None for some of its own.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        objective: str,
+        assumptions: Assumptions | None = None,
+        gains: tuple[str, ...] = (TRAFFIC,),
+        placements: Placements | None = None,
+    ) -> None:
+        self._problem, self._objective, self._gains = problem, objective, gains or (TRAFFIC,)
+        self.placements = placements or Placements(problem, assumptions)
+
+    @property
+    def cost(self) -> Cost:
+        """Of what runs."""
+        return self.placements.cost(self._problem.current_slot)
+
+    @property
+    def rate_tps(self) -> dict[str, float]:
+        """Topology id → trees/s as measured."""
+        return self.placements.rate_tps
+
+    @cached_property
+    def _weight(self) -> dict[str, float]:
+        """Topology id → the weight by which predictions are fair."""
+        given = self.placements.assumptions
+        told = given.weights if given else {}
+        both = zip(self._problem.topologies, weights_of(self._problem).tolist(), strict=True)
+        return {topology.id: told.get(topology.id, own) for topology, own in both}
+
+    @property
+    def can_gain(self) -> bool:
+        """Whether any placement could be better."""
+        runs = bool((self._problem.current_slot != UNPLACED).any())
+        return runs and (self._objective != TRAFFIC or self._gains != (TRAFFIC,) or inter_node_tps(self.cost) > 0)
+
+    def of(self, slot_of_executor: IntArray) -> Outlook:
+        """That of a placement, shape (E,)."""
+        if self._objective == TRAFFIC:
+            return self._of_traffic(slot_of_executor, [])
+        pairs = self._pairs(slot_of_executor) if self.placements.profile else []
+        return self._of_pairs(slot_of_executor, pairs) if pairs else Outlook(0.0, "", "no tuple tree was measured")
+
+    def promises(self, slot_of_executor: IntArray, topologies: Mapping[str, int]) -> dict[str, Promise]:
+        """What a placement promises some topologies, by id, of which their index is given."""
+        ratios = predicted_ratios(self._problem, list(topologies.values()), slot_of_executor)
+        found = {topology: Promise(ratio) for topology, ratio in zip(topologies, ratios, strict=True)}
+        if self.placements.profile is None or not topologies:
+            return found
+        limits, pairs = FlowLayout.of(self._problem).pending, self._pairs(slot_of_executor)
+        worth = self._of_pairs(slot_of_executor, pairs).worth if pairs else {}
+        for now, new in pairs:
+            if new.topology in topologies:
+                limit = float(limits[topologies[new.topology]])
+                promise = _promise(now, new, limit)
+                inter_node = found[new.topology].inter_node
+                found[new.topology] = replace(promise, inter_node=inter_node, worth=worth.get(new.topology))
+        return found
+
+    def _pairs(self, slot_of_executor: IntArray) -> _Pairs:
+        """What is predicted now and of a placement, of topologies that were measured and run."""
+        now, new = (self.placements.predicted(slots) for slots in (self._problem.current_slot, slot_of_executor))
+        both = zip(now.topologies, new.topologies, strict=True)
+        return [(one, other) for one, other in both if one.measured_tps > 0 and one.reachable_tps.value > 0]
+
+    def _of_pairs(self, slots: IntArray, pairs: _Pairs) -> Outlook:
+        """Outlook on what is predicted of topologies, of which there are some."""
+        kinds = {
+            THROUGHPUT: self._of_throughput,
+            LATENCY: self._of_latency,
+            NODES: self._of_nodes,
+            BALANCED: self._of_balanced,
+            TRAFFIC: self._of_traffic,
+        }
+        return kinds[self._objective](slots, pairs)
+
+    def _of_throughput(self, _: IntArray, pairs: _Pairs) -> Outlook:
+        weight = [self._weight[now.topology] for now, _ in pairs]
+        usual = exp(sum(map(log, weight)) / len(weight))
+        enough = [ENOUGH * max(each / usual, 1.0) for each in weight]
+        gains = [rate_gain(*pair) for pair in pairs]
+        capped = [_capped(now, gain, most) for (now, _), gain, most in zip(pairs, gains, enough, strict=True)]
+        whole = together([gain for gain, _ in capped], weight)
+        now, new = (sum(pair[side].reachable_tps.value for pair in pairs) for side in (0, 1))
+        text = f"reachable throughput {now:,.0f} → {new:,.0f} trees/s"
+        worth = {new.topology: new.reachable_tps.value for _, new in pairs}
+        is_capped = any(cut for _, cut in capped)
+        less = "a rate above twice the measured one counts for no more" if is_capped and new > now else ""
+        percent, at_least = 100 * (whole.value - 1), 100 * (whole.at_least - 1)
+        gained = f"reachable throughput rises by {percent:.0f} %{' or more' * is_capped}"
+        return Outlook(percent, gained, text, worth, less=less, at_least_percent=at_least)
+
+    def _of_latency(self, _: IntArray, pairs: _Pairs) -> Outlook:
+        gain = _gain([(1 / _latency_ms(now), 1 / _latency_ms(new)) for now, new in pairs], [1.0] * len(pairs))
+        now, new = (sum(_latency_ms(pair[side]) for pair in pairs) / len(pairs) for side in (0, 1))
+        text = f"predicted latency {now:,.1f} → {new:,.1f} ms"
+        worth = {new.topology: -_latency_ms(new) for _, new in pairs}
+        return Outlook(100 - 100 / (1 + gain / 100), f"predicted latency falls to {new:,.1f} ms", text, worth)
+
+    def _of_nodes(self, slots: IntArray, pairs: _Pairs) -> Outlook:
+        gain = gain_in(NODES, self._problem, slots)
+        index = self._problem.topology_index
+        own = {new.topology: slots[self._problem.executors_of(index[new.topology])] for _, new in pairs}
+        worth = {topology: -float(nodes_used(self._problem, its)) for topology, its in own.items()}
+        if short := _not_held(pairs):
+            return Outlook(-inf, "", f"{gain.text}, which would not sustain the rate of {', '.join(short)}", worth)
+        return Outlook(gain.percent, gain.gained, gain.text, worth)
+
+    def _of_balanced(self, _: IntArray, pairs: _Pairs) -> Outlook:
+        gain = _gain(
+            [(1 / max(now.cpu_us, _TINY), 1 / max(new.cpu_us, _TINY)) for now, new in pairs], [1.0] * len(pairs)
+        )
+        rate = sum(now.measured_tps for now, _ in pairs)
+        now_us, new_us = (sum(pair[side].cpu_us * pair[0].measured_tps for pair in pairs) / rate for side in (0, 1))
+        text = f"CPU of a tuple tree {now_us:,.1f} → {new_us:,.1f} µs"
+        worth = {new.topology: -new.cpu_us for _, new in pairs}
+        if short := _not_held(pairs):
+            return Outlook(-inf, "", f"{text}, which would not sustain the rate of {', '.join(short)}", worth)
+        percent = 100 - 100 / (1 + gain / 100)
+        return Outlook(percent, f"CPU of a tuple tree falls by {percent:.0f} %", text, worth)
+
+    def _of_traffic(self, slots: IntArray, _: _Pairs) -> Outlook:
+        found = [gain_in(kind, self._problem, slots) for kind in self._gains]
+        best = max(found, key=lambda gain: gain.percent)
+        return Outlook(best.percent, best.gained, ", ".join(gain.text for gain in found))
+
+
+def least_gain_percent(objective: str) -> float:
+    """What a move has to gain where nothing else is said."""
+    return _LEAST_TRAFFIC_PERCENT if objective == TRAFFIC else _LEAST_PERCENT
+
+
+def _capped(now: TopologyPrediction, gain: RateGain, most: float) -> tuple[RateGain, bool]:
+    """A gain in which rates above `most` times the measured one count for no more, and whether there are such."""
+    enough_tps, rate_tps = most * now.measured_tps, now.reachable_tps.value
+    if rate_tps * gain.value <= enough_tps:
+        return gain, False
+    return gain.capped(rate_tps, enough_tps), True
+
+
+def _latency_ms(predicted: TopologyPrediction) -> float:
+    """At the measured rate; where that is not sustained, at the rate that is, or what nobody waits for."""
+    interval = predicted.latency_ms or predicted.pending_latency_ms
+    return min(interval.value, _ENDLESS_MS) if interval else _ENDLESS_MS
+
+
+def _not_held(pairs: _Pairs) -> list[str]:
+    """Topologies whose measured rate a placement would not sustain, as far as predictions can tell."""
+    return [new.topology for now, new in pairs if not _holds(now, new)]
+
+
+def _holds(now: TopologyPrediction, new: TopologyPrediction) -> bool:
+    """Whether a placement sustains the measured rate 19 times in 20, or what the running one is predicted to."""
+    at_least_tps = new.reachable_tps.value * exp(-ONE_SIDED * rate_gain(now, new).sd)
+    return at_least_tps >= min(now.measured_tps, now.reachable_tps.value)
+
+
+def _gain(pairs: list[tuple[float, ...]], weights: list[float]) -> float:
+    """By how many percent the second is more, in the geometric mean by weight."""
+    if any(new <= 0 for _, new in pairs):
+        return -inf
+    logs = (weight * log(new / old) for weight, (old, new) in zip(weights, pairs, strict=True))
+    return 100 * (exp(sum(logs) / sum(weights)) - 1)
+
+
+def _promise(now: TopologyPrediction, new: TopologyPrediction, pending_limit: float) -> Promise:
+    def ratio(of: float | None, to: float | None) -> float | None:
+        return of / to if of and to and isfinite(of) and isfinite(to) else None
+
+    def value(name: str, of: TopologyPrediction) -> float | None:
+        interval = getattr(of, name)
+        return None if interval is None else interval.value
+
+    reach, wanted = now.reachable_tps.value, new.reachable_tps.value
+    return Promise(
+        sustained=ratio(wanted, reach),
+        latency=ratio(value("latency_ms", new), value("latency_ms", now)),
+        full_latency=ratio(value("pending_latency_ms", new), value("pending_latency_ms", now)),
+        pending_limit=pending_limit if isfinite(pending_limit) else None,
+        sustained_tps=reach if isfinite(reach) else None,
+        wanted_tps=wanted if isfinite(wanted) else None,
+        rate_tps=now.measured_tps,
+    )

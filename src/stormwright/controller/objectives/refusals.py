@@ -1,0 +1,229 @@
+"""Placements that were taken back: neither they nor ones that promise no more are tried again soon."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from stormwright.controller.planning.plan import MoveBudget
+from stormwright.controller.planning.planner import plan_moves
+from stormwright.controller.policy import Decision, planned_slots
+from stormwright.files import write_whole
+from stormwright.history.evaluation.moves import Worse, predicted_ratios
+from stormwright.history.evaluation.verdict import Promise
+from stormwright.model import UNPLACED, Assignment, Problem, cost_of
+from stormwright.model.arrays import IntArray
+from stormwright.state_files import unless_damaged
+
+# Rollback -----------------------------------------------------------------------------------------
+# The decision that takes back a move after which a topology does measurably worse.
+
+
+def way_back(problem: Problem, worse: Worse) -> Decision:
+    """Back to where the topology was before its move; where there is no room any more it stays, and it is said why.
+
+    It is more urgent than any trigger, and no gain is asked for: what is gained was measured.
+    """
+    topology, before = worse.moved.topology, worse.moved.before
+    index = problem.topology_index[topology]
+    name = problem.topologies[index].name
+    reason = f"{name} goes back to where it was: since its move {worse.why}"
+    now = cost_of(problem, problem.current_slot)
+    known = problem.slot_index
+    if before is None or any(slot not in known for slot in before.slots):
+        return Decision(True, f"{reason}; but it stays, as a node that it was on is gone", before=now)
+    wanted = problem.current_slot.copy()
+    wanted[problem.executors_of(index)] = [known[before.slots[slot]] for slot in before.slot_of_executor]
+    # There it did better, whatever CPU it seems to take.
+    budget = MoveBudget(max_topologies=1, max_executors=len(wanted))
+    had = len(before.slots)
+    workers = {topology: had} if had != problem.topologies[index].num_workers else {}
+    plan = plan_moves(problem, Assignment(wanted, num_workers=workers), budget, cpu_limits=False)
+    if not plan.moves:
+        return Decision(True, f"{reason}; but it stays, {plan.left.get(topology, 'as it is there')}", plan, now)
+    promise = Promise(predicted_ratios(problem, [index], planned_slots(problem, plan.moves))[0])
+    after = cost_of(problem, wanted)
+    return Decision(True, reason, plan, now, after, promises={topology: promise}, takes_back=frozenset([topology]))
+
+
+def refusal(problem: Problem, worse: Worse, now_ms: float) -> Refusal:
+    """What is remembered of a placement that is taken back; it is the current one.
+
+    Parameters
+    ----------
+    problem
+        What runs.
+    worse
+        Why it is taken back.
+    now_ms
+        The time of day.
+    """
+    index, promise = problem.topology_index[worse.moved.topology], worse.moved.promise
+    where = crowds(problem, index, problem.current_slot)
+    return Refusal(where, promise.worth, promise.rate_tps, now_ms + FIRST_S * 1000, FIRST_S, worse.why)
+
+
+log = logging.getLogger(__name__)
+
+#: Seconds for which a placement is not tried again; each further time doubles them, up to the last.
+FIRST_S = 3600.0
+LONGEST_S = 86_400.0
+
+#: A rate that differs by more than this part is another load, for which another placement may be right.
+OTHER_LOAD = 0.25
+
+#: What is worth more by less than this part promises no more: about the error of predictions.
+NO_BETTER = 0.05
+
+#: Node, component and how many of its executors are there.
+_Crowd = tuple[str, str, int]
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """One placement of one topology.
+
+    Parameters
+    ----------
+    crowds
+        What it has where, in order.
+    worth
+        What it was predicted to be worth, as `Outlook.worth` has it; None where that is not known.
+    rate_tps
+        Trees/s that were measured then.
+    until_ms, wait_s
+        Until when it is not tried, and how long that was.
+    why
+        What came of it.
+    """
+
+    crowds: tuple[_Crowd, ...]
+    worth: float | None
+    rate_tps: float
+    until_ms: float
+    wait_s: float
+    why: str
+
+
+class RefusedPlacements:
+    """Placements that are not tried, by topology, on disk.
+
+    Parameters
+    ----------
+    path
+        File that holds them; its directory exists.
+    share
+        Is told what the file is to hold before it does.
+    """
+
+    def __init__(self, path: Path, share: Callable[[str], None] = lambda _: None) -> None:
+        self._path, self._share = path, share
+        lost = "placements that were taken back may be tried again"
+        self._of: dict[str, list[Refusal]] = unless_damaged(path, lambda: _read(path), dict, lost)
+
+    def note(self, topology: str, refusal: Refusal) -> None:
+        """A placement of a topology was taken back; it is refused even where that cannot be written down.
+
+        The time for which it is refused is that of `refusal`, doubled for each time before.
+        """
+        known = self._of.setdefault(topology, [])
+        before = [each for each in known if each.crowds == refusal.crowds]
+        if before:
+            wait_s = min(2 * before[0].wait_s, LONGEST_S)
+            more_ms = (wait_s - refusal.wait_s) * 1000
+            refusal = Refusal(**{**vars(refusal), "wait_s": wait_s, "until_ms": refusal.until_ms + more_ms})
+        self._of[topology] = [*(each for each in known if each not in before), refusal]
+        try:
+            self._write()
+        except OSError as error:
+            log.warning("%s: a service that starts now might try its placement again: %s", topology, error)
+
+    def stay(
+        self,
+        problem: Problem,
+        wanted: IntArray,
+        worth: Mapping[str, float],
+        rate_tps: Mapping[str, float],
+        now_ms: float,
+    ) -> dict[str, str]:
+        """Topology → why it does not go where it is wanted.
+
+        Parameters
+        ----------
+        problem
+            What runs.
+        wanted
+            Slot of every executor, shape (E,).
+        worth
+            What that is predicted to be worth, by topology id; of those not named only the same is refused.
+        rate_tps
+            Trees/s as measured, by topology id.
+        now_ms
+            The time of day.
+        """
+        found = {}
+        for topology, refusals in self._of.items():
+            index = problem.topology_index.get(topology)
+            if index is None:
+                continue
+            wish = crowds(problem, index, wanted)
+            for refusal in refusals:
+                same = wish == refusal.crowds
+                if refusal.until_ms <= now_ms or _another_load(refusal, rate_tps.get(topology, 0.0)):
+                    continue
+                if same or _no_better(worth.get(topology), refusal.worth):
+                    what = "this placement" if same else "one that promised as much"
+                    left_min = (refusal.until_ms - now_ms) / 60_000
+                    found[topology] = f"{what} was taken back: {refusal.why}; next try in {left_min:.0f} min"
+        return found
+
+    def told(self, now_ms: float) -> dict[str, list[str]]:
+        """Topology → what came of placements that are refused now, for the status."""
+        found = {
+            topology: [each.why for each in refusals if each.until_ms > now_ms]
+            for topology, refusals in self._of.items()
+        }
+        return {topology: whys for topology, whys in found.items() if whys}
+
+    def _write(self) -> None:
+        kept = {topology: [asdict(each) for each in refusals] for topology, refusals in self._of.items()}
+        told = json.dumps(kept)
+        self._share(told)
+        write_whole(self._path, told.encode())
+
+
+def crowds(problem: Problem, topology: int, slots: IntArray) -> tuple[_Crowd, ...]:
+    """What a topology (index) has where under a placement: executors of a component are as good as each other."""
+    return tuple(sorted(_crowds(problem, topology, slots)))
+
+
+def _crowds(problem: Problem, topology: int, slots: IntArray) -> Iterator[_Crowd]:
+    own = problem.topologies[topology]
+    pairs = zip(slots[problem.executors_of(topology)].tolist(), own.executor_component.tolist(), strict=True)
+    for (node, component), count in Counter(
+        (problem.slot_node[slot], component) for slot, component in pairs if slot != UNPLACED
+    ).items():
+        yield problem.supervisors[node].id, own.components[component].id, count
+
+
+def _another_load(refusal: Refusal, rate_tps: float) -> bool:
+    return abs(rate_tps - refusal.rate_tps) > OTHER_LOAD * refusal.rate_tps
+
+
+def _no_better(worth: float | None, refused: float | None) -> bool:
+    return worth is not None and refused is not None and worth <= refused + NO_BETTER * abs(refused)
+
+
+def _read(path: Path) -> dict[str, list[Refusal]]:
+    kept = json.loads(path.read_text(encoding="utf-8"))
+    return {
+        topology: [
+            Refusal(**{**raw, "crowds": tuple((str(n), str(c), int(count)) for n, c, count in raw["crowds"])})
+            for raw in refusals
+        ]
+        for topology, refusals in kept.items()
+    }

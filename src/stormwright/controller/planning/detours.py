@@ -1,0 +1,227 @@
+"""Room made by way of spare slots: who is in the way of a topology goes elsewhere for the time."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from stormwright.controller.planning.capacity import MoveRoom
+from stormwright.controller.planning.hops import choose_ports, spare_slot
+from stormwright.controller.planning.places import NodeWorkers, Place, workers_of
+from stormwright.model import UNPLACED
+from stormwright.model.arrays import BoolArray, FloatArray, IntArray
+from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Topologies that move at one go: to their targets, or one alone to spare slots.
+
+    Parameters
+    ----------
+    slots
+        Topology → the slots that its executors go to.
+    places, workers
+        What they take there, and their workers by slot.
+    arrives
+        Whether these are their targets.
+    """
+
+    slots: Mapping[int, IntArray]
+    places: Mapping[int, Place]
+    workers: Mapping[int, NodeWorkers]
+    arrives: bool = True
+
+    @classmethod
+    def home(cls, room: MoveRoom, topologies: Collection[int]) -> Batch:
+        """Topologies that go to their targets from where they are in `room`."""
+        slots = choose_ports(room, topologies)
+        return cls(slots, room.places_in(slots), {topology: workers_of(to) for topology, to in slots.items()})
+
+
+@dataclass(frozen=True, eq=False)
+class _Way:
+    """Batches in order, and topologies that went to spare slots and do not arrive in it."""
+
+    batches: tuple[Batch, ...]
+    left_over: frozenset[int]
+
+    @property
+    def closed(self) -> bool:
+        """Whether all arrive."""
+        return not self.left_over
+
+
+#: Times that a topology goes to spare slots: at most; at most where else many would move together; and then on average
+#: over all.
+FEW_ASIDE, MOST_ASIDE, MEAN_ASIDE = 4, 12, 1.75
+
+
+class Helpers:
+    """Topologies that may go to spare slots, none too often.
+
+    Parameters
+    ----------
+    room
+        The cluster as the moves of a plan leave it.
+    topologies
+        Who may go there; not who has arrived.
+
+    Attributes
+    ----------
+    times
+        How often each has gone there.
+    """
+
+    def __init__(self, room: MoveRoom, topologies: Collection[int]) -> None:
+        self.times: dict[int, int] = {}
+        self._room, self._most = room, FEW_ASIDE
+        self._trips_left = MEAN_ASIDE * len(topologies)
+        self._may = set(topologies)
+        self._worn_out: set[int] = set()
+        # What all of them take, shape (R, N).
+        self._use: FloatArray = np.zeros_like(room.used)
+        self._add(self._may, 1.0)
+
+    def __contains__(self, topology: int) -> bool:
+        return topology in self._may
+
+    def leave(self, topologies: Collection[int]) -> None:
+        """Topologies are about to move; `come` follows."""
+        self._add(self._may.intersection(topologies), -1.0)
+
+    def come(self, topologies: Collection[int], arrives: bool) -> None:
+        """Topologies have moved to their targets, or to spare slots."""
+        if arrives:
+            self._may.difference_update(topologies)
+            self._worn_out.difference_update(topologies)
+        else:
+            self._trips_left -= len(topologies)
+            for topology in topologies:
+                self.times[topology] = self.times.get(topology, 0) + 1
+            self._worn_out |= {topology for topology in topologies if self.times[topology] >= self._most}
+            self._may -= self._worn_out
+        self._add(self._may.intersection(topologies), 1.0)
+
+    def once_more(self) -> bool:
+        """Let each go to spare slots once more; False where that is too often, or helps nobody."""
+        if not self._worn_out or self._most == MOST_ASIDE or self._trips_left <= 0:
+            return False
+        self._most += 1
+        self._add(self._worn_out, 1.0)
+        self._may |= self._worn_out
+        self._worn_out = set()
+        return True
+
+    def could_clear(self, topology: int) -> bool:
+        """Whether a topology would have room if all of them left its nodes; what they go to is not looked at."""
+        place = self._room.places[topology]
+        use = self._use.take(place.nodes, axis=1) - (place.before if topology in self._may else 0.0)
+        used = self._room.used.take(place.nodes, axis=1)
+        return bool((place.change - self._room.left(place.nodes) <= use + RELATIVE_TOLERANCE * used).all())
+
+    def _add(self, topologies: Collection[int], sign: float) -> None:
+        for topology in topologies:
+            place = self._room.places[topology]
+            self._use[:, place.nodes] += sign * place.before
+
+
+def through_spare_slots(room: MoveRoom, topology: int, helpers: Helpers, most: int) -> _Way | None:
+    """How a topology can move when others go to spare slots before; None if these do not suffice.
+
+    Parameters
+    ----------
+    room
+        The cluster before the move; it stays as it is.
+    topology
+        Index of the one that is to move.
+    helpers
+        Topologies that may go to spare slots.
+    most
+        How many topologies that have not been paused yet may be.
+    """
+    if not helpers.could_clear(topology):
+        return None
+    trial = _Trial(room, topology, helpers, most)
+    place = room.places[topology]
+    for column in np.unique(room.short(topology)[1]).tolist():
+        if not trial.clear(int(place.nodes[column])):
+            return None
+    batches, after = trial.batches, trial.after
+    arrivals = [topology, *sorted({other for other, _ in trial.left})]
+    if not after.fits(topology):
+        return None
+    while ready := next(([other] for other in arrivals if after.fits(other)), []):
+        batches.append(Batch.home(after, ready))
+        after.put(batches[-1].slots, batches[-1].places, batches[-1].workers)
+        arrivals.remove(ready[0])
+    return _Way(tuple(batches), frozenset(arrivals))
+
+
+class _Trial:
+    """Workers that leave nodes on which a topology needs room."""
+
+    def __init__(self, room: MoveRoom, topology: int, helpers: Helpers, most: int) -> None:
+        self._room, self._place = room.copy(), room.places[topology]
+        self._topology, self._helpers, self._most = topology, helpers, most
+        self._paused = {topology} - helpers.times.keys()
+        self._avoid: BoolArray = np.zeros(len(room.problem.supervisors), dtype=bool)
+        self._avoid[self._place.entered] = True
+        #: Topology and slot of each worker that makes room, in order.
+        self.left: list[tuple[int, int]] = []
+
+    @property
+    def batches(self) -> list[Batch]:
+        """Those that make room, one by one."""
+        room = self._room
+        slots = {other: room.now[room.problem.executors_of(other)].copy() for other, _ in self.left}
+        return [
+            Batch({other: to}, {other: room.places[other]}, {other: room.workers(other)}, arrives=False)
+            for other, to in slots.items()
+        ]
+
+    @property
+    def after(self) -> MoveRoom:
+        """The cluster once they have; the trial is over."""
+        self._room.hold([slot for _, slot in self.left], UNPLACED)
+        return self._room
+
+    def clear(self, node: int) -> bool:
+        """Whether enough room could be made on a node."""
+        column = self._place.column[node]
+        while (lacking := self._lacking(column)).any():
+            worker = self._best_worker(node, lacking.tolist())
+            if worker is None or not self._send_away(*worker):
+                return False
+        return True
+
+    def _lacking(self, column: int) -> np.ndarray:
+        nodes = self._place.nodes[column : column + 1]
+        lacking: np.ndarray = np.maximum(self._place.change[:, column] - self._room.left(nodes)[:, 0], 0.0)
+        return lacking
+
+    def _best_worker(self, node: int, lacking: list[float]) -> tuple[int, int] | None:
+        """Topology and slot of the worker that leaves: the smallest that is enough, else the largest."""
+        found = []
+        for other, slot in self._room.workers_on(node):
+            if other != self._topology and other in self._helpers:
+                freed = self._room.loads(other).of(slot)
+                enough = all(amount >= lack for amount, lack in zip(freed, lacking, strict=False))
+                found.append((not enough, freed[1] if enough else -freed[1], other, slot))
+        return min(found)[2:] if found else None
+
+    def _send_away(self, topology: int, slot: int) -> bool:
+        room, members = self._room, self._room.workers(topology)[slot]
+        self._paused |= {topology} - self._helpers.times.keys()
+        if len(self._paused) > self._most:
+            return False
+        others = room.now[room.problem.executors_of(topology)].copy()
+        others[members] = UNPLACED
+        spare = spare_slot(room, topology, members, others, self._avoid, room.loads(topology).of(slot))
+        if spare is None:
+            return False
+        room.put_worker(topology, slot, spare)
+        self.left.append((topology, slot))
+        return True

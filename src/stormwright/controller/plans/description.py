@@ -1,0 +1,320 @@
+"""A plan as people see it: the same of a service and of a file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from stormwright.client.shapes import PlannedMove, PlannedStep, PlannedTopology, Range, Side, StepState, TopologySide
+from stormwright.controller.objectives.outlook import NODES, THROUGHPUT, inter_node_tps, nodes_used
+from stormwright.controller.objectives.placements import Placements
+from stormwright.controller.planning.plan import Kept, MovePlan, TopologyMove
+from stormwright.controller.plans.draft import PlanDraft, concerned
+from stormwright.history.evaluation.moves import AFTER_S, SETTLE_S
+from stormwright.model import UNPLACED, Cost, Problem, WorkerSlot
+from stormwright.model.arrays import IntArray
+from stormwright.model.constraints.constraint import Violation
+from stormwright.model.humanize import proof_text
+from stormwright.optimize.throughput.start import MeasuredLoad
+from stormwright.predict.answer import Assumptions
+from stormwright.predict.prediction import Interval, Prediction, TopologyPrediction
+from stormwright.schedulers.frame.by_rates import RateSearch, RateWish
+from stormwright.schedulers.frame.proof_by_rates import Bounding, proof_by_rates, throughput_proof
+
+# Summary ------------------------------------------------------------------------------------------
+# What is predicted of a placement, as people compare two of them; and its score.
+#
+# The score is a number from 0 to 100, the mean of three parts, of which only executors that have a slot and break no
+# limit count:
+#
+# 1. *sustained*: which part of its measured rate a topology can sustain, at most 1, in the mean over topologies;
+# 2. *room*: 1 where the fullest of all CPUs, links and threads is at most half full, 0 where it is full, in between in
+#    proportion;
+# 3. *near*: which part of all traffic stays within a node.
+#
+# So 100 is a placement that carries its load with room to spare and sends nothing between nodes, and nothing that a
+# score says is not among the figures beside it.
+
+#: Violations that are told.
+_TOLD_sides = 20
+
+#: From this part on, what is full leaves less and less room.
+_HALF = 0.5
+
+
+def side_of(placements: Placements, slots: IntArray) -> Side:
+    """The figures of a placement.
+
+    Parameters
+    ----------
+    placements
+        Of the problem, which has the load.
+    slots
+        Slot of every executor, shape (E,).
+    """
+    problem, predicted = placements.problem, placements.predicted(slots)
+    cost, broken = placements.cost(slots), placements.broken(slots)
+    measured = [one for one in predicted.topologies if one.rate_tps > 0]
+    tightest = min(measured, key=lambda one: one.headroom, default=None)
+    told = [str(each) for each in broken[:_TOLD_sides]]
+    if len(broken) > _TOLD_sides:
+        told.append(f"and {len(broken) - _TOLD_sides:,} more")
+    return Side(
+        reachable_tps=Range(**_total([one.reachable_tps for one in measured]).as_dict()),
+        latency_ms=_range(_mean([one.latency_ms for one in measured])),
+        traffic_tps=inter_node_tps(cost),
+        nodes=nodes_used(problem, slots),
+        workers=len(np.unique(slots[slots != UNPLACED])),
+        bottleneck=str(tightest.bottleneck) if tightest else "nothing",
+        violations=tuple(told),
+        score=_score(predicted, cost, _sound(problem, slots, broken)),
+    )
+
+
+def topology_side(predicted: TopologyPrediction) -> TopologySide:
+    """The figures of one topology."""
+    return TopologySide(
+        reachable_tps=Range(**predicted.reachable_tps.as_dict()),
+        latency_ms=_range(predicted.latency_ms),
+        bottleneck=str(predicted.bottleneck),
+    )
+
+
+def _score(predicted: Prediction, cost: Cost, sound: float) -> float:
+    shares = [_sustained(one) for one in predicted.topologies if one.rate_tps]
+    parts = [
+        float(np.mean(shares)) if shares else 1.0,
+        float(np.clip((1 - predicted.fullest_use) / _HALF, 0, 1)) if isfinite(predicted.fullest_use) else 0.0,
+        1 - inter_node_tps(cost) / sent if (sent := _sent_tps(cost)) else 1.0,
+    ]
+    return round(100 * sound * sum(parts) / len(parts), 1)
+
+
+def _sustained(one: TopologyPrediction) -> float:
+    return min(1.0, one.reachable_tps.value / one.rate_tps)
+
+
+def _sent_tps(cost: Cost) -> float:
+    return cost.same_executor + cost.same_worker + cost.inter_worker + inter_node_tps(cost)
+
+
+def _sound(problem: Problem, slots: IntArray, broken: Sequence[Violation]) -> float:
+    """Which part of the executors has a slot, on a node or of a topology of which no limit is broken."""
+    if not len(slots):
+        return 1.0
+    bad = slots == UNPLACED
+    nodes, topologies = concerned(problem, broken)
+    bad |= np.isin(problem.executor_topology, list(topologies))
+    bad |= np.isin(np.where(slots == UNPLACED, UNPLACED, problem.slot_node[slots]), list(nodes))
+    return float(1 - bad.mean())
+
+
+def _total(intervals: Sequence[Interval]) -> Interval:
+    return Interval(*(sum(getattr(each, name) for each in intervals) for name in ("value", "low", "high")))
+
+
+def _mean(intervals: Sequence[Interval | None]) -> Interval | None:
+    known = [each for each in intervals if each is not None]
+    if not known:
+        return None
+    total = _total(known)
+    return Interval(*(value / len(known) for value in (total.value, total.low, total.high)))
+
+
+def _range(interval: Interval | None) -> Range | None:
+    return None if interval is None else Range(**interval.as_dict())
+
+
+# Bounds -------------------------------------------------------------------------------------------
+# How near a plan comes to the best that any placement could be, as far as that is proven in a moment.
+
+#: Seconds for a proof: what sums tell takes less, whatever the size, and a small program is solved in it.
+PROOF_S = 0.2
+
+#: What is to stay free of nodes and links where few nodes are wanted.
+_HEADROOM = 0.2
+
+
+@dataclass(frozen=True)
+class _Proof:
+    """By how many percent the best that there could be is better, None where that is not known; and in words."""
+
+    gap_percent: float | None = None
+    text: str = ""
+
+
+def proven(placements: Placements, goal: str, slots: IntArray) -> _Proof:
+    """What is proven of a placement.
+
+    Parameters
+    ----------
+    placements
+        Of the problem, with what is predicted of them.
+    goal
+        What it is to be good in. Of latency there is no bound, and one of traffic takes too long for somebody who
+        waits: for these, and where there is no goal, nothing is proven.
+    slots
+        Slot of every executor, -1 for none, shape (E,).
+    """
+    problem, profile = placements.problem, placements.profile
+    if goal not in (THROUGHPUT, NODES) or profile is None:
+        return _Proof()
+    assumptions = placements.assumptions or Assumptions.of(problem)
+    wish = RateWish(goal, "free", _HEADROOM, 0)
+    if goal == THROUGHPUT:
+        highest_tps = np.array([each.highest_tps.value for each in placements.predicted(slots).topologies])
+        bounding = Bounding.of(problem, profile, assumptions, wish)
+        found = throughput_proof(bounding, slots, highest_tps, placements.broken(slots), PROOF_S)
+    else:
+        search = RateSearch(problem, MeasuredLoad(profile, assumptions.costs, assumptions.corrections), wish)
+        found = proof_by_rates(search, slots, PROOF_S)
+    return _Proof(None if found["gap"] is None else 100 * found["gap"], proof_text(found))
+
+
+#: How long spouts are silent where no move was measured yet, in seconds: of two small topologies on a machine of 2
+#: cores (docs/results/storm-swap.md).
+ASSUMED_PAUSE_S = Range(value=15.0, low=5.0, high=30.0)
+
+#: Topologies of which those that stay are told by name.
+_TOLD = 100
+
+
+@dataclass(frozen=True)
+class Pause:
+    """How long spouts will be silent, and what that is known from."""
+
+    seconds: Range
+    known_from: str
+
+
+#: Name of a topology → its pause.
+PauseOf = Callable[[str], Pause]
+
+
+def expected_pause(own: Sequence[float], all_of_them: Sequence[float]) -> Pause:
+    """How long a topology pauses, by its own past moves, else by those of others, else by a stated assumption.
+
+    Parameters
+    ----------
+    own, all_of_them
+        Seconds of past pauses, of it and of any topology; the newest first.
+    """
+    for known, whose in ((own, "its own"), (all_of_them, "others'")):
+        if known:
+            seconds = Range(value=median(known), low=min(known), high=max(known))
+            return Pause(seconds, f"{whose} last {len(known)} moves" if len(known) > 1 else f"{whose} last move")
+    return Pause(ASSUMED_PAUSE_S, "assumed, as no move was measured yet")
+
+
+def plan_document(draft: PlanDraft, pause_of: PauseOf, stages: Sequence[int] | None) -> dict[str, Any]:
+    """What `stormwright.client.shapes.Plan` has of a plan besides where it stands.
+
+    Parameters
+    ----------
+    draft, pause_of
+        The plan, and how long topologies pause.
+    stages
+        The stage of every step, each of which is judged; None where all of it is made at one go, and not judged.
+    """
+    problem, plan = draft.problem, draft.plan
+    names = {topology.id: topology.name for topology in problem.topologies}
+    judged = max(stages or [], default=-1) + 1
+    stays = [(names.get(topology, topology), str(why)) for topology, why in plan.left.items() if not _meant(why)]
+    document: dict[str, Any] = {
+        "gain": draft.gain,
+        "left": dict(stays[:_TOLD]),
+        "topologies": len({move.topology.id for move in plan.moves}),
+        "steps": len(plan.steps),
+        "stages": min(len(plan.steps), 1) if stages is None else judged,
+    }
+    if not (problem.current_slot >= 0).any():
+        return document
+    placements = draft.placements or Placements(problem)
+    both = problem.current_slot, draft.slots if plan.steps else problem.current_slot
+    before, after = (side_of(placements, slots) for slots in both)
+    now, then = (placements.predicted(slots) for slots in both)
+    moved = _moved(plan, now, then, pause_of)
+    pauses = [each.pause_s.value or 0.0 for each in moved]
+    proof = proven(placements, draft.goal, both[1])
+    return document | {
+        "gap_percent": proof.gap_percent,
+        "proof": proof.text,
+        "before": before.model_dump(),
+        "after": after.model_dump(),
+        "score_before": before.score,
+        "score_after": after.score,
+        "moved": [each.model_dump() for each in moved],
+        "lasts_s": sum(pauses) + judged * (SETTLE_S + AFTER_S),
+    }
+
+
+def planned_step(told: Mapping[str, Any], number: int, stage: int, state: StepState = "planned") -> PlannedStep:
+    """A step as people see it.
+
+    Parameters
+    ----------
+    told
+        As `stormwright.controller.plans.document.step_to_dict` gave it.
+    number, stage, state
+        As `PlannedStep` has them.
+    """
+    return PlannedStep(number=number, stage=stage, state=state, moves=planned_moves(told))
+
+
+def planned_moves(told: Mapping[str, Any]) -> tuple[PlannedMove, ...]:
+    """The moves of a step, as `planned_step` is told it."""
+    return tuple(
+        PlannedMove(
+            topology=move["name"],
+            executors=move["moved"],
+            stops=_named(move, "stopped"),
+            starts=_named(move, "started"),
+            arrives=move["arrives"],
+        )
+        for move in told["moves"]
+    )
+
+
+def _named(move: Mapping[str, Any], kind: str) -> tuple[str, ...]:
+    """Worker slots by their names; of a plan that an older version has made, by the ids of supervisors."""
+    names = move.get("names", {})
+    return tuple(names.get(slot, slot) for slot in (str(WorkerSlot(*each)) for each in move[kind]))
+
+
+def _meant(why: object) -> bool:
+    """Whether a topology stays as nobody wants it to move."""
+    return isinstance(why, Kept)
+
+
+def _moved(plan: MovePlan, now: Prediction, then: Prediction, pause_of: PauseOf) -> list[PlannedTopology]:
+    of: dict[str, list[TopologyMove]] = {}
+    for move in plan.moves:
+        of.setdefault(move.topology.id, []).append(move)
+    sides = [{each.topology: each for each in predicted.topologies} for predicted in (now, then)]
+    found = []
+    for topology, moves in of.items():
+        one, other = (side[topology] for side in sides)
+        measured = one.measured_tps > 0
+        pause = pause_of(moves[0].topology.name)
+        trips = len(moves)
+        seconds = {name: (value or 0.0) * trips for name, value in pause.seconds.model_dump().items()}
+        found.append(
+            PlannedTopology(
+                topology=topology,
+                name=moves[0].topology.name,
+                executors=sum(move.moved_executors for move in moves),
+                workers_started=sum(len(move.started_workers) for move in moves),
+                workers_stopped=sum(len(move.stopped_workers) for move in moves),
+                workers_kept=len(moves[-1].kept_workers),
+                pause_s=Range(**seconds),
+                pause_from=pause.known_from,
+                before=topology_side(one) if measured else None,
+                after=topology_side(other) if measured else None,
+            )
+        )
+    return found

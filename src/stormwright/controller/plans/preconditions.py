@@ -1,0 +1,169 @@
+"""What a plan relies on, and what of it has changed since."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping, Sequence
+from typing import Any
+
+from stormwright.controller.planning.plan import Step
+from stormwright.controller.plans.document import placement_of, where
+from stormwright.formats import placement_to_dict
+from stormwright.model import Problem, Topology, TopologyAssignment, WorkerSlot
+
+#: A rate that differs by more than this part is another load than the one that the plan was made for; of a topology
+#: that did next to nothing, by more than so many trees/s.
+OTHER_LOAD, IDLE_TPS = 0.25, 1.0
+
+
+def relied_on(problem: Problem, steps: Sequence[Step], rate_tps: Mapping[str, float]) -> dict[str, Any]:
+    """What has to be as it is when a plan is applied, as JSON has it.
+
+    The topologies that move, with where they run and how much they do; the nodes that they leave or come to; and who
+    else is on those. What happens elsewhere in the cluster is no concern of the plan.
+
+    Parameters
+    ----------
+    problem
+        What the plan was made from.
+    steps
+        Of the plan.
+    rate_tps
+        Trees/s as measured, by topology id.
+    """
+    moving = {move.topology.id: move.topology for step in steps for move in step.moves}
+    nodes = {
+        slot.supervisor
+        for step in steps
+        for move in step.moves
+        for placement in (move.before, *(leg.after for leg in move.legs))
+        for slot in placement.slots
+    }
+    return {
+        "topologies": {
+            topology: {
+                "executors": _executors(of),
+                "where": placement_to_dict(problem.current[topology]),
+                "rate_tps": rate_tps.get(topology),
+            }
+            for topology, of in moving.items()
+        },
+        "nodes": {node: _node(problem, node) for node in sorted(nodes)},
+        "others": _others(problem, nodes, moving.keys()),
+    }
+
+
+def changes(
+    relied: Mapping[str, Any],
+    problem: Problem,
+    moved: Mapping[str, TopologyAssignment],
+    rate_tps: Mapping[str, float] | None = None,
+) -> list[str]:
+    """What has changed, a sentence each; nothing where the plan holds.
+
+    Parameters
+    ----------
+    relied
+        As `relied_on` gave it.
+    problem
+        What runs now.
+    moved
+        Topology id → where the plan itself has brought it since.
+    rate_tps
+        Trees/s as measured; None where loads are not compared, as they are no measure between two steps.
+    """
+    found = [*_changed_nodes(relied["nodes"], problem)]
+    for topology, was in relied["topologies"].items():
+        found += _changed_topology(topology, was, problem, moved.get(topology), rate_tps)
+    now = _others(problem, relied["nodes"].keys(), relied["topologies"].keys())
+    for slot in sorted(relied["others"].keys() | now.keys()):
+        one, other = relied["others"].get(slot), now.get(slot)
+        if one != other:
+            held = "free" if other is None else f"held by {other}"
+            found.append(f"{_slot_name(slot, relied, problem)} is {held}, and was {one or 'free'}")
+    return found
+
+
+def _slot_name(slot: str, relied: Mapping[str, Any], problem: Problem) -> str:
+    """What a slot is called; that of a node that is gone by the host of then."""
+    node, _, port = slot.rpartition(":")
+    if node in problem.node_index:
+        return problem.cluster.slot_name(WorkerSlot(node, int(port)))
+    return f"{relied['nodes'][node]['host']}:{port}"
+
+
+def _changed_nodes(nodes: Mapping[str, Any], problem: Problem) -> Iterator[str]:
+    for node, was in nodes.items():
+        if node not in problem.node_index:
+            yield f"node {was['host']} is gone"
+            continue
+        now, name = _node(problem, node), problem.cluster.node_names[problem.node_index[node]]
+        yield from (f"node {name} {each} when the plan was made" for each in _changed_node(was, now))
+
+
+def _changed_node(was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    if now["host"] != was["host"]:
+        yield f"is on {now['host']} now, and was on {was['host']}"
+    if now["ports"] != was["ports"]:
+        yield f"has {_slots(now['ports'])} now, and had {_slots(was['ports'])}"
+    for resource in sorted(now["resources"].keys() | was["resources"].keys()):
+        has, had = now["resources"].get(resource, 0.0), was["resources"].get(resource, 0.0)
+        if has != had:
+            yield f"has {has:,g} of {resource} now, and had {had:,g}"
+    if now["usable"] != was["usable"]:
+        yield "takes new workers now, and took none" if now["usable"] else "takes nothing new now, and did"
+
+
+def _slots(ports: Sequence[int]) -> str:
+    return f"slots {', '.join(map(str, ports))}" if ports else "no slot"
+
+
+def _changed_topology(
+    topology: str,
+    was: Mapping[str, Any],
+    problem: Problem,
+    moved: TopologyAssignment | None,
+    rate_tps: Mapping[str, float] | None,
+) -> Iterator[str]:
+    index = problem.topology_index.get(topology)
+    if index is None:
+        yield f"{topology} is gone"
+        return
+    if _executors(problem.topologies[index]) != was["executors"]:
+        yield f"{topology} has other executors"
+    elif where(problem.current.get(topology)) != where(moved or placement_of(was["where"])):
+        yield f"{topology} runs somewhere else"
+    before = was["rate_tps"]
+    if rate_tps is None or before is None:
+        return
+    now = rate_tps.get(topology)
+    if now is None:
+        yield f"{topology} is no longer measured"
+    elif abs(now - before) > max(OTHER_LOAD * before, IDLE_TPS):
+        yield f"{topology} does {now:,.0f} trees/s, and did {before:,.0f}"
+
+
+def _executors(topology: Topology) -> list[list[int]]:
+    """First task and component of each, as JSON has it."""
+    return [topology.executor_start_task.tolist(), topology.executor_component.tolist()]
+
+
+def _node(problem: Problem, node: str) -> dict[str, Any]:
+    index = problem.node_index[node]
+    of = problem.supervisors[index]
+    return {
+        "host": of.host,
+        "ports": list(of.ports),
+        "resources": {name: float(amount) for name, amount in sorted(of.resources.items())},
+        "usable": bool(problem.node_usable[index]),
+    }
+
+
+def _others(problem: Problem, nodes: Container[str], moving: Container[str]) -> dict[str, str]:
+    """Slot → topology, of those on some nodes that do not move."""
+    return {
+        str(slot): topology
+        for topology, placement in problem.current.items()
+        if topology not in moving and topology in problem.topology_index
+        for slot in placement.slots
+        if slot.supervisor in nodes
+    }

@@ -1,0 +1,141 @@
+"""The moves that bring topologies back to exactly where they were."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from stormwright.controller.planning.capacity import MoveRoom
+from stormwright.controller.planning.hops import make_move
+from stormwright.controller.planning.places import workers_of
+from stormwright.controller.planning.plan import MoveBudget, MovePlan, Step
+from stormwright.controller.planning.planner import plan_moves
+from stormwright.controller.plans.document import where
+from stormwright.controller.policy import planned_slots
+from stormwright.errors import Fault, InputError
+from stormwright.model import UNPLACED, Assignment, Problem, TopologyAssignment, WorkerSlot
+from stormwright.model.arrays import IntArray
+from stormwright.model.assignment import name_slots
+from stormwright.model.humanize import counted
+
+#: That of a plan that is to be made whole.
+WHOLE = MoveBudget(max_topologies=2**31, max_executors=2**31)
+
+
+def moves_back(
+    problem: Problem, placements: Mapping[str, TopologyAssignment], name: Callable[[WorkerSlot], str] = str
+) -> MovePlan:
+    """The moves from what runs to `placements` (by topology id), all of them.
+
+    Ports count, of which `plan_moves` is free to choose those of a node: what would arrive on another one goes on to
+    its own in a further step.
+
+    Parameters
+    ----------
+    problem, placements
+        What runs now, and where topologies shall run.
+    name
+        What people call a slot that is gone.
+
+    Raises
+    ------
+    InputError
+        Some cannot get there; with the reason for each.
+    """
+    wanted, workers = _wanted(problem, placements, name)
+    plan = plan_moves(problem, Assignment(wanted, num_workers=workers), WHOLE, cpu_limits=False)
+    if plan.left:
+        raise InputError(_SOURCE, [Fault(str(why), topology) for topology, why in plan.left.items()])
+    there = planned_slots(problem, plan.moves)
+    astray = np.unique(problem.executor_topology[there != wanted]).tolist()
+    return MovePlan((*plan.steps, *_to_their_ports(problem, there, wanted, astray, workers)))
+
+
+_SOURCE = "the placement of then"
+
+
+def _wanted(
+    problem: Problem, placements: Mapping[str, TopologyAssignment], name: Callable[[WorkerSlot], str]
+) -> tuple[IntArray, dict[str, int]]:
+    """Slot of every executor, and how many workers topologies have there, where that is not what they ask for."""
+    faults, wanted, workers = list[Fault](), problem.current_slot.copy(), dict[str, int]()
+    known = problem.slot_index
+    for topology, placement in placements.items():
+        index = problem.topology_index.get(topology)
+        if index is None:
+            faults.append(Fault("is gone", topology))
+            continue
+        own = problem.executors_of(index)
+        if gone := sorted(name(slot) for slot in placement.slots if slot not in known):
+            faults.append(Fault(f"was on {', '.join(gone)}, which {'are' if len(gone) > 1 else 'is'} gone", topology))
+        elif len(placement.slot_of_executor) != problem.topologies[index].num_executors:
+            faults.append(Fault(f"had {counted(len(placement.slot_of_executor), 'executor')} then", topology))
+        elif (problem.current_slot[own] == UNPLACED).any():
+            faults.append(Fault("has executors without a slot now", topology))
+        else:
+            wanted[own] = [known[slot] for slot in where(placement) if slot is not None]
+            if len(placement.slots) != problem.topologies[index].num_workers:
+                workers[topology] = len(placement.slots)
+    moving = np.isin(problem.executor_topology, [problem.topology_index.get(each, -1) for each in placements])
+    others = set(problem.current_slot[~moving].tolist()) - {UNPLACED}
+    for index in np.unique(problem.executor_topology[moving & np.isin(wanted, list(others))]).tolist():
+        faults.append(Fault("another topology has a slot of it now", problem.topologies[index].id))
+    if faults:
+        raise InputError(_SOURCE, faults)
+    return wanted, workers
+
+
+def _to_their_ports(
+    problem: Problem, there: IntArray, wanted: IntArray, astray: list[int], workers: Mapping[str, int]
+) -> list[Step]:
+    """Steps of topologies (indices) that are on the right nodes, but not on the right ports of them.
+
+    Each as soon as nobody else holds its ports; only those that hold each other's go together.
+    """
+    if not astray:
+        return []
+    own = {topology.id: problem.executors_of(index) for index, topology in enumerate(problem.topologies)}
+    now = problem.with_current({topology: name_slots(problem, there[each]) for topology, each in own.items()})
+    room, steps = MoveRoom(now, wanted, cpu_limits=False), list[Step]()
+    groups = _that_wait_for_each_other(room, astray)
+    wanting = {slot: n for n, group in enumerate(groups) for index in group for slot in room.target_workers(index)}
+    waiting, ready = set(range(len(groups))), deque(range(len(groups)))
+    while ready:
+        number = ready.popleft()
+        group = groups[number]
+        if number in waiting and all(room.is_free(room.target_workers(index), group) for index in group):
+            waiting.remove(number)
+            ready.extend(wanting[slot] for index in group for slot in room.workers(index) if slot in wanting)
+            steps.append(_step(room, group).with_workers(workers))
+    return steps
+
+
+def _that_wait_for_each_other(room: MoveRoom, topologies: list[int]) -> list[list[int]]:
+    """Topologies of which each holds a slot that the next one wants, round and round, together; any other by itself."""
+    number = {topology: at for at, topology in enumerate(topologies)}
+    holder = {slot: at for topology, at in number.items() for slot in room.workers(topology)}
+    waits = [
+        (number[topology], holder[slot])
+        for topology in topologies
+        for slot in room.target_workers(topology)
+        if slot in holder
+    ]
+    matrix = coo_array((np.ones(len(waits)), np.array(waits).reshape(-1, 2).T), shape=(len(topologies),) * 2)
+    _, of = connected_components(matrix, connection="strong")
+    groups: dict[int, list[int]] = {}
+    for topology, group in zip(topologies, of.tolist(), strict=True):
+        groups.setdefault(group, []).append(topology)
+    return list(groups.values())
+
+
+def _step(room: MoveRoom, topologies: list[int]) -> Step:
+    """Topologies go to their targets; `room` is as it is then."""
+    slots = {index: room.target[room.problem.executors_of(index)] for index in topologies}
+    alone = len(topologies) == 1
+    moves = tuple(make_move(room, index, to, workers_of(to), alone=alone) for index, to in slots.items())
+    room.put(slots)
+    return Step(moves)

@@ -1,0 +1,111 @@
+"""The moves that bring everything away from some hosts, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+import numpy as np
+
+from stormwright.controller.objectives.outlook import Outlooks
+from stormwright.controller.planning.plan import MovePlan
+from stormwright.controller.planning.planner import plan_moves
+from stormwright.controller.plans.draft import PlanDraft, draft_of, seen_by_plans
+from stormwright.controller.plans.rollback import WHOLE
+from stormwright.controller.policy import MOVE, planned_slots
+from stormwright.errors import ConflictError
+from stormwright.model import UNPLACED, Assignment, Problem, Scheduler
+from stormwright.model.arrays import BoolArray, IntArray
+from stormwright.model.humanize import counted
+
+#: Topologies that stay, told by name.
+_TOLD = 10
+
+
+def emptied(problem: Problem, keeping: Scheduler, hosts: Collection[str], goal: str) -> PlanDraft:
+    """The moves after which nothing runs on some hosts; what cannot leave stays, with the reason.
+
+    Workers that are elsewhere already run on. That CPU becomes short where they go keeps nothing there: who drains a
+    node wants it empty, and what comes of it is predicted, shown and measured.
+
+    Parameters
+    ----------
+    problem
+        What runs now, in which these hosts take nothing new.
+    keeping
+        Places what has no slot and leaves alone what runs.
+    hosts
+        That are to be empty.
+    goal
+        What predictions are made for.
+
+    Raises
+    ------
+    ConflictError
+        There is no room elsewhere for any of it.
+    """
+    problem = seen_by_plans(problem)
+    listed = np.array([node.host in hosts for node in problem.supervisors], dtype=bool)
+    now = problem.current_slot
+    leaving = (now != UNPLACED) & listed[problem.slot_node[now]]
+    if not leaving.any():
+        return PlanDraft(problem, MovePlan(), now, why="nothing runs there")
+    wanted, no_room = _as_far_as_there_is_room(problem, _elsewhere(problem, keeping, leaving))
+    workers, stay = _workers(problem, wanted), no_room | _not_to_be_moved(problem)
+    plan = plan_moves(problem, Assignment(wanted, num_workers=workers), WHOLE, stay, cpu_limits=False)
+    concerned = {problem.topologies[index].id for index in np.unique(problem.executor_topology[leaving]).tolist()}
+    plan = replace(plan, left={topology: why for topology, why in plan.left.items() if topology in concerned})
+    stays = [f"{_name(problem, topology)}: {why}" for topology, why in plan.left.items()]
+    told = "; ".join(stays[:_TOLD] + ([f"and {len(stays) - _TOLD:,} more"] if len(stays) > _TOLD else []))
+    if not plan.steps:
+        raise ConflictError(f"nothing can leave {', '.join(sorted(hosts))}: {told}")
+    slots = planned_slots(problem, plan.moves)
+    outlooks = Outlooks(problem, goal)
+    why = f"not all of it can leave: {told}" if plan.left else ""
+    return replace(draft_of(problem, plan, slots, outlooks, outlooks.of(slots).text), why=why)
+
+
+def _elsewhere(problem: Problem, keeping: Scheduler, leaving: BoolArray) -> Assignment:
+    """Where all of it goes, by a scheduler that is shown it without slots, under the load as it was measured."""
+    slots = problem.current_slot.copy()
+    slots[leaving] = UNPLACED
+    return keeping.schedule(problem.with_moved(Assignment(slots).by_topology(problem)))
+
+
+def _as_far_as_there_is_room(problem: Problem, answer: Assignment) -> tuple[IntArray, dict[str, str]]:
+    """The answer, in which topologies that did not find room for all are where they were; and why."""
+    wanted = answer.slot_of_executor.copy()
+    no_room = {}
+    lost = (wanted == UNPLACED) & (problem.current_slot != UNPLACED)
+    for index in np.unique(problem.executor_topology[lost]).tolist():
+        own, topology = problem.executors_of(index), problem.topologies[index]
+        short = counted(int(lost[own].sum()), "executor")
+        reasons = dict.fromkeys(
+            reason for each in answer.unplaced if each.topology == topology.id for reason in each.reasons
+        )
+        no_room[topology.id] = f"no room elsewhere for {short}" + (f" ({'; '.join(reasons)})" if reasons else "")
+        wanted[own] = problem.current_slot[own]
+    return wanted, no_room
+
+
+def _not_to_be_moved(problem: Problem) -> dict[str, str]:
+    """Topologies that stay wherever they are, with the reason."""
+    lost = np.bincount(problem.executor_topology[problem.current_slot == UNPLACED], minlength=len(problem.topologies))
+    # Nimbus would give it other slots than planned.
+    waiting = {problem.topologies[index].id: "it is being placed" for index in np.flatnonzero(lost).tolist()}
+    kept = [each.id for each in problem.topologies if each.conf.get(MOVE) is False]
+    return waiting | dict.fromkeys(kept, f"{MOVE} is false in its configuration")
+
+
+def _workers(problem: Problem, wanted: IntArray) -> dict[str, int]:
+    """Topology (id) → its workers then, of those that move and have not as many as Nimbus was told."""
+    found = {}
+    for index in np.unique(problem.executor_topology[wanted != problem.current_slot]).tolist():
+        used = np.unique(wanted[problem.executors_of(index)])
+        if len(used) != problem.topologies[index].num_workers:
+            found[problem.topologies[index].id] = len(used)
+    return found
+
+
+def _name(problem: Problem, topology: str) -> str:
+    return problem.topologies[problem.topology_index[topology]].name

@@ -1,0 +1,141 @@
+"""Why nothing may move now, in a word and a sentence: much of the cluster is missing, or not measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import median
+from typing import Literal
+
+from stormwright.controller.planning.plan import MoveBudget
+from stormwright.model.humanize import counted
+
+# Move budget --------------------------------------------------------------------------------------
+# How much one decision may move, by how the cluster has borne the last moves: slowly up, quickly down.
+#
+# As congestion control does it: additive increase, multiplicative decrease (Chiu and Jain, "Analysis of the increase
+# and decrease algorithms for congestion avoidance in computer networks", 1989,
+# https://doi.org/10.1016/0169-7552(89)90019-6).
+
+#: A pause is long that is so many times the usual one, and at least so many seconds.
+LONG_TIMES, LONG_S = 2.0, 20.0
+
+#: Moves after which it is known what is usual.
+_KNOWN = 5
+
+
+@dataclass
+class AdaptiveBudget:
+    """Topologies that one decision may move, between 1 and what is allowed.
+
+    Parameters
+    ----------
+    topologies
+        So many now.
+    why
+        Why it is not as many as are allowed; empty where nothing has happened yet.
+    """
+
+    topologies: float = 1.0
+    why: str = ""
+
+    def of(self, most: MoveBudget) -> MoveBudget:
+        """What may move now, where so much may at most."""
+        return replace(most, max_topologies=min(max(int(self.topologies), 1), most.max_topologies))
+
+    def went_well(self, most: MoveBudget) -> None:
+        """A move was made, and its pause was not long."""
+        self.topologies = max(min(self.topologies + 1.0, float(most.max_topologies)), 1.0)
+        self.why = ""
+
+    def went_badly(self, why: str) -> None:
+        """One was taken back, has failed, or paused for long."""
+        self.topologies, self.why = max(self.topologies / 2, 1.0), why
+
+
+def long_pause(pause_s: float, before_s: Sequence[float]) -> bool:
+    """Whether spouts were silent for longer than usual.
+
+    Parameters
+    ----------
+    pause_s
+        In a move, in seconds.
+    before_s
+        In those before.
+    """
+    return len(before_s) >= _KNOWN and pause_s >= max(LONG_S, LONG_TIMES * median(before_s))
+
+
+#: ``missing``: too many nodes that were there lately are not; ``rebalancing``: somebody else moves things; ``silent``:
+#: Nimbus has not asked for long; ``unmeasured``: too little was measured; ``stale``: what was measured is too old.
+Word = Literal["missing", "rebalancing", "silent", "unmeasured", "stale"]
+
+#: More than this part of the nodes may not be missing, as in Cruise Control
+#: (``fixable.failed.broker.percentage.threshold``).
+MOST_MISSING = 0.4
+
+#: A node counts as one that was there lately for so many seconds; then it is gone for good.
+LATELY_S = 1800.0
+
+#: Nodes that are told by name.
+_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Hold:
+    """Nothing moves now: why in a word, and in a sentence."""
+
+    word: Word
+    why: str
+
+
+@dataclass
+class Attendance:
+    """Which nodes were there lately; O(nodes), and it forgets those that are gone for good.
+
+    Parameters
+    ----------
+    most_missing
+        The part of them that may be missing, from 0 to 1.
+    seen_s
+        Node → when it was seen last, in seconds of one clock.
+    """
+
+    most_missing: float = MOST_MISSING
+    seen_s: dict[str, float] = field(default_factory=dict)
+
+    def see(self, nodes: Collection[str], now_s: float) -> None:
+        """These are there now."""
+        self.seen_s.update(dict.fromkeys(nodes, now_s))
+        if len(self.seen_s) > len(nodes):
+            self.seen_s = {node: at_s for node, at_s in self.seen_s.items() if now_s - at_s <= LATELY_S}
+
+    def restore(self, seen_s: Mapping[str, float]) -> None:
+        """What was known before a restart."""
+        self.seen_s = {**seen_s, **self.seen_s}
+
+    def hold(
+        self, nodes: Collection[str], excused: Collection[str] = (), name: Callable[[str], str] = str
+    ) -> Hold | None:
+        """Whether too many are missing.
+
+        Parameters
+        ----------
+        nodes
+            That are there.
+        excused
+            Nodes that somebody has taken out of use: they may be away.
+        name
+            What people call a node.
+        """
+        missing = sorted(self.seen_s.keys() - set(nodes) - set(excused))
+        total = len(missing) + len(nodes)
+        if not missing or len(missing) <= self.most_missing * total:
+            return None
+        named = ", ".join(sorted(map(name, missing))[:_SHOWN]) + (", …" if len(missing) > _SHOWN else "")
+        some = counted(len(missing), "node")
+        return Hold(
+            "missing",
+            f"{some} of {total} that were there in the last {LATELY_S / 60:g} min are missing ({named}): nothing moves "
+            f"while more than {100 * self.most_missing:g} % are",
+        )

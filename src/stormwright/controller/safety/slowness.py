@@ -1,0 +1,373 @@
+"""Nodes that have become slow, against their own past and against their peers, window by window.
+
+A node's change is what its components take for a tuple beyond what they used to take there, and beyond that part of it
+which those on other nodes take more, too: of the two logarithms the smaller. So neither a load that becomes harder
+everywhere, nor peers that become faster, make a node slow. The change of a node is the median over its components by
+their work, and is added up by a one-sided CUSUM (Page, "Continuous inspection schemes", Biometrika 41, 1954,
+https://doi.org/10.1093/biomet/41.1-2.100) with a threshold that follows from how rare a false alarm shall be
+(`stormwright.pipeline.monitoring.cusum`). It is made robust as in Hampel et al., "Robust Statistics", 1986,
+https://doi.org/10.1002/9781118186435: no single window, however long a pause it has, counts for more than a fourth of
+what an alarm takes.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import expm1, log, log1p, sqrt
+from statistics import median
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stormwright.pipeline.monitoring.cusum import cusum_threshold
+
+# Work per tuple -----------------------------------------------------------------------------------
+# What a tuple takes in each component on each node, window by window, from the performance log.
+
+#: Length of a window in seconds, and how many windows later records of it still count.
+WINDOW_S, LATE_WINDOWS = 5, 1
+
+#: Workers that are younger, in seconds, are warming up; fewer tuples than this in a window tell nothing.
+WARM_S, LEAST_TUPLES = 120.0, 20
+
+#: Components of a node that are looked at, those with most work: so what is kept grows with the nodes alone.
+MOST_COMPONENTS = 8
+
+#: Nodes of a component from which on one more or less changes nothing in the median.
+_MANY = 16
+
+#: Topology (id) and component.
+ComponentKey = tuple[str, str]
+
+#: What is measured of a tuple: CPU time, and time in `execute` without what its thread waited for a core.
+CPU, TIME = 0, 1
+
+
+class WorkSample(NamedTuple):
+    """What a tuple of a component took on a node in a window.
+
+    Parameters
+    ----------
+    component
+        Which one.
+    tasks
+        First tasks of its executors there: of others it would be another figure.
+    own
+        Log of ns a tuple, by `CPU` and `TIME`.
+    peers
+        The same in the median over all other nodes.
+    work_ns
+        What it weighs by: CPU time of all its tuples there.
+    """
+
+    component: ComponentKey
+    tasks: frozenset[int]
+    own: tuple[float, float]
+    peers: tuple[float, float]
+    work_ns: int
+
+
+@dataclass
+class _Sum_work:
+    cpu_ns: int = 0
+    time_ns: int = 0
+    tuples: int = 0
+    tasks: set[int] = field(default_factory=set)
+
+    def add(self, executor: Mapping[str, Any]) -> None:
+        cpu_ns = executor["cpu_ns"]
+        self.cpu_ns += cpu_ns
+        self.time_ns += max(executor["execute_ns"] - (executor.get("waited_ns") or 0), cpu_ns)
+        self.tuples += executor["received"]
+        self.tasks.add(executor["first_task"])
+
+    def logs(self) -> tuple[float, float] | None:
+        """By `CPU` and `TIME`; None where too little was done."""
+        if self.tuples < LEAST_TUPLES or not self.cpu_ns:
+            return None
+        return log(self.cpu_ns / self.tuples), log(self.time_ns / self.tuples)
+
+
+class WorkWindows:
+    """Adds records up, and gives each window out once it is over.
+
+    Bolts count, not spouts: those are not told how long a tuple takes. A component that runs on one node only has no
+    peers, and tells nothing of it.
+    """
+
+    def __init__(self) -> None:
+        self._windows: dict[int, defaultdict[tuple[ComponentKey, str], _Sum_work]] = {}
+        self._newest = self._given = -1
+
+    def count(self, records: Iterable[Mapping[str, Any]]) -> None:
+        """Add records; those of windows that were given out are too late."""
+        for record in records:
+            worker, window = record["worker"], record["start_ms"] // (1000 * WINDOW_S)
+            if window <= self._given or record["start_ms"] - worker["start_ms"] < 1000 * WARM_S:
+                continue
+            self._newest = max(self._newest, window)
+            sums = self._windows.setdefault(window, defaultdict(_Sum_work))
+            for executor in record["executors"]:
+                if executor["received"] and executor.get("type") != "spout":
+                    sums[(worker["topology"], executor["component"]), worker["supervisor"]].add(executor)
+
+    def over(self) -> Iterator[Mapping[str, list[WorkSample]]]:
+        """Node → its samples, of each window that is over and was not given out, the oldest first."""
+        for window in sorted(self._windows):
+            if window < self._newest - LATE_WINDOWS:
+                self._given = window
+                yield _samples(self._windows.pop(window))
+
+
+def _samples(sums: Mapping[tuple[ComponentKey, str], _Sum_work]) -> dict[str, list[WorkSample]]:
+    known: defaultdict[ComponentKey, dict[str, tuple[float, float]]] = defaultdict(dict)
+    for (component, node), total in sums.items():
+        if logs := total.logs():
+            known[component][node] = logs
+    found: defaultdict[str, list[WorkSample]] = defaultdict(list)
+    for component, by_node in known.items():
+        if len(by_node) > 1:
+            others = _of_others(by_node)
+            for node, logs in by_node.items():
+                total = sums[component, node]
+                found[node].append(WorkSample(component, frozenset(total.tasks), logs, others[node], total.cpu_ns))
+    return {
+        node: sorted(samples, key=lambda each: (-each.work_ns, each.component))[:MOST_COMPONENTS]
+        for node, samples in found.items()
+    }
+
+
+def _of_others(by_node: Mapping[str, tuple[float, float]]) -> dict[str, tuple[float, float]]:
+    """The median over all others than each node; of many nodes that over all is as good, and costs less."""
+    if len(by_node) > _MANY:
+        whole = median(logs[CPU] for logs in by_node.values()), median(logs[TIME] for logs in by_node.values())
+        return dict.fromkeys(by_node, whole)
+    found = {}
+    for node in by_node:
+        others = [logs for other, logs in by_node.items() if other != node]
+        found[node] = median(logs[CPU] for logs in others), median(logs[TIME] for logs in others)
+    return found
+
+
+#: What is told of a node that is slow.
+MEASURES = {CPU: "CPU per tuple", TIME: "time per tuple"}
+
+#: Windows that a reference has at least, and those that count in it at most: older ones fade.
+LEAST_WINDOWS, MOST_WINDOWS = 6, 120
+
+#: Deviations that are assumed until they are known, by `CPU` and `TIME` (docs/results/slow-nodes.md), and the windows
+#: that the assumption counts for; older windows lose weight.
+_ASSUMED, _ASSUMED_WINDOWS, _DECAY = (0.1, 0.5), 10.0, 0.99
+
+#: Deviations by which a reference of so many windows may be off, and by which noise falls behind its allowance.
+_REFERENCE_OFF, _LEAST_DRIFT = 3.0, 0.75
+
+#: Successive differences count for so many deviations at most; a window for this part of what an alarm takes.
+_OUTLIER, _OF_ALARM = 3.0, 1 / 4
+
+
+@dataclass(frozen=True)
+class SlownessSettings:
+    """What counts as slow.
+
+    Parameters
+    ----------
+    least_change
+        By which part a node has to be slower to be found; what stays below about half of it never is, and so leaves
+        room for what comes and goes within minutes.
+    false_alarm_h
+        Node-hours from one false alarm to the next, where noise is independent from window to window.
+    """
+
+    least_change: float = 0.5
+    false_alarm_h: float = 1_000_000.0
+
+
+@dataclass(frozen=True)
+class SlowNode:
+    """A node that has become slow.
+
+    Parameters
+    ----------
+    node
+        Id of its supervisor.
+    by
+        By which part a tuple takes more there.
+    measure
+        Of `MEASURES`.
+    for_s
+        For how long, in seconds.
+    """
+
+    node: str
+    by: float
+    measure: str
+    for_s: float
+
+    def __str__(self) -> str:
+        return f"{self.measure} is up by {self.by:.0%} for {self.for_s:.0f} s, beyond its past and its peers"
+
+
+@dataclass
+class _Reference:
+    """What a component took on a node: mean logs of its own and beyond its peers', by `CPU` and `TIME`."""
+
+    tasks: frozenset[int]
+    own: list[float]
+    beyond: list[float]
+    windows: int = 1
+
+    def change(self, sample: WorkSample, of: int) -> float:
+        own = sample.own[of] - self.own[of]
+        return min(own, sample.own[of] - sample.peers[of] - self.beyond[of])
+
+    def learn(self, sample: WorkSample) -> None:
+        self.windows = min(self.windows + 1, MOST_WINDOWS)
+        for of in MEASURES:
+            self.own[of] += (sample.own[of] - self.own[of]) / self.windows
+            self.beyond[of] += (sample.own[of] - sample.peers[of] - self.beyond[of]) / self.windows
+
+
+@dataclass
+class _Sum:
+    """The CUSUM of one measure of a node; `changes` are those of the windows since it is above 0."""
+
+    total: float = 0.0
+    windows: int = 0
+    changes: float = 0.0
+    last: float | None = None
+    squares: float = 0.0
+    weight: float = 0.0
+    suspect: bool = False
+    slow: bool = False
+
+    def noise(self, assumed: float) -> float:
+        return sqrt((_ASSUMED_WINDOWS * assumed**2 + self.squares) / (_ASSUMED_WINDOWS + self.weight))
+
+
+@dataclass
+class _Node:
+    references: dict[ComponentKey, _Reference] = field(default_factory=dict)
+    sums: tuple[_Sum, _Sum] = field(default_factory=lambda: (_Sum(), _Sum()))
+
+
+class SlowNodes:
+    """Finds them; pure but for what it remembers, which is so much a node and no more.
+
+    Parameters
+    ----------
+    settings
+        What counts as slow.
+    """
+
+    def __init__(self, settings: SlownessSettings | None = None) -> None:
+        self._settings = settings or SlownessSettings()
+        self._alarm_windows = self._settings.false_alarm_h * 3600 / WINDOW_S * len(MEASURES)
+        self._nodes: dict[str, _Node] = {}
+        self._thresholds: dict[int, float] = {}
+        self.slow: dict[str, SlowNode] = {}
+
+    def take(self, window: Mapping[str, Sequence[WorkSample]]) -> list[SlowNode]:
+        """Take what was measured in a window; nodes that are slow from now on.
+
+        Parameters
+        ----------
+        window
+            Node → samples of its components; nodes that did nothing are left out.
+        """
+        found = []
+        for name, samples in window.items():
+            node = self._nodes.setdefault(name, _Node())
+            before, told = name in self.slow, self._judge(node, name, samples)
+            if told is None:
+                self.slow.pop(name, None)
+            else:
+                self.slow[name] = told
+                found += [] if before else [told]
+            self._learn(node, samples)
+        return found
+
+    def forget(self, nodes: Sequence[str]) -> None:
+        """Nodes that are gone, or were mended: what is known of them is no reference any more."""
+        for name in nodes:
+            self._nodes.pop(name, None)
+            self.slow.pop(name, None)
+
+    def _judge(self, node: _Node, name: str, samples: Sequence[WorkSample]) -> SlowNode | None:
+        """Whether a node is slow now, by the measure that says so most."""
+        known = [
+            (sample, reference)
+            for sample in samples
+            if (reference := node.references.get(sample.component))
+            and reference.tasks == sample.tasks
+            and reference.windows >= LEAST_WINDOWS
+        ]
+        for of, total in enumerate(node.sums):
+            if known:
+                changes = [(reference.change(sample, of), sample.work_ns) for sample, reference in known]
+                self._add(total, of, _middle(changes), min(reference.windows for _, reference in known))
+        slow = [of for of, total in enumerate(node.sums) if total.slow]
+        if not slow:
+            return None
+        of = slow[0]
+        total = node.sums[of]
+        return SlowNode(name, expm1(total.changes / total.windows), MEASURES[of], total.windows * float(WINDOW_S))
+
+    def _add(self, total: _Sum, of: int, change: float, windows: int) -> None:
+        noise = total.noise(_ASSUMED[of])
+        if total.last is not None and not total.suspect:
+            # Successive differences tell of noise alone; while a change adds up they may be a part of it.
+            step = min(abs(change - total.last), _OUTLIER * sqrt(2) * noise)
+            total.squares = _DECAY * total.squares + step**2 / 2
+            total.weight = _DECAY * total.weight + 1
+        total.last = change
+        allowance, behind = self._allowance(noise, windows)
+        alarm = max(noise * self._threshold(behind), allowance)
+        total.total = min(max(total.total + min(change, allowance + _OF_ALARM * alarm) - allowance, 0.0), 2 * alarm)
+        total.windows, total.changes = (total.windows + 1, total.changes + change) if total.total else (0, 0.0)
+        total.suspect = total.total > alarm / 2
+        total.slow = total.total > alarm or (total.slow and total.total > 0)
+
+    def _allowance(self, noise: float, windows: int) -> tuple[float, float]:
+        """What a change has to be beyond to add up, and by how many deviations noise falls behind that."""
+        off = _REFERENCE_OFF / sqrt(windows) * noise
+        allowance = max(log1p(self._settings.least_change) / 2, off + _LEAST_DRIFT * noise)
+        return allowance, (allowance - off) / noise
+
+    def _threshold(self, behind: float) -> float:
+        """Deviations, by how far noise falls behind in hundredths: it is asked for each node in each window."""
+        key = int(100 * behind)
+        if key not in self._thresholds:
+            self._thresholds[key] = float(cusum_threshold(np.array([key / 100]), self._alarm_windows)[0])
+        return self._thresholds[key]
+
+    def _learn(self, node: _Node, samples: Sequence[WorkSample]) -> None:
+        suspect = any(total.suspect for total in node.sums)
+        # Other executors that come to a node under suspicion are no proof that it is well.
+        by = [total.changes / total.windows if total.suspect else 0.0 for total in node.sums]
+        kept = {}
+        for sample in samples:
+            reference = node.references.get(sample.component)
+            if reference is None or reference.tasks != sample.tasks:
+                own = [now - up for now, up in zip(sample.own, by, strict=True)]
+                beyond = [now - peers for now, peers in zip(own, sample.peers, strict=True)]
+                reference = _Reference(sample.tasks, own, beyond)
+            elif not suspect or reference.windows < LEAST_WINDOWS:
+                reference.learn(sample)
+            kept[sample.component] = reference
+        # Those that did too little now may do more soon.
+        rest = {name: each for name, each in node.references.items() if name not in kept}
+        node.references = kept | dict(list(rest.items())[:MOST_COMPONENTS])
+
+
+def _middle(values: Sequence[tuple[float, int]]) -> float:
+    """The median of values by their weights, the lower of two."""
+    ranked, half = sorted(values), sum(weight for _, weight in values) / 2
+    total = 0.0
+    for value, weight in ranked:
+        total += weight
+        if total >= half:
+            return value
+    return ranked[-1][0]

@@ -1,0 +1,107 @@
+"""For how long each topology has been measured since its workers started: before that is enough, nothing is decided."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from stormwright.history.evaluation.window import ObservedTraffic, Slot, is_warm
+from stormwright.model import Problem
+from stormwright.model.humanize import counted
+
+#: Windows that there have to be, however long they are.
+LEAST_WINDOWS = 4
+
+
+@dataclass
+class _Stretch:
+    """What was seen of one generation of workers.
+
+    `born_ms` is when the youngest one started, `from_ms` before when nothing counts, `seen_ms` up to where windows were
+    looked at, and `covered_s` what records of warm workers cover, by slot.
+    """
+
+    born_ms: int = 0
+    from_ms: float = 0.0
+    seen_ms: float = -1.0
+    windows: int = 0
+    covered_s: dict[Slot, float] = field(default_factory=dict)
+
+
+class MeasuredTopologies:
+    """Counts what was measured of each topology.
+
+    A new count begins when a worker starts, and when a topology that was paused goes on.
+
+    Parameters
+    ----------
+    observed
+        Windows of what topologies do.
+    kept
+        What `kept` gave, maybe in an earlier life of the service; workers that still run were measured then.
+    """
+
+    def __init__(self, observed: ObservedTraffic, kept: Mapping[str, Any] | None = None) -> None:
+        self._observed = observed
+        self._of: dict[str, _Stretch] = {topology: _stretch(raw) for topology, raw in (kept or {}).items()}
+
+    def look(self, problem: Problem) -> None:
+        """Count what has been seen since the last look."""
+        for gone in self._of.keys() - problem.topology_index.keys():
+            del self._of[gone]
+        for topology in problem.topologies:
+            stretch = self._of.setdefault(topology.id, _Stretch())
+            for window in self._observed.since(topology.id, stretch.seen_ms + 1):
+                stretch.seen_ms = window.start_ms
+                if window.born_ms > stretch.born_ms:
+                    stretch.born_ms, stretch.windows, stretch.covered_s = window.born_ms, 0, {}
+                if window.start_ms >= stretch.from_ms and window.received and is_warm(window.sample()):
+                    stretch.windows += 1
+                    for slot, seconds in window.covered_s.items():
+                        stretch.covered_s[slot] = stretch.covered_s.get(slot, 0.0) + seconds
+
+    def begin_anew(self, topology: str, now_ms: float) -> None:
+        """What was measured of a topology counts no longer: it was paused."""
+        known = self._of.get(topology, _Stretch())
+        self._of[topology] = _Stretch(known.born_ms, now_ms, known.seen_ms)
+
+    def waits(self, problem: Problem, least_s: float) -> dict[str, str]:
+        """Topology → how much is still to be measured of it, for those that run and of which that is so.
+
+        Parameters
+        ----------
+        problem
+            What runs where.
+        least_s
+            Seconds that are enough.
+        """
+        found = {}
+        for topology in problem.topologies:
+            placement = problem.current.get(topology.id)
+            if placement is None:
+                continue
+            stretch = self._of.get(topology.id, _Stretch())
+            seconds = _seconds(stretch, [(slot.supervisor, slot.port) for slot in placement.slots])
+            if seconds < least_s:
+                found[topology.id] = f"{seconds:.0f} of {least_s:g} s measured since its workers started and warmed up"
+            elif stretch.windows < LEAST_WINDOWS:
+                windows = counted(LEAST_WINDOWS, "window")
+                found[topology.id] = f"{stretch.windows} of {windows} measured since its workers started and warmed up"
+        return found
+
+    def kept(self) -> dict[str, Any]:
+        """For the next life of the service, as JSON has it."""
+        return {
+            topology: asdict(stretch) | {"covered_s": [[*slot, seconds] for slot, seconds in stretch.covered_s.items()]}
+            for topology, stretch in self._of.items()
+        }
+
+
+def _seconds(stretch: _Stretch, slots: Collection[Slot]) -> float:
+    return min((stretch.covered_s.get(slot, 0.0) for slot in slots), default=0.0)
+
+
+def _stretch(raw: Mapping[str, Any]) -> _Stretch:
+    covered_s = {(supervisor, int(port)): float(seconds) for supervisor, port, seconds in raw["covered_s"]}
+    return _Stretch(**{**raw, "covered_s": covered_s})

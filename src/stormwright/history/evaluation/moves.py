@@ -1,0 +1,345 @@
+"""Every move judged after the fact: waits until enough has been seen, and remembers what came of it over restarts."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+
+from stormwright.files import write_whole
+from stormwright.history.evaluation.regression import worse
+from stormwright.history.evaluation.verdict import Judgement, Promise, calibration, judge
+from stormwright.history.evaluation.window import SHORTEST_MS, JudgedWindow, ObservedTraffic, Sample, warm
+from stormwright.model import LoadProfile, Problem, TopologyAssignment, WorkerSlot
+from stormwright.model.arrays import FloatArray, IntArray
+from stormwright.model.traffic_matrix import traffic_under
+
+# Pending evaluations ------------------------------------------------------------------------------
+# Moves that are not judged yet, with what was seen before them: written down, so that a restart forgets none.
+
+
+@dataclass(frozen=True)
+class Moved:
+    """One topology that was moved.
+
+    Parameters
+    ----------
+    decision_ms
+        When it was decided, in ms since 1970: the key of the decision in the history.
+    topology
+        Its id.
+    promise
+        What was predicted.
+    started_ms, ended_ms
+        Of the move, in ms since 1970. What was before the one and well after the other is compared.
+    before, after
+        Where it was and is; None where that is not known, so that it stays there.
+    takes_back
+        Whether it went back to where it had been: there it stays, whatever comes of it.
+    """
+
+    decision_ms: int
+    topology: str
+    promise: Promise
+    started_ms: int
+    ended_ms: int
+    before: TopologyAssignment | None = None
+    after: TopologyAssignment | None = None
+    takes_back: bool = False
+
+
+@dataclass(frozen=True)
+class Pending:
+    """A move that is not judged yet.
+
+    Parameters
+    ----------
+    moved
+        What was moved.
+    before, young
+        Windows right before it, and those from when the workers that it stopped were young; oldest first.
+    worse
+        Why the topology does worse since; None as long as nobody can say so.
+    """
+
+    moved: Moved
+    before: tuple[Sample, ...]
+    young: tuple[Sample, ...]
+    worse: str | None = None
+
+    @cached_property
+    def encoded(self) -> bytes:
+        """As JSON: it never changes, and all that is pending is written down with each move."""
+        return orjson.dumps(self.as_dict())
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON, which knows no names of parts of a slot."""
+        found = asdict(self)
+        for name in ("before", "after"):
+            placement = getattr(self.moved, name)
+            if placement is not None:
+                found["moved"][name]["slots"] = [[*slot] for slot in placement.slots]
+        return found
+
+    @classmethod
+    def of_dict(cls, raw: Mapping[str, Any]) -> Pending:
+        """As `as_dict` and JSON leave it.
+
+        Raises
+        ------
+        KeyError, TypeError
+            It is none.
+        """
+        moved = dict(raw["moved"])
+        moved["promise"] = Promise(**moved["promise"])
+        for name in ("before", "after"):
+            moved[name] = _placement(moved[name])
+        before, young = (tuple(Sample(**sample) for sample in raw[name]) for name in ("before", "young"))
+        return cls(Moved(**moved), before, young, raw["worse"])
+
+
+def _placement(raw: Mapping[str, Any] | None) -> TopologyAssignment | None:
+    if raw is None:
+        return None
+    return TopologyAssignment(tuple(WorkerSlot(*slot) for slot in raw["slots"]), tuple(raw["slot_of_executor"]))
+
+
+#: What is judged. The first is tuples between nodes for each tuple tree, or for each tuple processed where no tree is
+#: tracked: so a load that grows or falls meanwhile changes nothing. The second one is trees or tuples per second, the
+#: third is how long a tree takes.
+INTER_NODE, THROUGHPUT, LATENCY = "inter-node tuples per tree", "throughput", "complete latency"
+
+#: Seconds looked at on either side, at most.
+BEFORE_S, AFTER_S = 240.0, 120.0
+
+#: Seconds after a move that are left out: caches and compilers warm up.
+SETTLE_S = 20.0
+
+#: A move of which so many seconds later not enough was seen is judged by what there is.
+PATIENCE_S = 3600.0
+
+#: Judgements that calibrate.
+KEPT = 100
+
+
+@dataclass(frozen=True)
+class JudgedMove:
+    """What came of the move of one topology."""
+
+    decision_ms: int
+    topology: str
+    judgement: Judgement
+
+
+@dataclass(frozen=True)
+class Worse:
+    """A topology does measurably worse since it was moved; `why` says in what."""
+
+    moved: Moved
+    why: str
+
+
+class Evaluation:
+    """Judges moves by the windows before and after them.
+
+    Parameters
+    ----------
+    path
+        Holds what is pending and what was judged.
+    now_ms
+        The time of day.
+    """
+
+    def __init__(
+        self, path: Path, observed: ObservedTraffic, now_ms: Callable[[], int] = lambda: round(time.time() * 1000)
+    ) -> None:
+        self._path, self._observed, self._now_ms = path, observed, now_ms
+        self._before, self._after = (round(s * 1000 / observed.window_ms) for s in (BEFORE_S, AFTER_S))
+        self._pending: dict[str, Pending] = {}
+        self._judged: deque[JudgedMove] = deque(maxlen=KEPT)
+        self._settled_ms: dict[str, float] = {}
+        if path.exists():
+            self._load()
+
+    def moved(self, moved: Moved) -> list[JudgedMove]:
+        """Note that a topology was moved; what came of its last move is judged now at the latest."""
+        topology = moved.topology
+        judged = self._judge(topology, until_ms=moved.started_ms) if topology in self._pending else []
+        since_ms, until_ms = self._settled_ms.get(topology, 0.0), moved.started_ms
+        samples = self._samples(self._observed.since(topology, since_ms), moved.before, until_ms)[-self._before :]
+        young = self._samples(self._observed.young(topology), moved.before, until_ms)
+        self._pending[topology] = Pending(moved, tuple(samples), tuple(young))
+        self._settled_ms[topology] = moved.ended_ms + SETTLE_S * 1000
+        self._save()
+        return judged
+
+    def due(self) -> list[JudgedMove]:
+        """What can be judged by now, each once."""
+        found: list[JudgedMove] = []
+        for topology, pending in list(self._pending.items()):
+            waited_s = (self._now_ms() - pending.moved.ended_ms) / 1000
+            # One that is to be taken back is judged when it is.
+            if pending.worse is None and (len(self._counting(pending)) >= self._after or waited_s > PATIENCE_S):
+                found += self._judge(topology)
+        if found:
+            self._save()
+        return found
+
+    def worse(self) -> list[Worse]:
+        """Topologies that do measurably worse since they were moved, as long as they are not moved again."""
+        found = []
+        for topology, pending in list(self._pending.items()):
+            why = pending.worse or self._why_worse(pending)
+            if why and pending.worse is None:
+                self._pending[topology] = replace(pending, worse=why)
+                self._save()
+            if why:
+                found.append(Worse(pending.moved, why))
+        return found
+
+    def forget(self, topology: str) -> list[JudgedMove]:
+        """A topology is somewhere else now: what came of its move is judged by what there is."""
+        if topology not in self._pending:
+            return []
+        judged = self._judge(topology)
+        self._save()
+        return judged
+
+    def status(self) -> dict[str, Any]:
+        """For the status endpoint: ``calibration``, moves that are ``pending``, and the last ``judgements``."""
+        return {
+            "calibration": self.calibration,
+            "pending": sorted(self._pending),
+            "judgements": [asdict(judged) for judged in list(self._judged)[-10:]],
+        }
+
+    @property
+    def calibration(self) -> float | None:
+        """How much of the predicted effect on traffic arrives (`judging.calibration`)."""
+        return calibration(judged.judgement for judged in list(self._judged) if judged.judgement.quantity == INTER_NODE)
+
+    def _why_worse(self, pending: Pending) -> str | None:
+        if pending.moved.takes_back:
+            return None
+        # From the first second on: young workers are compared with what the old ones did at that age.
+        after = self._after_move(pending.moved, pending.moved.ended_ms)
+        before = warm(pending.before) or pending.before
+        return worse(pending.before, pending.young, after, pending.moved.promise.holds_for(before))
+
+    def _judge(self, topology: str, until_ms: float = float("inf")) -> list[JudgedMove]:
+        pending = self._pending.pop(topology)
+        moved = pending.moved
+        before = warm(pending.before) or list(pending.before)
+        after = [sample for sample in self._counting(pending) if sample.start_ms < until_ms][: self._after]
+        bar = moved.promise.holds_for(before)
+        tracked = all(sample.acked for sample in before)
+        judgements = [judge(THROUGHPUT, bar.throughput, _rates(before, tracked), _rates(after, tracked))]
+        if moved.promise.inter_node is not None:
+            crossing = [_crossing(samples, tracked) for samples in (before, after)]
+            judgements.insert(0, judge(INTER_NODE, moved.promise.inter_node, *crossing))
+        if any(sample.latency_ms for sample in before):
+            times = _latencies(before)
+            # Times that are too short to be told apart are all told as the same: less than that nobody can see.
+            least = SHORTEST_MS / (sum(times) / len(times))
+            judgements.append(judge(LATENCY, max(bar.latency, min(least, 1.0)), times, _latencies(after)))
+        judged = [JudgedMove(moved.decision_ms, topology, judgement) for judgement in judgements]
+        self._judged.extend(judged)
+        return judged
+
+    def _counting(self, pending: Pending) -> list[Sample]:
+        """Windows after a move in which workers are warm."""
+        return warm(self._after_move(pending.moved, pending.moved.ended_ms + SETTLE_S * 1000))
+
+    def _after_move(self, moved: Moved, since_ms: float) -> list[Sample]:
+        return self._samples(self._observed.since(moved.topology, since_ms), moved.after)
+
+    def _samples(
+        self, windows: Sequence[JudgedWindow], placement: TopologyAssignment | None, until_ms: float = float("inf")
+    ) -> list[Sample]:
+        """Of windows that ended by then, those in which all was known and, if it is known, all of its workers told."""
+        window_ms = self._observed.window_ms
+        slots = None if placement is None else {(slot.supervisor, slot.port) for slot in placement.slots}
+        return [
+            window.sample()
+            for window in windows
+            if window.start_ms + window_ms <= until_ms
+            and not window.unknown
+            and window.received
+            and (slots is None or window.covers(slots, window_ms / 1000))
+        ]
+
+    def _save(self) -> None:
+        document = {
+            "pending": [orjson.Fragment(pending.encoded) for pending in self._pending.values()],
+            "judged": [asdict(judged) for judged in self._judged],
+        }
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(self._path, orjson.dumps(document))
+
+    def _load(self) -> None:
+        document = orjson.loads(self._path.read_bytes())
+        pending = [Pending.of_dict(raw) for raw in document["pending"]]
+        self._pending = {each.moved.topology: each for each in pending}
+        self._settled_ms = {each.moved.topology: each.moved.ended_ms + SETTLE_S * 1000 for each in pending}
+        self._judged.extend(
+            JudgedMove(raw["decision_ms"], raw["topology"], Judgement(**raw["judgement"])) for raw in document["judged"]
+        )
+
+
+def _crossing(samples: Sequence[Sample], tracked: bool) -> list[float]:
+    """Of each window the crossing tuples for each tree, or for each tuple where no tree is tracked."""
+    per = [(sample.crossing, sample.acked if tracked else sample.received) for sample in samples]
+    return [crossing / of for crossing, of in per if of]
+
+
+def _rates(samples: Sequence[Sample], tracked: bool) -> list[float]:
+    """Of each window trees or tuples per second."""
+    return [(sample.acked if tracked else sample.received) / sample.length_s for sample in samples]
+
+
+def _latencies(samples: Sequence[Sample]) -> list[float]:
+    return [sample.latency_ms for sample in samples if sample.latency_ms is not None]
+
+
+def predicted_ratios(problem: Problem, topologies: Sequence[int], after: IntArray) -> list[float | None]:
+    """Traffic between nodes of topologies under `after` as a multiple of what it is now; None where that is none.
+
+    Parameters
+    ----------
+    topologies
+        Their indices.
+    after
+        Slot of every executor of the problem, shape (E,).
+    """
+    some, now, then = list(topologies), problem.current_slot, after
+    if len(some) <= len(problem.topologies) // 2:
+        # Of a problem without the others nothing takes longer, however many they are.
+        own = np.isin(problem.executor_topology, some)
+        now, then, problem = now[own], then[own], _only(problem, sorted(some))
+        some = np.argsort(np.argsort(some)).tolist()
+    both = (_crossing_tps(problem, slots)[some].tolist() for slots in (now, then))
+    return [to / of if of else None for of, to in zip(*both, strict=True)]
+
+
+def _only(problem: Problem, topologies: Sequence[int]) -> Problem:
+    loads = problem.load.topologies if problem.load else {}
+    some = tuple(problem.topologies[each] for each in topologies)
+    load = LoadProfile({each.id: loads[each.id] for each in some if each.id in loads})
+    return replace(problem, topologies=some, current={}, load=load)
+
+
+def _crossing_tps(problem: Problem, slots: IntArray) -> FloatArray:
+    """What each topology sends between nodes, in tuples/s, shape (T,)."""
+    traffic = traffic_under(problem, slots)
+    node = problem.slot_node[slots]
+    crosses = np.not_equal(node[traffic.source], node[traffic.target])
+    of = problem.executor_topology[traffic.source[crosses]]
+    sent_tps: FloatArray = np.bincount(of, traffic.tps[crosses], len(problem.topologies)).astype(np.float64)
+    return sent_tps

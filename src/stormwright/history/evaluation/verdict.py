@@ -1,0 +1,210 @@
+"""What a move has changed, and whether that is what was predicted: pure arithmetic on windows before and after it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+import numpy as np
+from scipy.special import stdtrit
+
+from stormwright.history.evaluation.regression import Bar
+from stormwright.history.evaluation.window import Sample
+from stormwright.model.arrays import FloatArray
+
+# Promises -----------------------------------------------------------------------------------------
+# What a move promises, and what of it holds under the load that there was.
+
+#: Of the trees that may be pending, the part from which their number limits the rate; and of the rate that a placement
+#: is predicted to sustain, where their number has no limit.
+_ALL_PENDING, _ALL_SUSTAINED = 0.8, 0.9
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What is predicted of a topology in its new place, as multiples of what is predicted of it where it is.
+
+    Parameters
+    ----------
+    inter_node
+        Its traffic between nodes; None where there is none to be a multiple of.
+    sustained
+        Highest rate that it comes to.
+    latency, full_latency
+        Mean complete latency at the rate that was measured, and at the highest one; None where there is none.
+    pending_limit
+        Tuple trees that may be pending; None for no limit.
+    sustained_tps, wanted_tps
+        Trees/s that it is predicted to come to where it is and in its new place; None where nothing was predicted.
+    worth
+        What the new place is worth to it by what is wanted, the more the better; None where that is not predicted.
+    rate_tps
+        Trees/s as measured when it was predicted.
+    """
+
+    inter_node: float | None = None
+    sustained: float | None = None
+    latency: float | None = None
+    full_latency: float | None = None
+    pending_limit: float | None = None
+    sustained_tps: float | None = None
+    wanted_tps: float | None = None
+    worth: float | None = None
+    rate_tps: float = 0.0
+
+    def holds_for(self, before: Sequence[Sample]) -> Bar:
+        """What it comes to for the load of these windows.
+
+        Spouts that wait for trees, or for executors, emit more where more is sustained. Others are limited from
+        outside: what they emit stays as it is, as long as it is sustained.
+        """
+        if self.sustained is None or self.wanted_tps is None or not before:
+            return Bar()
+        rate_tps = float(np.mean([sample.acked_tps for sample in before]))
+        if self._full(before, rate_tps):
+            return Bar(self.sustained, self.full_latency or self.latency or 1.0)
+        enough = self.wanted_tps >= rate_tps or not rate_tps
+        return Bar(1.0 if enough else self.wanted_tps / rate_tps, self.latency or 1.0)
+
+    def _full(self, before: Sequence[Sample], rate_tps: float) -> bool:
+        told = [sample.pending for sample in before if sample.pending is not None]
+        if self.pending_limit is not None and told:
+            return float(np.mean(told)) >= _ALL_PENDING * self.pending_limit
+        return self.sustained_tps is not None and rate_tps >= _ALL_SUSTAINED * self.sustained_tps
+
+
+#: Windows that there have to be on either side.
+MIN_WINDOWS = 4
+
+#: Independent values that those on either side have to be worth.
+MIN_WORTH = 2.0
+
+CONFIDENCE = 0.95
+
+AS_PREDICTED, LESS, MORE, CANNOT_TELL = "as predicted", "less", "more", "cannot tell"
+
+#: Two ways of computing the same differ in the last digits.
+_RELATIVE_TOLERANCE = 1e-9
+
+#: A prediction nearer than this to no change promises nothing that could be had in part.
+_NO_EFFECT = 0.01
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A quantity after a move as a multiple of what it was before.
+
+    Parameters
+    ----------
+    quantity
+        What it is about.
+    predicted, measured
+        The multiples; `measured` is None where there was nothing before.
+    low, high
+        Confidence interval of the measured one; None where it has no end.
+    windows_before, windows_after
+        On how much it rests.
+    verdict
+        ``as predicted``: the interval holds the prediction. ``less``, ``more``: it does not, and the change is smaller
+        or greater than predicted; where no change is predicted, the value is. ``cannot tell``: too few windows, or the
+        interval holds both the prediction and no change at all.
+    """
+
+    quantity: str
+    predicted: float
+    measured: float | None
+    low: float | None
+    high: float | None
+    windows_before: int
+    windows_after: int
+    verdict: str
+
+
+def judge(quantity: str, predicted: float, before: Sequence[float], after: Sequence[float]) -> Judgement:
+    """Compare the mean of `after`, as a multiple of the mean of `before`, with the multiple that was predicted.
+
+    The interval is Fieller's for a ratio of means (E. C. Fieller, "Some problems in interval estimation", JRSS B 16(2),
+    1954, https://doi.org/10.1111/j.2517-6161.1954.tb00159.x), with the degrees of freedom of Welch, since the two
+    variances need not be equal (B. L. Welch, "The generalization of 'Student's' problem when several different
+    population variances are involved", Biometrika 34(1–2), 1947, https://doi.org/10.1093/biomet/34.1-2.28). It holds
+    exactly the multiples r for which mean(after) − r · mean(before) is no further from 0 than chance explains, so
+    nothing has to be divided by a mean that may be 0, and no windows need to be paired. It supposes windows that are
+    independent of each other: they do not overlap.
+
+    Parameters
+    ----------
+    quantity
+        What it is about, as the judgement tells it.
+    predicted
+        The multiple; 1 for no change.
+    before, after
+        The quantity in each window before and after the move, all in one unit. With fewer than `MIN_WINDOWS` on either
+        side there is no interval.
+    """
+    x, y = np.asarray(before, float), np.asarray(after, float)
+    too_few = min(len(x), len(y)) < MIN_WINDOWS
+    measured = float(y.mean() / x.mean()) if len(x) and len(y) and x.mean() else None
+    low, high = (None, None) if too_few or measured is None else ratio_interval(x, y, predicted)
+    return Judgement(quantity, predicted, measured, low, high, len(x), len(y), _verdict(predicted, measured, low, high))
+
+
+def ratio_interval(
+    before: FloatArray, after: FloatArray, ratio: float, confidence: float = CONFIDENCE, inflation: float = 1.0
+) -> tuple[float | None, float | None]:
+    """Limits of the ratio of means of `after` and `before`, as `judge` tells.
+
+    None for both where `before` may be 0, or where either is worth less than two independent values.
+
+    Parameters
+    ----------
+    before, after
+        At least two values each.
+    ratio
+        The one that is asked about: the degrees of freedom depend on it.
+    confidence
+        Of the interval.
+    inflation
+        By how much the variance of a mean is greater than that of independent values.
+    """
+    worth = np.array([len(before), len(after)]) / inflation
+    if worth.min() < MIN_WORTH:
+        return None, None
+    mean_x, mean_y = float(before.mean()), float(after.mean())
+    variance_x, variance_y = float(before.var(ddof=1)) / worth[0], float(after.var(ddof=1)) / worth[1]
+    parts = np.array([ratio**2 * variance_x, variance_y])
+    freedom = parts.sum() ** 2 / (parts**2 / (worth - 1)).sum() if parts.sum() else worth.sum() - 2
+    t = float(stdtrit(freedom, (1 + confidence) / 2))
+    a, b, c = mean_x**2 - t**2 * variance_x, mean_x * mean_y, mean_y**2 - t**2 * variance_y
+    if a <= 0:
+        return None, None
+    spread = np.sqrt(max(b**2 - a * c, 0.0))
+    return float((b - spread) / a), float((b + spread) / a)
+
+
+def _verdict(predicted: float, measured: float | None, low: float | None, high: float | None) -> str:
+    if measured is None or low is None or high is None:
+        return CANNOT_TELL
+    slack = _RELATIVE_TOLERANCE * max(abs(low), abs(high), 1.0)
+
+    def holds(value: float) -> bool:
+        return low - slack <= value <= high + slack
+
+    if holds(predicted):
+        return CANNOT_TELL if holds(1.0) and abs(predicted - 1) > _NO_EFFECT else AS_PREDICTED
+    falls = predicted < 1
+    return LESS if (measured > predicted) == falls else MORE
+
+
+def calibration(judgements: Iterable[Judgement]) -> float | None:
+    """Measured change as a share of the predicted one, median over judgements; None without any.
+
+    1 says that the model is right, 0.5 that half of what it promises arrives. Judgements that cannot tell count as
+    well: leaving them out would leave out the small effects.
+    """
+    shares = [
+        (1 - judgement.measured) / (1 - judgement.predicted)
+        for judgement in judgements
+        if judgement.measured is not None and judgement.low is not None and abs(1 - judgement.predicted) > _NO_EFFECT
+    ]
+    return float(median(shares)) if shares else None

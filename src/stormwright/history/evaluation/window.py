@@ -1,0 +1,314 @@
+"""What one topology did in one window of time: counted record by record, then as figures that can be kept."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Mapping, Reversible, Sequence
+from dataclasses import dataclass, field
+from math import sqrt
+from typing import Any
+
+from stormwright.clock import WALL, Clock
+from stormwright.perflog.crossing import Crossing, TaskNodes, crossing
+from stormwright.perflog.records import MAX_CLOCK_AHEAD_MS, LogRecord
+from stormwright.perflog.schema import LATENCY_EDGES_MS
+
+# Observation --------------------------------------------------------------------------------------
+# What topologies did, window by window, counted from the records as they arrive.
+#
+# The pipeline's loads spread what follows the placement by the model of Storm's groupings. To judge that model, what
+# really crossed between nodes is counted here: a record tells for each target task how many tuples went there. So are
+# trees completed and how long they took, which tell whether a placement does what was predicted of it.
+
+#: Seconds of closed windows that are remembered of a topology, and of those since its youngest worker started.
+KEPT_S, YOUNG_S = 600.0, 300.0
+
+#: A window is closed when a record begins so long after its end: what has not come by then is left out.
+GRACE_S = 5.0
+
+
+class ObservedTraffic:
+    """Counts records, each once, into windows that do not overlap; safe to use from several threads.
+
+    Parameters
+    ----------
+    window_s
+        Length of a window.
+    clock
+        Tells what time it is.
+    """
+
+    def __init__(self, window_s: float = 10.0, clock: Clock = WALL) -> None:
+        self._clock = clock
+        self.window_ms = round(window_s * 1000)
+        self._kept = round(KEPT_S / window_s)
+        self._open: dict[str, dict[int, JudgedWindow]] = {}
+        self._closed: dict[str, deque[JudgedWindow]] = {}
+        self._young: dict[str, list[JudgedWindow]] = {}
+        self._node_of: dict[str, TaskNodes] = {}
+        self._lock = threading.Lock()
+
+    def add(self, records: Iterable[LogRecord]) -> None:
+        """Count records that have not come before; those of a clock that is ahead would close windows too soon."""
+        latest_ms = self._clock.time() * 1000 + MAX_CLOCK_AHEAD_MS
+        with self._lock:
+            for record in records:
+                if record["start_ms"] <= latest_ms:
+                    self._count(record)
+
+    def windows(self, topology: str) -> list[JudgedWindow]:
+        """Closed windows of a topology, oldest first."""
+        with self._lock:
+            return list(self._closed.get(topology, ()))
+
+    def since(self, topology: str, start_ms: float) -> list[JudgedWindow]:
+        """Closed windows of a topology that begin at `start_ms` or later, oldest first."""
+        with self._lock:
+            return list(_newest(self._closed.get(topology, ()), start_ms))[::-1]
+
+    def young(self, topology: str) -> list[JudgedWindow]:
+        """Closed windows of a topology from when its youngest worker had run for less than `YOUNG_S`, oldest first."""
+        with self._lock:
+            return list(self._young.get(topology, ()))
+
+    def forget(self, known: Iterable[str]) -> None:
+        """Forget all topologies but those."""
+        kept = set(known)
+        with self._lock:
+            for by_topology in (self._open, self._closed, self._young, self._node_of):
+                for gone in by_topology.keys() - kept:
+                    del by_topology[gone]
+
+    def _count(self, record: LogRecord) -> None:
+        topology = record["worker"]["topology"]
+        node_of = self._node_of.setdefault(topology, TaskNodes())
+        node_of.add(record)
+        start_ms = record["start_ms"] // self.window_ms * self.window_ms
+        closed = self._closed.get(topology)
+        if closed and start_ms <= closed[-1].start_ms:
+            return  # it came too late
+        window = self._open.setdefault(topology, {}).setdefault(start_ms, JudgedWindow(start_ms))
+        window.add(record, crossing(record, node_of))
+        self._close(topology, record["start_ms"])
+
+    def _close(self, topology: str, now_ms: int) -> None:
+        still_open = self._open[topology]
+        latest_ms = now_ms - self.window_ms - GRACE_S * 1000
+        for start_ms in sorted(start_ms for start_ms in still_open if start_ms < latest_ms):
+            window = still_open.pop(start_ms)
+            self._closed.setdefault(topology, deque(maxlen=self._kept)).append(window)
+            young = self._young.setdefault(topology, [])
+            if young and young[-1].born_ms != window.born_ms:
+                young.clear()
+            if window.age_s < YOUNG_S:
+                young.append(window)
+
+
+def _newest(windows: Reversible[JudgedWindow], start_ms: float) -> Iterator[JudgedWindow]:
+    """From the newest back."""
+    for window in reversed(windows):
+        if window.start_ms < start_ms:
+            return
+        yield window
+
+
+# Warm-up ------------------------------------------------------------------------------------------
+# Which windows tell how a placement does: not those in which young JVMs load classes and compile.
+
+#: Seconds of a worker's life that never count: it connects to its peers and works off what has piled up meanwhile.
+CONNECTING_S = 10.0
+
+#: Seconds that do not count where it is not told what compilers take.
+UNTOLD_S = 20.0
+
+#: Of the CPU of warm workers, the most that compilers take; after so many seconds workers are warm in any case.
+COMPILING, LONGEST_S = 0.1, 120.0
+
+#: Workers of an age differ in it by no more than this, in seconds.
+LIKE_AGE_S = 10.0
+
+
+def is_warm(sample: Sample) -> bool:
+    """Whether all workers had run long enough for what they did to count."""
+    if sample.compiling is None:
+        return sample.age_s >= UNTOLD_S
+    return sample.age_s >= LONGEST_S or (sample.age_s >= CONNECTING_S and sample.compiling <= COMPILING)
+
+
+def warm(samples: Iterable[Sample]) -> list[Sample]:
+    """Those that are."""
+    return [sample for sample in samples if is_warm(sample)]
+
+
+def of_like_age(young: Sequence[Sample], after: Sequence[Sample]) -> tuple[list[Sample], list[Sample]]:
+    """What two generations of workers did at the same age.
+
+    Parameters
+    ----------
+    young
+        From when the old workers were young; of other ages as well.
+    after
+        Of the new workers.
+
+    Returns
+    -------
+    then, now
+        Windows of both, of equally many seconds; empty where none are of one age.
+    """
+    then = [sample for sample in young if sample.age_s >= CONNECTING_S]
+    now = [sample for sample in after if sample.age_s >= CONNECTING_S]
+    if not then or not now:
+        return [], []
+    first, last = (most(each, key=lambda s: s.age_s).age_s for most, each in ((min, now), (max, now)))
+    then = [sample for sample in then if first - LIKE_AGE_S / 2 <= sample.age_s <= last + LIKE_AGE_S / 2]
+    if abs(_mean_age(then, first) - _mean_age(now, first)) > LIKE_AGE_S:
+        return [], []
+    return then, now
+
+
+def _mean_age(samples: Sequence[Sample], otherwise: float) -> float:
+    return sum(sample.age_s for sample in samples) / len(samples) if samples else otherwise
+
+
+#: What a tree in each bucket of complete latency is taken to have needed: the middle, in the sense of ratios.
+_STEP = sqrt(LATENCY_EDGES_MS[1] / LATENCY_EDGES_MS[0])
+_MIDDLE_MS = (*(edge / _STEP for edge in LATENCY_EDGES_MS), LATENCY_EDGES_MS[-1] * _STEP)
+
+#: What trees are taken to have needed that needed less than the first bucket tells apart.
+SHORTEST_MS = _MIDDLE_MS[0]
+
+#: Supervisor and port.
+Slot = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The figures of one window.
+
+    Parameters
+    ----------
+    start_ms
+        Where it begins.
+    length_s
+        Mean time that the workers cover.
+    age_s
+        How long the youngest worker had run when it wrote first.
+    acked, failed, received, crossing
+        Tuple trees that completed or failed; tuples that executors got, and those that went to another node.
+    latency_ms
+        Mean complete latency, None where nothing completed.
+    pending
+        Tuple trees under way, in the mean over time; None where a spout does not tell.
+    compiling
+        What compilers took of the workers' CPU, in parts; None where it is not told.
+    """
+
+    start_ms: int
+    length_s: float
+    age_s: float
+    acked: int
+    failed: int
+    received: int
+    crossing: int
+    latency_ms: float | None = None
+    pending: float | None = None
+    compiling: float | None = None
+
+    @property
+    def acked_tps(self) -> float:
+        """Tuple trees completed a second."""
+        return self.acked / self.length_s
+
+
+@dataclass
+class JudgedWindow:
+    """What is counted of one topology in one window.
+
+    Parameters
+    ----------
+    start_ms
+        Where it begins.
+    covered_s
+        Seconds that the records of each of its workers cover.
+    acked, failed, received
+        Tuple trees that its spouts completed, and those that failed; tuples that its executors got.
+    crossing, unknown
+        Tuples that went from one node to another, and to a task of which no record told yet where it runs.
+    age_s, born_ms
+        Least age of a worker, and when the youngest one started.
+    """
+
+    start_ms: int
+    covered_s: dict[Slot, float] = field(default_factory=dict)
+    acked: int = 0
+    failed: int = 0
+    received: int = 0
+    crossing: int = 0
+    unknown: int = 0
+    age_s: float = float("inf")
+    born_ms: int = 0
+    _latency_ms: float = 0.0
+    _timed: int = 0
+    _pending_s: dict[Slot, float] = field(default_factory=dict)
+    _pending_told: bool = True
+    _cpu_ns: int = 0
+    _compiler_ns: int | None = 0
+
+    @property
+    def length_s(self) -> float:
+        """Mean time that its workers cover."""
+        return sum(self.covered_s.values()) / len(self.covered_s)
+
+    def add(self, record: Mapping[str, Any], sent: Crossing) -> None:
+        """Count a record, of whose tuples so many crossed."""
+        worker, length_s = record["worker"], record["length_ns"] / 1e9
+        slot = (worker["supervisor"], worker["port"])
+        self.covered_s[slot] = self.covered_s.get(slot, 0.0) + length_s
+        self.age_s = min(self.age_s, (record["start_ms"] - worker["start_ms"]) / 1000)
+        self.born_ms = max(self.born_ms, worker["start_ms"])
+        self.crossing += sent.crossing
+        self.unknown += sent.unknown
+        for executor in record["executors"]:
+            self.received += executor["received"]
+            if executor["type"] == "spout":
+                self._add_spout(executor, slot, length_s)
+        counts = record["complete_latency"]["counts"]
+        self._latency_ms += sum(count * middle for count, middle in zip(counts, _MIDDLE_MS, strict=False) if count)
+        self._timed += sum(counts)
+        threads = record.get("threads")
+        self._cpu_ns += record["process_cpu_ns"]
+        if threads is None or self._compiler_ns is None:
+            self._compiler_ns = None
+        else:
+            self._compiler_ns += threads["compiler_ns"]
+
+    def _add_spout(self, executor: Mapping[str, Any], slot: Slot, length_s: float) -> None:
+        self.acked += executor["acked"]
+        self.failed += executor["failed"]
+        pending = executor.get("pending")
+        if pending is None:
+            self._pending_told = False
+        else:
+            self._pending_s[slot] = self._pending_s.get(slot, 0.0) + pending * length_s
+
+    def covers(self, slots: Collection[Slot], window_s: float) -> bool:
+        """Whether workers in all these slots, and in no others, told of most of it."""
+        return set(slots) == self.covered_s.keys() and min(self.covered_s.values()) >= window_s / 2
+
+    def sample(self) -> Sample:
+        """Its figures."""
+        told = self._pending_told and self._pending_s
+        compiling = None if self._compiler_ns is None or not self._cpu_ns else self._compiler_ns / self._cpu_ns
+        return Sample(
+            start_ms=self.start_ms,
+            length_s=self.length_s,
+            age_s=self.age_s,
+            acked=self.acked,
+            failed=self.failed,
+            received=self.received,
+            crossing=self.crossing,
+            latency_ms=self._latency_ms / self._timed if self._timed else None,
+            pending=sum(s / self.covered_s[slot] for slot, s in self._pending_s.items()) if told else None,
+            compiling=compiling,
+        )

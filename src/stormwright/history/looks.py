@@ -1,0 +1,147 @@
+"""Recorded looks at the placement, each with the cluster and the load that it was made on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import orjson
+import pyarrow as pa
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812
+
+from stormwright.errors import Fault, InputError
+from stormwright.formats import problem_from_dict
+from stormwright.history.reports import within
+from stormwright.history.tables.definitions import DECISIONS, PROFILES, SNAPSHOTS, Table
+from stormwright.history.tables.store import Days, Store, day_at
+from stormwright.model import LoadProfile, Problem
+from stormwright.model.humanize import in_utc
+from stormwright.pipeline.streaming.batch import TimeStretch
+
+# State at a moment --------------------------------------------------------------------------------
+# What the scheduler knew at a moment of the past: the history's snapshots and profiles as problems again.
+
+
+def known_at(store: Store, moment_ms: int) -> Problem:
+    """The cluster and what ran on it, under the load that was measured last, as known at a moment.
+
+    Raises
+    ------
+    InputError
+        Nothing was recorded up to then.
+    """
+    snapshot = newest(store, SNAPSHOTS, moment_ms)
+    if snapshot is None:
+        raise InputError("history", [Fault("nothing is recorded up to then", in_utc(moment_ms))])
+    return problem_of(snapshot["document"], newest(store, PROFILES, moment_ms), in_utc(moment_ms))
+
+
+def problem_of(snapshot: str, profile: Mapping[str, Any] | None, name: str) -> Problem:
+    """A problem from the document of a snapshot and a row of profiles.
+
+    Topologies that are no longer as they were when the load was measured have none: they were killed, or have another
+    number of executors.
+    """
+    document = orjson.loads(snapshot) | {"name": name}
+    if profile is None:
+        return problem_from_dict(document, "snapshot of the history")
+    measured = orjson.loads(profile["document"])
+    executors = {raw["id"]: sum(run[2] for run in raw["executor_runs"]) for raw in document["topologies"]}
+    loads = {name: load for name, load in measured["topologies"].items() if len(load["cpu_hz"]) == executors.get(name)}
+    problem = problem_from_dict(document | {"load": loads}, "snapshot and profile of the history")
+    return problem.with_load(
+        replace(
+            problem.load or LoadProfile({}),
+            node_cpu_hz=measured["node_cpu_hz"],
+            overload_s=measured["overload_s"],
+            start_ms=profile["start_ms"],
+            end_ms=profile["end_ms"],
+        )
+    )
+
+
+#: Tasks of one job.
+PARTITIONS = 8
+
+#: A look was made on a profile that is no older than this, and on a snapshot that is noted anew every day.
+_PROFILE_BEFORE_MS = 3_600_000
+_SNAPSHOT_BEFORE_MS = 90_000_000
+
+_SPARK_TYPES = {pa.int64(): "long", pa.float64(): "double", pa.string(): "string"}
+
+
+def look_moments(store: Store, stretch: TimeStretch) -> list[int]:
+    """When it was looked in a stretch of time, oldest first."""
+    rows = within(store, DECISIONS, stretch).select("at_ms").orderBy("at_ms").collect()
+    return [row["at_ms"] for row in rows]
+
+
+def answers(
+    store: Store,
+    stretch: TimeStretch,
+    ask: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+    schema: pa.Schema,
+) -> list[dict[str, Any]]:
+    """What a function makes of the looks in a closed stretch of time, in as many tasks as there are, in any order.
+
+    Parameters
+    ----------
+    store
+        The tables.
+    stretch
+        Which looks: all where it is open at both ends.
+    ask
+        The function. It gets the columns of `DECISIONS`, ``document`` of the snapshot, and of the profile ``profile``
+        (its document), ``start_ms`` and ``end_ms``; those are null where the history has them no more. It travels to
+        Spark's Python workers, in which its module must be installed.
+    schema
+        Of what it gives; integers and floats of 64 bits, and texts.
+    """
+    looks = within(store, DECISIONS, stretch)
+    rows = _with_documents(store, looks, stretch).repartition(PARTITIONS)
+    ddl = ", ".join(f"{column.name} {_SPARK_TYPES[column.type]}" for column in schema)
+    return [row.asDict() for row in rows.mapInArrow(ask, ddl).collect()]
+
+
+def clusters(store: Store, stretch: TimeStretch) -> list[dict[str, Any]]:
+    """The nodes of the cluster in a stretch of time and right before it, oldest first.
+
+    Of each state ``at_ms``, when it was first seen, and as JSON ``supervisors`` and ``core_hz``, as
+    a `stormwright-problem/1` has them.
+    """
+    start_ms = None if stretch.start_ms is None else stretch.start_ms - _SNAPSHOT_BEFORE_MS
+    # Nearly all of a document is topologies, so the nodes are taken out there, and told where they have changed.
+    part = {name: F.get_json_object("document", f"$.{name}") for name in ("supervisors", "core_hz")}
+    before = Window.orderBy("at_ms")
+    rows = within(store, SNAPSHOTS, TimeStretch(start_ms, stretch.end_ms)).select(
+        "at_ms", *(column.alias(name) for name, column in part.items())
+    )
+    nodes = F.struct(*part)
+    changed = rows.withColumn("same", F.lag(nodes).over(before).eqNullSafe(nodes)).where(~F.col("same"))
+    return [row.asDict() for row in changed.drop("same").orderBy("at_ms").collect()]
+
+
+def _with_documents(store: Store, looks: DataFrame, stretch: TimeStretch) -> DataFrame:
+    start_ms = stretch.start_ms or 0
+    profiles = within(store, PROFILES, TimeStretch(start_ms - _PROFILE_BEFORE_MS, stretch.end_ms)).select(
+        F.col("at_ms").alias("profile_ms"), "start_ms", "end_ms", F.col("document").alias("profile")
+    )
+    # The same one is noted again every day, and whenever it comes back.
+    snapshots = within(store, SNAPSHOTS, TimeStretch(start_ms - _SNAPSHOT_BEFORE_MS, stretch.end_ms))
+    snapshots = snapshots.groupBy(F.col("id").alias("snapshot")).agg(F.max("document").alias("document"))
+    return looks.join(profiles, "profile_ms", "left").join(snapshots, "snapshot", "left")
+
+
+def newest(store: Store, table: Table, moment_ms: int) -> dict[str, Any] | None:
+    """The last row of a table (one with `at_ms`) up to a moment; None where there is none."""
+    rows = store.read(table, Days(last=day_at(moment_ms))).where(F.col("at_ms") <= moment_ms)
+    # Documents are long: which one it is, is found without them.
+    (found,) = rows.agg(F.max("at_ms").alias("at_ms")).collect()
+    if found["at_ms"] is None:
+        return None
+    day = day_at(found["at_ms"])
+    (row, *_) = store.read(table, Days(day, day)).where(F.col("at_ms") == found["at_ms"]).collect()
+    wanted: dict[str, Any] = row.asDict()
+    return wanted

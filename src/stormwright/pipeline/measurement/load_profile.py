@@ -1,0 +1,215 @@
+"""Facts of one window and the structure of a topology → its load."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from stormwright.model import Topology, TopologyLoad
+from stormwright.model.arrays import BoolArray, FloatArray, IntArray
+from stormwright.model.load import cpu_hz_of, memory_mb_of, requested
+from stormwright.model.topology import PLACEMENT_FOLLOWING
+from stormwright.model.traffic_matrix import is_local
+from stormwright.pipeline.measurement.windows import kind_of, numbers
+from stormwright.pipeline.settings import StreamSettings
+
+UNKNOWN = -1
+
+_GROUPINGS = sorted(PLACEMENT_FOLLOWING)
+
+
+def topology_load(topology: Topology, facts: pa.Table, settings: StreamSettings, core_hz: float) -> TopologyLoad:
+    """Load of one topology.
+
+    Rates are per second of the time that an executor's records cover, so a lost record does not lower them.
+    An executor without a record gets the CPU of its component's others on average, or else what it asks for. Memory
+    is what the executors ask for: nothing measures it per executor.
+
+    Parameters
+    ----------
+    topology
+        Tells which executors there are, and what they ask for.
+    facts
+        Of this topology in the window, as `stormwright.pipeline.measurement.panes` describes them.
+    settings
+        With the speed of a supervisor's cores, where it is set.
+    core_hz
+        Speed of a core in Hz where it is not; what executors ask for counts at this speed everywhere.
+    """
+    executors, pairs, flows = (kind_of(facts, kind) for kind in ("executor", "pair", "flow"))
+    index = _executor_of_run(topology, executors)
+    covered_s = _covered_s(topology, executors, index)
+    core_speeds = np.array([settings.core_hz_at(s, core_hz) for s in executors["supervisor"].to_pylist()])
+    cycles = _sum_by(index, numbers(executors, "cpu_ns") / 1e9 * core_speeds, topology.num_executors)
+
+    pair_keys, flow_keys = _pair_keys(topology, pairs), _flow_keys(topology, flows)
+    bytes_per_tuple = _bytes_per_tuple(pa.concat_tables([pairs, flows]))
+    (pair_source, pair_target), paired = _rates(pair_keys, pairs, covered_s, bytes_per_tuple)
+    (flow_source, flow_component, grouping), flowing = _rates(flow_keys, flows, covered_s, bytes_per_tuple)
+    asked = requested(topology)
+    received = _sum_by(index, numbers(executors, "received"), topology.num_executors)
+    load = TopologyLoad(
+        cpu_hz=executor_cpu_hz(topology, cycles, covered_s, cpu_hz_of(topology, asked, core_hz)),
+        memory_mb=memory_mb_of(topology, asked),
+        pair_source=pair_source,
+        pair_target=pair_target,
+        pair_tps=paired.tps,
+        flow_source=flow_source,
+        flow_component=flow_component,
+        flow_tps=flowing.tps,
+        flow_grouping=tuple(_GROUPINGS[g] for g in grouping),
+        bytes_per_tuple=bytes_per_tuple,
+        pair_bytes_per_s=paired.bytes_per_s,
+        flow_bytes_per_s=flowing.bytes_per_s,
+    )
+    return replace(load, flow_limit_tps=flow_limit_tps(topology, load, cycles, received, covered_s, core_hz))
+
+
+def unknown_tuples(topology: Topology, facts: pa.Table) -> int:
+    """How many tuples the load of a topology leaves out: they went from or to no known executor of it."""
+    executors, pairs, flows = (kind_of(facts, kind) for kind in ("executor", "pair", "flow"))
+    covered_s = _covered_s(topology, executors, _executor_of_run(topology, executors))
+    both = ((pairs, _pair_keys(topology, pairs)), (flows, _flow_keys(topology, flows)))
+    return sum(int(numbers(traffic, "tuples")[~_known(keys, covered_s)].sum()) for traffic, keys in both)
+
+
+def _covered_s(topology: Topology, executors: pa.Table, index: IntArray) -> FloatArray:
+    return _sum_by(index, numbers(executors, "length_ns") / 1e9, topology.num_executors)
+
+
+def _pair_keys(topology: Topology, pairs: pa.Table) -> tuple[IntArray, ...]:
+    return _executor_of_task(topology, pairs["first"]), _executor_of_task(topology, pairs["second"])
+
+
+def _flow_keys(topology: Topology, flows: pa.Table) -> tuple[IntArray, ...]:
+    return (
+        _executor_of_task(topology, flows["first"]),
+        np.array([topology.component_index.get(c, UNKNOWN) for c in flows["component"].to_pylist()], np.int32),
+        np.array([_GROUPINGS.index(g) for g in flows["grouping"].to_pylist()], np.int32),
+    )
+
+
+def _known(keys: tuple[IntArray, ...], covered_s: FloatArray) -> BoolArray:
+    """Which traffic is of executors that are known, and measured where it comes from."""
+    known: BoolArray = np.all(np.stack(keys) != UNKNOWN, axis=0) & (covered_s[keys[0]] > 0)
+    return known
+
+
+def _executor_of_task(topology: Topology, tasks: pa.ChunkedArray) -> IntArray:
+    """Index of the executor that runs each task, `UNKNOWN` where the topology has no such task."""
+    wanted = tasks.to_numpy()
+    order = np.argsort(topology.executor_start_task)
+    place = np.searchsorted(topology.executor_start_task[order], wanted, side="right") - 1
+    executor = order[np.maximum(place, 0)]
+    return np.where((place >= 0) & (wanted <= topology.executor_end_task[executor]), executor, UNKNOWN).astype(np.int32)
+
+
+def _executor_of_run(topology: Topology, executors: pa.Table) -> IntArray:
+    """Index of each measured executor, `UNKNOWN` where the topology has none with exactly its tasks."""
+    index = _executor_of_task(topology, executors["first"])
+    first, last = executors["first"].to_numpy(), executors["second"].to_numpy()
+    same = (topology.executor_start_task[index] == first) & (topology.executor_end_task[index] == last)
+    return np.where(same, index, UNKNOWN).astype(np.int32)
+
+
+def _sum_by(index: IntArray, values: FloatArray, length: int) -> FloatArray:
+    known = index != UNKNOWN
+    return np.bincount(index[known], weights=values[known], minlength=length).astype(np.float64)
+
+
+class _Rates(NamedTuple):
+    """Traffic by some combinations of keys in tuples/s and, where a size is known, bytes/s."""
+
+    tps: FloatArray
+    bytes_per_s: FloatArray | None
+
+
+def _rates(
+    keys: tuple[IntArray, ...], facts: pa.Table, covered_s: FloatArray, bytes_per_tuple: float | None
+) -> tuple[tuple[IntArray, ...], _Rates]:
+    """The combinations of keys, whose first one is the source executor, and their traffic.
+
+    Tuples of which no size was sampled are taken to be as large as `bytes_per_tuple`.
+    """
+    table, tuples = np.stack(keys), numbers(facts, "tuples")
+    counted = _known(keys, covered_s) & (tuples > 0)
+    combinations, inverse = np.unique(table[:, counted], axis=1, return_inverse=True)
+
+    def totals(amounts: FloatArray) -> FloatArray:
+        weights = amounts[counted]
+        return np.bincount(inverse.ravel(), weights=weights, minlength=combinations.shape[1]).astype(np.float64)
+
+    tps = totals(tuples) / covered_s[combinations[0]]
+    size, sampled = totals(numbers(facts, "bytes")), totals(numbers(facts, "sampled"))
+    bytes_per_s = None
+    if bytes_per_tuple is not None:
+        bytes_per_s = tps * np.where(sampled > 0, size / np.maximum(sampled, 1), bytes_per_tuple)
+    return tuple(combinations), _Rates(tps, bytes_per_s)
+
+
+def executor_cpu_hz(topology: Topology, cycles: FloatArray, covered_s: FloatArray, asked_hz: FloatArray) -> FloatArray:
+    """CPU of every executor in Hz; of one that was not measured the mean of its component, or what it asks for.
+
+    Parameters
+    ----------
+    topology
+        Whose executors they are.
+    cycles, covered_s
+        CPU that each used, in cycles, and over how many seconds, shape (E,).
+    asked_hz
+        What each asks for, shape (E,).
+    """
+    measured = covered_s > 0
+    cpu_hz = np.where(measured, cycles / np.where(measured, covered_s, 1.0), asked_hz)
+    for executor in np.flatnonzero(~measured):
+        others = measured & (topology.executor_component == topology.executor_component[executor])
+        if others.any():
+            cpu_hz[executor] = cpu_hz[others].mean()
+    return cpu_hz
+
+
+def flow_limit_tps(
+    topology: Topology,
+    load: TopologyLoad,
+    cycles: FloatArray,
+    received: FloatArray,
+    covered_s: FloatArray,
+    core_hz: float,
+) -> FloatArray | None:
+    """What one executor of each component can take of flows: what its one thread can, less what else it gets.
+
+    Parameters
+    ----------
+    topology, load
+        What flows where.
+    cycles, received, covered_s
+        Of every executor: CPU in cycles and tuples that it got, and over how many seconds, shape (E,).
+    core_hz
+        Speed of a core.
+
+    Returns
+    -------
+    FloatArray or None
+        Tuples/s, shape (C,), inf where nothing limits it; None where nothing limits any.
+    """
+    count = len(topology.components)
+    of_component = topology.executor_component
+    cycles, received, covered_s = (
+        np.bincount(of_component, each, count).astype(np.float64) for each in (cycles, received, covered_s)
+    )
+    follows = ~is_local(load)
+    flowing_tps = np.bincount(load.flow_component[follows], load.flow_tps[follows], count)
+    executors = np.bincount(of_component, minlength=count)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        other_tps = np.nan_to_num(received / covered_s) - flowing_tps / executors
+        limit = core_hz * received / cycles - np.maximum(other_tps, 0.0)
+    known = (received > 0) & (cycles > 0) & (covered_s > 0)
+    return np.where(known, np.maximum(limit, 0.0), np.inf) if known.any() else None
+
+
+def _bytes_per_tuple(traffic: pa.Table) -> float | None:
+    sampled = numbers(traffic, "sampled").sum()
+    return float(numbers(traffic, "bytes").sum() / sampled) if sampled else None

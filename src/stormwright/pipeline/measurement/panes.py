@@ -1,0 +1,207 @@
+"""Records to facts, and facts summed over panes, which sliding windows are made of.
+
+A window that slides by 3 s and holds 15 s is the sum of five panes of 3 s. Spark keeps the panes, so a fact is in one
+place only; adding five of them up is left to `stormwright.pipeline.measurement.windows`. (Li, Maier, Tufte, Papadimos,
+Tucker, "No pane, no gain", SIGMOD Record 34(1), 2005, https://doi.org/10.1145/1058150.1058158.)
+
+A record unfolds into facts of six kinds; what a kind leaves out is null.
+
+========  =================================================  ==========================================================
+kind      keys                                               values
+========  =================================================  ==========================================================
+executor  topology, supervisor, component, first = its       length_ns, cpu_ns, received, execute_ns, emitted, trees,
+          first task, second = its last                      acked, failed
+pair      topology, component and grouping = of the target,  tuples, bytes, sampled (tuples whose bytes are known)
+          stream, first = source task, second = target task
+flow      as pair, without second: the grouping follows the  tuples, bytes, sampled
+          placement, so which target it was says little
+latency   topology, first = bucket                           tuples (trees completed)
+node      topology, supervisor, first = a second since       cpu_ns of the worker's process and length_ns of its
+          1970, second = the worker's port                   intervals in that second
+worker    topology, supervisor, first = when it started      records, lowest_seq and highest_seq of them, heap_bytes
+          (ms since 1970), second = its port                 (the most that was in use at the end of an interval)
+========  =================================================  ==========================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import NamedTuple, TypeAlias
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from stormwright.model.topology import PLACEMENT_FOLLOWING
+from stormwright.pipeline.settings import StreamSettings
+
+KEYS = {
+    "kind": "string",
+    "topology": "string",
+    "supervisor": "string",
+    "component": "string",
+    "grouping": "string",
+    "stream": "string",
+    "first": "long",
+    "second": "long",
+}
+SUMS = {
+    "records": "long",
+    "length_ns": "long",
+    # Whole numbers but for nodes, where an interval is cut at full seconds.
+    "cpu_ns": "double",
+    "received": "long",
+    "execute_ns": "long",
+    "emitted": "long",
+    "trees": "long",
+    "acked": "long",
+    "failed": "long",
+    "tuples": "long",
+    "bytes": "long",
+    "sampled": "long",
+}
+LOWEST = {"lowest_seq": "long"}
+HIGHEST = {"highest_seq": "long", "heap_bytes": "long"}
+VALUES = SUMS | LOWEST | HIGHEST
+
+_OF_EXECUTOR = ("cpu_ns", "received", "execute_ns", "emitted", "trees", "acked", "failed")
+
+_SECOND_NS = 1_000_000_000
+
+#: Says of an element of a list, and its place there, what the columns of its fact are.
+Fact: TypeAlias = Callable[[Column, Column], dict[str, Column]]
+
+
+class _Kind(NamedTuple):
+    """Facts of one kind (or two): one for each element of a list in a record, but for elements that are 0."""
+
+    each: Column
+    fact: Fact
+    without_zeros: bool = False
+
+
+def panes(records: DataFrame, settings: StreamSettings) -> DataFrame:
+    """The facts of all records, summed per pane: `pane_ms` (its start), `KEYS`, `VALUES`.
+
+    A record belongs to the pane in which its interval begins. Each kind is unfolded and summed up by itself, with
+    no more columns than it has, which is quick for many records.
+    """
+    slide_ms = settings.slide_s * 1000
+    in_panes = records.withColumn("pane_ms", F.col("start_ms") - F.col("start_ms") % slide_ms)
+    return reduce(DataFrame.union, (_summed(in_panes, kind) for kind in _kinds()))
+
+
+def facts() -> Column:
+    """The facts of a record, as a list of structures with `KEYS` and `VALUES`: quickly planned, for few records."""
+    return F.concat(*map(_unfolded, _kinds()))
+
+
+def _unfolded(kind: _Kind) -> Column:
+    each = F.transform(kind.each, lambda element, place: F.struct(*_in_order(kind.fact(element, place))))
+    return F.filter(each, lambda fact: fact.tuples > 0) if kind.without_zeros else each
+
+
+def no_fact() -> Column:
+    """A list with one fact that has nothing."""
+    return F.array(F.struct(*_in_order({})))
+
+
+def _summed(records: DataFrame, kind: _Kind) -> DataFrame:
+    """The facts of one kind, added up by their keys."""
+    place, each = F.col("place"), F.col("each")
+    unfolded = records.select("*", F.posexplode(kind.each).alias("place", "each"))
+    if kind.without_zeros:
+        unfolded = unfolded.where(each > 0)
+    own = _in_order(kind.fact(each, place), missing=False)
+    how = dict.fromkeys(SUMS, F.sum) | dict.fromkeys(LOWEST, F.min) | dict.fromkeys(HIGHEST, F.max)
+    columns = unfolded.select("pane_ms", *own)
+    names = columns.columns
+    sums = [how[name](name).alias(name) for name in names if name in VALUES]
+    summed = columns.groupBy(*(name for name in names if name not in VALUES)).agg(*sums)
+    return summed.select("pane_ms", *_in_order({name: F.col(name) for name in names}))
+
+
+def _in_order(columns: dict[str, Column], missing: bool = True) -> list[Column]:
+    """The columns of a fact in order and in their type; with `missing` also those that it has not, as nulls."""
+    return [
+        columns.get(name, F.lit(None)).cast(column_type).alias(name)
+        for name, column_type in (KEYS | VALUES).items()
+        if missing or name in columns
+    ]
+
+
+def _kinds() -> tuple[_Kind, ...]:
+    # Counted from the full second before the start: nanoseconds since 1970 are too many for the floats of a division.
+    start_ns = F.col("start_ms") % 1000 * 1_000_000
+    end_ns = start_ns + F.col("length_ns")
+    seconds = F.sequence(F.lit(0).cast("long"), F.floor((end_ns - 1) / _SECOND_NS))
+
+    def node(second: Column, _: Column) -> dict[str, Column]:
+        inside_ns = F.least(end_ns, (second + 1) * _SECOND_NS) - F.greatest(start_ns, second * _SECOND_NS)
+        return {
+            "kind": F.lit("node"),
+            **_worker(),
+            "first": F.floor(F.col("start_ms") / 1000) + second,
+            "second": F.col("worker.port"),
+            "length_ns": inside_ns,
+            "cpu_ns": F.col("process_cpu_ns") * (inside_ns / F.col("length_ns")),
+        }
+
+    return (
+        _Kind(F.col("executors"), _executor),
+        _Kind(F.col("pairs"), _pair),
+        _Kind(F.col("complete_latency.counts"), _latency, without_zeros=True),
+        _Kind(seconds, node),
+        _Kind(F.array(F.lit(1)), _records),
+    )
+
+
+def _worker() -> dict[str, Column]:
+    return {"topology": F.col("worker.topology"), "supervisor": F.col("worker.supervisor")}
+
+
+def _executor(executor: Column, _: Column) -> dict[str, Column]:
+    return {
+        "kind": F.lit("executor"),
+        **_worker(),
+        "component": executor.component,
+        "first": executor.first_task,
+        "second": executor.last_task,
+        "length_ns": F.col("length_ns"),
+        **{name: executor[name] for name in _OF_EXECUTOR},
+    }
+
+
+def _pair(pair: Column, _: Column) -> dict[str, Column]:
+    source, target, stream, tuples, size = (pair[column] for column in range(5))
+    _source, name, component, grouping = (F.col("streams")[stream.cast("int")][column] for column in range(4))
+    follows = grouping.isin(*sorted(PLACEMENT_FOLLOWING))
+    return {
+        "kind": F.when(follows, "flow").otherwise("pair"),
+        "topology": F.col("worker.topology"),
+        "component": component,
+        "grouping": grouping,
+        "stream": name,
+        "first": source,
+        "second": F.when(~follows, target),
+        "tuples": tuples,
+        "bytes": size,
+        "sampled": F.when(size > 0, tuples).otherwise(0),
+    }
+
+
+def _latency(count: Column, bucket: Column) -> dict[str, Column]:
+    return {"kind": F.lit("latency"), "topology": F.col("worker.topology"), "first": bucket, "tuples": count}
+
+
+def _records(one: Column, _: Column) -> dict[str, Column]:
+    return {
+        "kind": F.lit("worker"),
+        **_worker(),
+        "first": F.col("worker.start_ms"),
+        "second": F.col("worker.port"),
+        "records": one,
+        "lowest_seq": F.col("seq"),
+        "highest_seq": F.col("seq"),
+        "heap_bytes": F.col("heap_bytes"),
+    }

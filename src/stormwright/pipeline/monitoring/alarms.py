@@ -1,0 +1,375 @@
+"""Alarms for nodes over their capacity, while it lasts: a stateful query of its own beside the stream of loads.
+
+::
+
+    landed files ─▶ stream of loads ─▶ seconds of nodes ─▶ small files ─▶ `Watch` per node ─▶ `AlarmLog`
+
+The files hold only what can make a difference: the seconds of nodes that are over their capacity or were lately. So the
+query costs a few milliseconds a second as long as no node is.
+"""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+
+from stormwright.errors import MissingDependencyError
+from stormwright.files import write_whole
+from stormwright.perflog.landing import Landing
+from stormwright.pipeline.measurement.overload import NodeSeries
+from stormwright.pipeline.monitoring.episodes import EPISODE, Followed, Run, Second, final_after_s, follow
+from stormwright.pipeline.settings import StreamSettings
+from stormwright.pipeline.spark.query_supervisor import KeptQuery
+from stormwright.state_files import unless_damaged
+
+# Input --------------------------------------------------------------------------------------------
+# What the alarms' query is told: seconds of nodes at or near an overload, as small files.
+
+#: A line of these files, as Spark reads it.
+SECOND = "supervisor string, at long, cores double, capacity_cores double"
+
+
+class SecondsFeed:
+    """Writes the seconds of nodes for the alarms' query, each once or, if that is not known, again.
+
+    1. A node that was over its capacity in one of the last seconds is told of second by second.
+    2. When that is over its newest second is told: it ends what the query may still follow.
+    3. So it is, at first, for every node: what was followed before a restart may have ended meanwhile.
+    4. A node that has left the cluster is told to be silent.
+
+    Parameters
+    ----------
+    final_s
+        As `stormwright.pipeline.monitoring.episodes.final_after_s`.
+    followed
+        Nodes that the query follows already.
+    """
+
+    def __init__(self, directory: Path, final_s: int, followed: Iterable[str] = ()) -> None:
+        self._landing = Landing(directory)
+        self._last_s = final_s + 1
+        self._end_s: int | None = None
+        self._told: dict[str, dict[int, float | None]] = {node: {} for node in followed}
+        self._quiet: set[str] = set()
+
+    def write(self, series: NodeSeries, capacity_cores: Mapping[str, float]) -> None:
+        """Tell what is new of nodes whose capacity is known."""
+        if not capacity_cores:
+            return
+        # Whatever was not final when seconds were told last may have changed. After a restart all that is known is told
+        # again: what is final does not change by it.
+        begin_s = 0 if self._end_s is None else self._end_s - self._last_s
+        gone = [node for node in self._told if node not in capacity_cores]
+        for node in gone:
+            del self._told[node]
+        # A second so late that no run of the node can go on.
+        lines = [_line(node, series.end_s + self._last_s, None, None) for node in gone]  # 4
+        for node, capacity in capacity_cores.items():
+            cores = series.cores(node, begin_s)
+            if not len(cores):
+                continue
+            seconds = {series.end_s - len(cores) + n: _known(used) for n, used in enumerate(cores.tolist())}
+            if np.any(cores >= capacity):  # 1
+                before, self._told[node] = self._told.get(node, {}), seconds
+                self._quiet.discard(node)
+                new = [at for at, used in seconds.items() if before.get(at, -1.0) != used]
+            elif node not in self._quiet:  # 2, 3
+                self._told.pop(node, None)
+                self._quiet.add(node)
+                new = [series.end_s - 1]
+            else:
+                new = []
+            lines += [_line(node, at, seconds[at], capacity) for at in new]
+        self._landing.write(lines)
+        self._end_s = series.end_s
+
+
+def _line(node: str, at: int, cores: float | None, capacity_cores: float | None) -> bytes:
+    return orjson.dumps({"supervisor": node, "at": at, "cores": cores, "capacity_cores": capacity_cores})
+
+
+def _known(cores: float) -> float | None:
+    return None if math.isnan(cores) else cores
+
+
+# Log ----------------------------------------------------------------------------------------------
+# The alarms that are up and those that have ended, kept on disk.
+
+#: What happens to an episode.
+RAISED, ENDED = "raised", "ended"
+
+#: Ended episodes that are remembered.
+KEPT = 100
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """An episode that has an alarm.
+
+    Parameters
+    ----------
+    start_s
+        First second over the capacity, since 1970.
+    end_s
+        First second that is not; of an alarm that is up when it was raised.
+    peak_cores, capacity_cores
+        The most cores that were in use, and what there is.
+    """
+
+    supervisor: str
+    start_s: int
+    end_s: int
+    peak_cores: float
+    capacity_cores: float
+
+    def __str__(self) -> str:
+        return f"at or over its {self.capacity_cores:g} cores, up to {self.peak_cores:.2f} in use"
+
+
+class AlarmLog:
+    """Takes the batches of events in order; on disk, so that a restart neither forgets an alarm nor raises it again.
+
+    Parameters
+    ----------
+    path
+        Its file. One that is damaged, as after a loss of power, is put aside, and its alarms are forgotten.
+    tell
+        Called with every alarm that is raised, from the query's thread.
+    """
+
+    def __init__(self, path: Path, tell: Callable[[Alarm], None]) -> None:
+        self._path, self._tell = path, tell
+        self._batch, self.raised = -1, 0
+        self.up: dict[str, Alarm] = {}
+        self.ended: list[Alarm] = []
+        unless_damaged(path, self._load, lambda: None, "alarms before now are forgotten")
+
+    def __call__(self, frame: DataFrame, batch: int) -> None:
+        """Take one batch of `events`."""
+        rows = frame.toArrow().to_pylist()  # runs the query, which a repeated batch needs as well
+        if batch <= self._batch:
+            return
+        # A node's alarm ends before its next one is raised.
+        alarms = [(row.pop("event"), Alarm(**row)) for row in sorted(rows, key=_in_time)]
+        up, ended = dict(self.up), list(self.ended)
+        for event, alarm in alarms:
+            if event == RAISED:
+                up[alarm.supervisor] = alarm
+            else:
+                up.pop(alarm.supervisor, None)
+                ended.append(alarm)
+        new = [alarm for event, alarm in alarms if event == RAISED]
+        before = self._batch, self.up, self.ended, self.raised
+        self._batch, self.up, self.ended, self.raised = batch, up, ended[-KEPT:], self.raised + len(new)
+        try:
+            self._save()
+        except OSError:
+            # The query repeats the batch, whose alarms nobody has been told.
+            self._batch, self.up, self.ended, self.raised = before
+            raise
+        for alarm in new:
+            self._tell(alarm)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For the status: alarms that are up, those that ended last, and how many there were in all."""
+        return {
+            "up": [asdict(alarm) for alarm in self.up.values()],
+            "ended": [asdict(alarm) for alarm in self.ended],
+            "raised": self.raised,
+        }
+
+    def _load(self) -> None:
+        known = orjson.loads(self._path.read_bytes())
+        up = [Alarm(**alarm) for alarm in known["up"]]
+        ended = [Alarm(**alarm) for alarm in known["ended"]]
+        self._batch, self.raised = known["batch"], known["raised"]
+        self.up, self.ended = {alarm.supervisor: alarm for alarm in up}, ended
+
+    def _save(self) -> None:
+        write_whole(self._path, orjson.dumps({"batch": self._batch, **self.as_dict()}))
+
+
+def _in_time(row: Mapping[str, Any]) -> tuple[int, bool]:
+    return row["start_s"], row["event"] == ENDED
+
+
+EVENT = f"event string, {EPISODE}"
+
+#: From one look for new files to the next.
+TRIGGER_S = 1.0
+
+_RUN = "start_s long, end_s long, peak_cores double, capacity_cores double, alarmed boolean"
+
+#: Such a query keeps its state in RocksDB, which would cost the stream of loads twice its CPU; and RocksDB needs
+#: Hadoop's own local file system, which the session does without because of what it costs.
+_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+_SESSION = {
+    "spark.sql.streaming.stateStore.providerClass": _ROCKSDB,
+    "fs.file.impl": "org.apache.hadoop.fs.LocalFileSystem",
+    "fs.file.impl.disable.cache": "true",
+}
+
+
+def _has_protobuf() -> bool:
+    return find_spec("google") is not None and find_spec("google.protobuf") is not None
+
+
+class Watch(StatefulProcessor):
+    """Follows one node: its runs are the state, `stormwright.pipeline.monitoring.episodes.follow` the rule.
+
+    Time is that of the seconds told, not of the clock or a watermark, so it does not matter how they fall into batches.
+    """
+
+    def __init__(self, after_s: float, final_s: int) -> None:
+        self._after_s, self._final_s = after_s, final_s
+
+    def init(self, handle: Any) -> None:
+        """Declare the state."""
+        self._newest = handle.getValueState("newest", "at long")
+        self._runs = handle.getListState("runs", _RUN)
+
+    def handleInputRows(self, key: tuple[str], rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: ARG002, N802, N803
+        """Take further seconds of a node; give what has begun and ended."""
+        newest = self._newest.get()
+        told = [Second(row.at, row.cores, row.capacity_cores) for row in rows]
+        runs = [Run(*run) for run in self._runs.get()]
+        after = follow(runs, newest[0] if newest else None, told, self._after_s, self._final_s)
+        # Of a node that is well only this is kept: what is told again after a restart raises no alarm again.
+        self._newest.update((after.newest_s,))
+        if after.runs:
+            self._runs.put([tuple(run) for run in after.runs])
+        elif runs:
+            self._runs.clear()
+        return _events(key[0], after)
+
+
+def _events(supervisor: str, after: Followed) -> Iterator[Row]:
+    for event, runs in ((RAISED, after.raised), (ENDED, after.ended)):
+        for run in runs:
+            yield Row(
+                event=event,
+                supervisor=supervisor,
+                start_s=run.start_s,
+                end_s=run.end_s,
+                peak_cores=run.peak_cores,
+                capacity_cores=run.capacity_cores,
+            )
+
+
+def events(seconds: DataFrame, after_s: float, final_s: int) -> DataFrame:
+    """Seconds of nodes (`SECOND`, a stream) → what has begun and ended, as `EVENT`; needs RocksDB for its state."""
+    return seconds.groupBy("supervisor").transformWithState(
+        statefulProcessor=Watch(after_s, final_s), outputStructType=EVENT, outputMode="Update", timeMode="None"
+    )
+
+
+class AlarmStream:
+    """The query with its files; goes on where it ended when it is started again over the same directory.
+
+    Parameters
+    ----------
+    directory
+        For the seconds on their way, the checkpoint and the log of alarms.
+    after_s
+        X: an alarm is raised for a node that has been at or over its capacity for longer.
+    settings
+        Of the stream of loads: they tell how late a second may still change.
+    tell
+        Called with every alarm that is raised.
+
+    Raises
+    ------
+    MissingDependencyError
+        protobuf is not installed, through which Spark and a stateful query in Python speak.
+    """
+
+    def __init__(
+        self, directory: Path, after_s: float, settings: StreamSettings, tell: Callable[[Alarm], None]
+    ) -> None:
+        if not _has_protobuf():
+            raise MissingDependencyError("alarms need protobuf: pip install 'stormwright[spark]'")
+        directory.mkdir(parents=True, exist_ok=True)
+        self._directory, self._after_s = directory, after_s
+        self._final_s = final_after_s(after_s, settings.watermark_s + settings.slide_s)
+        self.log = AlarmLog(directory / "alarms.json", tell)
+        self.feed = SecondsFeed(directory / "seconds", self._final_s, followed=self.log.up)
+        self._query: KeptQuery | None = None
+
+    def start(self, spark: SparkSession) -> None:
+        """Start the query."""
+        self._query = KeptQuery(lambda: self._begin(spark), examine=lambda: None, tidy=lambda: False)
+
+    def stop(self) -> None:
+        """Stop the query; what it has found can still be read."""
+        if self._query is not None:
+            self._query.stop()
+            self._query = None
+
+    def status(self) -> dict[str, Any]:
+        """The alarms, and whether the query runs or why it does not."""
+        query = self._query
+        return {
+            **self.log.as_dict(),
+            "after_s": self._after_s,
+            "running": query is not None and query.running,
+            "error": query.error if query else None,
+        }
+
+    def _begin(self, spark: SparkSession) -> StreamingQuery:
+        checkpoint = self._directory / "checkpoint"
+        _drop_state_of_no_batch(checkpoint)
+        seconds = (
+            spark.readStream.schema(SECOND)
+            .option("pathGlobFilter", "*.jsonl")
+            .option("cleanSource", "delete")
+            .option("maxFileAge", "1d")
+            .json(str(self._directory / "seconds"))
+        )
+        writer = (
+            events(seconds.where(F.col("at").isNotNull()), self._after_s, self._final_s)
+            .writeStream.outputMode("update")
+            .queryName("alarms")
+            .option("checkpointLocation", str(checkpoint))
+            .trigger(processingTime=f"{TRIGGER_S} seconds")
+            .foreachBatch(self.log)
+        )
+        with _session_for_rocksdb(spark):
+            return writer.start()
+
+
+def _drop_state_of_no_batch(checkpoint: Path) -> None:
+    """Spark writes about the state before it notes the first batch, and refuses to start where it was ended between.
+
+    No batch counted, so what it was to read is all there still (SPARK-53103).
+    """
+    if not any((checkpoint / "offsets").glob("[0-9]*")):
+        shutil.rmtree(checkpoint / "state", ignore_errors=True)
+
+
+@contextmanager
+def _session_for_rocksdb(spark: SparkSession) -> Iterator[None]:
+    """A query takes over the settings of the session when it starts, and those of its state from its checkpoint."""
+    before = {key: spark.conf.get(key, None) for key in _SESSION}
+    for key, value in _SESSION.items():
+        spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key, earlier in before.items():
+            if earlier is None:
+                spark.conf.unset(key)
+            else:
+                spark.conf.set(key, earlier)

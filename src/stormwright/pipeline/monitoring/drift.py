@@ -1,0 +1,121 @@
+"""Whether loads are still those that were decided by: of every executor its CPU and what it sends, window by window."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+
+from stormwright.model import LoadProfile, TopologyLoad
+from stormwright.model.arrays import FloatArray
+from stormwright.pipeline.monitoring.cusum import Cusum, CusumSettings
+
+#: Executors that have less than this part of the mean are not followed: a multiple of little is little.
+LEAST_PART = 0.5
+
+#: What is compared, and the least of it that a topology is taken to have: in Hz, and in tuples/s.
+_LEAST = {"CPU": 1e6, "traffic": 1.0}
+
+#: Windows whose beginning is remembered.
+_STARTS_KEPT = 10_000
+
+
+@dataclass(frozen=True)
+class Drift:
+    """A topology whose load is no longer what it was.
+
+    Parameters
+    ----------
+    what
+        ``CPU`` or ``traffic``.
+    executor
+        The one that has changed most, numbered within the topology; None for the topology as a whole.
+    change
+        Relative change of it: 0.5 is half as much again.
+    since_ms
+        When that began, epoch milliseconds.
+    """
+
+    topology: str
+    what: str
+    executor: int | None
+    change: float
+    since_ms: int
+
+
+class DriftWatch:
+    """Compares the load measured since with the one at the beginning, or since the last `restart`.
+
+    Only windows that do not overlap are compared. A load that has drifted stays so until the restart.
+    """
+
+    def __init__(self, settings: CusumSettings | None = None) -> None:
+        self._settings = settings or CusumSettings()
+        self._watched: dict[str, _Watched] = {}
+        self._drifts: dict[str, Drift] = {}
+        self._end_ms = 0
+
+    def restart(self, from_ms: int) -> None:
+        """Take the load from a moment on as what it shall be."""
+        self._watched, self._drifts = {}, {}
+        self._end_ms = max(self._end_ms, from_ms)
+
+    def see(self, profile: LoadProfile) -> list[Drift]:
+        """Look at what was measured last; the topologies that have drifted, by id."""
+        if profile.start_ms >= self._end_ms:
+            self._end_ms = profile.end_ms
+            for topology, load in profile.topologies.items():
+                self._compare(topology, load, profile.start_ms)
+        return [drift for topology, drift in sorted(self._drifts.items()) if topology in profile.topologies]
+
+    def _compare(self, topology: str, load: TopologyLoad, start_ms: int) -> None:
+        watched = self._watched.get(topology)
+        if watched is None or watched.num_executors != len(load.cpu_hz):  # new, or rebalanced
+            watched = self._watched[topology] = _Watched(self._settings, load)
+            self._drifts.pop(topology, None)
+        found = watched.add(topology, load, start_ms)
+        if found:
+            self._drifts.setdefault(topology, found)
+
+
+class _Watched:
+    """One topology: CPU and traffic of the whole and of the executors that matter."""
+
+    def __init__(self, settings: CusumSettings, load: TopologyLoad) -> None:
+        self.num_executors = len(load.cpu_hz)
+        floors = []
+        #: What is followed: which amount, and of which executor, `num_executors` for all.
+        self._series: list[tuple[str, int]] = []
+        for what, amounts in _amounts(load).items():
+            mean = amounts[-1] / max(self.num_executors, 1)
+            followed = np.flatnonzero((amounts[:-1] >= LEAST_PART * mean) & (amounts[:-1] > 0)).tolist()
+            self._series += [(what, executor) for executor in (*followed, self.num_executors)]
+            floors += [mean / 100] * len(followed) + [max(mean / 100, _LEAST[what])]
+        self._cusum = Cusum(settings, len(self._series), np.array(floors))
+        self._starts_ms: deque[int] = deque(maxlen=_STARTS_KEPT)
+
+    def add(self, topology: str, load: TopologyLoad, start_ms: int) -> Drift | None:
+        """Take the next window."""
+        amounts = _amounts(load)
+        changed = self._cusum.add(np.array([amounts[what][executor] for what, executor in self._series]))
+        self._starts_ms.append(start_ms)
+        if not changed.any():
+            return None
+        series = max(np.flatnonzero(changed).tolist(), key=lambda s: abs(np.log1p(self._cusum.change(s)[0])))
+        change, windows = self._cusum.change(series)
+        what, executor = self._series[series]
+        return Drift(
+            topology=topology,
+            what=what,
+            executor=executor if executor < self.num_executors else None,
+            change=change,
+            since_ms=self._starts_ms[-min(windows, len(self._starts_ms))],
+        )
+
+
+def _amounts(load: TopologyLoad) -> dict[str, FloatArray]:
+    """CPU and tuples/s sent, of every executor and, last, of the topology."""
+    size = len(load.cpu_hz)
+    sent = np.bincount(load.pair_source, load.pair_tps, size) + np.bincount(load.flow_source, load.flow_tps, size)
+    return {"CPU": np.append(load.cpu_hz, load.cpu_hz.sum()), "traffic": np.append(sent, sent.sum())}

@@ -1,1 +1,0 @@
-"""From records to facts, summed over panes, which sliding windows are made of."""

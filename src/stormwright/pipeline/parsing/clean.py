@@ -1,0 +1,216 @@
+"""Which lines are records that count, and what becomes of the others.
+
+The rules are those of `stormwright.perflog.records`, in its words, and one more about lateness.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import reduce
+from operator import and_
+
+import numpy as np
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from stormwright.perflog.records import (
+    CLOCK_AHEAD,
+    CPU_IMPOSSIBLE,
+    MAX_CLOCK_AHEAD_MS,
+    NOT_A_RECORD,
+    STREAM_UNKNOWN,
+    TASKS_REVERSED,
+    missing,
+)
+from stormwright.perflog.schema import (
+    CPU_SLACK_NS,
+    EDGE_TOLERANCE,
+    IDENTITY,
+    MAX_CPU_PER_WALL,
+    RECORD,
+    Constants,
+    Field,
+    Fraction,
+    Listing,
+    Row,
+    Structure,
+    Text,
+    Type,
+    WholeNumber,
+)
+from stormwright.pipeline.parsing.parsed import LINE, WHOLE
+
+# Ledger -------------------------------------------------------------------------------------------
+# Where every line went: nothing is lost without being counted.
+
+
+@dataclass(frozen=True, slots=True)
+class LineCounts:
+    """Counts of lines; ``read = used + duplicate + quarantined``.
+
+    Parameters
+    ----------
+    read
+        All lines of the landed files that are not blank.
+    used
+        Records that are in the loads of their time.
+    duplicate
+        Records delivered again.
+    quarantined
+        Lines that are no records or came too late; kept with the reason.
+    """
+
+    read: int = 0
+    used: int = 0
+    duplicate: int = 0
+    quarantined: int = 0
+
+    @staticmethod
+    def of(accepted: int, used: int, quarantined: int) -> LineCounts:
+        """From how many lines are records that count, how many of them were used, and how many lines do not count."""
+        return LineCounts(accepted + quarantined, used, accepted - used, quarantined)
+
+    def __add__(self, other: LineCounts) -> LineCounts:
+        return LineCounts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+
+#: A record that is right but no longer of use to who watches: it is history only.
+LATE = "late: the interval began too long before the record was landed"
+
+#: What a record is known by, and where that is: two rows with the same are one record that was delivered twice.
+RECORD_KEYS = {f"worker_{name}": f"worker.{name}" for name in IDENTITY} | {"seq": "seq", "start_ms": "start_ms"}
+
+
+def judged(lines: DataFrame, late_s: int) -> DataFrame:
+    """Add `reason`: why a line does not count, null where it is a record that does; and keep no other lines' text.
+
+    That follows from the line and from when its file landed alone, so a stream and files at rest agree about it. A
+    record counts if it landed within `late_s` of the beginning of its interval.
+    """
+    checks = [
+        F.when(~F.col(WHOLE), NOT_A_RECORD),
+        *(F.when(~_right(field, F.col(field.name)), missing(field.name)) for field in RECORD.fields),
+        F.when(F.exists("executors", lambda e: e.first_task > e.last_task), TASKS_REVERSED),
+        F.when(F.exists("executors", lambda e: e.cpu_ns > _most_cpu_ns()), CPU_IMPOSSIBLE),
+        F.when(F.exists("pairs", lambda pair: pair[2] >= F.size("streams")), STREAM_UNKNOWN),
+        F.when(
+            F.col("start_ms") + F.col("length_ns") / 1e6 > F.col("landed_ms") + MAX_CLOCK_AHEAD_MS,
+            CLOCK_AHEAD,
+        ),
+        F.when(F.col("start_ms") < F.col("landed_ms") - late_s * 1000, LATE),
+    ]
+    lines = lines.withColumn("reason", F.coalesce(*checks))
+    # What is no text in a byte of it could not be told as one.
+    return lines.withColumn(LINE, F.when(F.col("reason").isNotNull(), F.make_valid_utf8(LINE)))
+
+
+def accepted(lines: DataFrame) -> DataFrame:
+    """The records among judged lines, one delivered twice still being there twice."""
+    return lines.where(F.col("reason").isNull()).select(*(field.name for field in RECORD.fields))
+
+
+def distinct(records: DataFrame) -> DataFrame:
+    """Each record once, however often it was delivered."""
+    identity = F.struct(*(F.col(place).alias(name) for name, place in RECORD_KEYS.items()))
+    return records.withColumn("identity", identity).dropDuplicates(["identity"]).drop("identity")
+
+
+def audited(lines: DataFrame) -> DataFrame:
+    """One short row per judged line, for the books: which record it is or why it is none, and where it was."""
+    return lines.select(*(column.alias(name) for name, column in audit_columns().items()))
+
+
+def audit_columns() -> dict[str, Column]:
+    """The columns of `audited`."""
+    return {
+        **{name: F.when(F.col("reason").isNull(), F.col(place)) for name, place in RECORD_KEYS.items()},
+        **{name: F.col(name) for name in ("written_ms", "landed_ms", "reason", "file", "block", "row", LINE)},
+    }
+
+
+def _most_cpu_ns() -> Column:
+    return F.col("length_ns") * MAX_CPU_PER_WALL + CPU_SLACK_NS
+
+
+def _right(field: Field, value: Column) -> Column:
+    """Whether a field is there, where it must be, and in its range; never null."""
+    return value.isNull() | _valid(field.type, value) if field.nullable else _valid(field.type, value)
+
+
+def _valid(kind: Type, value: Column) -> Column:
+    """Whether a value is there and in its range all the way down; never null."""
+    return F.coalesce(_in_range(kind, value), F.lit(False))
+
+
+def _in_range(kind: Type, value: Column) -> Column:
+    match kind:
+        case WholeNumber(minimum, maximum):
+            return value.between(minimum, maximum)
+        case Fraction():
+            return value.between(0.0, 1.0)
+        case Text():
+            return value.isNotNull()
+        case Constants(values):
+            same = F.lit(np.array(values))
+            near = F.zip_with(value, same, lambda v, w: F.abs(v - w) <= w * EDGE_TOLERANCE)
+            # As a rule they are the same to the last digit, which is seen at once.
+            return (value == same) | F.forall(near, lambda same: F.coalesce(same, F.lit(False)))
+        case Row(columns):
+            parts = [_in_range(number, value[place]) for place, (_, number) in enumerate(columns)]
+            return reduce(and_, parts, F.size(value) == len(columns))
+        case Listing(element, shortest, longest):
+            fits = F.size(value) >= shortest if longest is None else F.size(value).between(shortest, longest)
+            return fits & F.when(_seen_at_once(element, value), True).otherwise(
+                F.forall(value, lambda v: _valid(element, v))
+            )
+        case Structure(fields):
+            optional = [
+                value[field.name].isNull() | _in_range(field.type, value[field.name])
+                for field in fields
+                # A text has no range to be out of.
+                if field.nullable and field.type != Text()
+            ]
+            required = [_in_range(field.type, value[field.name]) for field in fields if not field.nullable]
+            return reduce(and_, required + optional)
+
+
+def _seen_at_once(element: Type, values: Column) -> Column:
+    """True only where every element of a list is in its range, as far as that can be told of all of them together.
+
+    A function of one element Spark does not compile: of six rows it takes 13 µs, and seeing them at once takes 2 µs.
+    """
+    match element:
+        case WholeNumber():
+            return _all_there(values, element.minimum - 1) & _all_between(values, element)
+        case Row(columns):
+            common = WholeNumber(max(n.minimum for _, n in columns), min(n.maximum for _, n in columns))
+            return _seen_at_once(common, F.flatten(values)) & F.forall(values, lambda row: F.size(row) == len(columns))
+        case Structure(fields):
+            return reduce(and_, (_field_seen(field, values[field.name]) for field in fields))
+        case Text():
+            return _all_there(values, "")
+        case _:
+            return F.lit(False)
+
+
+def _field_seen(field: Field, values: Column) -> Column:
+    """What `_seen_at_once` says of a field of all elements."""
+    match field.type:
+        case WholeNumber() as number if field.nullable:
+            return F.coalesce(_all_between(values, number), F.lit(True))
+        case Text() if field.nullable:
+            return F.lit(True)
+        case Fraction() if field.nullable:
+            return F.coalesce((F.array_min(values) >= 0.0) & (F.array_max(values) <= 1.0), F.lit(True))
+        case kind:
+            return _seen_at_once(kind, values)
+
+
+def _all_there(values: Column, impossible: int | str) -> Column:
+    # That a list does not hold something is null where it holds a null.
+    return ~F.array_contains(values, impossible)
+
+
+def _all_between(values: Column, number: WholeNumber) -> Column:
+    # Nulls count for neither.
+    return (F.array_min(values) >= number.minimum) & (F.array_max(values) <= number.maximum)

@@ -1,0 +1,110 @@
+"""Landed files as a DataFrame of their lines: what each says, and where it was."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - its name in all of Spark's documentation
+
+from stormwright.perflog.landing import SUFFIX
+from stormwright.pipeline.parsing.parsed import parsed, record_type
+from stormwright.pipeline.settings import StreamSettings
+from stormwright.pipeline.spark.target import Location, address
+
+#: Nothing else ends a line: not a carriage return, which is a blank in JSON.
+_LINES = {"lineSep": "\n"}
+
+
+def read_stream(spark: SparkSession, landing: Path, settings: StreamSettings) -> DataFrame:
+    """What lands from now on, and what has landed and is still there."""
+    reader = (
+        spark.readStream.options(**_LINES)
+        .option("pathGlobFilter", f"*{SUFFIX}")
+        .option("maxFilesPerTrigger", settings.max_files_per_batch)
+        # Spark leaves alone what is so much older than the newest file: never, for a clock may have been set back.
+        .option("maxFileAge", "36500d")
+        # A batch that is repeated goes without the files that were set aside because it had failed over them.
+        .option("ignoreMissingFiles", "true")
+    )
+    return _with_origin(reader.text(str(landing.absolute())))
+
+
+def take_away(landing: Path, names: Iterable[str], raw: Path | None) -> None:
+    """Delete processed files, or move them to `raw`; those that are gone already are no matter."""
+    for name in names:
+        # One that is moved keeps the time at which it landed.
+        with suppress(FileNotFoundError):
+            if raw is None:
+                (landing / name).unlink()
+            else:
+                raw.mkdir(parents=True, exist_ok=True)
+                shutil.move(landing / name, raw / name)
+
+
+def prune(raw: Path, keep_s: float) -> None:
+    """Delete kept files that landed more than `keep_s` ago."""
+    oldest_s = time.time() - keep_s
+    for path in raw.glob(f"*{SUFFIX}"):
+        # One that cannot be deleted now is so next time.
+        with suppress(OSError):
+            if path.stat().st_mtime < oldest_s:
+                path.unlink()
+
+
+def read_files(spark: SparkSession, paths: Sequence[Location]) -> DataFrame:
+    """All lines of the files."""
+    return _read(spark, paths)
+
+
+def read_landed(
+    spark: SparkSession, directories: Sequence[Location], start_ms: int | None = None, end_ms: int | None = None
+) -> DataFrame:
+    """All lines of the files in directories that landed, to the second, in a stretch of time.
+
+    Parameters
+    ----------
+    spark
+        Session that reads them.
+    directories
+        Of this machine or of any file system of Hadoop.
+    start_ms, end_ms
+        The stretch, in ms since 1970; None where it is open. A file lands when it was modified last.
+    """
+    limits = {"pathGlobFilter": f"*{SUFFIX}"}
+    if start_ms is not None:
+        limits["modifiedAfter"] = _timestamp(start_ms // 1000 - 1)
+    if end_ms is not None:
+        limits["modifiedBefore"] = _timestamp(end_ms // 1000 + 1)
+    return _read(spark, directories, **limits)
+
+
+def read_records(spark: SparkSession, table: Location) -> DataFrame:
+    """Records that a backfill has kept: clean, each once."""
+    return spark.read.schema(record_type()).parquet(address(table))
+
+
+def _read(spark: SparkSession, paths: Sequence[Location], **options: str) -> DataFrame:
+    lines = spark.read.options(**_LINES, **options).text([address(path) for path in paths])
+    # Numbers grow along a file. In a stream they are not to be had, nor needed.
+    return _with_origin(lines, F.monotonically_increasing_id())
+
+
+def _timestamp(second: int) -> str:
+    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def _with_origin(lines: DataFrame, row: Column | None = None) -> DataFrame:
+    """Adds where each line was (file, block that it was read in, row) and when its file landed."""
+    return parsed(
+        lines,
+        F.col("_metadata.file_name").alias("file"),
+        F.col("_metadata.file_block_start").alias("block"),
+        (F.lit(None) if row is None else row).cast("long").alias("row"),
+        F.unix_millis("_metadata.file_modification_time").alias("landed_ms"),
+    )

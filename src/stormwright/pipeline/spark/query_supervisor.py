@@ -1,0 +1,223 @@
+"""A streaming query that is started again when a batch of it fails."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+from pyspark.sql.streaming.listener import StreamingQueryListener
+from pyspark.sql.streaming.query import StreamingQuery
+
+# Listener -----------------------------------------------------------------------------------------
+# Figures of the running queries, as Spark tells them after every batch.
+
+
+@dataclass(frozen=True)
+class BatchFigures:
+    """The last batch of a query.
+
+    Parameters
+    ----------
+    batch
+        Its number.
+    phases_ms
+        How long each of Spark's phases took; ``triggerExecution`` is all of it.
+    state_rows, state_bytes
+        What the query keeps in memory from batch to batch.
+    watermark_lag_s
+        How far the watermark is behind the clock; None without one.
+    """
+
+    batch: int
+    phases_ms: dict[str, int]
+    state_rows: int
+    state_bytes: int
+    watermark_lag_s: float | None
+
+
+class QueryFigures(StreamingQueryListener):
+    """Keeps the newest figures of every query that has a name; may be read from other threads.
+
+    Rows are counted by ourselves (`stormwright.pipeline.parsing.clean`): Spark's own count is wrong where it reads less
+    than all columns.
+    """
+
+    def __init__(self) -> None:
+        self.last: dict[str, BatchFigures] = {}
+        self.starts: Counter[str] = Counter()
+
+    def onQueryStarted(self, event: Any) -> None:  # noqa: N802
+        """Count it."""
+        if event.name:
+            self.starts[event.name] += 1
+
+    def as_dict(self) -> dict[str, Any]:
+        """For the status: by query its last batch and how often it was started again."""
+        return {
+            name: asdict(figures) | {"restarts": max(self.starts[name] - 1, 0)}
+            for name, figures in sorted(self.last.items())
+        }
+
+    def onQueryProgress(self, event: Any) -> None:  # noqa: N802
+        """Take the figures of a batch."""
+        progress = event.progress
+        if not progress.name:
+            return
+        watermark = (progress.eventTime or {}).get("watermark")
+        self.last[progress.name] = BatchFigures(
+            batch=progress.batchId,
+            phases_ms={phase: int(ms) for phase, ms in progress.durationMs.items()},
+            state_rows=sum(operator.numRowsTotal for operator in progress.stateOperators),
+            state_bytes=sum(operator.memoryUsedBytes for operator in progress.stateOperators),
+            watermark_lag_s=_seconds_between(watermark, progress.timestamp) if watermark else None,
+        )
+
+    def onQueryIdle(self, event: Any) -> None:  # noqa: N802
+        """Nothing has come."""
+
+    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
+        """The keeper of the query sees to it."""
+
+
+def _seconds_between(earlier: str, later: str) -> float:
+    return (datetime.fromisoformat(later) - datetime.fromisoformat(earlier)).total_seconds()
+
+
+#: What a call to a JVM that has ended raises.
+GONE = (PySparkException, Py4JError, OSError)
+
+#: Seconds before the first restart; twice as many before each further one that brings no batch to its end.
+FIRST_PAUSE_S = 0.5
+LONGEST_PAUSE_S = 60.0
+
+_TRACEBACK = "Traceback (most recent call last):"
+
+#: How often it is tidied up.
+TIDY_S = 60
+
+
+class KeptQuery:
+    """Runs a streaming query until it is stopped; a failed batch is repeated from the checkpoint.
+
+    Parameters
+    ----------
+    start
+        Starts the query over its checkpoint.
+    examine
+        Called when a batch fails for the second time: repeating it does not help.
+    tidy
+        Called about once a minute; where it says so the query is ended and started again.
+
+    Raises
+    ------
+    PySparkException
+        The query does not start in the first place.
+    """
+
+    def __init__(
+        self,
+        start: Callable[[], StreamingQuery],
+        examine: Callable[[], None],
+        tidy: Callable[[], bool],
+    ) -> None:
+        self._start, self._examine, self._tidy = start, examine, tidy
+        self._stopping = threading.Event()
+        self._starting = threading.Lock()
+        self._failed: StreamingQuery | None = None
+        self._failure: str | None = None
+        self.restarts = 0
+        self._query = start()
+        self._thread = threading.Thread(target=self._keep, name="stormwright-stream", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop the query for good."""
+        self._stopping.set()
+        # A JVM that is gone has stopped.
+        with self._starting, suppress(*GONE):
+            self._query.stop()
+        self._thread.join()
+
+    @property
+    def running(self) -> bool:
+        """Whether the query runs or will be started again."""
+        return self._thread.is_alive()
+
+    @property
+    def error(self) -> str | None:
+        """Why the last batch failed, if none has come to its end since, or why the query runs no more."""
+        return None if self.running and self._advanced() else self._failure
+
+    def batch_ms(self) -> int | None:
+        """How long the last batch took; None before the first one."""
+        with suppress(*GONE):
+            last = self._query.lastProgress
+            return last.durationMs.get("triggerExecution") if last else None
+        return None
+
+    def _keep(self) -> None:
+        pause_s = FIRST_PAUSE_S
+        while True:
+            try:
+                while not self._query.awaitTermination(TIDY_S):
+                    self._tidy_up()
+                return
+            except PySparkException as error:
+                failure = cause(str(error))
+            except (Py4JError, ConnectionError) as error:
+                self._failure = f"Spark has ended: {error}"
+                return
+            again = self._failed is not None and not self._advanced()
+            self._failed, self._failure = self._query, failure
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S) if again else FIRST_PAUSE_S
+            if self._stopping.wait(pause_s):
+                return
+            # Where this fails, the wait for the query that has ended says so again.
+            with suppress(*GONE):
+                if again:
+                    self._examine()
+                self._restart()
+                self.restarts += 1
+
+    def _tidy_up(self) -> None:
+        try:
+            due = self._tidy()
+        except OSError:  # a full disk: next time
+            return
+        if not due:
+            return
+        self._query.stop()
+        while not self._stopping.is_set():
+            try:
+                self._restart()
+                break
+            except ConnectionError:  # the JVM is gone
+                raise
+            except OSError as error:
+                self._failed, self._failure = self._query, str(error)
+                self._stopping.wait(FIRST_PAUSE_S)
+
+    def _advanced(self) -> bool:
+        """Whether a batch has come to its end since the last failure."""
+        query = self._query
+        with suppress(*GONE):
+            return query is not self._failed and query.lastProgress is not None
+        return False
+
+    def _restart(self) -> None:
+        with self._starting:
+            if not self._stopping.is_set():
+                self._query = self._start()
+
+
+def cause(failure: str) -> str:
+    """The one line of a streaming query's failure that says why: where there is a Python traceback, what was raised."""
+    first, *lines = failure.rpartition(_TRACEBACK)[2].strip("\n").split("\n")
+    return next((line for line in (first, *lines) if line and not line[0].isspace()), first)

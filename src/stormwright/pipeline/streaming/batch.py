@@ -1,0 +1,231 @@
+"""The same pipeline over files that are at rest."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import and_
+from pathlib import Path
+from typing import Any
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from stormwright.errors import Fault, InputError
+from stormwright.perflog.records import MAX_CLOCK_AHEAD_MS
+from stormwright.pipeline.measurement.measurement import Measurement, measure
+from stormwright.pipeline.measurement.panes import panes
+from stormwright.pipeline.measurement.windows import worker_seconds
+from stormwright.pipeline.parsing.clean import LineCounts
+from stormwright.pipeline.parsing.quarantine import rejected
+from stormwright.pipeline.parsing.source import read_files, read_landed, read_records
+from stormwright.pipeline.plan import batch_of, pipeline, prepared
+from stormwright.pipeline.settings import StreamSettings
+from stormwright.pipeline.spark.target import Location, address, exists, inside, is_uri
+from stormwright.pipeline.streaming.progress import LiveState
+
+# Output directory ---------------------------------------------------------------------------------
+# Where a backfill writes: a directory of its own, for what is there is replaced.
+
+RECORDS, PANES, QUARANTINE = "records", "panes", "quarantine"
+
+#: What Spark writes of a table; what it writes beside it begins with an underscore, checksums with a dot.
+_OF_A_TABLE = re.compile(rf"({RECORDS}|{PANES}|{QUARANTINE})(/(part-[^/]+|_SUCCESS|_temporary(/.+)?|\.[^/]+\.crc))?")
+
+
+def require_own(into: Location, directories: Sequence[Location], spark: SparkSession | None = None) -> None:
+    """Raise unless a backfill may write there: nothing is there but what an earlier one wrote.
+
+    Parameters
+    ----------
+    directories
+        Where landed files are read from.
+    spark
+        Looks at what is no directory of this machine; without it that is not looked at.
+
+    Raises
+    ------
+    InputError
+        There is something else, which would be deleted, or landed files are read there.
+    """
+    if is_uri(into):
+        found = _files_in(spark, into) if spark else iter(())
+    else:
+        path = Path(into)
+        if path.exists() and not path.is_dir():
+            raise InputError("--into", [Fault("is a file, and a directory is to be written", str(into))])
+        for directory in directories:
+            if not is_uri(directory) and path.resolve().is_relative_to(Path(directory).resolve()):
+                raise InputError("--into", [Fault("is where landed files are read; name another", str(into))])
+        found = (each.relative_to(path).as_posix() for each in sorted(path.rglob("*")))
+    other = next((name for name in found if not _OF_A_TABLE.fullmatch(name)), None)
+    if other is not None:
+        why = "holds what no backfill wrote, and tables there are replaced; name an empty directory"
+        raise InputError("--into", [Fault(why, str(inside(into, other)))])
+
+
+def _files_in(spark: SparkSession, into: Location) -> Iterator[str]:
+    """Names of the files below a directory, as Spark sees them: not those that begin with an underscore or a dot."""
+    reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
+    try:
+        paths = reader.load(address(into)).inputFiles()
+    except (PySparkException, Py4JError) as error:
+        if isinstance(error, PySparkException) and error.getCondition() == "PATH_NOT_FOUND":
+            return
+        raise
+    begin = re.sub(r"^[^:]+:/+", "/", address(into)).rstrip("/") + "/"
+    for path in paths:
+        yield path.partition(begin)[2] or path
+
+
+#: No two moments of a record are so far apart.
+NEVER_LATE_S = 10**10
+
+
+@dataclass(frozen=True)
+class TimeStretch:
+    """A stretch of time from `start_ms` up to but not including `end_ms`, open where that is None.
+
+    A record belongs to the stretch in which its interval begins; a line that does not count, having no time of its own
+    to be trusted, to the one in which its file landed. So every line belongs to one of two stretches that touch.
+    """
+
+    start_ms: int | None = None
+    end_ms: int | None = None
+
+    def holds(self, moment_ms: Column) -> Column:
+        """Whether a moment is inside."""
+        limits = [F.lit(True)]
+        if self.start_ms is not None:
+            limits.append(moment_ms >= self.start_ms)
+        if self.end_ms is not None:
+            limits.append(moment_ms < self.end_ms)
+        return reduce(and_, limits)
+
+    def landed(self, late_s: int) -> TimeStretch:
+        """When the files landed that may hold its lines: records land neither long before they begin nor late."""
+        return TimeStretch(
+            None if self.start_ms is None else self.start_ms - MAX_CLOCK_AHEAD_MS,
+            None if self.end_ms is None else self.end_ms + late_s * 1000,
+        )
+
+
+def backfill(
+    spark: SparkSession,
+    directories: Sequence[Location],
+    into: Location,
+    stretch: TimeStretch | None = None,
+    settings: StreamSettings | None = None,
+    tell: Callable[[str], None] = lambda _: None,
+) -> LineCounts:
+    """Run the pipeline over what has landed in a stretch of time.
+
+    What comes out is what a stream with the same settings made of the same files. With a greater `late_s` it also takes
+    in what came too late for the stream.
+
+    Parameters
+    ----------
+    spark
+        Session that does the work.
+    directories
+        Where landed files are, with the modification times that they had when they landed: the landing directory and
+        where a stream keeps what it has processed (`LoadStream.raw`). Paths, or URIs of a file system of Hadoop.
+    into
+        For the tables ``records`` (Parquet: what is used, as columns, for
+        `stormwright.pipeline.parsing.source.read_records`), ``panes`` (Parquet, as
+        `stormwright.pipeline.measurement.panes.panes`) and ``quarantine`` (JSON lines, as
+        `stormwright.pipeline.parsing.quarantine.QUARANTINE`). Tables that are there are replaced.
+    stretch
+        Everything by default. It begins and ends with a pane.
+    settings
+        Those of the stream whose results are wanted again; None for the defaults.
+    tell
+        Called with what is done next.
+
+    Returns
+    -------
+    LineCounts
+        Of the lines that belong to the stretch.
+
+    Raises
+    ------
+    InputError
+        The stretch cuts a pane in two, there is none of the directories, or what is at `into` no backfill wrote.
+    """
+    settings, stretch = settings or StreamSettings(), stretch or TimeStretch()
+    _require_whole_panes(stretch, settings)
+    require_own(into, directories, spark)
+    directories = _existing(spark, directories)
+    near = stretch.landed(settings.late_s)
+    lines = read_landed(spark, directories, near.start_ms, near.end_ms)
+    ends = pipeline(lines, settings, taken=stretch.holds(F.col("start_ms")))
+    tell("reading records")
+    ends.records.write.mode("overwrite").parquet(address(inside(into, RECORDS)))
+    records = read_records(spark, inside(into, RECORDS))
+    panes_path, quarantine_path = address(inside(into, PANES)), address(inside(into, QUARANTINE))
+    tell("adding up loads and traffic")
+    panes(records, settings).write.mode("overwrite").parquet(panes_path)
+    used = records.count()
+    tell("accounting for every line")
+    audit, is_rejected = ends.audit.persist(), F.col("reason").isNotNull()
+    try:
+        # However often a record was delivered.
+        counts = _sums(
+            audit,
+            accepted=F.count_if(~is_rejected & stretch.holds(F.col("start_ms"))),
+            quarantined=F.count_if(is_rejected & stretch.holds(F.col("landed_ms"))),
+        )
+        _rejected(audit.where(stretch.holds(F.col("landed_ms")))).write.mode("overwrite").json(quarantine_path)
+    finally:
+        audit.unpersist()
+    return LineCounts.of(used=used, **counts)
+
+
+def _existing(spark: SparkSession, directories: Sequence[Location]) -> list[Location]:
+    """Those that are there: nothing may have landed yet, or nothing have been processed."""
+    existing = [directory for directory in directories if exists(spark, directory)]
+    if not existing:
+        faults = [Fault(f"no directory {directory}", f"$[{n}]") for n, directory in enumerate(directories)]
+        raise InputError("landed files", faults)
+    return existing
+
+
+def _sums(frame: DataFrame, **sums: Column) -> dict[str, Any]:
+    """Sums over a whole table, by name."""
+    (row,) = frame.agg(*(column.alias(name) for name, column in sums.items())).collect()
+    return row.asDict()
+
+
+def _rejected(audit: DataFrame) -> DataFrame:
+    """The quarantine table of the audit of whole files."""
+    return audit.groupBy("file").applyInArrow(
+        rejected, "reason string, file string, line_number long, landed_ms long, line string"
+    )
+
+
+def _require_whole_panes(stretch: TimeStretch, settings: StreamSettings) -> None:
+    faults = [
+        Fault(f"{name} {moment} is no multiple of {settings.slide_s} s", f"$.{name}")
+        for name, moment in (("start_ms", stretch.start_ms), ("end_ms", stretch.end_ms))
+        if moment is not None and moment % (settings.slide_s * 1000)
+    ]
+    if faults:
+        raise InputError("stretch of time", faults)
+
+
+def measure_files(
+    spark: SparkSession, files: Sequence[Location], settings: StreamSettings | None = None
+) -> tuple[Measurement | None, LineCounts]:
+    """What the records in files say about their last window, and what became of every line.
+
+    Whenever the files landed, no record is late.
+    """
+    settings = settings or StreamSettings()
+    rows = prepared(read_files(spark, files), replace(settings, late_s=NEVER_LATE_S))
+    facts, audit = batch_of(rows, LiveState(), settings)
+    ledger = LiveState().after(0, facts, audit, settings).ledger
+    return measure(facts, worker_seconds(facts), settings), ledger

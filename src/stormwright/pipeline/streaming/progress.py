@@ -1,0 +1,198 @@
+"""What the driver knows after a batch of a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NotRequired, TypedDict
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stormwright.perflog.schema import IDENTITY, WORKER, Text
+from stormwright.pipeline.measurement.windows import PANES, by_pane, first_of_each, merged
+from stormwright.pipeline.parsing.clean import RECORD_KEYS, LineCounts
+from stormwright.pipeline.settings import StreamSettings
+
+# Progress -----------------------------------------------------------------------------------------
+# What a stream of loads tells of itself.
+
+
+class Progress(TypedDict):
+    """Where a stream stands, as programs read it.
+
+    Parameters
+    ----------
+    error
+        Why it does not run, or why a batch failed that is being repeated.
+    batch, batch_ms
+        The last one, -1 before the first, and how long it took.
+    restarts, files_set_aside
+        After failed batches, and because batches failed over them.
+    profile_age_s
+        Seconds since the last profile.
+    lag_ms
+        p50 and p95 of the time from a record's writing until a profile held it.
+    ledger
+        Lines by what became of them.
+    unknown_tuples
+        By topology that was noted: tuples that the last profile leaves out, from or to tasks of no known executor.
+    nodes
+        Name (``node``), CPU and headroom in cores, heap of the workers, by supervisor.
+    complete_latency_ms
+        Quantiles, by topology.
+    queries
+        Spark's figures of the last batches, and restarts, by query.
+    alarms
+        Those that are up and that ended last, each with the name of its ``node``; None where none are wanted.
+    """
+
+    running: bool
+    error: str | None
+    batch: int
+    batch_ms: NotRequired[float | None]
+    restarts: NotRequired[int]
+    files_set_aside: NotRequired[int]
+    profile_age_s: NotRequired[float | None]
+    lag_ms: NotRequired[Mapping[str, float] | None]
+    ledger: NotRequired[Mapping[str, int]]
+    unknown_tuples: NotRequired[Mapping[str, int]]
+    nodes: NotRequired[Mapping[str, Any]]
+    complete_latency_ms: NotRequired[Mapping[str, Mapping[str, float | None]]]
+    queries: NotRequired[Mapping[str, Any]]
+    alarms: NotRequired[Mapping[str, Any] | None]
+
+
+def with_names(progress: Progress, name: Callable[[str], str]) -> Progress:
+    """The same with what people call each node.
+
+    Parameters
+    ----------
+    progress
+        Where the stream stands, which knows of nodes what records tell: ids of supervisors.
+    name
+        Of a node, by that id.
+    """
+    named = progress.copy()
+    if "nodes" in progress:
+        named["nodes"] = {node: {"node": name(node), **load} for node, load in progress["nodes"].items()}
+    if alarms := progress.get("alarms"):
+        told = {kind: [{"node": name(each["supervisor"]), **each} for each in alarms[kind]] for kind in ("up", "ended")}
+        named["alarms"] = {**alarms, **told}
+    return named
+
+
+#: The file was moved here, with its old time, or a clock was set back. The line itself is in the file alone.
+OVERTAKEN = "late: files that landed long after this one were read before it"
+
+_TEXTS = {f"worker_{part.name}" for part in WORKER.fields if part.name in IDENTITY and part.type == Text()}
+
+#: The records that a pane holds.
+SEEN = pa.schema([(name, pa.string() if name in _TEXTS else pa.int64()) for name in RECORD_KEYS])
+
+
+@dataclass(frozen=True)
+class Pane:
+    """One pane: its facts as `PANES`, the records that they come from as `SEEN`, the last batch that changed it."""
+
+    batch: int = -1
+    facts: pa.Table = field(default_factory=PANES.empty_table, repr=False)
+    seen: pa.Table = field(default_factory=SEEN.empty_table, repr=False)
+
+
+@dataclass(frozen=True)
+class LiveState:
+    """All panes still open, and the ledger, after a batch.
+
+    Parameters
+    ----------
+    batch
+        The last batch that is in here; -1 for none.
+    panes
+        By their start in ms, which is in order.
+    newest_ms
+        When the newest record began.
+    files
+        Which the last batch has read: they count, and may still be in the landing directory.
+    closed
+        The facts of the panes that this batch closed, as `PANES`; not kept.
+    """
+
+    batch: int = -1
+    panes: Mapping[int, Pane] = field(default_factory=dict, repr=False)
+    ledger: LineCounts = field(default_factory=LineCounts)
+    newest_ms: int | None = None
+    files: tuple[str, ...] = ()
+    closed: pa.Table = field(default_factory=PANES.empty_table, repr=False)
+
+    def sorted_out(self, audit: pa.Table, settings: StreamSettings) -> pa.Table:
+        """The audit of a batch, with what only the state tells of it.
+
+        `record` says which lines are records by themselves, and `new` which of those are taken up: they are no second
+        delivery, and not so late that nobody knows whether they are one. Those get a `reason`. What lands in order is
+        never among them (`StreamSettings.watermark_s`).
+        """
+        record = pc.is_null(audit["reason"])
+        audit = audit.append_column("record", record)
+        if self.newest_ms is not None:
+            forgotten = pc.less_equal(audit["start_ms"], self.newest_ms - settings.watermark_s * 1000)
+            reason = pc.if_else(pc.and_(record, pc.fill_null(forgotten, False)), OVERTAKEN, audit["reason"])
+            audit = audit.set_column(audit.schema.get_field_index("reason"), "reason", reason)
+        place = np.flatnonzero(pc.is_null(audit["reason"]).to_numpy())
+        arriving = audit.select(SEEN.names).take(pa.array(place)).cast(SEEN)
+        seen = [self.panes[pane].seen for pane in _panes_of(arriving, settings) if pane in self.panes]
+        new = np.zeros(audit.num_rows, dtype=bool)
+        new[place[first_of_each(arriving, pa.concat_tables([SEEN.empty_table(), *seen]))]] = True
+        return audit.append_column("new", pa.array(new))
+
+    def after(self, batch: int, facts: pa.Table, audit: pa.Table, settings: StreamSettings) -> LiveState:
+        """The state after one more batch.
+
+        Parameters
+        ----------
+        batch
+            Its number.
+        facts
+            Of its new records, as `PANES`.
+        audit
+            A row for each of its lines, as `sorted_out` gives them.
+        settings
+            Of the stream.
+        """
+        starts = audit["start_ms"].filter(pc.is_null(audit["reason"]))
+        newest = max((ms for ms in (self.newest_ms, pc.max(starts).as_py()) if ms is not None), default=None)
+        seen = by_pane(audit.filter(audit["new"]).select(SEEN.names).cast(SEEN), "start_ms", settings.slide_s)
+        updates = by_pane(facts, "pane_ms", settings.slide_s)
+        oldest_ms = _oldest_open_ms({*self.panes, *updates}, newest, settings)
+        panes = dict(self.panes)
+        for start_ms, update in updates.items():
+            before = panes.get(start_ms, Pane())
+            both = pa.concat_tables([before.seen, seen[start_ms]]).combine_chunks()
+            panes[start_ms] = Pane(batch, merged(before.facts, update), both)
+        closing = [panes.pop(start_ms).facts for start_ms in sorted(panes) if start_ms <= oldest_ms]
+        closed = pa.concat_tables([PANES.empty_table(), *closing])
+        count = LineCounts.of(
+            accepted=len(starts),
+            used=pc.sum(audit["new"]).as_py() or 0,
+            quarantined=audit.num_rows - len(starts),
+        )
+        files = tuple(sorted(pc.unique(audit["file"]).to_pylist()))
+        return LiveState(batch, dict(sorted(panes.items())), self.ledger + count, newest, files, closed)
+
+    def facts(self) -> pa.Table:
+        """The facts of all open panes, as `PANES`."""
+        return pa.concat_tables([PANES.empty_table(), *(pane.facts for pane in self.panes.values())])
+
+
+def _panes_of(records: pa.Table, settings: StreamSettings) -> list[int]:
+    slide_ms = settings.slide_s * 1000
+    panes: list[int] = np.unique(records["start_ms"].to_numpy() // slide_ms * slide_ms).tolist()
+    return panes
+
+
+def _oldest_open_ms(panes: Iterable[int], newest_ms: int | None, settings: StreamSettings) -> int:
+    """Up to which start no window needs a pane, nor can a record that is not `OVERTAKEN` reach it."""
+    if newest_ms is None:
+        return -1
+    return min(max(panes) - settings.window_ms, newest_ms - (settings.watermark_s + settings.slide_s) * 1000)

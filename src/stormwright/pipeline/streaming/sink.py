@@ -1,0 +1,286 @@
+"""Where batches end: quarantine, panes and ledger on disk, the newest measurement in memory."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol
+
+import numpy as np
+import orjson
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from stormwright.files import write_whole
+from stormwright.pipeline.measurement.measurement import Measurement, measure
+from stormwright.pipeline.measurement.windows import with_more, worker_seconds
+from stormwright.pipeline.monitoring.alarms import SecondsFeed
+from stormwright.pipeline.parsing.clean import LineCounts
+from stormwright.pipeline.parsing.quarantine import Quarantine
+from stormwright.pipeline.parsing.source import take_away
+from stormwright.pipeline.plan import batch_of
+from stormwright.pipeline.settings import StreamSettings
+from stormwright.pipeline.streaming.progress import LiveState, Pane
+
+# Closed panes -------------------------------------------------------------------------------------
+# What a stream asks of whoever keeps the panes that it has closed.
+
+
+class ClosedPaneKeeper(Protocol):
+    """Keeps the panes that each batch closes, once, whatever happens in between."""
+
+    error: str | None
+    """Why panes that are complete could not be kept; None while they can."""
+
+    def begin(self, batch: int) -> None:
+        """Go on after `batch`, the last one in the stream's state."""
+        ...
+
+    def close(self, batch: int, panes: pa.Table) -> None:
+        """Take note of what a batch closes, before the state that is without it is saved."""
+        ...
+
+    def saved(self) -> None:
+        """The state is saved: what was closed before counts."""
+        ...
+
+
+# State on disk ------------------------------------------------------------------------------------
+# The state of a stream on disk: a file for each table of a pane, and one that says which of them count.
+
+_MANIFEST = "state.json"
+_SUFFIX = ".arrow"
+
+
+def save(state: LiveState, directory: Path) -> None:
+    """Replace what is there, at once: written are the panes that the last batch changed, then what counts.
+
+    Raises
+    ------
+    OSError
+        It cannot be written; what was there before still counts.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    try:
+        for start_ms, pane in state.panes.items():
+            for table, path in zip((pane.facts, pane.seen), _paths(directory, start_ms, pane.batch), strict=True):
+                # There may be one that a batch of the same number wrote, which then did not come to count.
+                if pane.batch == state.batch or not path.exists():
+                    _write(table, path)
+        about = {
+            "batch": state.batch,
+            "newest_ms": state.newest_ms,
+            "ledger": asdict(state.ledger),
+            "files": state.files,
+            "panes": [[start_ms, pane.batch] for start_ms, pane in state.panes.items()],
+        }
+        write_whole(directory / _MANIFEST, orjson.dumps(about))
+    finally:
+        _tidy(directory)
+
+
+def load(directory: Path) -> LiveState:
+    """What `save` wrote; an empty state where there is nothing.
+
+    What cannot be read (a disk has failed, or somebody was at it) is set aside, and the state is empty.
+    """
+    path = directory / _MANIFEST
+    if not path.exists():
+        return LiveState()
+    try:
+        return _loaded(directory, orjson.loads(path.read_bytes()))
+    except (orjson.JSONDecodeError, FileNotFoundError, pa.ArrowInvalid, KeyError, TypeError):
+        directory.rename(directory.with_name(f"{directory.name}-damaged-{time.time_ns()}"))
+        return LiveState()
+
+
+def _loaded(directory: Path, about: dict[str, Any]) -> LiveState:
+    return LiveState(
+        batch=about["batch"],
+        panes={
+            start_ms: Pane(batch, *(_read(path) for path in _paths(directory, start_ms, batch)))
+            for start_ms, batch in about["panes"]
+        },
+        ledger=LineCounts(**about["ledger"]),
+        newest_ms=about["newest_ms"],
+        files=tuple(about["files"]),
+    )
+
+
+def _paths(directory: Path, start_ms: int, batch: int) -> tuple[Path, Path]:
+    return (
+        directory / f"{start_ms}-{batch}-facts{_SUFFIX}",
+        directory / f"{start_ms}-{batch}-seen{_SUFFIX}",
+    )
+
+
+def _write(table: pa.Table, path: Path) -> None:
+    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    with path.open("wb") as file:
+        with pa.ipc.new_file(file, table.schema, options=options) as table_file:
+            table_file.write_table(table)
+        _to_disk(file)
+
+
+def _to_disk(file: BinaryIO) -> None:
+    """What a batch read is deleted next: no power failure may take this too."""
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _read(path: Path) -> pa.Table:
+    with pa.ipc.open_file(path) as file:
+        return file.read_all()
+
+
+def _tidy(directory: Path) -> None:
+    """Delete what does not count: closed panes, and what a batch wrote that then failed."""
+    with suppress(OSError):  # then it is done next time
+        panes = orjson.loads((directory / _MANIFEST).read_bytes())["panes"]
+        counting = {path.name for start_ms, batch in panes for path in _paths(directory, start_ms, batch)}
+        for path in directory.glob(f"*{_SUFFIX}"):
+            if path.name not in counting:
+                path.unlink()
+
+
+#: Records whose delay is remembered.
+LAGS_KEPT = 5_000
+
+#: The newest measurement is written as JSON at most for this share of the time.
+LATEST_SHARE = 0.02
+
+
+class ProfileSink:
+    """Takes the batches of a stream in order; what it knows may be read from other threads.
+
+    A batch writes the quarantine first, then as one step panes, ledger and the names of its files, and then takes those
+    files out of the landing directory. Whatever ends the process, `begin` brings it back to between two batches: files
+    that count are gone, files that do not are there. Nothing that Spark notes about its progress is needed for that.
+
+    Parameters
+    ----------
+    landing, raw
+        Where files come from, and where those that were processed go if they are kept.
+    directory
+        Where the state of earlier runs is, and goes.
+    latest
+        File for the newest measurement as JSON.
+    settings
+        Of the stream.
+    history
+        Takes the panes that batches close; None where nobody keeps them.
+    feed
+        Where the seconds of nodes go for the alarms; None for no alarms.
+    """
+
+    def __init__(
+        self,
+        landing: Path,
+        raw: Path,
+        directory: Path,
+        latest: Path,
+        settings: StreamSettings,
+        history: ClosedPaneKeeper | None = None,
+        feed: SecondsFeed | None = None,
+    ) -> None:
+        self._settings = settings
+        self._landing, self._raw = landing, raw
+        self._panes = directory / "panes"
+        self._latest = latest
+        self._latest_due = 0.0
+        self._busy = threading.Lock()
+        self._turn = 0
+        self.quarantine = Quarantine(directory / "quarantine")
+        self._lags_ms: deque[float] = deque(maxlen=LAGS_KEPT)
+        self.state = load(self._panes)
+        self.closed = history
+        if history:
+            history.begin(self.state.batch)
+        self._seconds = worker_seconds(self.state.facts())
+        self.measurement: Measurement | None = measure(self.state.facts(), self._seconds, settings)
+        self.updated: float | None = None
+        self._feed = feed
+        #: Cores of the nodes, by supervisor, as far as somebody has told.
+        self.capacity_cores: Mapping[str, float] = {}
+
+    def begin(self) -> Callable[[DataFrame, int], None]:
+        """Get ready for a query over what is in the landing directory; the function is for its batches.
+
+        Batches of queries before it are not taken any more.
+        """
+        self.end()
+        turn = self._turn
+        take_away(self._landing, self.state.files, self._kept_in())
+
+        def take_in_turn(rows: DataFrame, _: int) -> None:
+            with self._busy:
+                # A query that was stopped may have one more on its way.
+                if turn == self._turn:
+                    self.take(rows)
+
+        return take_in_turn
+
+    def end(self) -> None:
+        """Wait for the batch that is under way, and take no further one."""
+        with self._busy:
+            self._turn += 1
+
+    def take(self, rows: DataFrame, again: bool = False) -> None:
+        """Take one batch of what is `stormwright.pipeline.plan.prepared`.
+
+        With `again` a state before this one has taken it already: what it closes is in the history.
+        """
+        batch = self.state.batch + 1
+        facts, audit = batch_of(rows, self.state, self._settings)
+        self.quarantine.keep(batch, audit)
+        state = self.state.after(batch, facts, audit, self._settings)
+        seconds = with_more(self._seconds, worker_seconds(facts), self._settings.history_s)
+        measurement = measure(state.facts(), seconds, self._settings)
+        closed = None if again else self.closed
+        if closed:
+            closed.close(batch, state.closed)
+        save(state, self._panes)
+        # From here on it counts.
+        if closed:
+            closed.saved()
+        self._seconds, self.measurement, self.state = seconds, measurement, state
+        if self._feed and measurement:
+            self._feed.write(measurement.node_series, self.capacity_cores)
+        self.updated = time.time()
+        written_ms = audit["written_ms"].filter(audit["new"])
+        self._lags_ms.extend(self.updated * 1000 - ms for ms in written_ms.to_pylist())
+        if time.monotonic() >= self._latest_due:
+            self.write_latest()
+        take_away(self._landing, state.files, self._kept_in())
+
+    def lag_ms(self) -> dict[str, float]:
+        """Quantiles of the time from a record's writing until a profile held it, over the last records."""
+        lags = list(self._lags_ms)
+        return {f"p{share}": float(np.percentile(lags, share)) for share in (50, 95)} if lags else {}
+
+    def write_latest(self) -> None:
+        """Write the newest measurement as JSON."""
+        if self.measurement is None:
+            return
+        begun = time.monotonic()
+        document: dict[str, Any] = {
+            "batch": self.state.batch,
+            "ledger": asdict(self.state.ledger),
+            **self.measurement.as_dict(self.capacity_cores),
+        }
+        temporary = self._latest.with_name(f".{self._latest.name}")
+        # It is for people to look at: a full disk must not end a batch that has been booked.
+        with suppress(OSError):
+            temporary.write_bytes(orjson.dumps(document, option=orjson.OPT_NON_STR_KEYS))
+            temporary.replace(self._latest)
+        ended = time.monotonic()
+        self._latest_due = ended + (ended - begun) / LATEST_SHARE
+
+    def _kept_in(self) -> Path | None:
+        return self._raw if self._settings.keep_raw_s else None

@@ -1,0 +1,133 @@
+"""Placements that are not tried: without a component's tags, or beyond what the cluster's own scheduler allows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stormwright.controller.objectives.objective import out_of_bounds, within_heaps
+from stormwright.controller.planning.plan import MoveBudget
+from stormwright.controller.planning.planner import plan_moves
+from stormwright.model import Assignment, Problem
+from stormwright.model.arrays import IntArray
+from stormwright.model.constraints.isolation import isolated
+from stormwright.model.constraints.slots import MAX_EXECUTORS_PER_WORKER
+from tests.controller.builders import on, problem, topology
+
+T, U = topology("t"), topology("u")
+
+#: Two slots a node: in a worker on the second node.
+THERE = np.full(4, 2, dtype=np.int32)
+
+
+def cluster(fallback: str = "even", topologies: tuple[Any, ...] = (T,), **node: Any) -> Problem:
+    conf = {"storm.scheduler": "stormwright.PlacementScheduler", "stormwright.fallback": fallback}
+    plain = problem(list(topologies), current={each.id: on("n0", "n1") for each in topologies[:1]}, conf=conf)
+    return replace(plain, supervisors=tuple(replace(each, **node) for each in plain.supervisors))
+
+
+def tagged(*tags: str) -> Any:
+    spout, bolt = T.components
+    return replace(T, components=(spout, replace(bolt, tags=tags)))
+
+
+def test_a_component_goes_only_where_its_tags_are() -> None:
+    state = cluster(topologies=(tagged("gpu,ssd"),))
+    nodes = [
+        replace(node, scheduler_meta={"tags": tags})
+        for node, tags in zip(state.supervisors, ("gpu, ssd", "ssd", "gpu,ssd"), strict=True)
+    ]
+    state = replace(state, supervisors=tuple(nodes))
+    assert out_of_bounds(state, THERE) == {T.id: "host1 lacks tag gpu of b-bolt"}
+    assert out_of_bounds(state, THERE + 2) == {}
+    # What runs where it did goes nowhere, and a spout without a tag may go anywhere.
+    assert out_of_bounds(state, state.current_slot) == {}
+    spout_elsewhere = state.current_slot.copy()
+    spout_elsewhere[0] = 3
+    assert out_of_bounds(state, spout_elsewhere) == {}
+
+
+def test_what_is_refused_is_not_planned() -> None:
+    state = cluster(topologies=(tagged("gpu"),))
+    plan = plan_moves(state, Assignment(THERE), MoveBudget(), out_of_bounds(state, THERE))
+    assert plan.moves == ()
+    assert {topology: str(why) for topology, why in plan.left.items()} == {T.id: "host1 lacks tag gpu of b-bolt"}
+
+
+def test_under_resource_aware_nodes_hold_what_is_asked_for() -> None:
+    resources = {"cpu.pcore.percent": 40.0, "memory.mb": 512.0}
+    assert out_of_bounds(cluster("ResourceAwareScheduler", resources=resources), THERE) == {}
+    short = cluster("ResourceAwareScheduler", resources={**resources, "cpu.pcore.percent": 39.0})
+    assert out_of_bounds(short, THERE) == {T.id: "host1: cpu.pcore.percent asked for 40 of 39 %"}
+    short = cluster("ResourceAwareScheduler", resources={**resources, "memory.mb": 500.0})
+    assert out_of_bounds(short, THERE) == {T.id: "host1: memory.mb asked for 512 of 500 MB"}
+    assert out_of_bounds(cluster("even", resources={"cpu.pcore.percent": 1.0}), THERE) == {}
+
+
+def test_under_resource_aware_heaps_hold_what_is_asked_for() -> None:
+    small = replace(T, conf={"topology.worker.max.heap.size.mb": 384.0})
+    state = cluster("org.apache.storm.scheduler.resource.ResourceAwareScheduler", topologies=(small,))
+    assert out_of_bounds(state, THERE) == {T.id: "heap of host1:6700 asked for 512 of 384 MB"}
+    assert out_of_bounds(state, np.array([2, 2, 2, 3], dtype=np.int32)) == {}
+    (kept,) = within_heaps(state).topologies
+    assert kept.conf[MAX_EXECUTORS_PER_WORKER] == 3
+    assert within_heaps(cluster("even", topologies=(small,))).topologies == (small,)
+
+
+def test_memory_that_components_share_counts_once_in_a_worker_and_once_on_a_node() -> None:
+    """128 MB of heap for each of four executors; of Storm's `Cluster.wouldFit`."""
+    spout, bolt = T.components
+    shared = {"name": "a", "on_heap": 100.0, "off_heap_worker": 10.0}, {"name": "b", "off_heap_node": 1000.0}
+    sharing = replace(T, components=(replace(spout, shared_memory=shared), replace(bolt, shared_memory=shared[1:])))
+
+    def told(memory_mb: float, wanted: IntArray, heap_mb: float = 768.0) -> dict[str, str]:
+        conf = {"topology.worker.max.heap.size.mb": heap_mb}
+        state = cluster("ResourceAwareScheduler", (replace(sharing, conf=conf),), resources={"memory.mb": memory_mb})
+        return out_of_bounds(state, wanted)
+
+    assert told(1622.0, THERE) == {}
+    assert told(1621.0, THERE) == {T.id: "host1: memory.mb asked for 1,622 of 1,621 MB"}
+    assert told(1622.0, THERE, heap_mb=612.0) == {}
+    assert told(1622.0, THERE, heap_mb=611.0) == {T.id: "heap of host1:6700 asked for 612 of 611 MB"}
+    in_two_workers = np.array([2, 2, 2, 3], dtype=np.int32)
+    assert told(1622.0, in_two_workers) == {}
+
+
+def test_under_isolation_isolated_topologies_stay() -> None:
+    state = cluster("IsolationScheduler")
+    assert out_of_bounds(state, THERE) == {}
+    state = replace(state, conf={**state.conf, "isolation.scheduler.machines": {"t": 1}})
+    assert out_of_bounds(state, THERE) == {T.id: "isolated: IsolationScheduler deals out its executors"}
+
+
+@pytest.mark.parametrize("fallback", ["MultitenantScheduler", "my.own.Scheduler"])
+def test_under_others_topologies_stay_on_their_nodes(fallback: str) -> None:
+    state = cluster(fallback)
+    name = fallback.rpartition(".")[2]
+    assert out_of_bounds(state, THERE) == {}
+    assert out_of_bounds(state, THERE + 2) == {T.id: f"{name} did not choose host2 for it"}
+
+
+def test_what_has_no_slots_or_shall_have_none_is_nobodys_concern_here() -> None:
+    state = cluster("MultitenantScheduler", topologies=(T, U))
+    wanted = np.concatenate([np.full(4, -1), THERE + 2]).astype(np.int32)
+    assert out_of_bounds(state, wanted) == {}
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "fallback", "counts"),
+    [
+        ("stormwright.PlacementScheduler", None, True),
+        ("stormwright.PlacementScheduler", "none", True),
+        ("stormwright.PlacementScheduler", "org.apache.storm.scheduler.IsolationScheduler", True),
+        ("stormwright.PlacementScheduler", "ResourceAwareScheduler", False),
+        ("org.apache.storm.scheduler.IsolationScheduler", None, True),
+        ("org.apache.storm.scheduler.resource.ResourceAwareScheduler", "IsolationScheduler", False),
+    ],
+)
+def test_machines_count_where_somebody_reads_them(scheduler: str, fallback: str | None, counts: bool) -> None:
+    conf = {"storm.scheduler": scheduler, "stormwright.fallback": fallback, "isolation.scheduler.machines": {"t": 2}}
+    assert isolated(replace(cluster(), conf=conf)) == ({0: 2} if counts else {})

@@ -1,0 +1,271 @@
+"""What a placement is worth beside the one that runs: the same as predictions of both say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+
+import numpy as np
+import pytest
+
+from stormwright.controller.objectives.objective import PlacementAim
+from stormwright.controller.objectives.outlook import BALANCED, LATENCY, NODES, THROUGHPUT, TRAFFIC, Outlooks
+from stormwright.controller.planning.plan import MoveBudget
+from stormwright.controller.policy import Decision, LookBack, decide
+from stormwright.model import Assignment, LoadProfile, Problem, cost_of
+from stormwright.model.requests import CPU
+from stormwright.model.topology_config import WEIGHT
+from stormwright.predict.answer import Assumptions, predict
+from stormwright.predict.costs import Costs
+from stormwright.predict.flow.profile import Profile
+from stormwright.predict.gain import RateGain, rate_gain
+from stormwright.schedulers.kit.triggers import TriggerParams
+from stormwright.testing.word_counts import WordCount, two_word_counts
+
+APART = np.array([0, 2, 0, 2, 4, 0, 2, 4, 0, 2, 4, 0], np.int32)
+TOGETHER = np.zeros(12, np.int32)
+
+NODE_FULL = WordCount(cores=0.1)
+
+#: Messages cost next to nothing: then three nodes do more than one.
+CHEAP = Assumptions(
+    Costs(serialise_us=0, serialise_us_per_kb=0, send_us=0, send_us_per_kb=0, receive_us=0, receive_us_per_kb=0)
+)
+
+
+#: Messages and workers that take more than by default.
+DEAR = Costs(
+    serialise_us=2.5, serialise_us_per_kb=1.0, send_us=2.5, send_us_per_kb=0.5, receive_us=4.0, receive_us_per_kb=1.5,
+    worker_cores=0.02, overhead_bytes=30.0,
+)  # fmt: skip
+
+
+def running(word_count: WordCount, slots: np.ndarray) -> Problem:
+    """With its load as measured in that place."""
+    problem = word_count.problem()
+    return problem.with_current(Assignment(slots).by_topology(problem))
+
+
+@pytest.fixture
+def apart() -> Problem:
+    return running(NODE_FULL, APART)
+
+
+def test_throughput_is_the_predicted_one() -> None:
+    apart = running(replace(NODE_FULL, rate_tps=8_000.0), APART)
+    outlook = Outlooks(apart, THROUGHPUT).of(TOGETHER)
+    now, new = (predict(apart, slots).topologies[0] for slots in (APART, TOGETHER))
+    assert outlook.worth == {now.topology: new.reachable_tps.value}
+    gain = rate_gain(now, new)
+    assert 1 < gain.value < new.reachable_tps.value / now.reachable_tps.value, "the best of many is partly chance"
+    assert outlook.gain_percent == pytest.approx(100 * (gain.value - 1))
+    assert outlook.at_least_percent == pytest.approx(100 * (gain.at_least - 1))
+    figures = f"{now.reachable_tps.value:,.0f} → {new.reachable_tps.value:,.0f} trees/s"
+    assert outlook.text == f"reachable throughput {figures}"
+    assert Outlooks(apart, THROUGHPUT).of(APART).gain_percent == pytest.approx(0)
+
+
+def test_more_than_twice_the_measured_rate_is_worth_no_more() -> None:
+    """Who needs a tenth of what a placement sustains is not moved to where it would need a twentieth."""
+    idle = running(WordCount(rate_tps=10.0), APART)
+    outlook = Outlooks(idle, THROUGHPUT).of(TOGETHER)
+    assert outlook.gain_percent == 0
+    assert outlook.less == "a rate above twice the measured one counts for no more"
+    said = decided(idle, TOGETHER, THROUGHPUT).reason
+    assert said.endswith(f" trees/s; {outlook.less}: not worth a move"), "figures that rise are said to count for less"
+
+
+def two_that_change_places(rate_tps: float, weights: tuple[float, float]) -> tuple[Problem, np.ndarray]:
+    """What runs: the second on the slowest of the nodes; and a placement in which the first is there instead."""
+    both = two_word_counts(cores=0.1, rate_tps=rate_tps)
+    half = 0.5 * both.supervisors[2].resources[CPU]
+    slow = replace(both.supervisors[2], resources={**both.supervisors[2].resources, CPU: half})
+    topologies = (replace(t, conf={**t.conf, WEIGHT: w}) for t, w in zip(both.topologies, weights, strict=True))
+    both = replace(both, supervisors=(*both.supervisors[:2], slow), topologies=tuple(topologies))
+    now, new = (np.repeat(slots, 12).astype(np.int32) for slots in ([0, 4], [4, 0]))
+    return both.with_current(Assignment(now).by_topology(both)), new
+
+
+def reachable_tps(problem: Problem, slots: np.ndarray) -> list[float]:
+    return [each.reachable_tps.value for each in predict(problem, slots).topologies]
+
+
+def gains_of(problem: Problem, slots: np.ndarray) -> list[RateGain]:
+    now, new = (predict(problem, each).topologies for each in (problem.current_slot, slots))
+    return [rate_gain(*pair) for pair in zip(now, new, strict=True)]
+
+
+@pytest.mark.parametrize("weights", [(1.0, 9.0), (1.0, 1.0), (4.0, 0.5)])
+def test_the_rate_of_who_weighs_more_is_worth_more(weights: tuple[float, float]) -> None:
+    both, new = two_that_change_places(8_000.0, weights)
+    rises = np.log([gain.value for gain in gains_of(both, new)])
+    assert rises[0] < -0.5 < 0.4 < rises[1]
+    gain = 100 * np.expm1(np.average(rises, weights=weights))
+    assert Outlooks(both, THROUGHPUT).of(new).gain_percent == pytest.approx(gain)
+
+
+def test_who_weighs_more_needs_more_than_twice_the_measured_rate() -> None:
+    both, new = two_that_change_places(400.0, (1.0, 9.0))
+    (fast, slow), (slower, faster) = (reachable_tps(both, slots) for slots in (both.current_slot, new))
+    assert min(fast, slower) > 2 * 400, "the first has enough in both"
+    assert 2 * 400 < slow < faster
+    gain = 100 * (min(gains_of(both, new)[1].value, 3 * 2 * 400 / slow) ** 0.9 - 1)
+    assert Outlooks(both, THROUGHPUT).of(new).gain_percent == pytest.approx(gain)
+
+
+def test_latency_is_the_predicted_one(apart: Problem) -> None:
+    slow = running(WordCount(), APART)
+    outlook = Outlooks(slow, LATENCY).of(TOGETHER)
+    now, new = (predict(slow, slots).topologies[0].latency_ms for slots in (APART, TOGETHER))
+    assert now is not None
+    assert new is not None
+    assert outlook.gain_percent == pytest.approx(100 * (1 - new.value / now.value))
+    assert outlook.text == f"predicted latency {now.value:,.1f} → {new.value:,.1f} ms"
+
+
+def test_fewer_nodes_are_better_where_they_sustain_the_rate() -> None:
+    enough = running(WordCount(rate_tps=10.0), APART)
+    outlook = Outlooks(enough, NODES).of(TOGETHER)
+    assert outlook.gain_percent == pytest.approx(200 / 3)
+    assert outlook.gained == "2 of 3 nodes are no longer needed"
+    assert set(outlook.worth.values()) == {-1.0}
+    busy = running(replace(NODE_FULL, rate_tps=4_000.0, link_bps=None), APART)
+    sustained = [predict(busy, slots, CHEAP).topologies[0].highest_tps.value for slots in (APART, TOGETHER)]
+    assert sustained[1] < 4_000 < sustained[0]
+    outlook = Outlooks(busy, NODES, CHEAP).of(TOGETHER)
+    assert outlook.gain_percent == -inf
+    assert outlook.text == "nodes 3 → 1, which would not sustain the rate of words-1-0"
+
+
+def test_a_rate_that_nothing_limits_is_held() -> None:
+    """As of a topology whose executors took no CPU that could be measured, once it sends no messages."""
+    problem = running(WordCount(rate_tps=10.0, link_bps=None), APART)
+    (load,) = problem.loads
+    conf = {key: value for key, value in problem.topologies[0].conf.items() if key != "topology.max.spout.pending"}
+    free = replace(problem, topologies=(replace(problem.topologies[0], conf=conf),))
+    free = free.with_load(LoadProfile({"words-1-0": replace(load, cpu_hz=0 * load.cpu_hz)}))
+    now, new = (predict(free, slots).topologies[0].reachable_tps.value for slots in (APART, TOGETHER))
+    assert now < new == inf, "only messages take any CPU"
+    assert Outlooks(free, NODES).of(TOGETHER).gain_percent == pytest.approx(200 / 3)
+
+
+def test_traffic_is_that_of_the_cost_model(apart: Problem) -> None:
+    outlook = Outlooks(apart, TRAFFIC).of(TOGETHER)
+    assert outlook.gain_percent == 100
+    assert outlook.text == f"inter-node traffic {cost_of(apart, APART).inter_node:.0f} → 0 tuples/s"
+
+
+def test_costs_can_be_given(apart: Problem) -> None:
+    dear = Assumptions(Costs(send_us=50.0, receive_us=50.0))
+    gains = [Outlooks(apart, THROUGHPUT, costs).of(TOGETHER).gain_percent for costs in (None, dear)]
+    assert gains[0] != gains[1]
+
+
+def test_promises_are_multiples_of_what_is_predicted_now(apart: Problem) -> None:
+    (promise,) = Outlooks(apart, THROUGHPUT).promises(TOGETHER, {"words-1-0": 0}).values()
+    now, new = (predict(apart, slots).topologies[0] for slots in (APART, TOGETHER))
+    assert promise.inter_node == 0
+    assert promise.sustained == pytest.approx(new.reachable_tps.value / now.reachable_tps.value)
+    assert now.pending_latency_ms is not None
+    assert new.pending_latency_ms is not None
+    assert promise.full_latency == pytest.approx(new.pending_latency_ms.value / now.pending_latency_ms.value)
+    assert promise.pending_limit == 2 * 200, "two spouts"
+    assert promise.worth == new.reachable_tps.value
+    assert promise.rate_tps == pytest.approx(1_000)
+
+
+class To:
+    """Puts executors where it is told."""
+
+    def __init__(self, slots: np.ndarray) -> None:
+        self._slots = slots
+
+    def schedule(self, problem: Problem) -> Assignment:
+        return Assignment(self._slots)
+
+
+def decided(
+    problem: Problem, slots: np.ndarray, objective: str, overload_s: float = 0.0, assumptions: Assumptions = CHEAP
+) -> Decision:
+    assert problem.load is not None
+    loaded = problem.with_load(replace(problem.load, overload_s={"n1": overload_s}))
+    triggers = TriggerParams(min_gain_percent=10)
+    return decide(
+        loaded, To(slots), triggers, MoveBudget(), LookBack(1000, 0, 900), aim=PlacementAim(objective, assumptions)
+    )
+
+
+def test_a_move_that_saves_traffic_and_costs_throughput_is_made_by_traffic_only() -> None:
+    problem = running(replace(NODE_FULL, rate_tps=2_500.0, link_bps=None), APART)
+    assert Outlooks(problem, THROUGHPUT, CHEAP).of(TOGETHER).gain_percent < 0
+    assert decided(problem, TOGETHER, TRAFFIC).plan.moves
+    refused = decided(problem, TOGETHER, THROUGHPUT)
+    assert refused.plan.moves == ()
+    assert refused.reason.endswith(" trees/s: not worth a move")
+
+
+def test_one_node_may_do_what_by_the_measured_cpu_needs_two() -> None:
+    """Messages between nodes take a part of that CPU."""
+    problem = running(replace(NODE_FULL, rate_tps=1_600.0), APART)
+    (load,) = problem.loads
+    heavy = problem.with_load(LoadProfile({"words-1-0": replace(load, cpu_hz=3 * load.cpu_hz)}))
+    assert heavy.executor_cpu_hz.sum() > 1.3 * heavy.supervisors[0].cpu_hz
+    assert str(decided(heavy, TOGETHER, TRAFFIC).plan.left["words-1-0"]).startswith("no room")
+    unsure = decided(heavy, TOGETHER, THROUGHPUT, assumptions=Assumptions(DEAR))
+    assert unsure.plan.moves == (), "so much less CPU for a tree is predicted too roughly for a third more"
+    dearer = Assumptions(replace(DEAR, send_us=20.0, receive_us=20.0))
+    decision = decided(heavy, TOGETHER, THROUGHPUT, assumptions=dearer)
+    (move,) = decision.plan.moves
+    assert [slot.supervisor for slot in move.after.slots] == ["n0"]
+    sustained = decision.promises["words-1-0"].sustained
+    assert sustained is not None
+    assert sustained > 1.3
+
+
+def test_an_overload_is_no_reason_to_move_what_gains_nothing() -> None:
+    problem = running(replace(NODE_FULL, rate_tps=4_000.0, link_bps=None), APART)
+    decision = decided(problem, TOGETHER, THROUGHPUT, overload_s=99.0)
+    assert decision.looked
+    assert decision.plan.moves == ()
+
+
+def test_what_was_taken_back_stays_and_is_said(apart: Problem) -> None:
+    aim = PlacementAim(TRAFFIC, refuses=lambda problem, wanted, worth, rate: {"words-1-0": "it was taken back"})
+    decision = decide(apart, To(TOGETHER), TriggerParams(), MoveBudget(), LookBack(1000, 0, 900), aim=aim)
+    assert decision.plan.moves == ()
+    assert str(decision.plan.left["words-1-0"]) == "it was taken back"
+
+
+def test_where_no_trigger_fires_nothing_is_predicted(apart, monkeypatch) -> None:
+    """What is looked at each time takes no longer for what nobody asks."""
+    monkeypatch.setattr(Profile, "of", lambda _: pytest.fail("nobody asked"))
+    assert Outlooks(apart, THROUGHPUT).can_gain
+    assert not Outlooks(apart.with_current({}), THROUGHPUT).can_gain
+
+
+def test_least_cpu_for_a_tree_is_balanced() -> None:
+    enough = running(WordCount(rate_tps=10.0), APART)
+    outlook = Outlooks(enough, BALANCED).of(TOGETHER)
+    now, new = (predict(enough, slots).topologies[0] for slots in (APART, TOGETHER))
+    assert outlook.gain_percent == pytest.approx(100 * (1 - new.cpu_us / now.cpu_us))
+    assert outlook.text == f"CPU of a tuple tree {now.cpu_us:,.1f} → {new.cpu_us:,.1f} µs"
+    busy = running(replace(NODE_FULL, rate_tps=4_000.0, link_bps=None), APART)
+    assert Outlooks(busy, BALANCED, CHEAP).of(TOGETHER).gain_percent == -inf
+
+
+def test_where_not_all_is_sure_what_gains_surely_moves_by_itself() -> None:
+    """The first would be much better off on one node; the second, where more was wanted of it, worse."""
+    both = two_word_counts(cores=0.4, rate_tps=8_000.0)
+    links = (7e6, 7e6, 1e9)
+    nodes = tuple(replace(node, link_bps=bps) for node, bps in zip(both.supervisors, links, strict=True))
+    both = replace(both, supervisors=nodes)
+    first, second = np.array([0, 2] * 6, np.int32), np.array([4] * 12, np.int32)
+    both = both.with_current(Assignment(np.concatenate([first, second])).by_topology(both))
+    wanted = np.concatenate([np.zeros(12, np.int32), np.array([4, 5] * 6, np.int32)])
+    outlook = Outlooks(both, THROUGHPUT, Assumptions()).of(wanted)
+    assert outlook.gain_percent > 10
+    assert not outlook.is_sure
+    decision = decided(both, wanted, THROUGHPUT, assumptions=Assumptions())
+    assert [move.topology.id for move in decision.plan.moves] == [both.topologies[0].id]
+    alone = decided(both, np.concatenate([first, wanted[12:]]), THROUGHPUT, assumptions=Assumptions())
+    assert alone.plan.moves == ()

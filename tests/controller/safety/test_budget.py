@@ -1,0 +1,34 @@
+"""How much one decision may move."""
+
+from __future__ import annotations
+
+from stormwright.controller.planning.plan import MoveBudget
+from stormwright.controller.safety.holds import AdaptiveBudget, long_pause
+
+MOST = MoveBudget(max_topologies=10, max_executors=500)
+
+
+def test_it_grows_by_one_and_halves() -> None:
+    budget = AdaptiveBudget()
+    seen = []
+    for well in (True,) * 6 + (False,) + (True,) * 8 + (False,) * 6:
+        seen.append(budget.of(MOST).max_topologies)
+        budget.went_well(MOST) if well else budget.went_badly("x")
+    assert seen == [1, 2, 3, 4, 5, 6, 7, 3, 4, 5, 6, 7, 8, 9, 10, 10, 5, 2, 1, 1, 1]
+    assert budget.of(MOST).max_executors == 500
+
+
+def test_never_more_than_is_allowed_also_where_that_is_nothing() -> None:
+    budget = AdaptiveBudget(7.0)
+    assert budget.of(MoveBudget(max_topologies=3)).max_topologies == 3
+    assert budget.of(MoveBudget(max_topologies=0)).max_topologies == 0
+    budget.went_well(MoveBudget(max_topologies=0))
+    assert budget.topologies == 1
+
+
+def test_a_pause_is_long_beside_what_is_usual() -> None:
+    assert not long_pause(500.0, [])
+    assert not long_pause(19.0, [4.0] * 5)
+    assert long_pause(20.0, [4.0] * 5)
+    assert not long_pause(20.0, [15.0] * 5)
+    assert long_pause(30.0, [15.0] * 5)

@@ -1,0 +1,39 @@
+"""How much of a cluster may be missing."""
+
+from __future__ import annotations
+
+from stormwright.controller.safety.holds import LATELY_S, Attendance
+
+TEN = [f"n{number}" for number in range(10)]
+
+
+def test_more_than_the_share_holds_and_not_the_share_itself() -> None:
+    known = Attendance(0.4)
+    known.see(TEN, 0.0)
+    assert known.hold(TEN[:6]) is None
+    hold = known.hold(TEN[:5])
+    assert hold is not None
+    assert hold.word == "missing"
+    assert hold.why == (
+        "5 nodes of 10 that were there in the last 30 min are missing (n5, n6, n7, …): nothing moves while more than "
+        "40 % are"
+    )
+
+
+def test_who_is_gone_for_good_is_forgotten_and_who_is_drained_may_be_away() -> None:
+    known = Attendance(0.4)
+    known.see(TEN, 0.0)
+    known.see(TEN[:5], LATELY_S)
+    assert known.hold(TEN[:5]) is not None
+    assert known.hold(TEN[:5], excused=["n8", "n9"]) is None
+    known.see(TEN[:5], LATELY_S + 1)
+    assert known.hold(TEN[:5]) is None
+    assert len(known.seen_s) == 5
+
+
+def test_new_nodes_and_a_first_look_hold_nothing() -> None:
+    known = Attendance(0.0)
+    assert known.hold([]) is None
+    known.see(TEN[:2], 0.0)
+    assert known.hold(TEN) is None
+    assert known.hold(TEN[:1]) is not None

@@ -1,0 +1,222 @@
+"""Moves judged by the records of workers: a load that changes meanwhile, restarts, moves that follow each other."""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stormwright.experiments.demo.measure import measure
+from stormwright.history.evaluation.moves import (
+    INTER_NODE,
+    LATENCY,
+    SETTLE_S,
+    THROUGHPUT,
+    Evaluation,
+    JudgedMove,
+    Moved,
+    predicted_ratios,
+)
+from stormwright.history.evaluation.verdict import AS_PREDICTED, CANNOT_TELL, LESS, Promise
+from stormwright.history.evaluation.window import ObservedTraffic
+from stormwright.model import LoadProfile, TopologyLoad, cost_of
+from tests.controller.builders import on, place, problem, record, topology
+from tests.pipeline.generator import dice
+
+TOPOLOGY = "t-1-0"
+MOVED_MS = 600_000
+APART = (("n0", 6700), ("n1", 6700))
+
+
+def seconds(
+    start_s: int, end_s: int, trees_per_s: float, per_tree: float, at: Sequence[tuple[str, int]] = APART
+) -> list[dict[str, Any]]:
+    """Records of two workers: one with the spout, whose tuples go to a bolt in the other worker or in its own."""
+    rng, found = dice(1), []
+    (spout_node, spout_port), (bolt_node, bolt_port) = at
+    for second in range(start_s, end_s):
+        trees = round(trees_per_s * rng.uniform(0.9, 1.1))
+        crossing = round(trees * per_tree * rng.uniform(0.97, 1.03))
+        pairs = [[1, 2, 0, crossing, 0], [1, 3, 0, 10 * trees - crossing, 0]]
+        of_spout = record(
+            TOPOLOGY,
+            spout_node,
+            second,
+            port=spout_port,
+            tasks=(1, 1),
+            acked=trees,
+            start_ms=second * 1000,
+            pairs=pairs,
+            trees=trees,
+        )
+        of_spout["executors"].append(
+            of_spout["executors"][0] | {"type": "bolt", "first_task": 3, "last_task": 3, "acked": 9}
+        )
+        of_bolt = record(TOPOLOGY, bolt_node, second, port=bolt_port, tasks=(2, 2), kind="bolt", start_ms=second * 1000)
+        of_bolt["executors"][0] |= {"received": crossing, "acked": crossing}
+        found += [of_bolt, of_spout]
+    return found
+
+
+def moved(decision_ms: int, inter_node: float | None, started_ms: int, ended_ms: int) -> Moved:
+    return Moved(decision_ms, TOPOLOGY, Promise(inter_node), started_ms, ended_ms)
+
+
+def observed(*parts: list[dict[str, Any]]) -> ObservedTraffic:
+    traffic = ObservedTraffic()
+    for part in parts:
+        traffic.add(part)
+    return traffic
+
+
+def test_windows_hold_what_another_measurement_finds() -> None:
+    records = seconds(0, 60, 500, 4)
+    (first, second, *others) = observed(records).windows(TOPOLOGY)
+    assert len(others) == 3
+    for window in (first, second):
+        expected = measure(records, TOPOLOGY, window.start_ms, window.start_ms + 10_000)
+        assert window.crossing / window.acked == pytest.approx(expected.inter_node_per_acked)
+        assert window.acked / window.length_s == pytest.approx(expected.acked_tps)
+
+
+def test_what_comes_too_late_or_too_soon_changes_no_closed_window() -> None:
+    traffic = observed(seconds(0, 60, 500, 4))
+    before = traffic.windows(TOPOLOGY)
+    traffic.add(seconds(5, 6, 500, 4))
+    in_an_hour = round(time.time()) + 3600
+    traffic.add(seconds(in_an_hour, in_an_hour + 1, 500, 4))
+    assert traffic.windows(TOPOLOGY) == before
+    traffic.forget(["another"])
+    assert traffic.windows(TOPOLOGY) == []
+
+
+def test_an_executor_with_all_tasks_there_can_be_takes_little_memory() -> None:
+    traffic = ObservedTraffic()
+    worker = record(TOPOLOGY, "a", 0, tasks=(1, 2**31 - 1), start_ms=1000)
+    tracemalloc.start()
+    traffic.add([worker])
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 50e6
+
+
+def judged_of(found: list[JudgedMove]) -> dict[str, Any]:
+    return {each.judgement.quantity: each.judgement for each in found}
+
+
+def test_a_move_is_judged_by_what_crosses_for_each_tree_whatever_the_load_does(tmp_path: Path) -> None:
+    """The load doubles while the topology is moved: traffic between nodes grows, its share of the work falls."""
+    traffic = observed(seconds(300, 600, 400, 6))
+    clock = [MOVED_MS]
+    evaluation = Evaluation(tmp_path / "judging.json", traffic, lambda: clock[0])
+    assert evaluation.moved(moved(77, 0.5, MOVED_MS, MOVED_MS + 5000)) == []
+    assert evaluation.status()["pending"] == [TOPOLOGY]
+    # While caches are cold all is otherwise.
+    traffic.add(seconds(605, 625, 50, 9))
+    traffic.add(seconds(630, 700, 800, 3))
+    assert evaluation.due() == []
+    # The service is started anew, and goes on from what was written down.
+    evaluation = Evaluation(tmp_path / "judging.json", traffic, lambda: clock[0])
+    traffic.add(seconds(700, 900, 800, 3))
+    found = evaluation.due()
+    assert {(each.decision_ms, each.topology) for each in found} == {(77, TOPOLOGY)}
+    judgements = judged_of(found)
+    assert judgements[INTER_NODE].measured == pytest.approx(0.5, rel=0.02)
+    assert judgements[INTER_NODE].verdict == AS_PREDICTED
+    assert judgements[THROUGHPUT].measured == pytest.approx(2, rel=0.05)
+    assert (judgements[INTER_NODE].windows_before, judgements[INTER_NODE].windows_after) == (24, 12)
+    assert evaluation.due() == []
+    assert evaluation.calibration == pytest.approx(1, rel=0.04)
+    assert Evaluation(tmp_path / "judging.json", traffic).status() == evaluation.status()
+
+
+def with_latency(records: list[dict[str, Any]], around: int) -> list[dict[str, Any]]:
+    """The records, of which spouts tell so many trees of a bucket and of that after it."""
+    rng = dice(2)
+    for one in records:
+        if one["executors"][0]["type"] == "spout":
+            first = rng.randint(40, 60)
+            one["complete_latency"]["counts"] = [*[0] * around, first, *([100 - first] if around else [])]
+    return records
+
+
+@pytest.mark.parametrize(("around", "promised", "verdict"), [(0, 0.1, AS_PREDICTED), (2, 0.1, LESS)])
+def test_a_time_too_short_to_be_told_apart_is_as_promised(
+    tmp_path: Path, around: int, promised: float, verdict: str
+) -> None:
+    """Whatever takes less than the first edge, 1 ms, is told alike: a tenth of 2 ms cannot be seen to be that."""
+    traffic = observed(with_latency(seconds(300, 600, 400, 6), 4))
+    clock = [MOVED_MS]
+    evaluation = Evaluation(tmp_path / "judging.json", traffic, lambda: clock[0])
+    promise = Promise(0.5, sustained=2.0, latency=promised, sustained_tps=2000, wanted_tps=4000)
+    evaluation.moved(Moved(77, TOPOLOGY, promise, MOVED_MS, MOVED_MS + 5000))
+    traffic.add(with_latency(seconds(605, 900, 400, 3), around))
+    judgement = judged_of(evaluation.due())[LATENCY]
+    assert judgement.verdict == verdict
+    assert judgement.predicted > promised
+
+
+def test_the_next_move_ends_the_time_after_the_last(tmp_path: Path) -> None:
+    traffic = observed(seconds(300, 600, 400, 6))
+    evaluation = Evaluation(tmp_path / "judging.json", traffic, lambda: 0)
+    evaluation.moved(moved(1, 0.5, MOVED_MS, MOVED_MS))
+    settled_s = int(MOVED_MS / 1000 + SETTLE_S)
+    traffic.add(seconds(settled_s, settled_s + 60, 400, 4.5))
+    traffic.add(seconds(settled_s + 60, settled_s + 200, 400, 1))
+    second_ms = (settled_s + 60) * 1000
+    judgement = judged_of(evaluation.moved(moved(2, None, second_ms, second_ms)))[INTER_NODE]
+    assert (judgement.verdict, judgement.windows_after) == (LESS, 6)
+    assert judgement.measured == pytest.approx(0.75, rel=0.02)
+    # Without traffic between nodes before, nothing is predicted about it.
+    evaluation = Evaluation(tmp_path / "judging.json", traffic, lambda: 10**9)
+    assert judged_of(evaluation.due()).keys() == {THROUGHPUT}
+
+
+def test_what_is_somewhere_else_now_is_judged_by_what_there_was(tmp_path: Path) -> None:
+    traffic = observed(seconds(300, 600, 400, 6))
+    evaluation = Evaluation(tmp_path / "judging.json", traffic, lambda: 0)
+    evaluation.moved(moved(1, 0.5, MOVED_MS, MOVED_MS))
+    traffic.add(seconds(630, 700, 400, 3))
+    assert judged_of(evaluation.forget(TOPOLOGY))[INTER_NODE].measured == pytest.approx(0.5, rel=0.02)
+    assert evaluation.forget(TOPOLOGY) == []
+
+
+def test_a_topology_that_is_gone_is_waited_for_no_longer_than_an_hour(tmp_path: Path) -> None:
+    clock = [MOVED_MS]
+    evaluation = Evaluation(tmp_path / "judging.json", observed(seconds(300, 600, 400, 6)), lambda: clock[0])
+    evaluation.moved(moved(1, 0.5, MOVED_MS, MOVED_MS))
+    assert evaluation.due() == []
+    clock[0] += 3_601_000
+    assert {judgement.verdict for judgement in judged_of(evaluation.due()).values()} == {CANNOT_TELL}
+
+
+def test_the_prediction_is_the_cost_models() -> None:
+    moving, other = topology("moving"), topology("other")
+    load = TopologyLoad(
+        cpu_hz=np.ones(4),
+        memory_mb=np.ones(4),
+        pair_source=np.array([0, 0, 0], np.int32),
+        pair_target=np.array([1, 2, 3], np.int32),
+        pair_tps=np.array([10.0, 20.0, 30.0]),
+        flow_source=np.empty(0, np.int32),
+        flow_component=np.empty(0, np.int32),
+        flow_tps=np.empty(0),
+        flow_grouping=(),
+    )
+    current = {other.id: place([("n0", 6700), ("n1", 6701)], [0, 0, 1, 1]), moving.id: on("n1", "n2")}
+    given = problem([other, moving], current=current, load=LoadProfile({t.id: load for t in (moving, other)}))
+    after = given.current_slot.copy()
+    after[given.executors_of(1)] = after[given.executors_of(1)][[0, 2, 1, 3]]
+    alone = problem([moving], current={moving.id: current[moving.id]}, load=given.load)
+    expected = cost_of(alone, after[4:]).inter_node / cost_of(alone, alone.current_slot).inter_node
+    assert predicted_ratios(given, [1], after) == [pytest.approx(expected)]
+    assert predicted_ratios(given, [1, 0], after) == [pytest.approx(expected), *predicted_ratios(given, [0], after)]
+    assert predicted_ratios(given, [], after) == []
+    assert expected == pytest.approx(40 / 50)
+    after[given.executors_of(1)] = after[4]
+    assert predicted_ratios(given.with_current({**current, moving.id: on("n1")}), [1], after) == [None]

@@ -1,0 +1,112 @@
+"""How long topologies were measured: not while workers warm up, nor before they go on after a pause."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from stormwright.history.evaluation.measured import LEAST_WINDOWS, MeasuredTopologies
+from stormwright.history.evaluation.window import ObservedTraffic
+from stormwright.model import Problem
+from tests.controller.builders import on, problem, record, topology
+
+T = topology("t")
+NOW: Problem = problem([T], current={T.id: on("n0", "n1")})
+
+#: A new worker closes its windows some seconds later.
+CLOSED_S = 11
+
+
+def seconds(start_s: int, end_s: int, born_s: int, compiler_share: float | None = 0.0) -> list[dict[str, Any]]:
+    """Records of both workers, each started when it says."""
+    found = []
+    for second in range(start_s, end_s):
+        for number, node in enumerate(("n0", "n1")):
+            one = record(T.id, node, second, tasks=(1 + 2 * number, 2 + 2 * number), start_ms=second * 1000, trees=9)
+            one["worker"]["start_ms"] = born_s * 1000
+            one["executors"][0]["received"] = 9
+            one["process_cpu_ns"] = 1_000_000
+            if compiler_share is not None:
+                threads = dict.fromkeys(("messaging_ns", "gc_ns", "other_ns"), 0)
+                one["threads"] = threads | {"compiler_ns": round(1_000_000 * compiler_share)}
+            found.append(one)
+    return found
+
+
+def waits(measured: MeasuredTopologies, least_s: float = 30) -> str | None:
+    measured.look(NOW)
+    return measured.waits(NOW, least_s).get(T.id)
+
+
+def test_it_says_how_much_is_to_be_measured_still() -> None:
+    observed = ObservedTraffic(5)
+    measured = MeasuredTopologies(observed)
+    assert waits(measured) == "0 of 30 s measured since its workers started and warmed up"
+    observed.add(seconds(100, 115 + CLOSED_S, born_s=90))
+    assert waits(measured) == "15 of 30 s measured since its workers started and warmed up"
+    observed.add(seconds(115 + CLOSED_S, 130 + CLOSED_S, born_s=90))
+    assert waits(measured) is None
+    assert waits(measured, least_s=31) is not None
+
+
+def test_few_windows_are_not_enough_however_long() -> None:
+    observed = ObservedTraffic(60)
+    measured = MeasuredTopologies(observed)
+    observed.add(seconds(1200, 1320 + 66, born_s=0))
+    assert waits(measured) == f"2 of {LEAST_WINDOWS} windows measured since its workers started and warmed up"
+
+
+@pytest.mark.parametrize(("share", "from_s"), [(0.0, 110), (0.5, 220), (None, 120)])
+def test_workers_that_warm_up_are_not_measured(share: float | None, from_s: int) -> None:
+    """Not in their first 10 s, nor as long as they compile, for 120 s at most; 20 s where that is not told."""
+    observed = ObservedTraffic(5)
+    measured = MeasuredTopologies(observed)
+    observed.add(seconds(100, from_s + 25 + CLOSED_S, born_s=100, compiler_share=share))
+    assert waits(measured) == "25 of 30 s measured since its workers started and warmed up"
+
+
+def test_a_worker_that_starts_begins_anew() -> None:
+    observed = ObservedTraffic(5)
+    measured = MeasuredTopologies(observed)
+    observed.add(seconds(100, 200, born_s=0))
+    assert waits(measured) is None
+    observed.add(seconds(200, 230 + CLOSED_S, born_s=200))
+    assert waits(measured) == "20 of 30 s measured since its workers started and warmed up"
+
+
+def test_what_was_paused_begins_anew() -> None:
+    """A service that was killed in the middle of a move resumes the topology, and decides no more 10 s later."""
+    observed = ObservedTraffic(5)
+    measured = MeasuredTopologies(observed)
+    observed.add(seconds(100, 200, born_s=0))
+    assert waits(measured) is None
+    measured.begin_anew(T.id, 200_000)
+    observed.add(seconds(200, 210 + CLOSED_S, born_s=0))
+    assert waits(measured) == "10 of 30 s measured since its workers started and warmed up"
+
+
+def test_a_restart_of_the_service_forgets_nothing() -> None:
+    observed = ObservedTraffic(5)
+    measured = MeasuredTopologies(observed)
+    observed.add(seconds(100, 120 + CLOSED_S, born_s=0))
+    assert waits(measured) == "20 of 30 s measured since its workers started and warmed up"
+    kept = json.loads(json.dumps(measured.kept()))
+    observed = ObservedTraffic(5)
+    again = MeasuredTopologies(observed, kept)
+    assert waits(again) == "20 of 30 s measured since its workers started and warmed up"
+    observed.add(seconds(300, 310 + CLOSED_S, born_s=0))
+    assert waits(again) is None
+    # Workers that were started meanwhile are others.
+    other = ObservedTraffic(5)
+    again = MeasuredTopologies(other, kept)
+    other.add(seconds(300, 315 + CLOSED_S, born_s=290))
+    assert waits(again) == "15 of 30 s measured since its workers started and warmed up"
+
+
+def test_every_worker_has_to_report() -> None:
+    observed = ObservedTraffic(5)
+    measured = MeasuredTopologies(observed)
+    observed.add([each for each in seconds(100, 200, born_s=0) if each["worker"]["supervisor"] == "n0"])
+    assert waits(measured) == "0 of 30 s measured since its workers started and warmed up"

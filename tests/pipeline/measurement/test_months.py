@@ -1,0 +1,141 @@
+"""What a stream leaves behind does not grow with how long it has run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from tests.pipeline.run.test_stream import SETTINGS, START_MS, assert_profile, wait_until_read
+
+from stormwright.pipeline.measurement.windows import PANES, in_panes, with_more, worker_seconds
+from stormwright.pipeline.settings import StreamSettings
+from stormwright.pipeline.spark import query_supervisor
+from stormwright.pipeline.streaming import sink, stream
+from stormwright.pipeline.streaming.progress import SEEN, LiveState
+from stormwright.pipeline.streaming.sink import ProfileSink
+from stormwright.pipeline.streaming.stream import LoadStream
+from tests.pipeline.generator import dice, encoded, land, make_world, records
+
+BATCHES = 1200
+
+
+def batches(settings: StreamSettings) -> Iterator[tuple[pa.Table, pa.Table]]:
+    """Of one record each 2.5 s from three workers: its facts, and its audit."""
+    keys = {"kind": "node", "topology": "t", "supervisor": "s", "length_ns": 10**9, "cpu_ns": 5e8}
+    nothing = pa.schema([field for field in PANES if field.name != "pane_ms"])
+    for number in count():
+        start_ms = START_MS + number * 2500
+        facts = [keys | {"first": start_ms // 1000, "second": port} for port in (1, 2, 3)]
+        facts += [
+            {"kind": "worker", "topology": "t", "supervisor": "s", "second": port, "records": 1} for port in (1, 2, 3)
+        ]
+        table = pa.Table.from_pylist([dict.fromkeys(nothing.names) | fact for fact in facts], nothing)
+        seen = {"worker_topology": "t", "worker_supervisor": "s", "worker_pid": 1, "worker_start_ms": 1}
+        audit = [seen | {"worker_port": port, "seq": number, "start_ms": start_ms} for port in (1, 2, 3)]
+        columns = pa.Table.from_pylist(audit, SEEN)
+        for name in ("reason", "file"):
+            columns = columns.append_column(
+                name, pa.array([f"{number}.jsonl"] * 3 if name == "file" else [None] * 3, pa.string())
+            )
+        yield in_panes(table, np.full(6, start_ms), settings), columns
+
+
+@pytest.mark.slow
+def test_state_is_bounded_however_many_batches_there_were(tmp_path: Path) -> None:
+    """Most of an hour of batches: as much is kept, in memory and on disk, as after some minutes."""
+    settings = StreamSettings()
+    state, seconds = LiveState(), worker_seconds(PANES.empty_table())
+    sizes = {}
+    for number, (facts, audit) in zip(range(BATCHES), batches(settings), strict=False):
+        audit = state.sorted_out(audit, settings)
+        state = state.after(number, facts, audit, settings)
+        seconds = with_more(seconds, worker_seconds(facts), settings.history_s)
+        if number % 100 == 99:
+            sink.save(state, tmp_path)
+            rows = sum(pane.seen.num_rows + pane.facts.num_rows for pane in state.panes.values())
+            chunks = seconds["at"].num_chunks + max(pane.seen["seq"].num_chunks for pane in state.panes.values())
+            sizes[number] = (len(state.panes), rows, seconds.num_rows, chunks)
+    early, late = sizes[199], sizes[BATCHES - 1]
+    assert all(after <= before * 1.2 + 2 for before, after in zip(early, late, strict=True)), sizes
+    # What closed panes were in is deleted.
+    assert len(list(tmp_path.iterdir())) <= 2 * late[0] + 1
+    assert state.ledger.used == state.ledger.read == 3 * BATCHES
+    assert sink.load(tmp_path).facts().equals(state.facts())
+
+
+@pytest.mark.parametrize("damage", ["state.json", ".arrow", None])
+def test_a_state_that_cannot_be_read_is_set_aside(tmp_path: Path, damage: str | None) -> None:
+    """Cut short, or a part of it gone: the service comes up all the same."""
+    settings, directory = StreamSettings(), tmp_path / "panes"
+    state = LiveState()
+    for number, (facts, audit) in zip(range(3), batches(settings), strict=False):
+        state = state.after(number, facts, state.sorted_out(audit, settings), settings)
+    sink.save(state, directory)
+    assert sink.load(directory).facts().equals(state.facts())
+    path = next(path for path in sorted(directory.iterdir()) if path.name.endswith(damage or ".arrow"))
+    if damage:
+        path.write_bytes(path.read_bytes()[:-20])
+    else:
+        path.unlink()
+    assert sink.load(directory) == LiveState()
+    (aside,) = tmp_path.iterdir()
+    assert aside.name.startswith("panes-damaged-")
+    sink.save(state, directory)
+    assert sink.load(directory).facts().equals(state.facts())
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_queries_follow_one_another_and_spark_forgets_what_it_has_read(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The list of files that Spark has read begins anew with each query; no record is lost or twice between two."""
+    monkeypatch.setattr(stream, "BATCHES_A_QUERY", 3)
+    monkeypatch.setattr(query_supervisor, "TIDY_S", 0.2)
+    world = make_world(17)
+    written = records(world, START_MS, 12, dice(17))
+    landing, state = tmp_path / "landing", tmp_path / "state"
+    log = state / SETTINGS.state_name / "checkpoint" / "sources" / "0"
+    queries = []
+    begin = ProfileSink.begin
+
+    def begun(sink: ProfileSink) -> Callable[[DataFrame, int], None]:
+        queries.append(sink.state.batch)
+        return begin(sink)
+
+    monkeypatch.setattr(ProfileSink, "begin", begun)
+    with LoadStream(landing, state, SETTINGS, spark) as running:
+        # At first something of every worker.
+        land(landing, map(encoded, written[:36]), written[35]["written_ms"])
+        for read, record in enumerate(written[36:], 37):
+            land(landing, [encoded(record)], record["written_ms"])
+            wait_until_read(running, read)
+            if len(queries) > 3:
+                break
+        assert len(queries) > 3
+        assert running.progress()["restarts"] == 0
+        assert running.progress()["ledger"] == {"read": read, "used": read, "duplicate": 0, "quarantined": 0}
+        assert_profile(running, world, written[:read])
+        assert len(list(log.glob("[0-9]*"))) < read - 36
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_new_version_begins_with_the_last_minutes_of_what_is_kept(spark: SparkSession, tmp_path: Path) -> None:
+    """Here another length of panes does it: the state of the one before says nothing about those."""
+    world = make_world(18)
+    written = records(world, START_MS, 10, dice(18))
+    landing, state = tmp_path / "landing", tmp_path / "state"
+    settings = replace(SETTINGS, keep_raw_s=10**9)
+    with LoadStream(landing, state, settings, spark) as running:
+        land(landing, map(encoded, written), max(record["written_ms"] for record in written))
+        wait_until_read(running, len(written))
+    with LoadStream(landing, state, replace(settings, window_s=20, slide_s=5), spark) as running:
+        assert_profile(running, world, written)
+        assert running.progress()["ledger"]["used"] == len(written)

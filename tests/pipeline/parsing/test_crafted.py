@@ -1,0 +1,149 @@
+"""Whatever a line holds it is one line: Spark and plain Python agree whether it is a record, and none is lost."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from pyspark.sql import SparkSession
+
+from stormwright.perflog import Rejected, parse, parse_lines
+from stormwright.perflog.records import MAX_LINE_BYTES, NOT_A_RECORD
+from stormwright.pipeline.parsing.clean import audited, judged
+from stormwright.pipeline.parsing.parsed import NOT_A_TEXT
+from stormwright.pipeline.parsing.source import read_files
+from stormwright.pipeline.streaming.batch import NEVER_LATE_S, backfill, measure_files
+from tests.perflog.samples import RECORD, edited, encoded
+
+pytestmark = pytest.mark.spark
+
+#: As tokens where a text should be.
+NUMBERS = (b"1e999", b"-1e999", b"-0.5E+7", b"1.5e-7", b"0.10", b"-0", b"123456789012345678901234567890", b"1e-400")
+
+LINE = encoded(RECORD)
+
+#: What may stand where a text, a whole number, a share or a list is due.
+VALUES: tuple[Any, ...] = (
+    None, True, False, 0, -1, 1.0, 1e3, 5, 2**63, 2**63 - 1, "", "5", "true", "[]", "{}", "10.0.0.1", "x", [], ["x"],
+    {}, {"a": 1},
+)  # fmt: skip
+PLACES = ("worker.topology", "worker.last", "seq", "executors", "executors.0.queue", "streams.0.0", "complete_latency")
+
+
+def put(path: str, text: bytes) -> bytes:
+    """The record with raw JSON at a place."""
+    return encoded(edited(RECORD, path, "@")).replace(b'"@"', text)
+
+
+def more(text: bytes) -> bytes:
+    """The record with a field that nobody knows, as raw JSON."""
+    return LINE[:-1] + b', "later": ' + text + b"}"
+
+
+CRAFTED = [
+    # One object, whole.
+    LINE, b" \t" + LINE + b"\t ", LINE + b"\r", LINE.replace(b", ", b",\r"), b"\xef\xbb\xbf" + LINE,
+    more(b"1"), more(b'{"topology": 5}'), more(b'[[[["\\ud83d\\ude00"]]]]'), more(b"[" * 900 + b"]" * 900),
+    # Not one object.
+    LINE + LINE, LINE + b" " + LINE, LINE + b"," + LINE, b"[" + LINE + b"]", b"[" + LINE + b"," + LINE + b"]",
+    b"[]", b"[[]]", b"{}", b"null", b"5", b"-", b'"x"', b"true", b"x", b"{", b"}", b"]", b"[", b"{}{}", b",", b'"',
+    LINE + b"x", LINE + b"}", LINE + b"]", LINE + b"]}", LINE + b"],[", LINE + b'],"x":[' + LINE, LINE + b",{}",
+    LINE + b',{"seq": 1}', LINE + b"//", LINE + b"/**/", LINE + b"\x00", LINE + b"\x0b", LINE + b"\xff", b"x" + LINE,
+    LINE[:-1], LINE[1:], LINE[:-1] + b",}", LINE[:-1] + b'"}', LINE.replace(b'"', b"'"),
+    LINE.replace(b'"seq"', b"seq"), LINE.replace(b": ", b"= "), b"\xef\xbb\xbf", b"\xff\xfe",
+    LINE.decode().encode("utf-16"),
+    # No text.
+    put("worker.topology", b'"\xff"'), put("worker.topology", b'"\xc0\xaf"'), put("worker.topology", b'"\xed\xa0\x80"'),
+    put("worker.topology", b'"\\ud800"'), put("worker.topology", b'"\\udc00"'), put("worker.topology", b'"\\ud800x"'),
+    put("worker.topology", b'"\\uDC00\\uD800"'), put("worker.topology", b'"\\\\ud800"'),
+    put("worker.topology", b'"\\\\\\ud800"'), put("worker.topology", b'"\\ud83d\\ude00"'),
+    put("worker.topology", b'"\\x"'),
+    put("worker.topology", b'"\x01"'), put("worker.topology", b'"\t"'), put("worker.topology", b'"\\u0000"'),
+    put("worker.topology", '"ä€😀"'.encode()), put("worker.topology", b"1e5"), put("worker.topology", b"[1, 2]"),
+    *(put("worker.topology", each) for each in NUMBERS),
+    more(b'"\\ud800"'), more(b'"\xff"'),
+    # No number.
+    put("seq", b"01"), put("seq", b"+1"), put("seq", b"0x1"), put("seq", b"-0"), put("seq", b"1."), put("seq", b"NaN"),
+    put("executors.0.queue", b"NaN"), put("executors.0.queue", b'"NaN"'), put("executors.0.queue", b"Infinity"),
+    put("executors.0.queue", b".5"), put("executors.0.queue", b"1e-400"), put("executors.0.queue", b"0.5"),
+    put("pairs.0.3", b"1.5"), put("pairs.0.3", b'"5"'), put("pairs.0.3", b"null"), put("pairs.0", b'{"a": 1}'),
+    # A field twice.
+    LINE[:-1] + b', "seq": 7}', LINE[:-1] + b', "seq": "x"}', LINE[:-1] + b', "seq": null}',
+    # Very long.
+    more(b'"' + b"x" * MAX_LINE_BYTES + b'"'),
+    *(encoded(edited(RECORD, place, value)) for place in PLACES for value in VALUES),
+]  # fmt: skip
+
+
+def landed(directory: Path, lines: list[bytes]) -> Path:
+    directory.mkdir()
+    path = directory / "0.jsonl"
+    path.write_bytes(b"".join(line + b"\n" for line in lines))
+    landed_s = RECORD["written_ms"] / 1000
+    os.utime(path, (landed_s, landed_s))
+    return path
+
+
+def test_only_texts_that_may_have_been_something_else_are_looked_at_twice():
+    """Hosts are often addresses: to read every record of theirs twice would take twice the time."""
+    for text in ("10.0.0.7", "172.16.254.1", "2001:db8::1", "h-7", "1-2-3", "8f3e", "7.", "", "truely", "-"):
+        assert not re.search(NOT_A_TEXT, f"\x01a\x01{text}\x01b"), text
+    for text in (
+        "7",
+        "-7",
+        "0.5",
+        "1E+10",
+        "1.5e-7",
+        "true",
+        "false",
+        "{}",
+        "[1,2]",
+        *map(bytes.decode, NUMBERS),
+        "-Infinity",
+    ):
+        assert re.search(NOT_A_TEXT, f"\x01a\x01{text}\x01b"), text
+        assert re.search(NOT_A_TEXT, f"\x01a\x01{text}"), text
+
+
+def test_spark_and_python_agree_about_every_line(spark: SparkSession, tmp_path: Path) -> None:
+    path = landed(tmp_path / "landing", CRAFTED)
+    rows = audited(judged(read_files(spark, [path]), NEVER_LATE_S)).collect()
+    assert len(rows) == len(CRAFTED)
+    found = {line[:2000]: row["reason"] for line, row in zip(CRAFTED, rows, strict=True)}
+    expected = {line[:2000]: item.reason if isinstance(item := parse(line), Rejected) else None for line in CRAFTED}
+    assert found == expected
+    assert 20 < list(found.values()).count(None) < len(found) - 80
+
+
+def test_a_line_that_is_no_record_is_kept_as_it_came_with_its_number(spark: SparkSession, tmp_path: Path) -> None:
+    unlike = encoded(edited(RECORD, "version", 2))[:-1] + b', "its own" :  [1]}'
+    lines = [
+        LINE, b"[]", b"", LINE + encoded(edited(RECORD, "seq", 1)), encoded(edited(RECORD, "seq", 2)) + b" rubbish",
+        b"[" + LINE + b"," + LINE + b"]", b'{"a":1}', unlike, encoded(edited(RECORD, "seq", 3)), b" 5 \xff",
+    ]  # fmt: skip
+    path = landed(tmp_path / "landing", lines)
+    ledger = backfill(spark, [path.parent], tmp_path / "into")
+    assert asdict(ledger) == {"read": 9, "used": 2, "duplicate": 0, "quarantined": 7}
+    tables = (tmp_path / "into" / "quarantine").glob("*.json")
+    rows = [orjson.loads(line) for table in tables for line in table.read_bytes().splitlines()]
+    kept = {row["line_number"]: row["line"] for row in rows}
+    told = [line.decode(errors="replace") for line in lines if line]
+    assert kept == {number: told[number - 1] for number in (2, 3, 4, 5, 6, 7, 9)}
+    assert [row["reason"] for row in rows if row["line_number"] < 6] == [NOT_A_RECORD] * 4
+
+
+def test_the_live_counts_know_the_records_that_the_stream_uses(spark: SparkSession, tmp_path: Path) -> None:
+    lines = [line for line in CRAFTED if len(line) < MAX_LINE_BYTES]
+    path = landed(tmp_path / "landing", lines)
+    _, ledger = measure_files(spark, [path])
+    items = list(parse_lines(path.read_bytes().split(b"\n")))
+    taken = [item for item in items if not isinstance(item, Rejected)]
+    assert ledger.read == len(items) == len(lines)
+    assert ledger.quarantined == len(items) - len(taken)
+    identities = {(item["worker"]["topology"], item["seq"]) for item in taken}
+    assert ledger.used == len(identities)

@@ -1,0 +1,193 @@
+"""Files at rest: loads and traffic against the oracle and against what the generator put in."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
+
+import pyarrow.compute as pc
+import pytest
+from pyspark.sql import SparkSession
+
+from stormwright.errors import InputError
+from stormwright.perflog import Landing
+from stormwright.pipeline.measurement.measurement import Measurement, measure
+from stormwright.pipeline.measurement.panes import KEYS
+from stormwright.pipeline.measurement.windows import PANES, worker_records, worker_seconds
+from stormwright.pipeline.parsing.clean import LATE, LineCounts
+from stormwright.pipeline.parsing.source import read_files
+from stormwright.pipeline.plan import batch_of, prepared
+from stormwright.pipeline.settings import StreamSettings
+from stormwright.pipeline.streaming.batch import NEVER_LATE_S, TimeStretch, backfill, measure_files
+from stormwright.pipeline.streaming.progress import LiveState
+from tests.pipeline.generator import (
+    CORE_HZ,
+    World,
+    deliver,
+    dice,
+    encoded,
+    known_profile,
+    known_work,
+    land_files,
+    make_world,
+    records,
+)
+from tests.pipeline.oracle import (
+    assert_equal,
+    assert_same_work,
+    expected_missing,
+    expected_outcome,
+    expected_profile,
+    expected_work,
+    found_profile,
+    found_work,
+)
+
+pytestmark = pytest.mark.spark
+
+SETTINGS = StreamSettings()
+START_MS = 1_690_000_000_000
+
+
+def land(directory: Path, lines: list[bytes], per_file: int) -> list[Path]:
+    landing = Landing(directory)
+    for begin in range(0, len(lines), per_file):
+        landing.write(lines[begin : begin + per_file])
+    return landing.files()
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_profile_equals_the_oracle_and_every_line_is_accounted_for(
+    spark: SparkSession, tmp_path: Path, seed: int
+) -> None:
+    rng = dice(seed)
+    world = make_world(seed)
+    delivery = deliver(records(world, START_MS, 40, rng), rng, spoil=0.2)
+    measurement, ledger = measure_files(spark, land(tmp_path, delivery.lines, 20), SETTINGS)
+    assert measurement is not None
+    profile = measurement.profile(world.problem)
+    expected = expected_profile(delivery.used, world.problem, SETTINGS.window_s, SETTINGS.slide_s, SETTINGS.settle_s)
+    assert_equal(found_profile(profile, world.problem), expected, relative=1e-9)
+    inside = [r for r in delivery.used if measurement.start_ms <= r["start_ms"]]
+    for topology in world.problem.topologies:
+        work = found_work(measurement.facts_of[topology.id])
+        assert_same_work(work, expected_work(inside, topology.id), relative=1e-9)
+    missing = {(w.topology, w.supervisor, w.port, w.start_ms): w.missing for w in worker_records(measurement.facts)}
+    assert missing == expected_missing(inside)
+    assert sum(missing.values()) > 3
+    assert measurement.unknown_tuples(world.problem) == dict.fromkeys((t.id for t in world.problem.topologies), 0)
+    assert asdict(ledger) == {
+        "read": len(delivery.lines),
+        "used": len(delivery.used),
+        "duplicate": delivery.duplicate,
+        "quarantined": len(delivery.reasons),
+    }
+
+
+def test_what_the_generator_put_in_comes_out(spark: SparkSession, tmp_path: Path) -> None:
+    rng = dice(3)
+    world = make_world(3)
+    delivery = deliver(records(world, START_MS, 30, rng), rng, spoil=0)
+    measurement, _ = measure_files(spark, land(tmp_path, delivery.lines, 40), SETTINGS)
+    assert_put_in(measurement, world)
+
+
+def test_it_comes_out_with_records_malformed_twice_or_late(spark: SparkSession, tmp_path: Path) -> None:
+    """5 % of each; the window that is judged lies amid them."""
+    rng = dice(4)
+    world = make_world(4)
+    delivery = deliver(records(world, START_MS, 90, rng), rng, spoil=0.05, held=0.05)
+    landed = land_files(tmp_path / "landing", delivery.in_files(40))
+    outcome = expected_outcome(landed, SETTINGS.late_s)
+    ledger = backfill(spark, [tmp_path / "landing"], tmp_path / "into", settings=SETTINGS)
+    assert asdict(ledger) == outcome.ledger
+    reasons = Counter(reason == LATE for reason, *_ in outcome.quarantine)
+    for share in (reasons[True], reasons[False], outcome.duplicate):
+        assert share == pytest.approx(0.05 * len(delivery.lines), rel=0.5)
+    end_ms = START_MS // 3000 * 3000 + 36_000
+    table = spark.read.parquet(str(tmp_path / "into" / "panes")).where(f"pane_ms < {end_ms}").toArrow()
+    panes = table.select(PANES.names).cast(PANES)
+    measurement = measure(panes, worker_seconds(panes), SETTINGS)
+    assert_put_in(measurement, world)
+    assert measurement is not None
+    assert measurement.end_ms == end_ms
+    assert sum(worker.missing for worker in worker_records(measurement.facts)) >= 5
+
+
+def assert_put_in(measurement: Measurement | None, world: World) -> None:
+    """Every load, all traffic, service times, selectivities and shares are within 1 % of what the generator put in."""
+    assert measurement is not None
+    profile = measurement.profile(world.problem)
+    found = found_profile(profile, world.problem)
+    put_in = known_profile(world)
+    for topology in world.problem.topologies:
+        assert found.cpu_hz[topology.id] == pytest.approx(put_in.cpu_hz[topology.id], rel=0.01)
+        assert found.pairs[topology.id] == pytest.approx(put_in.pairs[topology.id], rel=0.01)
+        assert found.flows[topology.id] == pytest.approx(put_in.flows[topology.id], rel=0.01)
+        assert found.pair_bytes[topology.id] == pytest.approx(put_in.pair_bytes[topology.id], rel=0.01)
+        assert found.flow_bytes[topology.id] == pytest.approx(put_in.flow_bytes[topology.id], rel=0.01)
+        work = found_work(measurement.facts_of[topology.id])
+        assert_same_work(work, known_work(world, topology), relative=0.01)
+    assert found.node_cpu_hz == pytest.approx(put_in.node_cpu_hz, rel=0.01)
+    capacity = {node.id: node.cpu_hz / CORE_HZ for node in world.problem.supervisors}
+    for node, load in measurement.nodes(capacity).items():
+        used = put_in.node_cpu_hz[node] / CORE_HZ
+        assert (load.capacity_cores, load.workers) == (capacity[node], 2)
+        assert load.headroom_cores == pytest.approx(capacity[node] - used, abs=0.01 * used)
+
+
+@pytest.mark.slow
+def test_a_stretch_without_records_and_stretches_that_are_none(spark: SparkSession, tmp_path: Path) -> None:
+    directory = tmp_path / "landing"
+    land(directory, [b"{}"], per_file=1)
+    missing = tmp_path / "raw"
+    into = tmp_path / "into"
+    day_ms = 24 * 3600 * 1000
+    assert backfill(spark, [missing, directory], into, TimeStretch(START_MS // day_ms * day_ms, None)).read == 1
+    assert backfill(spark, [missing, directory], into, TimeStretch(None, START_MS // day_ms * day_ms)) == LineCounts()
+    assert spark.read.parquet(str(into / "panes")).count() == 0
+    with pytest.raises(InputError, match=r"no directory .*raw"):
+        backfill(spark, [missing], into)
+    with pytest.raises(InputError, match="2 faults") as caught:
+        backfill(spark, [directory], into, TimeStretch(1, 3002))
+    assert [fault.path for fault in caught.value.faults] == ["$.start_ms", "$.end_ms"]
+
+
+def test_lines_are_numbered_through_a_file_that_is_read_in_parts(spark: SparkSession, tmp_path: Path) -> None:
+    good = encoded(records(make_world(4), START_MS, 2, dice(4))[0])
+    bad = [1, 2, 17, 40, 59, 60]
+    settings = StreamSettings(late_s=NEVER_LATE_S)
+    lines = [b"no record" if number in bad else good for number in range(1, 61)]
+    land(tmp_path / "landing", lines, per_file=60)
+    spark.conf.set("spark.sql.files.maxPartitionBytes", str(10 * len(good)))
+    try:
+        ledger = backfill(spark, [tmp_path / "landing"], tmp_path / "into", settings=settings)
+    finally:
+        spark.conf.unset("spark.sql.files.maxPartitionBytes")
+    assert ledger == LineCounts(read=60, used=1, duplicate=53, quarantined=6)
+    rows = spark.read.json(str(tmp_path / "into" / "quarantine")).collect()
+    assert sorted(row["line_number"] for row in rows) == bad
+
+
+@pytest.mark.slow
+def test_few_and_many_records_come_to_the_same(spark: SparkSession, tmp_path: Path) -> None:
+    """Two batches one way and the other, some of whose records come twice: within a batch, and over the two."""
+    rng = dice(5)
+    delivery = deliver(records(make_world(5), START_MS, 12, rng), rng, spoil=0.2, held=0.2)
+    lines = [*delivery.lines, *delivery.lines[:5]]
+    files = land(tmp_path, lines, per_file=len(lines) // 2 + 1)
+    found = []
+    for rate in ("low", "bulk"):
+        settings, state = StreamSettings(window_s=300, late_s=NEVER_LATE_S, rate=rate), LiveState()
+        for number, path in enumerate(files):
+            rows = prepared(read_files(spark, [path]), settings)
+            state = state.after(number, *batch_of(rows, state, settings), settings)
+        facts = state.facts()
+        nanoseconds = pc.round(facts["cpu_ns"])
+        facts = facts.set_column(facts.schema.get_field_index("cpu_ns"), "cpu_ns", nanoseconds)
+        found.append((state.ledger, facts.sort_by([(name, "ascending") for name in ("pane_ms", *KEYS)])))
+    assert found[0][0] == found[1][0]
+    assert found[0][0].used == len(delivery.used)
+    assert found[0][0].duplicate > delivery.duplicate
+    assert found[0][1].to_pylist() == found[1][1].to_pylist()

@@ -1,0 +1,75 @@
+"""Ends of a stream at every point where one could leave something half done, and what the next one makes of it."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from stormwright.pipeline.parsing.source import read_files
+from stormwright.pipeline.plan import prepared
+from stormwright.pipeline.streaming.sink import ProfileSink
+from tests.pipeline.kills import Victim, assert_exact, booked, finish, supply
+from tests.pipeline.victim import POINTS, SETTINGS, set_trap
+
+pytestmark = pytest.mark.spark
+
+
+class KilledError(BaseException):
+    """What no code of ours catches."""
+
+
+def test_nothing_is_lost_or_twice_wherever_a_batch_ends(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In this process: after each end a new sink knows only what is on disk, and gets what still waits."""
+    landing, state = tmp_path / "landing", tmp_path / "state"
+    landing.mkdir()
+    world, supplied = supply(landing, seed=31, seconds=24, per_file=6, pause_s=0)
+    with supplied:
+        pass
+
+    def started() -> ProfileSink:
+        sink = ProfileSink(landing, state / "raw", state / SETTINGS.state_name, state / "latest.json", SETTINGS)
+        sink.begin()
+        return sink
+
+    def oldest() -> DataFrame:
+        return prepared(read_files(spark, sorted(landing.glob("*.jsonl"))[:5]), SETTINGS)
+
+    def end(point: str) -> None:
+        raise KilledError(point)
+
+    started().take(oldest())
+    for point in POINTS:
+        sink = started()
+        with monkeypatch.context() as patch:
+            set_trap(point, partial(end, point), patch.setattr)
+            with pytest.raises(KilledError, match=point):
+                sink.take(oldest())
+    sink = started()
+    while list(landing.glob("*.jsonl")):
+        sink.take(oldest())
+    outcome = assert_exact(state, world, supplied)
+    assert min(outcome.ledger.values()) > 5
+
+
+@pytest.mark.slow
+def test_a_killed_process_goes_on_where_it_was(tmp_path: Path) -> None:
+    """By itself when a state was written that Spark knew nothing of, and at some moment."""
+    landing, state = tmp_path / "landing", tmp_path / "state"
+    landing.mkdir()
+    world, supplied = supply(landing, seed=32, seconds=60, per_file=4, pause_s=0.05)
+    with supplied:
+        with Victim(landing, state, "after the state is written") as victim:
+            victim.wait(lambda: False)
+        first = booked(state)["batch"]
+        with Victim(landing, state) as victim:
+            assert victim.next_commit_s(first) is not None
+            victim.kill()
+        supplied.all_at_once()
+    with Victim(landing, state) as victim:
+        finish(victim, supplied)
+    assert_exact(state, world, supplied)

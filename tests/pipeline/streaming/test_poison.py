@@ -1,0 +1,185 @@
+"""What is done about failures and files, without Spark."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import PySparkException
+
+from stormwright.pipeline.parsing import quarantine as quarantine_module
+from stormwright.pipeline.parsing.quarantine import Quarantine, kept_below
+from stormwright.pipeline.parsing.source import prune
+from stormwright.pipeline.spark import query_supervisor
+from stormwright.pipeline.streaming.stream import poisonous
+from tests.pipeline.waiting import wait
+
+TRACEBACK = "Traceback (most recent call last):"
+
+
+@pytest.mark.parametrize("bad", [set(), {0}, {7}, {3, 4}, {0, 99}, set(range(100))])
+def test_the_files_that_fail_are_found_with_few_trials(bad: set[int]) -> None:
+    files = [Path(str(number)) for number in range(100)]
+    trials = 0
+
+    def failure(tried: Sequence[Path]) -> str | None:
+        nonlocal trials
+        trials += 1
+        found = [path for path in tried if int(path.name) in bad]
+        return f"{found[0]} is bad" if found else None
+
+    assert poisonous(files, failure) == {files[number]: f"{number} is bad" for number in bad}
+    assert trials <= 1 + 2 * 7 * len(bad)
+    assert poisonous([], failure) == {}
+
+
+class FakeQuery:
+    """Fails at once, or runs until it is stopped."""
+
+    def __init__(self, failure: str | None) -> None:
+        self._failure, self._ended = failure, threading.Event()
+        self.lastProgress = None if failure else object()
+
+    def awaitTermination(self, timeout: int) -> bool:  # noqa: N802 - Spark's name
+        if self._failure:
+            raise PySparkException(self._failure)
+        return self._ended.wait(timeout)
+
+    def stop(self) -> None:
+        self._ended.set()
+
+
+def test_a_failed_query_is_started_again_and_looked_into_from_the_second_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where it does not even start."""
+    monkeypatch.setattr(query_supervisor, "FIRST_PAUSE_S", 0.001)
+    queries = iter([FakeQuery("first"), FakeQuery("second"), PySparkException("third"), FakeQuery(None)])
+    examined: list[str | None] = []
+
+    def start() -> Any:
+        query = next(queries)
+        if isinstance(query, PySparkException):
+            raise query
+        return query
+
+    def examine() -> None:
+        assert made.wait(10)
+        examined.append(kept.error)
+
+    made = threading.Event()
+    kept = query_supervisor.KeptQuery(start, examine=examine, tidy=lambda: None)
+    made.set()
+    deadline = time.monotonic() + 10
+    while kept.error or kept.restarts < 2:
+        assert kept.running
+        assert time.monotonic() < deadline, kept.error
+        time.sleep(0.01)
+    assert examined == ["second", "second"]
+    kept.stop()
+    assert not kept.running
+    assert list(queries) == []
+
+
+def test_a_full_disk_while_tidying_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(query_supervisor, "TIDY_S", 0.01)
+    monkeypatch.setattr(query_supervisor, "FIRST_PAUSE_S", 0.01)
+    full = OSError(errno.ENOSPC, "no space left on device")
+    tidied: list[Any] = [full, True]
+    begun: list[Any] = [FakeQuery(None), full, FakeQuery(None)]
+
+    def next_of(results: list[Any]) -> Any:
+        result = results.pop(0) if results else False
+        if isinstance(result, OSError):
+            raise result
+        return result
+
+    kept = query_supervisor.KeptQuery(lambda: next_of(begun), examine=lambda: None, tidy=lambda: next_of(tidied))
+    wait(lambda: not begun, lambda: kept.error)
+    assert kept.running
+    kept.stop()
+    assert kept.error == "[Errno 28] no space left on device"
+
+
+def test_a_jvm_that_is_gone_ends_it_and_is_told() -> None:
+    class Gone(FakeQuery):
+        def awaitTermination(self, timeout: int) -> bool:  # noqa: N802 - Spark's name
+            raise ConnectionRefusedError("connection refused")
+
+    kept = query_supervisor.KeptQuery(lambda: Gone(None), examine=lambda: None, tidy=lambda: False)
+    wait(lambda: not kept.running, lambda: kept.error)
+    assert kept.error == "Spark has ended: connection refused"
+
+
+def test_files_that_fail_only_together_are_not_blamed() -> None:
+    files = [Path(str(number)) for number in range(5)]
+    assert poisonous(files, lambda tried: "too many" if len(tried) > 2 else None) == {}
+
+
+def test_kept_files_are_deleted_when_they_are_old(tmp_path: Path) -> None:
+    now_s = time.time()
+    for name, age_s in (("old.jsonl", 100), ("new.jsonl", 20), ("old.txt", 100)):
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (now_s - age_s, now_s - age_s))
+    prune(tmp_path, keep_s=60)
+    assert {path.name for path in tmp_path.iterdir()} == {"new.jsonl", "old.txt"}
+    prune(tmp_path / "not there", keep_s=60)
+
+
+def test_a_file_set_aside_is_noted_and_counted(tmp_path: Path) -> None:
+    quarantine = Quarantine(tmp_path / "quarantine")
+    landed = tmp_path / "1.jsonl"
+    landed.write_bytes(b"x")
+    assert quarantine.files_set_aside() == 0
+    quarantine.set_aside(landed, "why")
+    assert not landed.exists()
+    assert quarantine.files_set_aside() == 1
+    (note,) = (tmp_path / "quarantine").glob("*.jsonl")
+    assert b'"reason":"why","file":"1.jsonl","line_number":null' in note.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("failure", "why"),
+    [
+        ("[STREAM_FAILED] no such table\n=== Streaming Query ===\nIdentifier: 1", "[STREAM_FAILED] no such table"),
+        (
+            f"Reason: {TRACEBACK}\n  File 1\nKeyError: 1\n\n{TRACEBACK}\n  File 2\nOSError: disk full\n SQLSTATE: 1",
+            "OSError: disk full",
+        ),
+        ("", ""),
+    ],
+)
+def test_the_cause_of_a_failure_is_one_line(failure: str, why: str) -> None:
+    assert query_supervisor.cause(failure) == why
+
+
+def test_the_quarantine_keeps_the_newest_of_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def rejected_by(batch: int) -> pa.Table:
+        audit = {"reason": ["late"], "file": ["f.jsonl"], "block": [0], "row": [0], "landed_ms": [batch], "line": ["x"]}
+        return pa.table(audit)
+
+    monkeypatch.setattr(quarantine_module, "MAX_FILES", 50)
+    quarantine = Quarantine(tmp_path / "quarantine")
+    most = 0
+    for batch in range(300):
+        if batch == 150:  # it is started again
+            quarantine = Quarantine(tmp_path / "quarantine")
+        quarantine.keep(batch, rejected_by(batch))
+        os.utime(quarantine.directory / f"batch-{batch:010d}.jsonl", (batch, batch))
+        most = max(most, sum(1 for path in quarantine.directory.iterdir() if path.is_file()))
+    assert most == 50
+    found = kept_below(tmp_path, newest=40)
+    assert [kept["landed_ms"] for kept in found.newest] == list(range(260, 300))
+
+    monkeypatch.setattr(quarantine_module, "MAX_BYTES", 10_000)
+    path = tmp_path / "poison.jsonl"
+    for number in range(20):
+        path.write_bytes(b"x" * 3_000)
+        os.utime(path, (1000 + number, 1000 + number))
+        quarantine.set_aside(path.rename(tmp_path / f"poison-{number}.jsonl"), "the whole file")
+    assert sorted(path.name for path in quarantine.files.iterdir()) == ["poison-18.jsonl", "poison-19.jsonl"]

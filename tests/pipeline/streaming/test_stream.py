@@ -1,0 +1,277 @@
+"""The running stream: what the oracle and the batch say, an exact ledger, restarts that count nothing twice."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from stormwright.errors import StormwrightError
+from stormwright.perflog import Landing
+from stormwright.pipeline.measurement.windows import PANES
+from stormwright.pipeline.parsing.clean import LATE
+from stormwright.pipeline.parsing.quarantine import QUARANTINE
+from stormwright.pipeline.streaming import sink
+from stormwright.pipeline.streaming.batch import TimeStretch, backfill
+from stormwright.pipeline.streaming.progress import OVERTAKEN
+from stormwright.pipeline.streaming.stream import LoadStream, StreamSettings
+from tests.pipeline.generator import World, deliver, dice, encoded, land, land_files, make_world, records
+from tests.pipeline.oracle import Record, assert_equal, expected_outcome, expected_profile, found_profile
+from tests.pipeline.waiting import wait_for, wait_until_read
+
+pytestmark = pytest.mark.spark
+
+SETTINGS = StreamSettings(trigger_s=0.1, niceness=0)
+START_MS = 1_690_000_000_000
+
+
+def assert_profile(stream: LoadStream, world: World, used: list[Record]) -> None:
+    profile = stream.latest(world.problem)
+    assert profile is not None
+    settings = stream.settings
+    expected = expected_profile(used, world.problem, settings.window_s, settings.slide_s, settings.settle_s)
+    assert_equal(found_profile(profile, world.problem), expected, relative=1e-9)
+
+
+def rows_in(paths: Iterable[Path]) -> list[dict[str, Any]]:
+    return [json.loads(line) for path in paths for line in path.read_bytes().splitlines()]
+
+
+def quarantined(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    """Rows of a quarantine table in a known order; null fields may be left out."""
+    return sorted(tuple(row.get(name) for name in QUARANTINE.names) for row in rows)
+
+
+def sorted_panes(table: pa.Table) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = table.select(PANES.names).to_pylist()
+    return sorted(rows, key=lambda row: [str(row[name]) for name in PANES.names if name not in ("cpu_ns",)])
+
+
+def test_stream_and_batch_make_the_same_of_the_same_files(spark: SparkSession, tmp_path: Path) -> None:
+    """Lines of every kind, twice, out of order and late; the oracle says what must become of them."""
+    rng = dice(11)
+    world = make_world(11)
+    delivery = deliver(records(world, START_MS, 66, rng), rng, spoil=0.15, held=0.05)
+    # All panes stay in the window.
+    settings = replace(SETTINGS, window_s=300, max_files_per_batch=6, keep_raw_s=86400 * 10000)
+    files = delivery.in_files(12)
+    landing, state = tmp_path / "landing", tmp_path / "state"
+    landed = land_files(landing, files[: len(files) // 2])
+    with LoadStream(landing, state, settings, spark) as stream:
+        wait_until_read(stream, sum(len(lines) for _, lines in landed.values()))
+        landed |= land_files(landing, files[len(files) // 2 :])
+        wait_until_read(stream, len(delivery.lines))
+        outcome = expected_outcome(landed, settings.late_s)
+        assert_profile(stream, world, outcome.used)
+        unnoted = stream.progress()
+        stream.note(world.problem)
+        progress = stream.progress()
+        # The listener hears of a batch a little after it is over.
+        wait_for(stream, lambda: stream.progress()["queries"]["loads"]["batch"] == stream.progress()["batch"])
+        figures = stream.progress()["queries"]["loads"]
+    assert figures["phases_ms"]["triggerExecution"] >= figures["phases_ms"]["addBatch"] > 0
+    assert (figures["state_rows"], figures["state_bytes"], figures["watermark_lag_s"]) == (0, 0, None)
+    assert figures["restarts"] == 0
+    assert progress["nodes"].keys() == {node.id for node in world.problem.supervisors}
+    assert all(load["headroom_cores"] is not None for load in progress["nodes"].values())
+    assert progress["complete_latency_ms"]["words-1"]["p99"] > progress["complete_latency_ms"]["words-1"]["p50"] > 0
+    assert progress["alarms"] is None
+    assert {reason for reason, *_ in outcome.quarantine} > {LATE}
+    assert outcome.duplicate > 10
+    assert progress["batch"] > 4
+    assert progress["ledger"] == outcome.ledger
+    assert unnoted["unknown_tuples"] == {}, "who asks for loads leaves nothing behind"
+    assert {load["capacity_cores"] for load in unnoted["nodes"].values()} == {None}
+    assert progress["unknown_tuples"] == {"words-1": 0, "words-2": 0}
+    assert progress["lag_ms"]["p95"] > 0
+    of_stream = rows_in(state.glob("*/quarantine/*.jsonl"))
+    assert sorted((r["reason"], r["file"], r["line_number"], r["landed_ms"]) for r in of_stream) == sorted(
+        outcome.quarantine
+    )
+    latest = json.loads((state / "latest.json").read_bytes())
+    assert latest["ledger"] == outcome.ledger
+    assert latest["topologies"].keys() == {"words-1", "words-2"}
+
+    assert {path.name for path in stream.raw.iterdir()} == landed.keys()
+    assert not list(landing.iterdir())
+    # Two stretches that touch hold everything once.
+    middle_ms = START_MS // 3000 * 3000 + 33_000
+    parts = {tmp_path / "first": TimeStretch(end_ms=middle_ms), tmp_path / "second": TimeStretch(start_ms=middle_ms)}
+    ledgers = [backfill(spark, [landing, stream.raw], into, stretch, settings) for into, stretch in parts.items()]
+    assert min(ledger.used for ledger in ledgers) > 100
+    assert asdict(ledgers[0] + ledgers[1]) == outcome.ledger
+    in_batch = rows_in(file for into in parts for file in (into / "quarantine").glob("*.json"))
+    assert quarantined(in_batch) == quarantined(of_stream)
+    panes = sorted_panes(spark.read.parquet(*(str(into / "panes") for into in parts)).toArrow())
+    in_stream = sorted_panes(sink.load(state / settings.state_name / "panes").facts())
+    # The one sum of floats may come out otherwise in another order.
+    assert [row | {"cpu_ns": None} for row in panes] == [row | {"cpu_ns": None} for row in in_stream]
+    cpu_ns = [row["cpu_ns"] or 0 for row in in_stream]
+    assert [row["cpu_ns"] or 0 for row in panes] == pytest.approx(cpu_ns, rel=1e-12)
+
+
+def test_two_streams_over_one_state_are_one_too_many(spark: SparkSession, tmp_path: Path) -> None:
+    with LoadStream(tmp_path / "landing", tmp_path / "state", SETTINGS, spark) as first:
+        checkpoint = tmp_path / "state" / SETTINGS.state_name / "checkpoint" / "metadata"
+        begun = checkpoint.stat().st_mtime_ns
+        second = LoadStream(tmp_path / "landing", tmp_path / "state", SETTINGS, spark)
+        with pytest.raises(StormwrightError, match=r"another process measures loads in .*state"):
+            second.start()
+        second.stop()
+        assert first.progress()["running"]
+        assert checkpoint.stat().st_mtime_ns == begun
+    with second:
+        assert second.progress()["running"]
+
+
+class FakeSpark:
+    """A session that notes what is asked of it."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.streams = self
+
+    def addListener(self, _: object) -> None:  # noqa: N802 - Spark's name, and below
+        self.asked.append("listened to")
+
+    def removeListener(self, _: object) -> None:  # noqa: N802
+        self.asked.append("left alone")
+        raise RuntimeError("a listener nobody knows")
+
+    def stop(self) -> None:
+        self.asked.append("stopped")
+
+
+@pytest.mark.parametrize(("fails", "asked"), [
+    ("warm_up", ["stopped"]),
+    ("ProfileSink.begin", ["listened to", "left alone", "stopped"]),
+    ("LoadStream._rebuild", ["listened to", "left alone", "stopped"]),
+])  # fmt: skip
+def test_a_stream_that_does_not_start_leaves_no_spark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str, asked: list[str]
+) -> None:
+    def failing(*_: object) -> None:
+        raise MemoryError(fails)
+
+    found, run = FakeSpark(), "stormwright.pipeline.streaming.stream"
+    monkeypatch.setattr(f"{run}.spark_session", lambda *_: found)
+    monkeypatch.setattr(f"{run}.warm_up", lambda *_: None)
+    monkeypatch.setattr(f"{run}.{fails}", failing)
+    stream = LoadStream(tmp_path / "landing", tmp_path / "state", SETTINGS)
+    with pytest.raises((MemoryError, RuntimeError)):
+        stream.start()
+    assert found.asked == asked
+    assert not stream.progress()["running"]
+    assert stream.spark is None
+
+
+def test_all_of_a_stream_is_stopped_though_a_part_of_it_fails_at_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Query:
+        """Runs, and does not stop."""
+
+        running, error, restarts, batch_ms = True, None, 0, staticmethod(lambda: None)
+
+        def stop(self) -> None:
+            raise OSError("no space left on device")
+
+    found, run = FakeSpark(), "stormwright.pipeline.streaming.stream"
+    monkeypatch.setattr(f"{run}.spark_session", lambda *_: found)
+    monkeypatch.setattr(f"{run}.warm_up", lambda *_: None)
+    monkeypatch.setattr(f"{run}.LoadStream._kept_query", lambda *_: Query())
+    stream = LoadStream(tmp_path / "landing", tmp_path / "state", SETTINGS)
+    stream.start()
+    assert stream.progress()["running"]
+    with pytest.raises((OSError, RuntimeError)):
+        stream.stop()
+    assert found.asked == ["listened to", "left alone", "stopped"]
+    assert stream.spark is None
+
+
+def test_what_lands_long_out_of_order_is_in_quarantine(spark: SparkSession, tmp_path: Path) -> None:
+    world = make_world(13)
+    written = records(world, START_MS, 100, dice(13))
+    early = [r for r in written if r["start_ms"] < START_MS + 20_000]
+    held_back, early = early[:10], early[10:]
+    newest = [r for r in written if r["start_ms"] > START_MS + 90_000]
+    landing = tmp_path / "landing"
+    with LoadStream(landing, tmp_path / "state", SETTINGS, spark) as stream:
+        read = 0
+        # Records are late from the second batch on after the one that moved the watermark.
+        for part in (early, newest[:-6], newest[-6:-3], newest[-3:], held_back):
+            land(landing, map(encoded, part), max(record["written_ms"] for record in part))
+            read += len(part)
+            wait_until_read(stream, read)
+        used = [*early, *newest]
+        assert stream.progress()["ledger"] == {
+            "read": read, "used": len(used), "duplicate": 0, "quarantined": len(held_back),
+        }  # fmt: skip
+        assert_profile(stream, world, used)
+    kept = rows_in((tmp_path / "state").glob("*/quarantine/*.jsonl"))
+    assert [(row["reason"], row["line_number"]) for row in kept] == [(OVERTAKEN, n) for n in range(1, 11)]
+
+
+def test_processed_files_are_deleted(spark: SparkSession, tmp_path: Path) -> None:
+    world = make_world(14)
+    written = records(world, START_MS, 6, dice(14))[:6]
+    landing = Landing(tmp_path / "landing")
+    with LoadStream(landing.directory, tmp_path / "state", SETTINGS, spark) as stream:
+        for read, record in enumerate(written, 1):
+            land(landing.directory, [encoded(record)], record["written_ms"])
+            wait_until_read(stream, read)
+        wait_for(stream, lambda: not landing.files())
+
+
+@pytest.mark.slow
+def test_a_file_that_batches_fail_over_is_set_aside_whole(spark: SparkSession, tmp_path: Path) -> None:
+    """Every number is in its range, their sum is not; the files that landed with it are used."""
+    world = make_world(15)
+    written = records(world, START_MS, 12, dice(15))
+    poison = written[9] | {"pairs": [[1, 2, 0, 10**15, 0]] * 10_000}
+    landing, state = tmp_path / "landing", tmp_path / "state"
+    parts = [written[:8], [written[8], poison], written[10:]]
+    paths = [land(landing, map(encoded, part), max(r["written_ms"] for r in part)) for part in parts[:2]]
+    used = [*written[:8], *written[10:]]
+    with LoadStream(landing, state, SETTINGS, spark) as stream:
+        wait_until_read(stream, 8)
+        land(landing, map(encoded, parts[2]), max(r["written_ms"] for r in parts[2]))
+        wait_until_read(stream, len(used))
+        progress = stream.progress()
+        assert progress["ledger"] == {"read": len(used), "used": len(used), "duplicate": 0, "quarantined": 0}
+        assert (progress["files_set_aside"], progress["error"]) == (1, None)
+        assert progress["restarts"] >= 2
+        assert progress["queries"]["loads"]["restarts"] == progress["restarts"]
+        assert_profile(stream, world, used)
+    (row,) = rows_in(state.glob("*/quarantine/*.jsonl"))
+    assert "overflow" in row["reason"]
+    assert (row["file"], row["line_number"], row["line"]) == (paths[1].name, None, None)
+    (aside,) = state.glob("*/quarantine/files/*")
+    assert aside.read_bytes().splitlines() == [encoded(written[8]), encoded(poison)]
+
+
+@pytest.mark.slow
+def test_a_batch_is_repeated_until_what_it_failed_over_is_gone(spark: SparkSession, tmp_path: Path) -> None:
+    """Good files stay: alone each of them passes."""
+    world = make_world(16)
+    written = records(world, START_MS, 6, dice(16))
+    landing, state = tmp_path / "landing", tmp_path / "state"
+    obstacle = state / SETTINGS.state_name / "panes" / "state.json" / "in the way"
+    with LoadStream(landing, state, SETTINGS, spark) as stream:
+        obstacle.mkdir(parents=True)
+        land(landing, map(encoded, written), max(r["written_ms"] for r in written))
+        wait_for(stream, lambda: stream.progress()["restarts"] >= 2)
+        assert stream.progress()["error"].startswith("IsADirectoryError: ")
+        obstacle.rmdir()
+        obstacle.parent.rmdir()
+        wait_for(stream, lambda: stream.progress()["error"] is None)
+        progress = stream.progress()
+        assert progress["files_set_aside"] == 0
+        assert progress["ledger"] == {"read": len(written), "used": len(written), "duplicate": 0, "quarantined": 0}
+        assert_profile(stream, world, written)
