@@ -150,7 +150,7 @@ def test_reading_a_problem_and_placing_it_evenly_imports_only_what_it_needs():
         *("numba", "scipy", "rich", "numpy.ma"),
         "stormwright.formats.files.archives",
         "stormwright.formats.storm.submission",
-        "stormwright.schedulers.kit.describe",
+        "stormwright.schedulers.toolkit.describe",
     }
     assert others & set(result.stdout.splitlines()[-1].split()) == set(), "it is to answer within half a second"
 

@@ -15,8 +15,8 @@ from benchmarks.cells.measured import Measured
 from stormwright.experiments.learning.examples import Group
 from stormwright.model import Problem
 from stormwright.model.arrays import FloatArray, IntArray
-from stormwright.schedulers.choice.features import Describing
-from stormwright.schedulers.choice.judging import Judge
+from stormwright.schedulers.portfolio.evaluation import Judge
+from stormwright.schedulers.portfolio.features import Describing
 
 
 @dataclass(frozen=True, eq=False)

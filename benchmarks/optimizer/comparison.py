@@ -36,9 +36,9 @@ from stormwright.experiments.report import blank_figure, svg_of
 from stormwright.explain.drawing import COLOURS
 from stormwright.model import UNPLACED, Assignment, Problem, cost_of, measured_traffic, violations
 from stormwright.schedulers import make_scheduler
-from stormwright.schedulers.frame.waiting import Rule, place_waiting
-from stormwright.schedulers.kit.params import Params
-from stormwright.schedulers.placing.placing import NodeRoom, Placing
+from stormwright.schedulers.placement.placing import NodeRoom, Placing
+from stormwright.schedulers.templates.waiting import Rule, place_waiting
+from stormwright.schedulers.toolkit.params import Params
 from stormwright.storm.scheduler_host import JavaScheduler, SchedulerHost, host_command
 
 NAME = "optimizer-comparison"

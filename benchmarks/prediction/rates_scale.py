@@ -43,7 +43,7 @@ from stormwright.predict.flow.profile import Profile
 from stormwright.predict.prediction import Prediction
 from stormwright.predict.steady import Placed
 from stormwright.schedulers import make_scheduler
-from stormwright.schedulers.frame.rate_seats import Seating
+from stormwright.schedulers.templates.rate_seats import Seating
 
 EXECUTORS_A_NODE, PAIRS_AN_EXECUTOR, LOAD = 20, 19.5, 0.6
 

@@ -23,7 +23,7 @@ from stormwright.experiments.demo.settings import DemoSettings
 from stormwright.experiments.demo.table import as_dict
 from stormwright.experiments.demo.topologies import parse_submissions
 from stormwright.schedulers import make_scheduler
-from stormwright.schedulers.anew.anew import asked, unless_it_moves
+from stormwright.schedulers.toolkit.from_scratch import asked, unless_it_moves
 
 RUNS = DIRECTORY / "demo-schedulers"
 

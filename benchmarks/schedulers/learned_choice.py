@@ -42,10 +42,10 @@ from stormwright.formats.sketch import sketch
 from stormwright.model import Problem
 from stormwright.model.arrays import FloatArray, IntArray
 from stormwright.schedulers import make_scheduler
-from stormwright.schedulers.choice.features import Describing
-from stormwright.schedulers.choice.judging import Judge
-from stormwright.schedulers.choice.model import OURS, Model, read_model
 from stormwright.schedulers.learned import cheap_rules
+from stormwright.schedulers.portfolio.evaluation import Judge
+from stormwright.schedulers.portfolio.features import Describing
+from stormwright.schedulers.portfolio.model import OURS, Model, read_model
 
 RECORDS = (DIRECTORY / "prediction-cells", DIRECTORY / "storm-choices")
 CHOSEN = DIRECTORY / "storm-choices" / "chosen.json"

@@ -43,7 +43,7 @@ from stormwright.model import (
 from stormwright.model.arrays import IntArray
 from stormwright.model.constraints.slots import MAX_EXECUTORS_PER_WORKER
 from stormwright.schedulers import Scheduler, make_scheduler
-from stormwright.schedulers.kit.resolve import is_java
+from stormwright.schedulers.toolkit.resolve import is_java
 from stormwright.storm.java_names import JAVA_PREFIX
 from stormwright.storm.scheduler_host import JavaScheduler, SchedulerHost, host_command
 

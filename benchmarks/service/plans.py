@@ -33,7 +33,7 @@ from stormwright.client.shapes import Plan, PlanAsked
 from stormwright.defaults import DECIDING, KEEPING
 from stormwright.model import Problem
 from stormwright.optimize.precompile import ready_rates
-from stormwright.schedulers.kit.resolve import keeping_what_runs
+from stormwright.schedulers.toolkit.resolve import keeping_what_runs
 from stormwright.service.operating.desk import Desk, Makers
 from stormwright.service.operating.guard import Guard
 from stormwright.service.operating.ledger import Ledger

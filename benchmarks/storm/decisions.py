@@ -46,7 +46,7 @@ from stormwright.predict.calibration.windows import Windows
 from stormwright.predict.gain import RateGain, rate_gain, together
 from stormwright.predict.prediction import Prediction
 from stormwright.schedulers import make_scheduler
-from stormwright.schedulers.kit.triggers import TriggerParams
+from stormwright.schedulers.toolkit.triggers import TriggerParams
 
 log = logging.getLogger("cells")
 

@@ -25,7 +25,7 @@ from stormwright.controller.objectives.outlook import TRAFFIC
 from stormwright.experiments.demo.run import DemoSettings, demo_cluster, finish, submit
 from stormwright.experiments.demo.topologies import parse_submissions
 from stormwright.model import Assignment, Problem
-from stormwright.schedulers.kit.triggers import TriggerParams
+from stormwright.schedulers.toolkit.triggers import TriggerParams
 from stormwright.service.settings import ServiceSettings
 from stormwright.service.wiring import Service
 from stormwright.storm.local_cluster import LocalCluster

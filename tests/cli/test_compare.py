@@ -15,7 +15,7 @@ from stormwright.explain import drawing
 from stormwright.formats import problem_to_dict, read_problem
 from stormwright.model import UNPLACED, cost_of, diff
 from stormwright.schedulers import make_scheduler
-from stormwright.schedulers.kit import registry
+from stormwright.schedulers.toolkit import registry
 from tests.case_files import all_cases
 from tests.formats.documents import small
 

@@ -11,7 +11,7 @@ import pytest
 
 from stormwright.defaults import DECIDING
 from stormwright.experiments.demo import run as running
-from stormwright.schedulers.anew.anew import Anew
+from stormwright.schedulers.toolkit.from_scratch import Anew
 from tests.experiments.demo.results import demo_result, rolled_back
 
 

@@ -18,7 +18,7 @@ from stormwright.experiments.sweep.work import ROW, row
 from stormwright.formats import write_problem
 from stormwright.model.arrays import frozen_ints
 from stormwright.schedulers import make_scheduler
-from stormwright.schedulers.choice.model import read_model
+from stormwright.schedulers.portfolio.model import read_model
 
 NAMES = ("binpack", "round_robin", "spread", "t_storm")
 

@@ -13,8 +13,8 @@ import pytest
 from stormwright.errors import SchedulerError
 from stormwright.model import Assignment, Unplaced
 from stormwright.schedulers import make_scheduler
-from stormwright.schedulers.kit import registry
-from stormwright.schedulers.kit.params import NoParams, Params, param
+from stormwright.schedulers.toolkit import registry
+from stormwright.schedulers.toolkit.params import NoParams, Params, param
 
 WORD_COUNT = Path(__file__).parents[2] / "docs" / "schedulers" / "word-count.json"
 TOPOLOGY = "word-count-1-1600000000"
@@ -100,7 +100,7 @@ IMPORTS = {
     "no_method": ("class Scheduler: params_type = int", "should be a class with a method schedule(problem)"),
     "no_params": (
         "class Scheduler:\n    schedule = len",
-        "its class should say `params_type = NoParams` (of stormwright.schedulers.kit.params), or a type of its own, ",
+        "its class should say `params_type = NoParams` (of stormwright.schedulers.toolkit.params), or a type of its own, ",
     ),
     "wrong_params": (
         "class Scheduler:\n    params_type = int\n    schedule = len",

@@ -23,8 +23,8 @@ from stormwright.model import UNPLACED, Assignment, LoadProfile, violations
 from stormwright.model.humanize import size_of, sizes
 from stormwright.predict.evaluate import steady_states
 from stormwright.schedulers import make_scheduler
-from stormwright.schedulers.frame import by_rates
-from stormwright.schedulers.frame.by_rates import RateSearch
+from stormwright.schedulers.templates import by_rates
+from stormwright.schedulers.templates.by_rates import RateSearch
 from stormwright.testing.word_counts import two_word_counts
 from tests.case_files import all_cases
 from tests.formats.documents import SMALL, small

@@ -7,8 +7,8 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-from stormwright.schedulers.kit import registry
-from stormwright.schedulers.kit.registry import SCHEDULERS
+from stormwright.schedulers.toolkit import registry
+from stormwright.schedulers.toolkit.registry import SCHEDULERS
 
 
 def test_table_has_a_line_a_scheduler(run):

@@ -10,9 +10,9 @@ import pytest
 from stormwright.cli.serve import LOCK
 from stormwright.client.shapes import Modes
 from stormwright.file_lock import alone
-from stormwright.schedulers.anew.anew import Anew
-from stormwright.schedulers.kit.registry import traits_of
-from stormwright.schedulers.kit.triggers import ONLINE, TriggerParams
+from stormwright.schedulers.toolkit.from_scratch import Anew
+from stormwright.schedulers.toolkit.registry import traits_of
+from stormwright.schedulers.toolkit.triggers import ONLINE, TriggerParams
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stormwright.schedulers import make_scheduler, scheduler_names
-from stormwright.schedulers.kit.registry import traits_of
+from stormwright.schedulers.toolkit.registry import traits_of
 from tests.contract.suite import SchedulerContract
 from tests.examples import examples
 

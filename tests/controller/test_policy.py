@@ -15,9 +15,9 @@ from stormwright.model import UNPLACED, Assignment, LoadProfile, Problem, Topolo
 from stormwright.model.load import assumed_load
 from stormwright.pipeline.monitoring.drift import Drift
 from stormwright.schedulers import make_scheduler
-from stormwright.schedulers.anew.anew import Anew
-from stormwright.schedulers.kit.registry import traits_of
-from stormwright.schedulers.kit.triggers import Adaptation, TriggerParams
+from stormwright.schedulers.toolkit.from_scratch import Anew
+from stormwright.schedulers.toolkit.registry import traits_of
+from stormwright.schedulers.toolkit.triggers import Adaptation, TriggerParams
 from stormwright.service.drift_text import drift_text
 from tests.controller.builders import on, problem, topology
 

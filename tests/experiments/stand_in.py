@@ -10,7 +10,7 @@ from pathlib import Path
 
 from stormwright.model import Assignment, Problem
 from stormwright.schedulers import make_scheduler
-from stormwright.schedulers.kit.params import Params, param
+from stormwright.schedulers.toolkit.params import Params, param
 
 NAME = "stand_in"
 

@@ -57,7 +57,7 @@ def run_schedulers(cases):
     from stormwright.errors import StormwrightError
     from stormwright.formats import read_problem
     from stormwright.schedulers import make_scheduler
-    from stormwright.schedulers.kit.registry import SCHEDULERS
+    from stormwright.schedulers.toolkit.registry import SCHEDULERS
 
     few = {
         "optimizer": {"iterations": 2000},

@@ -14,7 +14,7 @@ from stormwright.experiments.scheduler_pages import PROBLEM, pages, write_pages
 from stormwright.explain.drawing import component_colours, component_legend, draw, placement_svg
 from stormwright.formats import read_problem
 from stormwright.schedulers import make_scheduler
-from stormwright.schedulers.kit.registry import SCHEDULERS
+from stormwright.schedulers.toolkit.registry import SCHEDULERS
 from stormwright.testing import oracles
 from tests.schedulers.builders import load, nodes, problem, topology
 

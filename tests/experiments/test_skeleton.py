@@ -13,7 +13,7 @@ import pytest
 import stormwright
 from stormwright.errors import InputError
 from stormwright.experiments.skeleton import write_skeleton
-from stormwright.schedulers.kit import registry
+from stormwright.schedulers.toolkit import registry
 
 #: Few examples: the contract itself is tested elsewhere, here only that it runs.
 FEW = """from hypothesis import settings

@@ -27,8 +27,8 @@ from stormwright.experiments.top_storm import READY
 from stormwright.formats import write_problem
 from stormwright.model import cost_of
 from stormwright.schedulers import make_scheduler
-from stormwright.schedulers.kit import registry
-from stormwright.schedulers.kit.resolve import choose_schedulers
+from stormwright.schedulers.toolkit import registry
+from stormwright.schedulers.toolkit.resolve import choose_schedulers
 from tests.experiments import stand_in
 
 WORD_COUNT = "top-storm-word-count-1"

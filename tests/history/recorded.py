@@ -15,7 +15,7 @@ from stormwright.controller.policy import Decision, LookBack, decide
 from stormwright.history.tables.staging import Staging
 from stormwright.model import LoadProfile, Problem, TopologyLoad
 from stormwright.schedulers import make_scheduler
-from stormwright.schedulers.kit.triggers import TriggerParams
+from stormwright.schedulers.toolkit.triggers import TriggerParams
 from stormwright.service.kept.recorder import Recorder
 from tests.controller.builders import on, place, problem, topology
 

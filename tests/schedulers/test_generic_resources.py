@@ -13,7 +13,7 @@ from stormwright.explain.obstacles import status_texts
 from stormwright.model import UNPLACED, Component, Problem, Supervisor, Topology, default_executor_runs, violations
 from stormwright.model.constraints.resources import Overused
 from stormwright.schedulers import make_scheduler
-from stormwright.schedulers.kit.registry import SCHEDULERS
+from stormwright.schedulers.toolkit.registry import SCHEDULERS
 from stormwright.testing import oracles
 from stormwright.testing.shared import for_any
 from tests.case_files import all_cases, case_problem, placed_in, read_case

@@ -15,8 +15,8 @@ from stormwright.model.constraints.slots import MAX_EXECUTORS_PER_WORKER
 from stormwright.model.topology_config import FORECAST_GROWTH, WEIGHT
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.cost_aware import PRICE_PER_HOUR
-from stormwright.schedulers.kit.describe import describe
-from stormwright.schedulers.kit.registry import SCHEDULERS
+from stormwright.schedulers.toolkit.describe import describe
+from stormwright.schedulers.toolkit.registry import SCHEDULERS
 from stormwright.schedulers.top_storm import CORES, GHZ
 from stormwright.testing.alike import Once
 from stormwright.testing.shared import for_any

@@ -16,9 +16,9 @@ from stormwright.experiments.learning.training import SETTINGS, trained
 from stormwright.formats import read_problem, write_json
 from stormwright.model import LoadProfile, violations
 from stormwright.schedulers import make_scheduler
-from stormwright.schedulers.choice.features import FEATURES, Describing
-from stormwright.schedulers.choice.model import OURS, digest_of, read_model
-from stormwright.schedulers.choice.variants import Variants
+from stormwright.schedulers.portfolio.features import FEATURES, Describing
+from stormwright.schedulers.portfolio.members import Variants
+from stormwright.schedulers.portfolio.model import OURS, digest_of, read_model
 
 WORD_COUNT = read_problem(Path(__file__).parents[2] / "docs" / "schedulers" / "word-count.json")
 

@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 from stormwright.errors import MissingDependencyError
 from stormwright.model import TopologyAssignment, WorkerSlot, violations
 from stormwright.schedulers import make_scheduler
-from stormwright.schedulers.traffic.partition import partition
+from stormwright.schedulers.toolkit.partition import partition
 from tests.schedulers.builders import load, nodes, problem, topology
 
 

@@ -20,13 +20,13 @@ from stormwright.formats import read_problem
 from stormwright.model import UNPLACED, Assignment, LoadProfile, cost_of
 from stormwright.predict.answer import predict
 from stormwright.schedulers import make_scheduler
-from stormwright.schedulers.choice import apart as asked_apart
-from stormwright.schedulers.choice.apart import Apart, Member
-from stormwright.schedulers.choice.judging import Judge
-from stormwright.schedulers.choice.members import Asking, Members
 from stormwright.schedulers.cost_aware import PRICE_PER_HOUR
-from stormwright.schedulers.kit import registry
 from stormwright.schedulers.n_version import NVersionScheduler
+from stormwright.schedulers.portfolio import scheduler_process as asked_apart
+from stormwright.schedulers.portfolio.evaluation import Judge
+from stormwright.schedulers.portfolio.members import Asking, Members
+from stormwright.schedulers.portfolio.scheduler_process import Apart, Member
+from stormwright.schedulers.toolkit import registry
 from tests.schedulers.builders import load, nodes, problem, running, topology
 
 WORD_COUNT = read_problem(Path(__file__).parents[2] / "docs" / "schedulers" / "word-count.json")
@@ -107,7 +107,7 @@ PACKAGE = """
 import os, subprocess, sys, time
 from pathlib import Path
 from stormwright.model import Assignment
-from stormwright.schedulers.kit.params import NoParams
+from stormwright.schedulers.toolkit.params import NoParams
 
 class Hanging:
     params_type = NoParams

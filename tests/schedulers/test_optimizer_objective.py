@@ -186,7 +186,7 @@ def test_what_machine_code_cannot_count_is_told(name):
 def test_traffic_of_a_placement_is_worked_out_once(monkeypatch):
     """Where all runs: for what runs, for what is found, and for what of that goes back; pull needs it once more."""
     asked = []
-    for place in ("stormwright.schedulers.traffic.task", "stormwright.optimize.layout.links"):
+    for place in ("stormwright.schedulers.toolkit.search_problem", "stormwright.optimize.layout.links"):
         monkeypatch.setattr(f"{place}.traffic_under", lambda of, slots: asked.append(slots) or traffic_under(of, slots))
     of = WordCount(nodes=4, cores=0.5).problem()
     of = of.with_current(make_scheduler("even").schedule(of).by_topology(of))

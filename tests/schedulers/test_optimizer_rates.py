@@ -19,9 +19,8 @@ from stormwright.predict.calibration.calibration import Calibration
 from stormwright.predict.calibration.document import costs_to_dict
 from stormwright.predict.costs import Costs
 from stormwright.predict.flow.profile import Profile
-from stormwright.schedulers.frame.by_rates import RateSearch, RateWish
-from stormwright.schedulers.frame.quietest import quietest
-from stormwright.schedulers.kit.registry import make_scheduler
+from stormwright.schedulers.templates.by_rates import RateSearch, RateWish, quietest
+from stormwright.schedulers.toolkit.registry import make_scheduler
 from stormwright.testing.word_counts import WordCount, two_word_counts
 
 EVEN = np.array([0, 2, 4] * 4, np.int32)
@@ -250,7 +249,7 @@ def test_with_few_steps_for_many_executors_the_best_starts_are_searched(monkeypa
     load = MeasuredLoad(Profile.of(problem))
     searched = []
     monkeypatch.setattr(
-        "stormwright.schedulers.frame.by_rates.improve",
+        "stormwright.schedulers.templates.by_rates.improve",
         lambda of, effort: searched.append((of.executors["worker"].copy(), effort.steps)) or improve(of, effort),
     )
     one, steps = np.zeros(12, np.int32), 12 * 20

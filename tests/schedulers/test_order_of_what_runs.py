@@ -9,7 +9,7 @@ import pytest
 
 from stormwright.model import Problem
 from stormwright.schedulers import ant_colony, genetic, make_scheduler, scheduler_names
-from stormwright.schedulers.frame.utilisation import Utilisation
+from stormwright.schedulers.templates.utilisation import Utilisation
 from tests.schedulers.builders import load, nodes, problem, running, topology
 
 #: Their sum has another last digit in another order.

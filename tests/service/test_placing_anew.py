@@ -12,8 +12,8 @@ from stormwright.client.shapes import ModesChange
 from stormwright.controller.planning.plan import MoveBudget
 from stormwright.model import Problem
 from stormwright.schedulers import make_scheduler
-from stormwright.schedulers.anew.anew import Anew
-from stormwright.schedulers.kit.registry import traits_of
+from stormwright.schedulers.toolkit.from_scratch import Anew
+from stormwright.schedulers.toolkit.registry import traits_of
 from tests.service.virtual import Deciding, Place, VirtualStorm
 
 

@@ -14,7 +14,7 @@ from stormwright.controller.plans.document import step_to_dict
 from stormwright.controller.policy import Decision
 from stormwright.history.evaluation.verdict import Promise
 from stormwright.model import TopologyAssignment
-from stormwright.schedulers.kit.triggers import TriggerParams
+from stormwright.schedulers.toolkit.triggers import TriggerParams
 from stormwright.service.looking import TRY_BACK_S
 from stormwright.service.operating.plans import KeptPlans
 from tests.controller.builders import on

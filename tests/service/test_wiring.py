@@ -11,7 +11,7 @@ import pytest
 from stormwright.controller.planning.plan import MoveBudget
 from stormwright.errors import StormwrightError
 from stormwright.schedulers import make_scheduler
-from stormwright.schedulers.kit.triggers import TriggerParams
+from stormwright.schedulers.toolkit.triggers import TriggerParams
 from stormwright.service import wiring
 from stormwright.service.access.door import Door
 from stormwright.service.access.settings import AccessSettings

@@ -19,7 +19,7 @@ from stormwright.controller.policy import Decision
 from stormwright.controller.reports import MoveReport
 from stormwright.model import Assignment, LoadProfile, Problem, Scheduler, TopologyAssignment
 from stormwright.model.load import assumed_load
-from stormwright.schedulers.kit.triggers import TriggerParams
+from stormwright.schedulers.toolkit.triggers import TriggerParams
 from stormwright.service.acting import Acting
 from stormwright.service.kept.history import HistorySettings, KeptHistory
 from stormwright.service.looking import Looking

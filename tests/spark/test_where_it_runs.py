@@ -14,7 +14,7 @@ import pytest
 import stormwright.__main__
 from stormwright.experiments.compare.run import compare
 from stormwright.experiments.top_storm import READY
-from stormwright.schedulers.kit.resolve import choose_schedulers
+from stormwright.schedulers.toolkit.resolve import choose_schedulers
 from tests.spark.clusters import DRIVER, ROOT, Standalone, environment
 from tests.spark.programs import Backfilled, backfilled, cells_in, sweep_command, swept, write_spec
 

@@ -8,7 +8,7 @@ import pytest
 from stormwright.model import Component, Problem, Supervisor, Topology, default_executor_runs
 from stormwright.model.topology_config import POOLS
 from stormwright.schedulers import make_scheduler
-from stormwright.schedulers.kit.resolve import resolve_scheduler
+from stormwright.schedulers.toolkit.resolve import resolve_scheduler
 
 
 def crowded(seed: int) -> Problem:

@@ -26,7 +26,7 @@ from stormwright.model import (
     violations,
 )
 from stormwright.model.constraints.components import CrowdedNode, Incompatible
-from stormwright.schedulers.kit.resolve import resolve_scheduler
+from stormwright.schedulers.toolkit.resolve import resolve_scheduler
 from stormwright.storm.jvm import STORM_HOME
 from stormwright.storm.scheduler_host import TIME_LIMIT_CONF, JavaScheduler, SchedulerHost, host_command
 from tests.case_files import case_files, case_name, case_problem, placed_by, placed_in, read_case

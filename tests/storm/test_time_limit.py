@@ -18,9 +18,9 @@ HANGING_GUEST = """
 import os, sys, threading
 from stormwright.errors import SchedulerError
 from stormwright.model import Problem
-from stormwright.schedulers.kit.contained import Guest
-from stormwright.schedulers.kit.params import NoParams
-from stormwright.schedulers.kit.traits import Traits
+from stormwright.schedulers.toolkit.plugin_guard import Guest
+from stormwright.schedulers.toolkit.params import NoParams
+from stormwright.schedulers.toolkit.traits import Traits
 from stormwright.storm.bridge import TimeLimited
 
 class Hanging:

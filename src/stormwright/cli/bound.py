@@ -52,7 +52,7 @@ def command(
     latency there is no bound.
     """
     from stormwright.schedulers import make_scheduler
-    from stormwright.schedulers.kit.warm_up import warm_up
+    from stormwright.schedulers.toolkit.traits import warm_up
 
     problem = read_problem(file)
     objective = proven_objective(problem, objective)

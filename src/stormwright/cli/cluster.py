@@ -152,7 +152,7 @@ def serve(
     from stormwright.cli.triggers import by_goal, told_triggers
     from stormwright.experiments.live_trials import LiveTrials
     from stormwright.file_lock import alone
-    from stormwright.schedulers.kit.resolve import rules_in
+    from stormwright.schedulers.toolkit.resolve import rules_in
     from stormwright.service.settings import ServiceSettings
     from stormwright.service.wiring import Service
 

@@ -15,7 +15,7 @@ from stormwright.cli.progress import shown
 from stormwright.experiments.ready import read_problem
 from stormwright.files import name_of_output
 from stormwright.model.humanize import proof_text, size_of
-from stormwright.schedulers.kit.resolve import ALL, SOME_JAVA, choose_schedulers, is_java
+from stormwright.schedulers.toolkit.resolve import ALL, SOME_JAVA, choose_schedulers, is_java
 
 if TYPE_CHECKING:
     from stormwright.experiments.compare.run import Comparison

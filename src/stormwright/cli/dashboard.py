@@ -34,7 +34,7 @@ def command(file: Path, host: str, port: int, scheduler_name: str, settings: tup
     """
     from stormwright.defaults import KEEPING
     from stormwright.experiments.live_trials import LiveTrials
-    from stormwright.schedulers.kit.resolve import keeping_what_runs
+    from stormwright.schedulers.toolkit.resolve import keeping_what_runs
     from stormwright.service.operating.desk import Makers
     from stormwright.service.pages.over_file import serve, site_over
 

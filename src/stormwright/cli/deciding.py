@@ -11,7 +11,7 @@ from stormwright.errors import Fault
 
 if TYPE_CHECKING:
     from stormwright.model import Scheduler
-    from stormwright.schedulers.kit.triggers import Adaptation
+    from stormwright.schedulers.toolkit.triggers import Adaptation
 
 #: Who decides, what a move has to gain, and when a better placement is looked for.
 Deciding: TypeAlias = "tuple[Scheduler, str, Adaptation]"
@@ -35,9 +35,9 @@ def decided_by(
     """
     from stormwright.controller.objectives.outlook import THROUGHPUT, TRAFFIC
     from stormwright.schedulers import make_scheduler
-    from stormwright.schedulers.anew.anew import asked, if_it_adapts
-    from stormwright.schedulers.kit.traits import declared
-    from stormwright.schedulers.kit.triggers import ONLINE
+    from stormwright.schedulers.toolkit.from_scratch import asked, if_it_adapts
+    from stormwright.schedulers.toolkit.traits import declared
+    from stormwright.schedulers.toolkit.triggers import ONLINE
 
     scheduler = make_scheduler(name, settings, objective=objective or THROUGHPUT)
     adapts = declared(scheduler).adapts if anew is not False and if_it_adapts(scheduler) else ONLINE

@@ -128,7 +128,7 @@ def command(
     from stormwright.experiments.demo.run import fair_cluster, run_demo
     from stormwright.experiments.demo.topologies import parse_submissions
     from stormwright.experiments.simulated.demo import run_simulated, virtual_cluster
-    from stormwright.schedulers.anew.anew import why_nothing_moves
+    from stormwright.schedulers.toolkit.from_scratch import why_nothing_moves
 
     if keep and simulated:
         raise InputError("demo", [Fault("a virtual cluster ends with its demonstration", "--keep")])
@@ -167,7 +167,7 @@ def command(
 def _deciding(name: str, assignments: tuple[str, ...], anew: bool | None) -> Scheduler:
     from stormwright.controller.objectives.outlook import THROUGHPUT
     from stormwright.schedulers import make_scheduler
-    from stormwright.schedulers.anew.anew import asked, unless_it_moves
+    from stormwright.schedulers.toolkit.from_scratch import asked, unless_it_moves
 
     return asked(name, make_scheduler(name, assignments, objective=THROUGHPUT), anew, unless_it_moves)
 

@@ -24,9 +24,9 @@ from stormwright.model.arrays import IntArray
 from stormwright.model.constraints.violations import broken_limits, other_worker_counts
 from stormwright.model.humanize import assumed_text, counted, proof_text, reach_texts, size_of
 from stormwright.schedulers import scheduler_names
-from stormwright.schedulers.anew.anew import asked, never
-from stormwright.schedulers.kit.resolve import ANY_JAVA, resolve_scheduler, takes_seed
-from stormwright.schedulers.kit.warm_up import warm_up
+from stormwright.schedulers.toolkit.from_scratch import asked, never
+from stormwright.schedulers.toolkit.resolve import ANY_JAVA, resolve_scheduler, takes_seed
+from stormwright.schedulers.toolkit.traits import warm_up
 
 _SOME_UNPLACED = 1
 

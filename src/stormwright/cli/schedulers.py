@@ -12,10 +12,10 @@ from stormwright.cli import options
 from stormwright.cli.lines import say, say_lines
 from stormwright.cli.output import print_json
 from stormwright.schedulers import scheduler_names
-from stormwright.schedulers.anew.told import what_runs
-from stormwright.schedulers.kit.describe import Description, Parameter, describe_anyway, options_of_all
-from stormwright.schedulers.kit.registry import traits_of
-from stormwright.schedulers.kit.resolve import ANY_JAVA, describe_scheduler, is_java
+from stormwright.schedulers.toolkit.describe import Description, Parameter, describe_anyway, options_of_all
+from stormwright.schedulers.toolkit.from_scratch import what_runs
+from stormwright.schedulers.toolkit.registry import traits_of
+from stormwright.schedulers.toolkit.resolve import ANY_JAVA, describe_scheduler, is_java
 
 #: Columns, as many as docstrings have.
 _WIDTH = 116

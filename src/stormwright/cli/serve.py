@@ -253,7 +253,7 @@ def _serve(made: Prepared, address: str) -> None:
     from stormwright.cli.serving.access import warnings_of
     from stormwright.cli.serving.again import Reloading
     from stormwright.experiments.live_trials import LiveTrials
-    from stormwright.schedulers.anew.anew import why_nothing_moves
+    from stormwright.schedulers.toolkit.from_scratch import why_nothing_moves
     from stormwright.service.wiring import Service
 
     stop, again, context = threading.Event(), threading.Event(), click.get_current_context()

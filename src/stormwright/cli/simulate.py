@@ -145,9 +145,9 @@ def _placed(
         return read_assignment(assignment, problem).slot_of_executor, assignment.name
     if not scheduler:
         return running(problem), "what runs"
-    from stormwright.schedulers.anew.anew import always, asked
-    from stormwright.schedulers.kit.resolve import resolve_scheduler
-    from stormwright.schedulers.kit.warm_up import warm_up
+    from stormwright.schedulers.toolkit.from_scratch import always, asked
+    from stormwright.schedulers.toolkit.resolve import resolve_scheduler
+    from stormwright.schedulers.toolkit.traits import warm_up
 
     found = asked(scheduler, resolve_scheduler(scheduler, parameters, None), anew, always)
     warm_up(found)

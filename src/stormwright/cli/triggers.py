@@ -12,7 +12,7 @@ from stormwright.errors import Fault
 
 if TYPE_CHECKING:
     from stormwright.model import Scheduler
-    from stormwright.schedulers.kit.triggers import TriggerParams
+    from stormwright.schedulers.toolkit.triggers import TriggerParams
 
 #: Trigger → its option.
 _OPTIONS = {
@@ -38,7 +38,7 @@ def told_triggers(
         Values of the options.
     """
     from stormwright.controller.objectives.outlook import least_gain_percent
-    from stormwright.schedulers.kit.triggers import TriggerParams
+    from stormwright.schedulers.toolkit.triggers import TriggerParams
 
     gain = least_gain_percent(objective) if min_gain_percent is None else min_gain_percent
     return TriggerParams(**{"min_gain_percent": gain, **seconds, **_set(scheduler, settings)})
@@ -57,8 +57,8 @@ def told_otherwise(scheduler: Scheduler, settings: Sequence[str]) -> list[Fault]
 
 def _set(scheduler: Scheduler, settings: Sequence[str]) -> dict[str, float]:
     """The triggers that ``--set`` names, if the scheduler has some."""
-    from stormwright.schedulers.kit.registry import parse_settings
-    from stormwright.schedulers.kit.triggers import TriggerParams
+    from stormwright.schedulers.toolkit.registry import parse_settings
+    from stormwright.schedulers.toolkit.triggers import TriggerParams
 
     params = getattr(scheduler, "params", None)
     named = parse_settings(settings) if isinstance(params, TriggerParams) else ()
@@ -71,9 +71,9 @@ def by_goal(name: str, settings: Sequence[str], anew: bool | None) -> Callable[[
     One that searches for as long as it is told has as long as somebody waits for a plan, unless its settings say more.
     """
     from stormwright.schedulers import make_scheduler
-    from stormwright.schedulers.anew.anew import asked, if_it_adapts
-    from stormwright.schedulers.kit.registry import parse_settings
-    from stormwright.schedulers.kit.resolve import SEARCHING, searches_as_told
+    from stormwright.schedulers.toolkit.from_scratch import asked, if_it_adapts
+    from stormwright.schedulers.toolkit.registry import parse_settings
+    from stormwright.schedulers.toolkit.resolve import SEARCHING, searches_as_told
     from stormwright.service.operating.in_time import InTime
 
     own = [each for each in settings if not each.startswith("objective=")]

@@ -18,7 +18,7 @@ from stormwright.history.evaluation.verdict import Promise
 from stormwright.model import UNPLACED, Assignment, Cost, LoadProfile, Problem, Scheduler, cost_of
 from stormwright.model.arrays import IntArray
 from stormwright.model.load import silent_load
-from stormwright.schedulers.kit.triggers import (
+from stormwright.schedulers.toolkit.triggers import (
     Adaptation,
     TriggerParams,
     TriggerView,

@@ -24,10 +24,10 @@ from stormwright.model import Assignment, Problem
 from stormwright.model.humanize import proof_text
 from stormwright.model.validate import slots_in
 from stormwright.schedulers import Scheduler
-from stormwright.schedulers.anew.anew import asked, never
-from stormwright.schedulers.kit.checked import checked
-from stormwright.schedulers.kit.resolve import choose_schedulers, resolve_scheduler
-from stormwright.schedulers.kit.warm_up import warm_up
+from stormwright.schedulers.toolkit.from_scratch import asked, never
+from stormwright.schedulers.toolkit.plugin_guard import checked
+from stormwright.schedulers.toolkit.resolve import choose_schedulers, resolve_scheduler
+from stormwright.schedulers.toolkit.traits import warm_up
 
 
 def read_problem(path: str | Path) -> Problem:

@@ -29,7 +29,7 @@ def proven_objective(problem: Problem, objective: str) -> str:
         raise InputError("bound", [Fault(message, "objective")])
     if objective != AUTO:
         return objective
-    from stormwright.schedulers.frame.by_rates import wanted_of  # brings Numba, which takes a while
+    from stormwright.schedulers.templates.by_rates import wanted_of  # brings Numba, which takes a while
 
     return wanted_of(problem)
 
@@ -68,8 +68,8 @@ def bound_of(
     from stormwright.optimize.throughput.start import MeasuredLoad
     from stormwright.predict.calibration.document import costs_of
     from stormwright.predict.flow.profile import Profile
-    from stormwright.schedulers.frame.by_rates import RateSearch, RateWish
-    from stormwright.schedulers.frame.proof_by_rates import proof_by_rates
+    from stormwright.schedulers.templates.by_rates import RateSearch, RateWish
+    from stormwright.schedulers.templates.proof_by_rates import proof_by_rates
 
     load = MeasuredLoad(Profile.of(problem), *costs_of(problem))
     search = RateSearch(problem, load, RateWish(objective, "free", headroom_percent / 100, 0))

@@ -13,9 +13,9 @@ from stormwright.experiments.what_if import Changes, what_if
 from stormwright.model import Problem
 from stormwright.model.humanize import assumed_text, counted
 from stormwright.predict.prediction import NOT_SUSTAINED, Interval, Prediction, TopologyPrediction
-from stormwright.schedulers.kit.describe import describe_anyway
-from stormwright.schedulers.kit.registry import scheduler_names
-from stormwright.schedulers.kit.resolve import choose_schedulers
+from stormwright.schedulers.toolkit.describe import describe_anyway
+from stormwright.schedulers.toolkit.registry import scheduler_names
+from stormwright.schedulers.toolkit.resolve import choose_schedulers
 from stormwright.service.pages.trials import Change, TextTable
 
 #: Topologies of which a table tells.

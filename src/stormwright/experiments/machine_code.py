@@ -18,7 +18,7 @@ from pkgutil import walk_packages
 from stormwright.jit.cache import LEVEL, Making, is_able, rooms
 from stormwright.jit.compiled import ENTRIES
 from stormwright.optimize.precompile import ready_greedy, ready_rates, ready_search, ready_small
-from stormwright.schedulers.mend.repair import ready_repair
+from stormwright.schedulers.placement.repair import ready_repair
 from stormwright.simulator.precompile import ready_simulator
 
 

@@ -19,8 +19,8 @@ from stormwright.history.tables.store import Store
 from stormwright.model import UNPLACED, Scheduler, cost_of, diff
 from stormwright.model.humanize import in_utc
 from stormwright.pipeline.streaming.batch import TimeStretch
-from stormwright.schedulers.anew.anew import asked, unless_it_moves
-from stormwright.schedulers.kit.resolve import resolve_scheduler
+from stormwright.schedulers.toolkit.from_scratch import asked, unless_it_moves
+from stormwright.schedulers.toolkit.resolve import resolve_scheduler
 
 #: Looks that one job replays: progress is told in between.
 LOOKS_A_JOB = 64

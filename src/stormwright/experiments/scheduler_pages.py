@@ -19,10 +19,10 @@ from stormwright.model import CostWeights, Problem
 from stormwright.model.arrays import IntArray
 from stormwright.model.humanize import amount
 from stormwright.schedulers import make_scheduler
-from stormwright.schedulers.anew.told import what_runs
-from stormwright.schedulers.kit.describe import Description, Parameter, options_of_all
-from stormwright.schedulers.kit.registry import SCHEDULERS, traits_of
-from stormwright.schedulers.kit.resolve import ANY_JAVA, SOME_JAVA, describe_scheduler
+from stormwright.schedulers.toolkit.describe import Description, Parameter, options_of_all
+from stormwright.schedulers.toolkit.from_scratch import what_runs
+from stormwright.schedulers.toolkit.registry import SCHEDULERS, traits_of
+from stormwright.schedulers.toolkit.resolve import ANY_JAVA, SOME_JAVA, describe_scheduler
 
 PROBLEM = "word-count.json"
 

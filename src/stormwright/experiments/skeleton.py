@@ -14,7 +14,7 @@ from stormwright import __version__
 from stormwright.errors import Fault, InputError
 from stormwright.formats.files.json_files import write_bytes
 from stormwright.schedulers import scheduler_names
-from stormwright.schedulers.kit.resolve import RESERVED
+from stormwright.schedulers.toolkit.resolve import RESERVED
 
 _TEMPLATES = files("stormwright.experiments") / "templates" / "scheduler"
 

@@ -17,11 +17,11 @@ from stormwright.predict.changes import with_links, with_nodes, with_parallelism
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.prediction import Prediction
 from stormwright.schedulers import Scheduler
-from stormwright.schedulers.anew.anew import always
-from stormwright.schedulers.anew.anew import asked as as_asked
-from stormwright.schedulers.kit.checked import checked
-from stormwright.schedulers.kit.resolve import keeping_what_runs, resolve_scheduler
-from stormwright.schedulers.kit.warm_up import warm_up
+from stormwright.schedulers.toolkit.from_scratch import always
+from stormwright.schedulers.toolkit.from_scratch import asked as as_asked
+from stormwright.schedulers.toolkit.plugin_guard import checked
+from stormwright.schedulers.toolkit.resolve import keeping_what_runs, resolve_scheduler
+from stormwright.schedulers.toolkit.traits import warm_up
 
 #: Factors of rates, and nodes or executors to add, beyond which numbers are slips: larger clusters are not promised.
 _MOST_FACTOR, _MOST_ADDED = 1e6, 100_000

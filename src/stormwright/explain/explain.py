@@ -15,7 +15,7 @@ from stormwright.explain.obstacles import Obstacles
 from stormwright.model import UNPLACED, Assignment, LoadProfile, Problem, TopologyLoad, cost_of
 from stormwright.model.arrays import BoolArray, IndexArray, IntArray
 from stormwright.model.problem import CHECKED
-from stormwright.schedulers.kit.limits import max_executors_per_worker
+from stormwright.schedulers.toolkit.limits import max_executors_per_worker
 
 # Costs of moves -----------------------------------------------------------------------------------
 # What moving one executor to every other node would change in the cost.

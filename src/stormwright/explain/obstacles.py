@@ -12,8 +12,8 @@ from stormwright.model.arrays import FloatArray, IndexArray, IntArray
 from stormwright.model.constraints.blacklist import closed_nodes
 from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE, node_sum
 from stormwright.model.humanize import amount, counted
-from stormwright.schedulers.kit.heeded import extra_limits
-from stormwright.schedulers.kit.limits import max_executors_per_worker
+from stormwright.schedulers.toolkit.limits import max_executors_per_worker
+from stormwright.schedulers.toolkit.traits import extra_limits
 
 
 def status_texts(problem: Problem, assignment: Assignment, topologies: Collection[str]) -> dict[str, str]:

@@ -119,7 +119,7 @@ def proof_text(proof: Mapping[str, Any]) -> str:
     ----------
     proof
         Of traffic `cost`, `bound`, `gap`, `optimal` and `flows`; else as
-        `stormwright.schedulers.frame.proof_by_rates` makes it.
+        `stormwright.schedulers.templates.proof_by_rates` makes it.
     """
     of_objective = {"throughput": _rates_text, "nodes": _nodes_text}
     return of_objective.get(proof.get("objective", ""), _cost_text)(proof)

@@ -11,15 +11,10 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from stormwright.model import Scheduler
-from stormwright.schedulers.kit.registry import (
-    make_scheduler,
-    parse_settings,
-    scheduler_names,
-    scheduler_type,
-)
+from stormwright.schedulers.toolkit.registry import make_scheduler, parse_settings, scheduler_names, scheduler_type
 
 if TYPE_CHECKING:
-    from stormwright.schedulers.kit.describe import Description
+    from stormwright.schedulers.toolkit.describe import Description
 
 __all__ = ["Scheduler", "make_scheduler", "parse_settings", "scheduler_names", "scheduler_type"]
 
@@ -37,7 +32,7 @@ class _Schedulers(ModuleType):
 
     def __call__(self) -> Mapping[str, Description]:
         """Every scheduler there is, by name, with its rule, its source and its parameters; of a broken one, why."""
-        from stormwright.schedulers.kit.describe import describe_anyway
+        from stormwright.schedulers.toolkit.describe import describe_anyway
 
         return _Listed((name, describe_anyway(name)) for name in scheduler_names())
 

@@ -8,11 +8,10 @@ import numpy as np
 
 from stormwright.model import Assignment, Problem
 from stormwright.model.arrays import FloatArray
-from stormwright.schedulers.frame.waiting import by_score, place_waiting
-from stormwright.schedulers.kit.params import Params
-from stormwright.schedulers.kit.told import nodes_tell
-from stormwright.schedulers.placing.placing import Placing
-from stormwright.schedulers.placing.scores import ranked
+from stormwright.schedulers.placement.placing import Placing
+from stormwright.schedulers.placement.scores import ranked
+from stormwright.schedulers.templates.waiting import by_score, place_waiting
+from stormwright.schedulers.toolkit.params import Params, nodes_tell
 
 #: Key of `supervisor.scheduler.meta`: what the node costs while it runs anything, in any one currency.
 PRICE_PER_HOUR = "price.per.hour"

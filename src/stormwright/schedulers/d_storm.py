@@ -9,11 +9,11 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import FloatArray, IndexArray
-from stormwright.schedulers.frame.waiting import Rule, place_waiting
-from stormwright.schedulers.kit.params import Params, param
-from stormwright.schedulers.kit.triggers import Adaptation
-from stormwright.schedulers.placing.placing import NodeRoom, Placing
-from stormwright.schedulers.traffic.exchange import Exchange
+from stormwright.schedulers.placement.placing import NodeRoom, Placing
+from stormwright.schedulers.templates.waiting import Rule, place_waiting
+from stormwright.schedulers.toolkit.params import Params, param
+from stormwright.schedulers.toolkit.traffic import Exchange
+from stormwright.schedulers.toolkit.triggers import Adaptation
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from stormwright.model import Assignment, Problem
 from stormwright.model.arrays import FloatArray
-from stormwright.schedulers.frame.waiting import by_score, place_waiting
-from stormwright.schedulers.kit.params import Params
-from stormwright.schedulers.placing.placing import Placing
-from stormwright.schedulers.placing.scores import part_used
+from stormwright.schedulers.placement.placing import Placing
+from stormwright.schedulers.placement.scores import part_used
+from stormwright.schedulers.templates.waiting import by_score, place_waiting
+from stormwright.schedulers.toolkit.params import Params
 
 
 @dataclass(frozen=True, kw_only=True)

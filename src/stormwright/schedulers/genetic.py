@@ -8,11 +8,11 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray, IntArray
-from stormwright.schedulers.draft.draft import Draft
-from stormwright.schedulers.frame.search import SearchParams, search
-from stormwright.schedulers.frame.utilisation import Utilisation
-from stormwright.schedulers.kit.limits import max_executors_per_worker
-from stormwright.schedulers.kit.params import param
+from stormwright.schedulers.placement.partial_placement import Draft
+from stormwright.schedulers.templates.search import SearchParams, search
+from stormwright.schedulers.templates.utilisation import Utilisation
+from stormwright.schedulers.toolkit.limits import max_executors_per_worker
+from stormwright.schedulers.toolkit.params import param
 
 
 @dataclass(frozen=True, kw_only=True)

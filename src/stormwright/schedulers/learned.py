@@ -11,15 +11,14 @@ import numpy as np
 from stormwright.model import Assignment, Problem
 from stormwright.model.arrays import FloatArray, IntArray, frozen_ints
 from stormwright.model.humanize import counted
-from stormwright.schedulers.choice.features import Describing
-from stormwright.schedulers.choice.judging import Judge
-from stormwright.schedulers.choice.members import Asking, best_of
-from stormwright.schedulers.choice.model import OURS, Model, read_model
-from stormwright.schedulers.choice.variants import Variants
-from stormwright.schedulers.kit.params import MOST_SEED, Params, param
-from stormwright.schedulers.kit.registry import SCHEDULERS, scheduler_type, traits_of
-from stormwright.schedulers.kit.resolve import keeping_what_runs
-from stormwright.schedulers.kit.triggers import ONLINE
+from stormwright.schedulers.portfolio.evaluation import Judge
+from stormwright.schedulers.portfolio.features import Describing
+from stormwright.schedulers.portfolio.members import Asking, Variants, best_of
+from stormwright.schedulers.portfolio.model import OURS, Model, read_model
+from stormwright.schedulers.toolkit.params import MOST_SEED, Params, param
+from stormwright.schedulers.toolkit.registry import SCHEDULERS, scheduler_type, traits_of
+from stormwright.schedulers.toolkit.resolve import keeping_what_runs
+from stormwright.schedulers.toolkit.triggers import ONLINE
 
 _NAME = "learned"
 

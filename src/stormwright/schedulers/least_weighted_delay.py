@@ -9,12 +9,11 @@ import numpy as np
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import FloatArray
 from stormwright.model.topology_config import WEIGHT
-from stormwright.schedulers.draft.exact import addends
-from stormwright.schedulers.frame.waiting import Rule, place_waiting
-from stormwright.schedulers.kit.params import Params
-from stormwright.schedulers.kit.told import topologies_tell
-from stormwright.schedulers.placing.placing import NodeRoom, Placing
-from stormwright.schedulers.placing.scores import part_used
+from stormwright.schedulers.placement.partial_placement import addends
+from stormwright.schedulers.placement.placing import NodeRoom, Placing
+from stormwright.schedulers.placement.scores import part_used
+from stormwright.schedulers.templates.waiting import Rule, place_waiting
+from stormwright.schedulers.toolkit.params import Params, topologies_tell
 
 #: Idle part of a node that counts as full.
 _FULL = 1e-9

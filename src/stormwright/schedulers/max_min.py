@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stormwright.model import Assignment, Problem
-from stormwright.schedulers.frame.waiting import by_score, place_waiting
-from stormwright.schedulers.kit.params import Params
-from stormwright.schedulers.placing.scores import busy_with
+from stormwright.schedulers.placement.scores import busy_with
+from stormwright.schedulers.templates.waiting import by_score, place_waiting
+from stormwright.schedulers.toolkit.params import Params
 
 
 @dataclass(frozen=True, kw_only=True)

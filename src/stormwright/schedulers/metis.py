@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem
-from stormwright.schedulers.frame.waiting import Rule, place_waiting
-from stormwright.schedulers.kit.params import Params, param
-from stormwright.schedulers.placing.placing import NodeRoom, Placing
-from stormwright.schedulers.traffic.exchange import Exchange
-from stormwright.schedulers.traffic.partition import partition
+from stormwright.schedulers.placement.placing import NodeRoom, Placing
+from stormwright.schedulers.templates.waiting import Rule, place_waiting
+from stormwright.schedulers.toolkit.params import Params, param
+from stormwright.schedulers.toolkit.partition import partition
+from stormwright.schedulers.toolkit.traffic import Exchange
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,9 +13,8 @@ from stormwright.errors import SchedulerError, StormwrightError
 from stormwright.model import UNPLACED, Assignment, Problem, Scheduler
 from stormwright.model.arrays import frozen_ints
 from stormwright.model.humanize import counted
-from stormwright.schedulers.choice.apart import Apart, InApart, Member
-from stormwright.schedulers.choice.judging import OBJECTIVES, TRAFFIC, Judge
-from stormwright.schedulers.choice.members import (
+from stormwright.schedulers.portfolio.evaluation import OBJECTIVES, TRAFFIC, Judge
+from stormwright.schedulers.portfolio.members import (
     QUICK,
     WHAT_RUNS,
     Answered,
@@ -25,11 +24,12 @@ from stormwright.schedulers.choice.members import (
     is_of_others,
     told_left_out,
 )
-from stormwright.schedulers.frame.quietest import quietest
-from stormwright.schedulers.kit.params import MOST_SECONDS, MOST_SEED, Params, param
-from stormwright.schedulers.kit.registry import traits_of
-from stormwright.schedulers.kit.traits import ANY_NUMBER
-from stormwright.schedulers.kit.triggers import ONLINE
+from stormwright.schedulers.portfolio.scheduler_process import Apart, InApart, Member
+from stormwright.schedulers.templates.by_rates import quietest
+from stormwright.schedulers.toolkit.params import MOST_SECONDS, MOST_SEED, Params, param
+from stormwright.schedulers.toolkit.registry import traits_of
+from stormwright.schedulers.toolkit.traits import ANY_NUMBER
+from stormwright.schedulers.toolkit.triggers import ONLINE
 
 _NAME = "n_version"
 

@@ -11,12 +11,11 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.topology_config import ALPHA, BETA, EPSILON
-from stormwright.schedulers.frame.waiting import Rule, place_waiting
-from stormwright.schedulers.kit.limits import most_executors
-from stormwright.schedulers.kit.params import Params, param
-from stormwright.schedulers.kit.told import topologies_tell
-from stormwright.schedulers.placing.placing import NodeRoom, Placing, fill_empty
-from stormwright.schedulers.traffic.dag import by_component, linearised, upstream
+from stormwright.schedulers.placement.placing import NodeRoom, Placing, fill_empty
+from stormwright.schedulers.templates.waiting import Rule, place_waiting
+from stormwright.schedulers.toolkit.limits import most_executors
+from stormwright.schedulers.toolkit.params import Params, param, topologies_tell
+from stormwright.schedulers.toolkit.traffic import by_component, linearised, upstream
 
 
 @dataclass(frozen=True, kw_only=True)

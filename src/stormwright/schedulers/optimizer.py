@@ -17,15 +17,15 @@ from stormwright.optimize.throughput.improve import Effort
 from stormwright.optimize.throughput.start import MeasuredLoad
 from stormwright.predict.calibration.document import costs_of
 from stormwright.predict.flow.profile import Profile
-from stormwright.schedulers.frame.by_rates import RateSearch, RateWish, wanted_of
-from stormwright.schedulers.frame.by_traffic import WEIGHTS, TrafficSearch
-from stormwright.schedulers.frame.proof_by_rates import PROVEN, proof_by_rates
-from stormwright.schedulers.frame.waiting import answer
-from stormwright.schedulers.kit.limits import with_room_for_cpu
-from stormwright.schedulers.kit.params import MOST_SECONDS, MOST_SEED, Params, param
-from stormwright.schedulers.kit.triggers import ONLINE
-from stormwright.schedulers.mend.repair import ready_repair
-from stormwright.schedulers.traffic.task import Task
+from stormwright.schedulers.placement.repair import ready_repair
+from stormwright.schedulers.templates.by_rates import RateSearch, RateWish, wanted_of
+from stormwright.schedulers.templates.by_traffic import WEIGHTS, TrafficSearch
+from stormwright.schedulers.templates.proof_by_rates import PROVEN, proof_by_rates
+from stormwright.schedulers.templates.waiting import answer
+from stormwright.schedulers.toolkit.limits import with_room_for_cpu
+from stormwright.schedulers.toolkit.params import MOST_SECONDS, MOST_SEED, Params, param
+from stormwright.schedulers.toolkit.search_problem import Task
+from stormwright.schedulers.toolkit.triggers import ONLINE
 
 OBJECTIVES = ("auto", "traffic", "throughput", "latency", "nodes", "balanced")
 

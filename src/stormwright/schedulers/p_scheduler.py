@@ -9,12 +9,12 @@ from scipy.sparse import csr_array
 
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import FloatArray, IndexArray
-from stormwright.schedulers.frame.waiting import Rule, place_waiting
-from stormwright.schedulers.kit.params import Params, param
-from stormwright.schedulers.kit.triggers import NODES, TRAFFIC, Adaptation
-from stormwright.schedulers.placing.placing import NodeRoom, Placing
-from stormwright.schedulers.traffic.exchange import Exchange
-from stormwright.schedulers.traffic.partition import partition
+from stormwright.schedulers.placement.placing import NodeRoom, Placing
+from stormwright.schedulers.templates.waiting import Rule, place_waiting
+from stormwright.schedulers.toolkit.params import Params, param
+from stormwright.schedulers.toolkit.partition import partition
+from stormwright.schedulers.toolkit.traffic import Exchange
+from stormwright.schedulers.toolkit.triggers import NODES, TRAFFIC, Adaptation
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,11 +9,10 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import BoolArray, FloatArray
-from stormwright.schedulers.frame.waiting import Rule, place_waiting
-from stormwright.schedulers.kit.params import MOST_FACTOR, Params, param
-from stormwright.schedulers.placing.favour import most_favoured
-from stormwright.schedulers.placing.placing import NodeRoom, Placing
-from stormwright.schedulers.traffic.dag import breadth_first, by_component
+from stormwright.schedulers.placement.placing import NodeRoom, Placing, most_favoured
+from stormwright.schedulers.templates.waiting import Rule, place_waiting
+from stormwright.schedulers.toolkit.params import MOST_FACTOR, Params, param
+from stormwright.schedulers.toolkit.traffic import breadth_first, by_component
 
 #: Network distance from the reference node: to itself, to a node of its rack, to any other.
 _SAME_NODE, _SAME_RACK, _OTHER_RACK = 0.0, 0.5, 1.0

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem
-from stormwright.schedulers.frame.waiting import Rule, place_waiting
-from stormwright.schedulers.kit.params import MOST_SEED, Params, param
-from stormwright.schedulers.placing.placing import NodeRoom, Placing
+from stormwright.schedulers.placement.placing import NodeRoom, Placing
+from stormwright.schedulers.templates.waiting import Rule, place_waiting
+from stormwright.schedulers.toolkit.params import MOST_SEED, Params, param
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,11 +8,11 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import IndexArray
-from stormwright.schedulers.frame.waiting import Rule, place_waiting
-from stormwright.schedulers.kit.params import Params
-from stormwright.schedulers.placing.placing import NodeRoom, Placing
-from stormwright.schedulers.placing.scores import ranked
-from stormwright.schedulers.traffic.dag import by_component
+from stormwright.schedulers.placement.placing import NodeRoom, Placing
+from stormwright.schedulers.placement.scores import ranked
+from stormwright.schedulers.templates.waiting import Rule, place_waiting
+from stormwright.schedulers.toolkit.params import Params
+from stormwright.schedulers.toolkit.traffic import by_component
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,11 +9,11 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import BoolArray
-from stormwright.schedulers.frame.waiting import Rule, place_waiting
-from stormwright.schedulers.kit.params import MOST_FACTOR, Params, param
-from stormwright.schedulers.kit.triggers import NODES, TRAFFIC, Adaptation
-from stormwright.schedulers.placing.placing import NodeRoom, Placing
-from stormwright.schedulers.traffic.exchange import Exchange
+from stormwright.schedulers.placement.placing import NodeRoom, Placing
+from stormwright.schedulers.templates.waiting import Rule, place_waiting
+from stormwright.schedulers.toolkit.params import MOST_FACTOR, Params, param
+from stormwright.schedulers.toolkit.traffic import Exchange
+from stormwright.schedulers.toolkit.triggers import NODES, TRAFFIC, Adaptation
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,16 +13,15 @@ from stormwright.model import Assignment, Problem
 from stormwright.model.arrays import BoolArray
 from stormwright.model.constraints.optional import UNTAGGED, tags_of, tags_of_node
 from stormwright.model.topology_config import WORKERS_OF_TAG
-from stormwright.schedulers.draft.draft import Draft
-from stormwright.schedulers.frame.waiting import Finished, answer, plan_with_last_resort
-from stormwright.schedulers.kit.params import Params
-from stormwright.schedulers.kit.told import topologies_tell
-from stormwright.schedulers.mend.moving_apart import why_together
-from stormwright.schedulers.mend.repair import Repair
-from stormwright.schedulers.placing.admission import WantedWorkers, find_wanted
-from stormwright.schedulers.placing.placing import NodeRoom, Placing
-from stormwright.schedulers.placing.staying import choose_slots
-from stormwright.schedulers.traffic.dag import by_component
+from stormwright.schedulers.placement.admission import WantedWorkers, find_wanted
+from stormwright.schedulers.placement.partial_placement import Draft
+from stormwright.schedulers.placement.placing import NodeRoom, Placing
+from stormwright.schedulers.placement.repair import Repair
+from stormwright.schedulers.placement.separate import why_together
+from stormwright.schedulers.placement.staying import choose_slots
+from stormwright.schedulers.templates.waiting import Finished, answer, plan_with_last_resort
+from stormwright.schedulers.toolkit.params import Params, topologies_tell
+from stormwright.schedulers.toolkit.traffic import by_component
 
 TagSet = frozenset[str]
 

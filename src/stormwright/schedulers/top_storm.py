@@ -10,11 +10,10 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from stormwright.model import UNPLACED, Assignment, LoadProfile, Problem, Supervisor, measured_traffic
-from stormwright.schedulers.frame.waiting import Rule, place_waiting
-from stormwright.schedulers.kit.params import Params, param
-from stormwright.schedulers.kit.told import nodes_tell
-from stormwright.schedulers.placing.placing import NodeRoom, Placing, fill_empty
-from stormwright.schedulers.traffic.rates import Rates
+from stormwright.schedulers.placement.placing import NodeRoom, Placing, fill_empty
+from stormwright.schedulers.templates.waiting import Rule, place_waiting
+from stormwright.schedulers.toolkit.params import Params, nodes_tell, param
+from stormwright.schedulers.toolkit.traffic import Rates
 
 #: Keys of `supervisor.scheduler.meta` that tell what the node's processors are.
 PROCESSORS = SOCKETS, CORES, GHZ, FLOP_PER_CYCLE = ("sockets", "cores", "ghz", "flop.per.cycle")

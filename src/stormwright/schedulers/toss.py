@@ -8,11 +8,11 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem, Topology
 from stormwright.model.arrays import FloatArray
-from stormwright.schedulers.frame.waiting import Rule, place_waiting
-from stormwright.schedulers.kit.params import MOST_FACTOR, Params, param
-from stormwright.schedulers.kit.triggers import BALANCE, Adaptation
-from stormwright.schedulers.placing.placing import NodeRoom, Placing
-from stormwright.schedulers.traffic.dag import by_component, upstream
+from stormwright.schedulers.placement.placing import NodeRoom, Placing
+from stormwright.schedulers.templates.waiting import Rule, place_waiting
+from stormwright.schedulers.toolkit.params import MOST_FACTOR, Params, param
+from stormwright.schedulers.toolkit.traffic import by_component, upstream
+from stormwright.schedulers.toolkit.triggers import BALANCE, Adaptation
 
 
 @dataclass(frozen=True, kw_only=True)

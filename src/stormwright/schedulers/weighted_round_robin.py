@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stormwright.model import Assignment, Problem
-from stormwright.schedulers.frame.turns import SmoothTurns, deal
-from stormwright.schedulers.frame.waiting import Rule, place_waiting
-from stormwright.schedulers.kit.params import Params
-from stormwright.schedulers.placing.placing import NodeRoom
-from stormwright.schedulers.placing.scores import weights_of
+from stormwright.schedulers.placement.placing import NodeRoom
+from stormwright.schedulers.placement.scores import weights_of
+from stormwright.schedulers.templates.turns import SmoothTurns, deal
+from stormwright.schedulers.templates.waiting import Rule, place_waiting
+from stormwright.schedulers.toolkit.params import Params
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,8 +18,8 @@ from stormwright.history.evaluation.verdict import Promise
 from stormwright.model import Problem, TopologyAssignment, cost_of
 from stormwright.model.arrays import IntArray
 from stormwright.schedulers import Scheduler
-from stormwright.schedulers.kit.traits import declared
-from stormwright.schedulers.kit.triggers import ONLINE, Adaptation, TriggerParams
+from stormwright.schedulers.toolkit.traits import declared
+from stormwright.schedulers.toolkit.triggers import ONLINE, Adaptation, TriggerParams
 from stormwright.service.drift_text import drift_text
 from stormwright.service.guarding.budgeting import Budgeting
 from stormwright.service.kept.history import KeptHistory

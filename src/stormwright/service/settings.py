@@ -15,7 +15,7 @@ from stormwright.controller.reports import MoveLimits
 from stormwright.controller.safety.holds import MOST_MISSING
 from stormwright.defaults import STORMS_OWN
 from stormwright.pipeline.settings import StreamSettings
-from stormwright.schedulers.kit.triggers import ONLINE, Adaptation, TriggerParams
+from stormwright.schedulers.toolkit.triggers import ONLINE, Adaptation, TriggerParams
 from stormwright.service.access.settings import AccessSettings
 from stormwright.service.hooks.hook_program import Hook
 from stormwright.service.hooks.notifier import Target

@@ -28,10 +28,9 @@ from stormwright.pipeline.monitoring.alarms import Alarm
 from stormwright.pipeline.streaming.progress import with_names
 from stormwright.pipeline.streaming.stream import LoadStream
 from stormwright.schedulers import Scheduler
-from stormwright.schedulers.kit.heeded import cpu_percent
-from stormwright.schedulers.kit.resolve import keeping_what_runs
-from stormwright.schedulers.kit.triggers import ONLINE, Adaptation, TriggerParams
-from stormwright.schedulers.kit.warm_up import warm_up
+from stormwright.schedulers.toolkit.resolve import keeping_what_runs
+from stormwright.schedulers.toolkit.traits import cpu_percent, warm_up
+from stormwright.schedulers.toolkit.triggers import ONLINE, Adaptation, TriggerParams
 from stormwright.service.access.audit import FILE as AUDIT
 from stormwright.service.access.door import Door
 from stormwright.service.acting import Acting

@@ -33,7 +33,7 @@ from stormwright.model import (
     violations,
 )
 from stormwright.model.arrays import IndexArray
-from stormwright.schedulers.anew.anew import Anew
+from stormwright.schedulers.toolkit.from_scratch import Anew
 from stormwright.testing import alike, checks
 from stormwright.testing.alike import Once
 from stormwright.testing.shared import for_any, only_if

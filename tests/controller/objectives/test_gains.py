@@ -7,7 +7,7 @@ import pytest
 
 from stormwright.controller.objectives.outlook import gain_in
 from stormwright.model import UNPLACED
-from stormwright.schedulers.kit.triggers import BALANCE, NODES, TRAFFIC
+from stormwright.schedulers.toolkit.triggers import BALANCE, NODES, TRAFFIC
 from tests.schedulers.builders import load, nodes, problem, running, topology
 
 #: A topology of three executors on two nodes, and one of one; four slots a node.

@@ -19,7 +19,7 @@ from stormwright.predict.answer import Assumptions, predict
 from stormwright.predict.costs import Costs
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.gain import RateGain, rate_gain
-from stormwright.schedulers.kit.triggers import TriggerParams
+from stormwright.schedulers.toolkit.triggers import TriggerParams
 from stormwright.testing.word_counts import WordCount, two_word_counts
 
 APART = np.array([0, 2, 0, 2, 4, 0, 2, 4, 0, 2, 4, 0], np.int32)

@@ -26,7 +26,7 @@ from stormwright.model.constraints.violations import broken_limits
 from stormwright.model.load import assumed_load
 from stormwright.predict.answer import predict
 from stormwright.predict.flow.profile import Profile
-from stormwright.schedulers.kit.resolve import keeping_what_runs
+from stormwright.schedulers.toolkit.resolve import keeping_what_runs
 from tests.controller.builders import on, place, problem, topology
 
 

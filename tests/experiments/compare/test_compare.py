@@ -14,7 +14,7 @@ from stormwright.errors import InputError, MissingDependencyError
 from stormwright.experiments.compare.run import ComparedRow, compare, measure
 from stormwright.model import UNPLACED, Assignment, cost_of
 from stormwright.schedulers import make_scheduler, scheduler_names
-from stormwright.schedulers.kit.resolve import choose_schedulers
+from stormwright.schedulers.toolkit.resolve import choose_schedulers
 from stormwright.testing import oracles
 from stormwright.testing.strategies import problems
 from tests.schedulers.builders import load, nodes, problem, running, topology

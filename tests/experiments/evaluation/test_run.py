@@ -14,7 +14,7 @@ from stormwright.experiments.evaluation.definitions import Variant
 from stormwright.experiments.evaluation.kept import KeptCells
 from stormwright.experiments.evaluation.run import SAME, measurements, run_cells
 from stormwright.experiments.papers import PAPERS, papers_named
-from stormwright.schedulers.kit.resolve import is_java, resolve_scheduler
+from stormwright.schedulers.toolkit.resolve import is_java, resolve_scheduler
 from tests.experiments.evaluation.labs import BLOCK, PAPER, StandIn
 
 CELLS = cells_of(PAPER, CellTimes())

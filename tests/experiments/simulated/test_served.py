@@ -23,7 +23,7 @@ from stormwright.model import Problem, TopologyAssignment
 from stormwright.perflog import LogRecord
 from stormwright.perflog.records import Rejected, parse_lines
 from stormwright.schedulers import make_scheduler
-from stormwright.schedulers.kit.triggers import TriggerParams
+from stormwright.schedulers.toolkit.triggers import TriggerParams
 from stormwright.service.kept.history import HistorySettings
 from stormwright.service.settings import ServiceSettings
 from stormwright.service.wiring import Service

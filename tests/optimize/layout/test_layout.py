@@ -11,7 +11,7 @@ from stormwright.optimize.layout import start
 from stormwright.optimize.layout.links import Links
 from stormwright.optimize.layout.objective import Prices
 from stormwright.optimize.search.refine import refine
-from stormwright.schedulers.kit.limits import max_executors_per_worker, num_workers
+from stormwright.schedulers.toolkit.limits import max_executors_per_worker, num_workers
 from tests.case_files import case_files, case_name, case_problem
 from tests.schedulers.builders import running
 

@@ -11,18 +11,18 @@ from stormwright.errors import InputError, SchedulerError
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.predict.flow.profile import Profile
 from stormwright.schedulers import make_scheduler
-from stormwright.schedulers.anew.anew import (
+from stormwright.schedulers.toolkit.from_scratch import (
     Anew,
     always,
     asked,
     if_it_adapts,
     never,
     unless_it_moves,
+    what_runs,
     why_nothing_moves,
 )
-from stormwright.schedulers.anew.told import what_runs
-from stormwright.schedulers.kit.registry import SCHEDULERS, traits_of
-from stormwright.schedulers.kit.traits import declared
+from stormwright.schedulers.toolkit.registry import SCHEDULERS, traits_of
+from stormwright.schedulers.toolkit.traits import declared
 from stormwright.testing.word_counts import WordCount
 from tests.schedulers.builders import load, nodes, problem, running, topology
 

@@ -12,9 +12,7 @@ from hypothesis import strategies as st
 
 from stormwright.model import UNPLACED, Supervisor, cost_of, diff
 from stormwright.model.constraints.violations import violations
-from stormwright.schedulers.anew.alike import node_kinds
-from stormwright.schedulers.anew.matching import heaviest
-from stormwright.schedulers.anew.renaming import renamed
+from stormwright.schedulers.placement.relabel import heaviest, node_kinds, renamed
 from tests.schedulers.builders import load, nodes, problem, running, topology
 
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from stormwright.model import Component, Problem, Topology, default_executor_runs, violations
 from stormwright.model.constraints.components import NO_LIMIT, ComponentLimits
 from stormwright.schedulers import make_scheduler
-from stormwright.schedulers.draft.apart import Crowd, fewest_workers, runs_apart
-from stormwright.schedulers.draft.draft import Draft
-from stormwright.schedulers.mend.moving_apart import keep_apart
+from stormwright.schedulers.placement.partial_placement import Draft
+from stormwright.schedulers.placement.separate import keep_apart
+from stormwright.schedulers.placement.separation import Crowd, fewest_workers, runs_apart
 from stormwright.testing import oracles
 from stormwright.testing.shared import for_any
 from stormwright.testing.strategies import component_limits

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stormwright.schedulers.draft.exact import addends
+from stormwright.schedulers.placement.partial_placement import addends
 
 AMOUNTS = st.lists(st.floats(0, 1e15), max_size=40) | st.lists(st.floats(0, 1e-300), max_size=5)
 

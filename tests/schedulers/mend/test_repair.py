@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stormwright.model import UNPLACED
-from stormwright.schedulers.draft.draft import Draft
-from stormwright.schedulers.kit.limits import max_executors_per_worker
-from stormwright.schedulers.mend import repair
-from stormwright.schedulers.mend.repair import Repair, make_room
+from stormwright.schedulers.placement import repair
+from stormwright.schedulers.placement.partial_placement import Draft
+from stormwright.schedulers.placement.repair import Repair, make_room
+from stormwright.schedulers.toolkit.limits import max_executors_per_worker
 from tests.examples import examples
 from tests.schedulers.builders import load, nodes, problem, topology
 

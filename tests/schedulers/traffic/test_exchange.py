@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import assume, given
 
 from stormwright.model import Problem, measured_traffic
-from stormwright.schedulers.traffic.exchange import Exchange
+from stormwright.schedulers.toolkit.traffic import Exchange
 from stormwright.testing.strategies import problems
 from tests.schedulers.builders import load, nodes, topology
 from tests.schedulers.builders import problem as problem_of

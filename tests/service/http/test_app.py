@@ -19,7 +19,7 @@ from stormwright.formats import problem_from_dict, problem_to_dict
 from stormwright.model import Problem
 from stormwright.model.problem import CHECKED
 from stormwright.schedulers import make_scheduler
-from stormwright.schedulers.kit.warm_up import warm_up
+from stormwright.schedulers.toolkit.traits import warm_up
 from stormwright.service.http.app import make_app
 from stormwright.service.http.deliveries import MAX_DELIVERY_BYTES
 from stormwright.service.http.metrics import CONTENT_TYPE, metrics_text

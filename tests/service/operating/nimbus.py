@@ -29,7 +29,7 @@ from stormwright.history.evaluation.moves import THROUGHPUT, JudgedMove
 from stormwright.history.evaluation.verdict import Judgement
 from stormwright.model import Assignment, Problem, TopologyAssignment, WorkerSlot
 from stormwright.model.arrays import IntArray
-from stormwright.schedulers.kit.resolve import keeping_what_runs
+from stormwright.schedulers.toolkit.resolve import keeping_what_runs
 from stormwright.service.acting import Acting
 from stormwright.service.memory import ServiceMemory
 from stormwright.service.operating.applying import Applying

@@ -65,7 +65,7 @@ def prepared(told: Mapping[str, Any]) -> Prepared:
     from stormwright.clock import WALL
     from stormwright.controller.planning.plan import MoveBudget
     from stormwright.pipeline.settings import StreamSettings
-    from stormwright.schedulers.kit.resolve import rules_in
+    from stormwright.schedulers.toolkit.resolve import rules_in
     from stormwright.service.hooks.places import places
     from stormwright.service.kept.history import HistorySettings
     from stormwright.service.settings import ServiceSettings
@@ -143,8 +143,8 @@ def _checked(
         What of the settings cannot be; all faults at once.
     """
     from stormwright.history.tables.store import check_format
-    from stormwright.schedulers.kit.registry import scheduler_type
-    from stormwright.schedulers.kit.resolve import keeping_what_runs
+    from stormwright.schedulers.toolkit.registry import scheduler_type
+    from stormwright.schedulers.toolkit.resolve import keeping_what_runs
     from stormwright.service.hooks.hook_program import load_hook
     from stormwright.storm.gateway import gateway_command
 

@@ -18,7 +18,7 @@ from stormwright.model.constraints.slots import MAX_EXECUTORS_PER_WORKER
 from stormwright.model.requests import ON_HEAP
 from stormwright.model.topology_config import DEFAULT, ISOLATING, RESOURCE_AWARE, fallback_class
 from stormwright.predict.answer import Assumptions
-from stormwright.schedulers.kit.triggers import ONLINE, Adaptation
+from stormwright.schedulers.toolkit.triggers import ONLINE, Adaptation
 
 # Several objectives -------------------------------------------------------------------------------
 # Several goals, the more important first.

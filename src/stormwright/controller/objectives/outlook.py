@@ -19,7 +19,7 @@ from stormwright.predict.fairness import weights_of
 from stormwright.predict.flow.layout import FlowLayout
 from stormwright.predict.gain import ONE_SIDED, RateGain, rate_gain, together
 from stormwright.predict.prediction import TopologyPrediction
-from stormwright.schedulers.kit.triggers import BALANCE, NODES, TRAFFIC
+from stormwright.schedulers.toolkit.triggers import BALANCE, NODES, TRAFFIC
 
 # Gains --------------------------------------------------------------------------------------------
 # What a placement is better in than the one that runs, by what authors of schedulers look at.
@@ -40,7 +40,7 @@ def gain_in(kind: str, problem: Problem, slots: IntArray) -> Gain:
     Parameters
     ----------
     kind
-        One of `stormwright.schedulers.kit.triggers.GAINS`.
+        One of `stormwright.schedulers.toolkit.triggers.GAINS`.
     problem
         What runs.
     slots

@@ -23,8 +23,8 @@ from stormwright.model.humanize import proof_text
 from stormwright.optimize.throughput.start import MeasuredLoad
 from stormwright.predict.answer import Assumptions
 from stormwright.predict.prediction import Interval, Prediction, TopologyPrediction
-from stormwright.schedulers.frame.by_rates import RateSearch, RateWish
-from stormwright.schedulers.frame.proof_by_rates import Bounding, proof_by_rates, throughput_proof
+from stormwright.schedulers.templates.by_rates import RateSearch, RateWish
+from stormwright.schedulers.templates.proof_by_rates import Bounding, proof_by_rates, throughput_proof
 
 # Summary ------------------------------------------------------------------------------------------
 # What is predicted of a placement, as people compare two of them; and its score.

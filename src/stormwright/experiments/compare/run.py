@@ -19,9 +19,9 @@ from stormwright.model.constraints.constraint import Violation, node_sum
 from stormwright.model.constraints.slots import WorkerCount
 from stormwright.model.constraints.violations import broken_limits, other_worker_counts
 from stormwright.model.humanize import assumed_text, counted
-from stormwright.schedulers.anew.anew import always, asked
-from stormwright.schedulers.kit.checked import checked
-from stormwright.schedulers.kit.warm_up import warm_up
+from stormwright.schedulers.toolkit.from_scratch import always, asked
+from stormwright.schedulers.toolkit.plugin_guard import checked
+from stormwright.schedulers.toolkit.traits import warm_up
 
 log = logging.getLogger(__name__)
 

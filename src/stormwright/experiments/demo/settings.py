@@ -11,8 +11,8 @@ from stormwright.controller.objectives.outlook import OBJECTIVES, THROUGHPUT, TR
 from stormwright.experiments.demo.topologies import Submission
 from stormwright.experiments.demo.trials import Criterion, TrialPlan
 from stormwright.schedulers import Scheduler
-from stormwright.schedulers.anew.anew import Anew
-from stormwright.schedulers.kit.triggers import ONLINE, Adaptation
+from stormwright.schedulers.toolkit.from_scratch import Anew
+from stormwright.schedulers.toolkit.triggers import ONLINE, Adaptation
 from stormwright.storm.local_cluster import LocalClusterConfig
 
 if TYPE_CHECKING:

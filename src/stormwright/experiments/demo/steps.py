@@ -25,7 +25,7 @@ from stormwright.experiments.demo.settings import DemoCluster, DemoSettings
 from stormwright.experiments.demo.trials import CpuCorrection, DecidedPlacement, MeasuredStart, MeasuredStretch
 from stormwright.history.evaluation.verdict import Promise
 from stormwright.model import Problem, TopologyAssignment, WorkerSlot
-from stormwright.schedulers.kit.triggers import TriggerParams
+from stormwright.schedulers.toolkit.triggers import TriggerParams
 from stormwright.service.wiring import Service
 
 log = logging.getLogger(__name__)

@@ -17,7 +17,7 @@ from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import IntArray
 from stormwright.model.humanize import counted
 from stormwright.model.requests import CPU
-from stormwright.schedulers.kit.resolve import resolve_scheduler, takes_seed
+from stormwright.schedulers.toolkit.resolve import resolve_scheduler, takes_seed
 
 #: Of each topology in turn, where every executor is: node from 0 in the order of hosts, and port.
 CellPlacement = Sequence[Sequence[tuple[int, int]]]

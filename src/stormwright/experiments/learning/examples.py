@@ -14,13 +14,13 @@ from stormwright.experiments.learning.problems import drawn_problem
 from stormwright.formats import read_json, write_json
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import FloatArray, IntArray
-from stormwright.schedulers.choice.features import FEATURES, Describing
-from stormwright.schedulers.choice.judging import Judge
-from stormwright.schedulers.choice.model import digest_of
-from stormwright.schedulers.choice.variants import Variants
-from stormwright.schedulers.kit.limits import with_room_for_cpu
-from stormwright.schedulers.kit.resolve import keeping_what_runs
 from stormwright.schedulers.learned import cheap_rules
+from stormwright.schedulers.portfolio.evaluation import Judge
+from stormwright.schedulers.portfolio.features import FEATURES, Describing
+from stormwright.schedulers.portfolio.members import Variants
+from stormwright.schedulers.portfolio.model import digest_of
+from stormwright.schedulers.toolkit.limits import with_room_for_cpu
+from stormwright.schedulers.toolkit.resolve import keeping_what_runs
 
 EXAMPLES_SCHEMA: Final = "stormwright-examples/1"
 

@@ -13,10 +13,10 @@ from stormwright.errors import Fault, InputError, StormwrightError
 from stormwright.experiments.learning.examples import Group, predicted_examples
 from stormwright.model import UNPLACED, LoadProfile, Problem, cost_of
 from stormwright.model.arrays import IntArray
-from stormwright.schedulers.anew.anew import asked, never
-from stormwright.schedulers.choice.features import Describing
-from stormwright.schedulers.choice.judging import Judge
-from stormwright.schedulers.kit.resolve import resolve_scheduler
+from stormwright.schedulers.portfolio.evaluation import Judge
+from stormwright.schedulers.portfolio.features import Describing
+from stormwright.schedulers.toolkit.from_scratch import asked, never
+from stormwright.schedulers.toolkit.resolve import resolve_scheduler
 
 if TYPE_CHECKING:
     from stormwright.experiments.sweep.cells import SweepProblem

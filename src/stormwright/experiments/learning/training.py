@@ -10,8 +10,8 @@ import numpy as np
 from stormwright.errors import Fault, InputError
 from stormwright.experiments.learning.examples import Group, examples_to_dict
 from stormwright.model.arrays import FloatArray
-from stormwright.schedulers.choice.features import FEATURES
-from stormwright.schedulers.choice.model import LEAF, Model, RegressionTrees
+from stormwright.schedulers.portfolio.features import FEATURES
+from stormwright.schedulers.portfolio.model import LEAF, Model, RegressionTrees
 
 #: Of the boosting; chosen on problems drawn by chance that it was not scored on.
 SETTINGS: Final = {

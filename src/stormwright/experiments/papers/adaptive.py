@@ -78,7 +78,7 @@ def _quicker(*blocks: Block) -> tuple[Claim, ...]:
 
 
 def _most(alpha: float) -> float:
-    from stormwright.schedulers.kit.limits import most_executors
+    from stormwright.schedulers.toolkit.limits import most_executors
 
     return most_executors(25, 4, alpha)
 

@@ -88,7 +88,7 @@ def _used(scheduler: str, topology: str, configuration: int, what: str) -> float
     """Nodes, workers, or computation power of the nodes that a scheduler uses of the paper's cluster."""
     import numpy as np
 
-    from stormwright.schedulers.kit.resolve import resolve_scheduler
+    from stormwright.schedulers.toolkit.resolve import resolve_scheduler
     from stormwright.schedulers.top_storm import computation_power
 
     problem = top_storm(topology, configuration)

@@ -16,8 +16,8 @@ from stormwright.experiments.sweep.cells import SimulatedRun, Sweep, SweepCell, 
 from stormwright.formats.document.faults import join_path
 from stormwright.formats.document.sweep import Grid, SweepDocument, read_sweep
 from stormwright.formats.files.json_files import opened
-from stormwright.schedulers.anew.anew import asked, never
-from stormwright.schedulers.kit.resolve import resolve_scheduler, takes_seed
+from stormwright.schedulers.toolkit.from_scratch import asked, never
+from stormwright.schedulers.toolkit.resolve import resolve_scheduler, takes_seed
 
 _WILD = frozenset("*?[")
 

@@ -21,10 +21,9 @@ from stormwright.errors import StormwrightError
 from stormwright.experiments.compare.run import ComparedRow, evaluate, measure
 from stormwright.experiments.sweep.cells import SweepCell, SweepProblem
 from stormwright.model import Problem, Scheduler
-from stormwright.schedulers.anew.anew import asked, never
-from stormwright.schedulers.kit.resolve import resolve_scheduler
-from stormwright.schedulers.kit.traits import declared
-from stormwright.schedulers.kit.warm_up import warm_up
+from stormwright.schedulers.toolkit.from_scratch import asked, never
+from stormwright.schedulers.toolkit.resolve import resolve_scheduler
+from stormwright.schedulers.toolkit.traits import declared, warm_up
 
 #: A row a cell; what a failed one has no figure for is null. Traffic in tuples/s.
 ROW = pa.schema(

@@ -17,7 +17,7 @@ from stormwright.model import UNPLACED, Problem, cost_of, diff, violations
 from stormwright.model.arrays import IntArray
 from stormwright.model.humanize import counted
 from stormwright.schedulers import make_scheduler
-from stormwright.schedulers.kit.warm_up import warm_up
+from stormwright.schedulers.toolkit.traits import warm_up
 
 log = logging.getLogger(__name__)
 

@@ -15,8 +15,8 @@ from stormwright.experiments.evaluation.kept import CellFound
 from stormwright.experiments.evaluation.lab.cluster import ClusterLab
 from stormwright.experiments.evaluation.lab.phases import begin, drained, ids_of
 from stormwright.model import Problem
-from stormwright.schedulers.kit.resolve import keeping_what_runs
-from stormwright.schedulers.kit.warm_up import warm_up
+from stormwright.schedulers.toolkit.resolve import keeping_what_runs
+from stormwright.schedulers.toolkit.traits import warm_up
 
 #: Seconds of a step of the rate over time, and steps over which it is looked at.
 _STEP_S, _STEPS = 1.0, 3

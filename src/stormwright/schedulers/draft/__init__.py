@@ -1,1 +1,0 @@
-"""A placement in the making, and what may not be together in it."""

@@ -1,1 +1,0 @@
-"""What is not valid is made valid by few small steps."""

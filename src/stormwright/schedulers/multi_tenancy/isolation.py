@@ -1,0 +1,97 @@
+"""Gives isolated topologies hosts of their own, for every scheduler in one place: each part is a problem by itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from stormwright.model import UNPLACED, Assignment, Problem, Scheduler, Unplaced
+from stormwright.model.arrays import IntArray, frozen
+from stormwright.model.constraints.isolation import MACHINES, isolated
+from stormwright.schedulers.toolkit.limits import num_workers
+from stormwright.schedulers.toolkit.params import Params
+from stormwright.schedulers.toolkit.traits import Traits, passed_on
+
+
+class Isolating:
+    """What a scheduler answers for each isolated topology on its own hosts, and for the others on the rest.
+
+    1. An isolated topology gets as many hosts as the cluster's configuration says, at most one a worker: those that it
+       runs on, then hosts on which nothing runs and that no other got, those with most slots first. Isolated topologies
+       are served in the problem's order; ties go to the host that comes first in it.
+    2. If there are too few such hosts it is left out. Hosts that it found no room on go to others.
+    3. Nothing else comes to its hosts. What runs stays, so a host that is shared already stays shared, and gets no
+       more of either.
+    """
+
+    def __init__(self, scheduler: Scheduler, params: Params, traits: Traits) -> None:
+        self.scheduler, self.params = scheduler, params
+        vars(self).update(passed_on(scheduler, traits))
+
+    def schedule(self, problem: Problem) -> Assignment:
+        """Place every part."""
+        machines = isolated(problem)
+        if not machines:
+            return self.scheduler.schedule(problem)
+        hosts = {node.host for node in problem.supervisors}
+        slots = np.full(problem.num_executors, UNPLACED, dtype=np.int32)
+        unplaced: list[Unplaced] = []
+        status: dict[str, str] = {}
+        seconds = 0.0
+        closed = _hosts_of(problem, problem.current_slot, list(machines))
+        rest = [index for index in range(len(problem.topologies)) if index not in machines]
+        # Not everyone's scheduler takes a problem without topologies.
+        for index, count in [*machines.items(), *([(UNPLACED, 0)] if rest else [])]:
+            own = rest if index == UNPLACED else [index]
+            open_hosts = hosts - closed if index == UNPLACED else _hosts_for(problem, index, count, closed)
+            answer = self.scheduler.schedule(_part(problem, own, hosts - open_hosts))
+            for topology, part in zip(own, _split(problem, own, answer), strict=True):
+                slots[problem.executors_of(topology)] = part
+            if index != UNPLACED:
+                closed |= _hosts_of(problem, slots, [index])
+            why = f"{len(open_hosts)} of {len(hosts)} hosts are open to it: {MACHINES}"
+            unplaced += [replace(executor, reasons=(*executor.reasons, why)) for executor in answer.unplaced]
+            status |= {topology: f"{text}; {why}" for topology, text in answer.status.items()}
+            seconds += answer.seconds
+        slots = frozen(slots, np.int32, own=True)
+        return replace(answer, slot_of_executor=slots, unplaced=tuple(unplaced), status=status, seconds=seconds)
+
+
+def _hosts_of(problem: Problem, slots: IntArray, topologies: list[int]) -> set[str]:
+    """Hosts on which topologies have workers."""
+    own = np.isin(problem.executor_topology, topologies) & (slots != UNPLACED)
+    return {problem.supervisors[node].host for node in np.unique(problem.slot_node[slots[own]]).tolist()}
+
+
+def _hosts_for(problem: Problem, topology: int, count: int, closed: set[str]) -> set[str]:
+    """Rule 1: the hosts of an isolated topology; only those it runs on alone if there are too few."""
+    others = [index for index in range(len(problem.topologies)) if index != topology]
+    runs_on = _hosts_of(problem, problem.current_slot, [topology])
+    alone = runs_on - _hosts_of(problem, problem.current_slot, others)
+    busy = _hosts_of(problem, problem.current_slot, [*others, topology]) | closed
+    ports: dict[str, int] = {}
+    for node, usable in zip(problem.supervisors, problem.node_usable.tolist(), strict=True):
+        if usable and node.ports and node.host not in busy:
+            ports[node.host] = ports.get(node.host, 0) + len(node.ports)
+    missing = max(min(count, num_workers(problem.topologies[topology])) - len(runs_on), 0)
+    roomiest = sorted(ports, key=lambda host: -ports[host])
+    return alone | set(roomiest[:missing]) if len(roomiest) >= missing else alone
+
+
+def _part(problem: Problem, topologies: list[int], closed: set[str]) -> Problem:
+    """The problem of some topologies alone, to which some hosts are closed."""
+    chosen = tuple(problem.topologies[index] for index in topologies)
+    return replace(
+        problem,
+        topologies=chosen,
+        current={of.id: problem.current[of.id] for of in chosen if of.id in problem.current},
+        conf={key: value for key, value in problem.conf.items() if key != MACHINES},
+        blacklisted_hosts=problem.blacklisted_hosts | closed,
+    )
+
+
+def _split(problem: Problem, topologies: list[int], answer: Assignment) -> list[IntArray]:
+    """The slots of each topology of a part."""
+    sizes = [problem.topologies[index].num_executors for index in topologies]
+    return np.split(answer.slot_of_executor, np.cumsum(sizes)[:-1])

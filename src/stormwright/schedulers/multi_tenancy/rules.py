@@ -1,0 +1,74 @@
+"""The options of all schedulers: who comes first, and what a user may have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from stormwright.model import Problem
+from stormwright.model.arrays import MOST_AMOUNT
+from stormwright.model.topology_config import (
+    BACKFILL,
+    EVERYBODY,
+    LIMITED,
+    ORDER,
+    ORDERS,
+    USERS,
+    Users,
+    read_queue,
+    read_users,
+)
+from stormwright.schedulers.toolkit.params import Params, param
+
+#: What stands for any amount.
+_ANY = -1
+
+#: More than there can be.
+_MOST_COUNT = 2**53
+
+#: Option → what it limits.
+_LIMITS = dict(zip(("user_executors", "user_slots", "user_cpu_percent", "user_memory_mb"), LIMITED, strict=True))
+
+#: The same the other way round.
+OPTION_OF = {name: option for option, name in _LIMITS.items()}
+
+
+def _most(default: int | float, what: str) -> Any:
+    text = f"{what} that a user may have of whom {USERS} does not say it; {_ANY}: any"
+    return param(default, text, low=_ANY, high=MOST_AMOUNT if isinstance(default, float) else _MOST_COUNT)
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueueRules(Params):
+    """Who comes first where not all topologies fit, and what a user may have."""
+
+    order: str = param(
+        "given", f"which topology comes first, see Order; given: as the scheduler has it; or {ORDER}", choices=ORDERS
+    )
+    backfill: bool = param(True, f"true: a topology that fits goes ahead of one that does not; or {BACKFILL}")
+    user_executors: int = _most(_ANY, "executors")
+    user_slots: int = _most(_ANY, "worker slots")
+    user_cpu_percent: float = _most(float(_ANY), "CPU, 100 a core,")
+    user_memory_mb: float = _most(float(_ANY), "memory")
+
+    @property
+    def leaves_all_to_the_scheduler(self) -> bool:
+        """Whether no order is asked for."""
+        return self.order == "given" and self.backfill
+
+
+#: Names of the options.
+OPTIONS = frozenset(field.name for field in fields(QueueRules))
+
+
+def rules_of(problem: Problem, given: Mapping[str, object]) -> QueueRules:
+    """The rules in force: what was given to the scheduler, else what the cluster's configuration says."""
+    return QueueRules.from_settings({**read_queue(problem.conf)[0], **given})
+
+
+def users_of(problem: Problem, rules: QueueRules) -> Users:
+    """What users may have, by the cluster's configuration and the rules."""
+    users = read_users(problem.conf)[0]
+    given = {name: float(getattr(rules, option)) for option, name in _LIMITS.items() if getattr(rules, option) >= 0}
+    return {**users, EVERYBODY: {**users.get(EVERYBODY, {}), **given}} if given else users

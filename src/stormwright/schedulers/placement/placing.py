@@ -1,0 +1,266 @@
+"""One topology on its way to nodes, executor by executor or worker by worker, within every limit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from heapq import heapify, heappop, heappush
+
+import numpy as np
+
+from stormwright.model import UNPLACED, Problem
+from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
+from stormwright.model.topology_config import read_favoured_hosts
+from stormwright.schedulers.placement.admission import WantedWorkers
+from stormwright.schedulers.placement.partial_placement import Draft
+from stormwright.schedulers.placement.separation import Crowd
+from stormwright.schedulers.toolkit.limits import max_executors_per_worker
+
+# Favoured hosts -----------------------------------------------------------------------------------
+# Hosts that a topology would rather have, or rather not: wishes, which break ties and never leave anything out.
+
+
+def favour(problem: Problem, topology: int) -> IndexArray | None:
+    """What a topology thinks of every node: 0 favoured, 1 neither, 2 unfavoured, shape (N,); None if all are alike.
+
+    A host in both lists is favoured, as in Storm 2.8.3 (``NodeSorter``).
+    """
+    (favoured, unfavoured), _ = read_favoured_hosts(problem.topologies[topology].conf)
+    if not favoured and not unfavoured:
+        return None
+    hosts = [node.host for node in problem.supervisors]
+    return np.array([0 if host in favoured else 2 if host in unfavoured else 1 for host in hosts], dtype=np.int64)
+
+
+def most_favoured(nodes: BoolArray, rank: IndexArray | None) -> BoolArray:
+    """Those of `nodes` that a topology likes best; all if it has no wishes."""
+    if rank is None or not nodes.any():
+        return nodes
+    best: BoolArray = nodes & (rank == rank[nodes].min())
+    return best
+
+
+class NodeRoom:
+    """What every node has left, and what is on it.
+
+    Attributes
+    ----------
+    left
+        Of each of the problem's resources on every node, shape (K, N).
+    cpu_hz, memory_mb
+        Rows of it, shape (N,).
+    slots
+        Left on every node, shape (N,); a node that takes no workers has none.
+    capacity_hz, capacity_mb
+        What there is in all, shape (N,).
+    executors
+        Executors on every node, shape (N,).
+    node_of
+        Node of every executor of the problem, -1 for one that waits, shape (E,).
+    """
+
+    def __init__(self, draft: Draft) -> None:
+        self.problem: Problem = draft.problem
+        self.capacity_hz, self.capacity_mb = draft.capacity[0], draft.capacity[1]
+        self.recount(draft)
+
+    def recount(self, draft: Draft) -> None:
+        """Count anew what is left, after the draft was changed by others than `Placing`."""
+        left = draft.capacity - draft.node_use()
+        self.left: FloatArray = left[:-1]
+        # Where others run that take more of a generic resource than there is, who asks for none of it can go.
+        self.left[2:] = np.maximum(self.left[2:], 0.0)
+        self.cpu_hz, self.memory_mb = self.left[0], self.left[1]
+        self.slots: FloatArray = np.where(draft.usable, left[-1].round(), 0.0)
+        self.node_of: IndexArray = draft.node_of_executor().astype(np.int64)
+        on_nodes = self.node_of[self.node_of != UNPLACED]
+        self.executors: IndexArray = np.bincount(on_nodes, minlength=len(self.slots)).astype(np.int64)
+
+    @property
+    def num_nodes(self) -> int:
+        """N."""
+        return len(self.slots)
+
+
+class Placing:
+    """The executors of one topology on their way to nodes; by `put`, or by `put_worker`.
+
+    By `put`, a node has as many executors of the topology as fit into the workers that it has opened there; a further
+    worker takes a slot, and there are never more than the topology wants. So at every step it is known which nodes can
+    take an executor: `can_take`.
+
+    Parameters
+    ----------
+    draft
+        Gets the workers when all is placed.
+    room
+        What nodes have left; kept up to date at every step.
+    wanted
+        The topology, its executors to place, and in how many workers.
+    soft_cpu
+        Let a node take executors beyond its CPU capacity (R-Storm treats CPU as a soft constraint).
+    """
+
+    def __init__(self, draft: Draft, room: NodeRoom, wanted: WantedWorkers, *, soft_cpu: bool = False) -> None:
+        self.draft, self.room, self.wanted = draft, room, wanted
+        self.topology = draft.problem.topologies[wanted.topology]
+        self.limit = max_executors_per_worker(self.topology)
+        self._demand = draft.problem.executor_demand
+        #: Resources that are hard limits; CPU comes first.
+        self._hard = range(1 if soft_cpu else 0, len(self._demand))
+        #: Node → executors put on it, in order of arrival.
+        self.on_node: dict[int, list[int]] = {}
+        #: Node → workers opened on it.
+        self.opened: dict[int, int] = {}
+        #: Workers that may still be opened.
+        self.workers_left = wanted.workers
+        #: Whether the workers opened on a node have room for a further executor.
+        self._open: BoolArray = np.zeros(room.num_nodes, dtype=bool)
+        self._left_over: list[int] = []
+        self._whole: list[tuple[list[int], int]] = []
+        self._whole_on: IndexArray = np.zeros(room.num_nodes, dtype=np.int64)
+        self._crowd = Crowd.of(draft.problem, wanted.topology, room.node_of)
+        #: What the topology thinks of every node; see `favour`.
+        self.favour = favour(draft.problem, wanted.topology)
+
+    @property
+    def executors(self) -> list[int]:
+        """The executors to place, numbered over the problem."""
+        executors: list[int] = self.wanted.executors.tolist()
+        return executors
+
+    def can_take(self, executor: int) -> BoolArray:
+        """Which nodes can take `executor` now, shape (N,)."""
+        room = self.room
+        fits: BoolArray = (room.slots >= 1) | self._open if self.workers_left > 0 else self._open.copy()
+        for resource in self._hard:
+            fits &= room.left[resource] >= self._demand[resource, executor]
+        return fits if self._crowd is None else fits & self._crowd.admits([executor])
+
+    def takes(self, executor: int, node: int) -> bool:
+        """Whether one node can take `executor` now."""
+        room = self.room
+        return bool(
+            self.is_open(node)
+            and all(room.left[resource, node] >= self._demand[resource, executor] for resource in self._hard)
+            and (self._crowd is None or self._crowd.admits([executor])[node])
+        )
+
+    def is_open(self, node: int) -> bool:
+        """Whether a node has a worker with room for a further executor, or may open one."""
+        return bool(self._open[node] or (self.workers_left > 0 and self.room.slots[node] >= 1))
+
+    def put(self, executor: int, node: int) -> None:
+        """Put an executor on a node that can take it, or, with node -1, leave it to be put where there is room."""
+        if node == UNPLACED:
+            self._left_over.append(executor)
+            return
+        room, members = self.room, self.on_node.setdefault(node, [])
+        if not self._open[node]:
+            self._open_worker(node)
+        members.append(executor)
+        self._open[node] = len(members) < self.limit * self.opened[node]
+        room.left[:, node] -= self._demand[:, executor]
+        room.executors[node] += 1
+        room.node_of[executor] = node
+        if self._crowd is not None:
+            self._crowd.add([executor], node)
+
+    def can_host(self, executors: Sequence[int]) -> BoolArray:
+        """Which nodes can take a further worker of `executors` now, shape (N,)."""
+        room, members = self.room, list(executors)
+        fits: BoolArray = room.slots >= 1
+        for resource in self._hard:
+            fits &= room.left[resource] >= self._demand[resource, members].sum()
+        return fits if self._crowd is None else fits & self._crowd.admits(members)
+
+    def put_worker(self, executors: Sequence[int], node: int) -> None:
+        """Put a worker of `executors` on a node that can host it, or, with node -1, leave it to be put elsewhere."""
+        members = list(executors)
+        self._whole.append((members, node))
+        if node != UNPLACED:
+            room = self.room
+            room.slots[node] -= 1
+            room.left[:, node] -= self._demand[:, members].sum(axis=1)
+            room.executors[node] += len(members)
+            room.node_of[members] = node
+            self._whole_on[node] += 1
+            if self._crowd is not None:
+                self._crowd.add(members, node)
+
+    def in_turn(self, nodes: BoolArray) -> int:
+        """The node whose turn it is in dealing workers, -1 if none of `nodes` is true.
+
+        It has fewest workers of this topology, then most free slots; ties go to favoured nodes, then to the lower node.
+        """
+        if not nodes.any():
+            return UNPLACED
+        fewest = nodes & (self._whole_on == self._whole_on[nodes].min())
+        roomiest = fewest & (self.room.slots == self.room.slots[fewest].max())
+        return int(np.argmax(most_favoured(roomiest, self.favour)))
+
+    def workers_on(self, node: int) -> int:
+        """Workers that this topology has been given on a node."""
+        return self.opened.get(node, 0) + int(self._whole_on[node])
+
+    def best(self, executor: int, scores: FloatArray) -> int:
+        """The node with the lowest finite score among those that can take `executor`; -1 if there is none.
+
+        Ties go to nodes that the topology favours, then to the lower node.
+        """
+        allowed = np.where(self.can_take(executor), scores, math.inf)
+        lowest = allowed.min(initial=math.inf)
+        return int(np.argmax(most_favoured(allowed == lowest, self.favour))) if lowest < math.inf else UNPLACED
+
+    def finish(self) -> None:
+        """Make workers of what is on the nodes, exactly as many as wanted, and add them to the draft.
+
+        Executors that found no node go into workers without one: `make_room` finds a place for these or says why not.
+        """
+        if self._whole:
+            workers = self._whole
+        else:
+            self._open_rest()
+            workers = [
+                (part.tolist(), node)
+                for node, members in self.on_node.items()
+                for part in np.array_split(np.array(members), self.opened[node])
+            ]
+            self._add_homeless(workers)
+        for part, node in workers:
+            self.draft.add_worker(self.wanted.topology, np.array(part, dtype=np.int64), node)
+
+    def _open_worker(self, node: int) -> None:
+        self.opened[node] = self.opened.get(node, 0) + 1
+        self.workers_left -= 1
+        self.room.slots[node] -= 1
+
+    def _open_rest(self) -> None:
+        """Open the workers that are still wanted where most executors share one; ties to the lower node."""
+        crowded = [(-len(members) / self.opened[node], node) for node, members in self.on_node.items()]
+        heapify(crowded)
+        while self.workers_left > 0 and crowded:
+            _, node = heappop(crowded)
+            if len(self.on_node[node]) > self.opened[node] and self.room.slots[node] >= 1:
+                self._open_worker(node)
+                heappush(crowded, (-len(self.on_node[node]) / self.opened[node], node))
+
+    def _add_homeless(self, workers: list[tuple[list[int], int]]) -> None:
+        """Add the workers that are still missing, without a node, for the executors left over.
+
+        They come first for these; one that would be empty gets an executor from the fullest worker.
+        """
+        placed = [part for part, _ in workers]
+        homeless: list[list[int]] = [[] for _ in range(self.wanted.workers - len(workers))]
+        for executor in self._left_over:
+            roomy = [part for part in homeless if len(part) < self.limit]
+            min(roomy or placed, key=len).append(executor)
+        fill_empty([*placed, *homeless])
+        workers += [(part, UNPLACED) for part in homeless]
+
+
+def fill_empty(workers: Sequence[list[int]]) -> None:
+    """Give every empty worker the last executor of the fullest, so that all are used; ties to the earlier worker."""
+    for worker in workers:
+        if not worker:
+            worker.append(max(workers, key=len).pop())

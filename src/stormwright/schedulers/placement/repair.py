@@ -1,0 +1,238 @@
+"""Makes a placement that overloads nodes valid, by few small steps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+
+from stormwright.model import UNPLACED, Problem
+from stormwright.model.arrays import IndexArray
+from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE, PlacedExecutors
+from stormwright.model.constraints.resources import Asked, Requests
+from stormwright.optimize.kernel.records import NOWHERE
+from stormwright.optimize.repair import loops, state
+from stormwright.schedulers.placement.admission import WantedWorkers, leave_out, movable_workers
+from stormwright.schedulers.placement.partial_placement import Draft
+from stormwright.schedulers.placement.placing import NodeRoom, Placing
+from stormwright.schedulers.placement.separate import keep_apart
+from stormwright.schedulers.placement.staying import choose_slots
+from stormwright.schedulers.toolkit.limits import max_executors_per_worker
+
+# Requests -----------------------------------------------------------------------------------------
+# Topologies left out that ask for more than nodes and heaps have, where Storm's ResourceAwareScheduler counts.
+
+
+def leave_out_what_asks_too_much(draft: Draft) -> None:
+    """Leave out the last topology on a node, or that of a worker, of which too much is asked, until none is left.
+
+    What is fixed stays: it runs, so Storm's scheduler has let it.
+    """
+    problem = draft.problem
+    if Asked.of(problem) is None:
+        return
+    while True:
+        for broken in Requests().violations(PlacedExecutors(problem, choose_slots(draft))):
+            on = [
+                topology
+                for topology, place, fixed in zip(draft.topology, draft.node, draft.fixed, strict=True)
+                if not fixed
+                and place == problem.node_index.get(broken.supervisor or "", UNPLACED)
+                and place != UNPLACED
+            ]
+            if broken.topology is not None:
+                on = [topology for topology in on if problem.topologies[topology].id == broken.topology]
+            if on:
+                draft.take_out(max(on))
+                draft.reasons[max(on)] = (str(broken),)
+                break
+        else:
+            return
+
+
+#: Pairs of nodes that are looked at between two looks at the clock: some milliseconds.
+_LOOKS = 100_000
+
+
+def never() -> bool:
+    """There is no clock."""
+    return False
+
+
+class Repair:
+    """Takes overload away: the steepest step on the most overloaded node that has one, until none is left or helps.
+
+    The steps on a node: a worker goes to a node with a free slot; two workers change nodes; an executor goes to
+    another worker of its topology; two executors of a topology change workers. Fixed workers take no part. Of equal
+    steps that of the worker with the lower index wins, then the one in that order, then the one with lower indices.
+    Overload is counted in parts of all capacity, of every resource.
+    """
+
+    def __init__(self, draft: Draft, *, soft_cpu: bool = False) -> None:
+        problem = draft.problem
+        self._draft = draft
+        hard = slice(1 if soft_cpu else 0, None)  # CPU comes first
+        demand, capacity = draft.demand[hard].T, problem.node_capacity[hard].T
+        executors = np.zeros(len(demand), state.EXECUTOR)
+        executors["worker"] = draft.worker
+        workers = np.zeros(len(draft.node), state.WORKER)
+        workers["node"], workers["topology"] = draft.node, draft.topology
+        workers["movable"] = ~np.array(draft.fixed, bool)
+        most = np.array([max_executors_per_worker(topology) for topology in problem.topologies], int)
+        workers["most"] = most[workers["topology"]]
+        nodes = np.zeros(len(capacity), state.NODE)
+        nodes["ports"] = np.where(draft.usable, [len(supervisor.ports) for supervisor in problem.supervisors], 0)
+        nodes["looked"] = NOWHERE
+        nodes["older"] = np.arange(len(nodes)) - 1
+        nodes["newer"] = np.append(np.arange(1, len(nodes)), NOWHERE)
+        workers["first"] = nodes["first"] = NOWHERE
+        totals = np.zeros(1, state.TOTALS)
+        totals["newest"] = len(nodes) - 1
+        self._mending = state.Mending(
+            executors=executors,
+            workers=workers,
+            nodes=nodes,
+            demand=np.array(demand, order="C"),  # one that may be written, as all others: compiled once
+            of_worker=np.zeros((len(workers), demand.shape[1])),
+            of_node=np.zeros(capacity.shape),
+            capacity=np.ascontiguousarray(capacity * (1 + RELATIVE_TOLERANCE)),
+            unit=np.maximum(np.where(np.isfinite(capacity), capacity, 0.0).sum(axis=0), 1.0),
+            hardest=np.empty(len(nodes), np.int64),
+            best=np.zeros(1, state.STEP),
+            totals=totals,
+        )
+        loops.settle(self._mending)
+        self._mending.hardest[:] = np.argsort(-nodes["overload"], kind="stable")
+        nodes["rank"][self._mending.hardest] = np.arange(len(nodes))
+
+    @property
+    def steps(self) -> int:
+        """Steps taken so far."""
+        return int(self._mending.totals["steps"][0])
+
+    @property
+    def looks(self) -> int:
+        """Pairs of nodes looked at so far."""
+        return int(self._mending.totals["looks"][0])
+
+    def run(self, is_late: Callable[[], bool] = never) -> IndexArray:
+        """Take all steps that help, or those until it is late; the nodes that stay overloaded."""
+        before = self.steps
+        while not is_late() and not loops.take_steps(self._mending, _LOOKS):
+            pass
+        if self.steps > before:
+            self._write()
+        return np.flatnonzero(self._mending.nodes["overload"])
+
+    def blamed(self) -> set[int]:
+        """Topologies with workers, not fixed, that ask for something of which their node has too little."""
+        mended = self._mending
+        over = mended.of_node > mended.capacity
+        node = mended.workers["node"]
+        on_node = np.flatnonzero((node != NOWHERE) & mended.workers["movable"])
+        blamed = on_node[np.any(over[node[on_node]] & (mended.of_worker[on_node] > 0), axis=1)]
+        return set(mended.workers["topology"][blamed].tolist())
+
+    def take_out(self, topology: int) -> None:
+        """Take a topology's workers, except fixed ones, off their nodes."""
+        loops.take_out(self._mending, topology)
+        self._write()
+
+    def put_back(self, topologies: Iterable[int]) -> list[int]:
+        """Put topologies that were taken out back, one after the other, as far as there is room; the others."""
+        mended, left_out = self._mending, []
+        waiting = mended.workers["movable"] & (mended.workers["node"] == NOWHERE) & (mended.workers["size"] > 0)
+        largest_first = np.argsort(-(mended.of_worker / mended.unit).sum(axis=1), kind="stable")
+        largest_first = largest_first[waiting[largest_first]]
+        for topology in topologies:
+            own = largest_first[mended.workers["topology"][largest_first] == topology]
+            if not loops.put_back(mended, own):
+                left_out.append(topology)
+        self._write()
+        return left_out
+
+    def _write(self) -> None:
+        self._draft.worker[:] = self._mending.executors["worker"]
+        self._draft.node[:] = self._mending.workers["node"].tolist()
+
+
+def make_room(draft: Draft, *, soft_cpu: bool = False, is_late: Callable[[], bool] = never) -> None:
+    """Put workers without a node where most CPU is free, then mend what that overloads, or leave topologies out.
+
+    The last of the topologies that ask for what their node has too little of is left out, and so on; in the end those
+    that fit as they are cut into workers come back, the first of them first. Last come limits on components:
+    `keep_apart`. What is left out already stays so. With `soft_cpu` a node beyond its CPU capacity is left as it is.
+    Once it is late no more steps are taken, which leaves more out.
+    """
+    room = draft.capacity - draft.node_use()
+    room[0, ~draft.usable | (room[-1] < 1)] = -math.inf
+    demand = draft.worker_use()
+    # A worker that was taken out has no executor any more.
+    waiting = [w for w in np.unique(draft.worker).tolist() if w != UNPLACED and draft.node[w] == UNPLACED]
+    for worker in sorted(waiting, key=lambda w: -demand[0, w]):
+        node = draft.node[worker] = int(np.argmax(room[0]))
+        room[:, node] -= *demand[:, worker], 1
+        if room[-1, node] < 1:
+            room[0, node] = -math.inf
+    tried: set[int] = set()
+    left_out: list[int] = []
+    repair = Repair(draft, soft_cpu=soft_cpu)
+    while len(repair.run(is_late)) and (blamed := repair.blamed()):
+        last = max(blamed)
+        if last not in tried and not is_late() and _place_anew(draft, last, soft_cpu=soft_cpu):
+            repair = Repair(draft, soft_cpu=soft_cpu)
+        else:
+            repair.take_out(last)
+            left_out.append(last)
+        tried.add(last)
+    leave_out(draft, repair.put_back(sorted(left_out)))
+    keep_apart(draft, soft_cpu=soft_cpu)
+
+
+@cache
+def ready_repair() -> None:
+    """Have the machine code ready before any clock runs."""
+    nothing = Problem((), ())
+    repair = Repair(Draft.empty(nothing, nothing.node_usable))
+    repair.run()
+    repair.take_out(0)
+    repair.put_back([0])
+
+
+def _place_anew(draft: Draft, topology: int, *, soft_cpu: bool) -> bool:
+    """Place all that may move of a topology that asks for generic resources by what asks for most of them first.
+
+    Few nodes may have such a resource: to bring a worker there is a step that does not help until executors follow, so
+    `Repair` does not take it. Executors go to nodes on which the topology has a worker, then to those with most CPU.
+    Where one finds no node nothing changes.
+    """
+    problem, workers = draft.problem, movable_workers(draft, topology)
+    executors = np.flatnonzero(np.isin(draft.worker, workers))
+    demand = problem.executor_demand[:, executors]
+    if not demand[2:].any():
+        return False
+    attempt = replace(draft, worker=draft.worker.copy(), reasons={})
+    attempt.topology, attempt.node, attempt.fixed = list(draft.topology), list(draft.node), list(draft.fixed)
+    attempt.take_out(topology)
+    room = NodeRoom(attempt)
+    placing = Placing(attempt, room, WantedWorkers(topology, executors, len(workers)), soft_cpu=soft_cpu)
+    for executor in executors[np.lexsort((-demand[0], *-demand[:1:-1]))].tolist():
+        new = np.array([placing.workers_on(node) == 0 for node in range(room.num_nodes)])
+        order = np.lexsort((-room.cpu_hz, new))
+        able = order[placing.can_take(executor)[order]]
+        if not len(able):
+            return False
+        placing.put(executor, int(able[0]))
+    placing.finish()
+    if UNPLACED in attempt.node_of_executor()[executors]:
+        return False
+    draft.worker, draft.topology, draft.node, draft.fixed = (
+        attempt.worker,
+        attempt.topology,
+        attempt.node,
+        attempt.fixed,
+    )
+    return True

@@ -1,0 +1,196 @@
+"""Keeps what runs: every worker that changes its slot or its executors is a JVM that Storm restarts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+
+import numpy as np
+
+from stormwright.model import UNPLACED, CostWeights, Problem, Traffic
+from stormwright.model.arrays import FloatArray, IndexArray, IntArray
+from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE
+from stormwright.schedulers.placement.partial_placement import Draft
+from stormwright.schedulers.placement.separation import runs_apart
+from stormwright.schedulers.toolkit.limits import max_executors_per_worker, num_workers
+from stormwright.schedulers.toolkit.traffic import Rates
+
+
+def running_workers(problem: Problem) -> dict[int, IndexArray]:
+    """Slot → the executors that run in it now, rising."""
+    by_slot = np.argsort(problem.current_slot, kind="stable")
+    slots, first = np.unique(problem.current_slot[by_slot], return_index=True)
+    stretches = zip(slots.tolist(), pairwise([*first.tolist(), len(by_slot)]), strict=True)
+    return {slot: by_slot[begin:end] for slot, (begin, end) in stretches if slot != UNPLACED}
+
+
+def runs_well(problem: Problem, topology: int) -> bool:
+    """Whether a topology runs completely, on as many workers as it wants, none too full, its components apart."""
+    slots = problem.current_slot[problem.executors_of(topology)]
+    workers, sizes = np.unique(slots, return_counts=True)
+    wanted = problem.topologies[topology]
+    return bool(
+        UNPLACED not in workers
+        and len(workers) == num_workers(wanted)
+        and sizes.max(initial=0) <= max_executors_per_worker(wanted)
+        and runs_apart(problem, topology)
+    )
+
+
+def restore_cheaper(
+    draft: Draft, rates: Rates | Traffic, weights: CostWeights, rates_new: Rates | Traffic | None = None
+) -> None:
+    """Put topologies back to where they run well, wherever that costs no more and fits.
+
+    They are tried in order, again and again, until none can be put back any more. A topology that the draft leaves out
+    is put back at any cost.
+
+    Parameters
+    ----------
+    draft
+        A new placement of everything; written.
+    rates
+        Traffic of what runs now.
+    weights
+        Cost of a tuple by distance.
+    rates_new
+        Traffic in the draft, if it differs from that now.
+    """
+    problem = draft.problem
+    node_now = np.append(problem.slot_node, UNPLACED)[problem.current_slot]
+    node_new = draft.node_of_executor()
+    cost_now = _topology_costs(problem, rates, weights, problem.current_slot, node_now)
+    cost_new = _topology_costs(problem, rates_new or rates, weights, draft.worker, node_new) * (1 + RELATIVE_TOLERANCE)
+    waiting = [
+        t
+        for t in range(len(problem.topologies))
+        if runs_well(problem, t) and (t in draft.reasons or cost_now[t] <= cost_new[t])
+    ]
+    used = draft.node_use()
+    running = running_workers(problem)
+    progress = True
+    while progress:
+        progress = False
+        for topology in list(waiting):
+            executors = problem.executors_of(topology)
+            back = _node_use(problem, executors, problem.current_slot, node_now)
+            after = used - _node_use(problem, executors, draft.worker, node_new) + back
+            if np.any((after > draft.capacity) & (back > 0)):
+                continue
+            used, progress = after, True
+            waiting.remove(topology)
+            draft.take_out(topology)
+            draft.reasons.pop(topology, None)
+            for slot in np.unique(problem.current_slot[executors]).tolist():
+                draft.add_worker(topology, running[slot], int(problem.slot_node[slot]))
+
+
+def _node_use(problem: Problem, executors: slice, worker: IndexArray, node: IndexArray) -> FloatArray:
+    """What some executors take of each resource, and of slots, on every node, shape (K + 1, N)."""
+    placed = np.flatnonzero(worker[executors] != UNPLACED) + executors.start
+    first = np.unique(worker[placed], return_index=True)[1]
+    num_nodes = len(problem.supervisors)
+    return np.stack(
+        [
+            *(np.bincount(node[placed], demand[placed], num_nodes) for demand in problem.executor_demand),
+            np.bincount(node[placed][first], minlength=num_nodes),
+        ]
+    ).astype(np.float64)
+
+
+def _topology_costs(
+    problem: Problem, rates: Rates | Traffic, weights: CostWeights, worker: IndexArray, node: IndexArray
+) -> FloatArray:
+    """What the traffic of every topology costs, shape (T,)."""
+    a, b = rates.source, rates.target
+    rack = np.append(problem.node_rack, UNPLACED)[node]
+    classes = [a == b, worker[a] == worker[b], node[a] == node[b], rack[a] == rack[b]]
+    each = [weights.same_executor, weights.same_worker, weights.inter_worker, weights.inter_node]
+    weight = np.select(classes, each, weights.inter_rack)
+    return np.bincount(problem.executor_topology[a], weight * rates.tps, len(problem.topologies)).astype(np.float64)
+
+
+def swap_nodes(draft: Draft) -> None:
+    """Exchange the contents of whole nodes where that puts more workers back to where they run now.
+
+    Nodes of one rack are exchanged if each has room for the other's workers, so the cost stays as it is. The exchange
+    that keeps most workers goes first, then the one with the lower nodes.
+    """
+    problem = draft.problem
+    home = {executors.tobytes(): int(problem.slot_node[slot]) for slot, executors in running_workers(problem).items()}
+    homes = [home.get(executors.tobytes(), UNPLACED) for executors in _members(draft)]
+    while True:
+        kept = Counter(pair for pair in zip(draft.node, homes, strict=True) if UNPLACED not in pair)
+        gains = {
+            (a, b): kept[a, b] + kept[b, a] - kept[a, a] - kept[b, b]
+            for a, b in sorted({(min(pair), max(pair)) for pair in kept})
+            if a != b
+        }
+        used = draft.node_use()
+        to = list(range(len(problem.supervisors)))
+        for (a, b), gain in sorted(gains.items(), key=lambda item: -item[1]):
+            if gain > 0 and to[a] == a and to[b] == b and _exchangeable(draft, used, a, b):
+                to[a], to[b] = b, a
+        if to == sorted(to):
+            return
+        draft.node = [UNPLACED if node == UNPLACED else to[node] for node in draft.node]
+
+
+def _exchangeable(draft: Draft, used: FloatArray, a: int, b: int) -> bool:
+    same_rack = draft.problem.node_rack[a] == draft.problem.node_rack[b]
+    return bool(same_rack and draft.usable[[a, b]].all() and np.all(used[:, [b, a]] <= draft.capacity[:, [a, b]]))
+
+
+def choose_slots(draft: Draft) -> IntArray:
+    """Slot of every executor.
+
+    1. A worker that runs on its node already keeps its slot: with the same executors, or with lost ones besides.
+    2. Any other gets the first port of its node in which nothing runs now, so that it can start while others still
+       stop; if there is none, the first that is left.
+    """
+    problem = draft.problem
+    running = running_workers(problem)
+    slot_of = {executors.tobytes(): slot for slot, executors in running.items()}
+    members = _members(draft)
+    slots = [UNPLACED] * len(members)
+    for worker, executors in enumerate(members if running else ()):  # 1
+        slot = slot_of.get(executors[problem.current_slot[executors] != UNPLACED].tobytes(), UNPLACED)
+        if slot != UNPLACED and problem.slot_node[slot] == draft.node[worker]:
+            slots[worker] = slot
+    kept = set(slots)
+    first_slot = np.concatenate([[0], np.cumsum([len(supervisor.ports) for supervisor in problem.supervisors])])
+    left: dict[int, list[int]] = {}
+    for worker, node in enumerate(draft.node):  # 2
+        if node == UNPLACED or slots[worker] != UNPLACED:
+            continue
+        if node not in left:
+            free = [slot for slot in range(first_slot[node], first_slot[node + 1]) if slot not in kept]
+            left[node] = sorted(free, key=running.__contains__)
+        slots[worker] = left[node].pop(0)
+    return np.array([*slots, UNPLACED], dtype=np.int32)[draft.worker]
+
+
+def keep_slots(draft: Draft, slots: IntArray) -> IntArray:
+    """Slot of every executor: workers of `slots`, in its order, keep theirs on their node; others get free ones.
+
+    Free ones in which nothing runs now come first, then the lower ones.
+    """
+    problem = draft.problem
+    slot_of = np.unique(slots[slots != UNPLACED])
+    moved = problem.slot_node[slot_of] != draft.node
+    slot_of[moved] = UNPLACED
+    taken, runs = set(slot_of.tolist()), set(problem.current_slot.tolist())
+    first = np.searchsorted(problem.slot_node, np.arange(len(problem.supervisors) + 1))
+    for worker in np.flatnonzero(moved).tolist():
+        node = draft.node[worker]
+        free = [slot for slot in range(first[node], first[node + 1]) if slot not in taken]
+        slot_of[worker] = min(free, key=lambda slot: (slot in runs, slot))
+        taken.add(int(slot_of[worker]))
+    return np.append(slot_of, UNPLACED)[draft.worker].astype(np.int32)
+
+
+def _members(draft: Draft) -> list[IndexArray]:
+    """The executors of every worker, rising."""
+    by_worker = np.argsort(draft.worker, kind="stable")
+    first = np.searchsorted(draft.worker[by_worker], np.arange(len(draft.node) + 1)).tolist()
+    return [by_worker[begin:end] for begin, end in pairwise(first)]

@@ -1,0 +1,121 @@
+"""What a placement is worth by what an operator wants, and in words what it promises."""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import Final
+
+import numpy as np
+
+from stormwright.model import UNPLACED, Problem, cost_of
+from stormwright.model.arrays import IntArray
+from stormwright.model.constraints.constraint import Violation
+from stormwright.model.constraints.resources import Overused
+from stormwright.model.constraints.slots import WithoutSlot, WorkerCount
+from stormwright.model.constraints.violations import violations
+from stormwright.model.humanize import counted
+from stormwright.optimize.throughput.start import MeasuredLoad
+from stormwright.predict.calibration.document import costs_of
+from stormwright.predict.flow.profile import Profile
+from stormwright.schedulers.templates.by_rates import RateSearch, RateWish, wanted_of
+
+TRAFFIC: Final = "traffic"
+
+#: What may be wanted, as `optimizer` has it.
+OBJECTIVES: Final = ("auto", TRAFFIC, "throughput", "latency", "nodes", "balanced")
+
+#: What runs is left alone for less than this, in parts of the objective, where that is a prediction.
+_WORTH_IT: Final = 5e-3
+
+#: A cost of traffic that is lower by no more than rounding is the same.
+_ROUNDING: Final = 1e-9
+
+
+class Judge:
+    """Judges placements of one problem.
+
+    Parameters
+    ----------
+    problem
+        With the load that predictions are made from.
+    objective
+        One of `OBJECTIVES`; auto is throughput where a service measured the load, else traffic.
+    headroom
+        Part of everything that is to stay free where nodes are saved.
+
+    Attributes
+    ----------
+    objective
+        What is judged by.
+    note
+        Why that is another one than was asked for; empty where it is not.
+    soft_cpu
+        Whether CPU is no limit, as rates come from it.
+    """
+
+    def __init__(self, problem: Problem, objective: str = "auto", headroom: float = 0.2) -> None:
+        self.problem, self.note = problem, ""
+        self.objective = wanted_of(problem) if objective == "auto" else objective
+        if self.objective != TRAFFIC and all(load is None for load in problem.demand.measured):
+            self.note = f"judged by traffic, as no load was measured that {self.objective} could be predicted from"
+            self.objective = TRAFFIC
+        runs = np.unique(problem.executor_topology[problem.current_slot != UNPLACED])
+        self._running: set[str | None] = {problem.topologies[index].id for index in runs.tolist()}
+        self._rates: RateSearch | None = None
+        self.soft_cpu = self.objective != TRAFFIC
+        if self.soft_cpu:
+            load = MeasuredLoad(Profile.of(problem), *costs_of(problem))
+            self._rates = RateSearch(problem, load, RateWish(self.objective, "free", headroom, 0))
+
+    def badness(self, slots: IntArray) -> float:
+        """How bad a placement is: its cost, or in parts of the objective as predicted; the lower the better."""
+        return cost_of(self.problem, slots).total if self._rates is None else self._rates.badness(slots)
+
+    def pays(self, badness: float, now: float) -> bool:
+        """Whether a placement is so much better than what runs that it is worth moving for."""
+        return badness < now - (_ROUNDING * abs(now) if self._rates is None else _WORTH_IT)
+
+    def broken(self, slots: IntArray, chosen_workers: bool = False) -> list[Violation]:
+        """Limits that the placed executors break; the number of workers is one for what does not run yet.
+
+        Parameters
+        ----------
+        slots
+            Slot of every executor, -1 for none, shape (E,).
+        chosen_workers
+            Whether another number of workers than topologies ask for is part of the answer.
+        """
+        cpu = self.problem.resources[0].name
+        found = violations(self.problem, slots)
+        any_number = {each.topology for each in found if isinstance(each, WithoutSlot)} | self._running
+
+        def counts(each: Violation) -> bool:
+            if isinstance(each, WithoutSlot):
+                return False
+            if isinstance(each, WorkerCount):
+                return not chosen_workers and each.topology not in any_number
+            return not (self.soft_cpu and isinstance(each, Overused) and each.resource == cpu)
+
+        return list(filter(counts, found))
+
+    def promise(self, slots: IntArray) -> str:
+        """What a placement is predicted to be worth, in a few words."""
+        if self._rates is None:
+            return f"cost {cost_of(self.problem, slots).total:,.1f}"
+        if self.objective == "nodes":
+            used = np.unique(self.problem.slot_node[slots[slots != UNPLACED]])
+            return f"{counted(len(used), 'node')}"
+        reaches = self._rates.reaches(slots)
+        if not reaches:
+            return "no rate is predicted"
+        if self.objective == "latency":
+            held = [one for one in reaches if one.latency_ms is not None]
+            if len(held) < len(reaches):
+                return f"{len(reaches) - len(held)} of {counted(len(reaches), 'topology')} not sustained"
+            mean = sum(one.latency_ms * one.rate_tps for one in held if one.latency_ms) / sum(o.rate_tps for o in held)
+            return f"{mean:,.1f} ms"
+        reach = {one: one.highest_tps if one.pending_tps is None else one.pending_tps for one in reaches}
+        worst = min(reach, key=lambda one: reach[one] / one.rate_tps)
+        if not isfinite(reach[worst]):
+            return "rates that nothing known limits"
+        return f"{reach[worst] / worst.rate_tps:,.2f} times the measured rates, then limited by {worst.bottleneck}"

@@ -1,0 +1,321 @@
+"""Who is asked where several schedulers' answers are decided between, how, and what of them can be used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Final
+
+import numpy as np
+
+from stormwright.errors import Fault, InputError, MissingDependencyError, StormwrightError
+from stormwright.model import UNPLACED, Assignment, Problem, Scheduler
+from stormwright.model.arrays import IndexArray, IntArray
+from stormwright.model.humanize import counted
+from stormwright.schedulers.portfolio.evaluation import Judge
+from stormwright.schedulers.templates.waiting import Finished, answer
+from stormwright.schedulers.toolkit.from_scratch import Anew
+from stormwright.schedulers.toolkit.limits import with_room_for_cpu
+from stormwright.schedulers.toolkit.params import Params
+from stormwright.schedulers.toolkit.plugin_guard import checked
+from stormwright.schedulers.toolkit.registry import SCHEDULERS, scheduler_names, scheduler_type, traits_of
+from stormwright.schedulers.toolkit.resolve import ALL, choose_schedulers, is_java
+from stormwright.schedulers.toolkit.traits import declared
+
+# Variants -----------------------------------------------------------------------------------------
+# Placements that are one step away from another one: they move nothing that runs.
+
+#: Kinds of steps: an executor to another worker of its topology, two executors for each other, a worker elsewhere.
+_MOVE, _SWAP, _WORKER = range(3)
+
+
+class Variants:
+    """Steps away from placements of one problem.
+
+    Parameters
+    ----------
+    problem
+        Topologies of which something runs stay as they are: what they have lost belongs where the rules put it.
+    rng
+        Draws the steps.
+    """
+
+    def __init__(self, problem: Problem, rng: np.random.Generator) -> None:
+        self._problem, self._rng = problem, rng
+        topology, count = problem.executor_topology, len(problem.topologies)
+        runs = np.bincount(topology[problem.current_slot != UNPLACED], minlength=count) > 0
+        self._free: IndexArray = np.flatnonzero(~runs[topology])
+        self._usable: IndexArray = np.flatnonzero(problem.node_usable[problem.slot_node])
+
+    def of(self, slots: IntArray, count: int) -> Iterator[IntArray]:
+        """Up to so many placements a step away; a step that would empty a worker, or changes nothing, is none.
+
+        Parameters
+        ----------
+        slots
+            Slot of every executor, -1 for none, shape (E,).
+        count
+            How many steps are drawn.
+        """
+        movable = self._free[slots[self._free] != UNPLACED]
+        if not len(movable):
+            return
+        for kind, executor in zip(
+            self._rng.integers(0, 3, count).tolist(), self._rng.choice(movable, count).tolist(), strict=True
+        ):
+            found = self._step(slots, movable, kind, executor)
+            if found is not None and not np.array_equal(found, slots):
+                yield found
+
+    def _step(self, slots: IntArray, movable: IndexArray, kind: int, executor: int) -> IntArray | None:
+        topology = self._problem.executor_topology
+        found, own = slots.copy(), self._problem.executors_of(int(topology[executor]))
+        here = int(slots[executor])
+        if kind == _MOVE:
+            workers = sorted(set(slots[own].tolist()) - {UNPLACED, here})
+            if not workers or np.count_nonzero(slots == here) < 2:
+                return None
+            found[executor] = workers[int(self._rng.integers(len(workers)))]
+        elif kind == _SWAP:
+            others = movable[(topology[movable] == topology[executor]) & (slots[movable] != here)]
+            if not len(others):
+                return None
+            other = int(others[int(self._rng.integers(len(others)))])
+            found[executor], found[other] = slots[other], here
+        else:
+            inside = np.flatnonzero(slots == here)
+            there = int(self._usable[int(self._rng.integers(len(self._usable)))]) if len(self._usable) else here
+            taken = bool(np.any(slots == there)) or bool(np.any(self._problem.current_slot == there))
+            if taken or not np.isin(inside, movable).all():
+                return None
+            found[inside] = there
+        return found
+
+
+#: Stands for all schedulers that usually answer a problem of the size at hand within a second or two.
+QUICK: Final = "quick"
+
+#: Name of the answer that everything stays where it is.
+WHAT_RUNS: Final = "what runs"
+
+
+@dataclass(frozen=True)
+class Members:
+    """Schedulers by name as a user gives them.
+
+    Parameters
+    ----------
+    names
+        `QUICK`, ``all``, or names separated by commas.
+    settings
+        Parameters of them: ``NAME.KEY=VALUE``, several separated by semicolons.
+    seed
+        For those that draw random numbers.
+    objective
+        For those that know it.
+    own
+        Who asks, which is none of them.
+    """
+
+    names: str
+    settings: str
+    seed: int
+    objective: str
+    own: str
+
+    def check(self) -> None:
+        """Make all of them once; of other packages only look at the parameters.
+
+        Raises
+        ------
+        InputError
+            A name or a parameter is wrong; all faults at once.
+        """
+        named = [name.strip() for name in self.names.split(",")]
+        if self.own in named:
+            raise InputError("scheduler parameters", [Fault(f"{self.own} cannot ask itself", "schedulers")])
+        try:
+            choose_schedulers(",".join(self._all()), self._told(), self.seed, made_elsewhere=is_of_others)
+        except InputError as error:
+            faults = [Fault(f"{fault.path}: {fault.message}", "schedulers") for fault in error.faults]
+            raise InputError("scheduler parameters", faults) from error
+
+    def for_size(self, executors: int) -> list[str]:
+        """Names of those that are asked about a problem of so many executors; who is named is in any case."""
+        named = [name.strip() for name in self.names.split(",")]
+        if QUICK not in named:
+            return self._all()
+        return [name for name in self._all() if name in named or traits_of(name).quick_up_to >= executors]
+
+    def made(self, name: str, budget_s: float = 0.0) -> Scheduler | StormwrightError:
+        """A member, or why there is none; one that searches for as long as it is told gets so many seconds."""
+        told = [text for text in self._told() if text.startswith(f"{name}.")]
+        known = {} if is_java(name) else {field.name: field.metadata for field in fields(_params_of(name))}
+        choices = known["objective"]["choices"] if "objective" in known else ()
+        if self.objective in choices and f"{name}.objective" not in self.settings:
+            told.append(f"{name}.objective={self.objective}")
+        if budget_s and self.keeps_budget(name):
+            told.append(f"{name}.time_budget_s={budget_s}")
+        return choose_schedulers(name, told, self.seed)[name]
+
+    @staticmethod
+    def keeps_budget(name: str) -> bool:
+        """Whether a member searches for as long as it is told."""
+        return not is_java(name) and any(field.name == "time_budget_s" for field in fields(_params_of(name)))
+
+    def _all(self) -> list[str]:
+        given = list(dict.fromkeys(name for part in self.names.split(",") if (name := part.strip())))
+        if QUICK in given or ALL in given:
+            others = [name for name in given if name not in (QUICK, ALL)]
+            given = list(dict.fromkeys([*(name for name in scheduler_names() if name != self.own), *others]))
+        return given
+
+    def _told(self) -> list[str]:
+        return [text.strip() for text in self.settings.split(";") if text.strip()]
+
+
+def is_of_others(name: str) -> bool:
+    """Whether a scheduler is another package's, which is neither made nor asked in this process."""
+    return not is_java(name) and name not in SCHEDULERS
+
+
+def _params_of(name: str) -> type:
+    try:
+        return scheduler_type(name).params_type
+    except MissingDependencyError:
+        return Scheduler  # nobody knows its parameters
+
+
+@dataclass(frozen=True)
+class Answered:
+    """An answer that can be used.
+
+    Parameters
+    ----------
+    name
+        Who gave it.
+    answer
+        As it was given.
+    rank
+        How many limits it breaks and executors it leaves out, and how bad it is; the lowest is best.
+    moves
+        Whether it moves what runs.
+    """
+
+    name: str
+    answer: Assignment
+    rank: tuple[int, int, float]
+    moves: bool
+
+    @property
+    def slots(self) -> IntArray:
+        """Slot of every executor."""
+        return self.answer.slot_of_executor
+
+
+class Asking:
+    """What schedulers answer to a problem, judged.
+
+    Parameters
+    ----------
+    problem
+        The one that is asked about.
+    judge
+        Says what answers are worth.
+
+    Attributes
+    ----------
+    answers
+        Those that can be used, in the order in which they were asked.
+    left_out
+        Name → why its answer cannot be used.
+    """
+
+    def __init__(self, problem: Problem, judge: Judge) -> None:
+        self.problem, self.judge = problem, judge
+        self.answers: list[Answered] = []
+        self.left_out: dict[str, str] = {}
+        self._runs = problem.current_slot != UNPLACED
+        self._allowed = len(judge.broken(problem.current_slot, chosen_workers=True))
+        self._known: dict[bytes, tuple[int, float]] = {}
+
+    def note(self, name: str, answer: Assignment) -> None:
+        """Judge an answer, and take it if it can be used."""
+        slots = answer.slot_of_executor
+        if why := self._unusable(slots):
+            self.left_out[name] = why
+            return
+        broken, badness = self._judged(slots, bool(answer.num_workers))
+        if broken > self._allowed:
+            self.left_out[name] = f"{counted(broken, 'limit')} broken"
+            return
+        moves = bool(np.any((slots != self.problem.current_slot) & self._runs))
+        left = int(np.count_nonzero(slots == UNPLACED))
+        self.answers.append(Answered(name, answer, (broken, left, badness), moves))
+
+    def note_what_runs(self) -> None:
+        """Judge that everything stays where it is, if everything runs."""
+        if self._runs.all():
+            self.note(WHAT_RUNS, Assignment(self.problem.current_slot))
+
+    def none_usable(self, name: str, params: Params) -> tuple[Assignment, str]:
+        """The answer of who asks where no answer can be used, which leaves all as it is, and why."""
+        why = f"none of {counted(len(self.left_out), 'answer')} can be used: {told_left_out(self.left_out)}"
+        waiting = np.unique(self.problem.executor_topology[~self._runs]).tolist()
+        return answer(
+            self.problem, name, params, Finished(self.problem.current_slot, dict.fromkeys(waiting, (why,)))
+        ), why
+
+    def ask(self, name: str, scheduler: Scheduler, keep_running: bool) -> None:
+        """Ask a scheduler: for what waits, and unless that shall stay, for what runs as if it did not."""
+        for asked in self._ways(scheduler, keep_running):
+            try:
+                self.note(name, self._answer_of(name, asked))
+            except Exception as error:  # whatever a member does, the others have answers
+                self.left_out[name] = f"failed: {' '.join(str(error).split()) or type(error).__name__}"
+
+    def _answer_of(self, name: str, scheduler: Scheduler) -> Assignment:
+        """Where CPU is no limit, one that leaves something out for it is asked again as if there were enough."""
+        answer = checked(self.problem, scheduler.schedule(self.problem), name)
+        if not self.judge.soft_cpu or np.all(answer.slot_of_executor != UNPLACED):
+            return answer
+        again = checked(self.problem, scheduler.schedule(with_room_for_cpu(self.problem)), name)
+        lacking = (int(np.count_nonzero(each.slot_of_executor == UNPLACED)) for each in (again, answer))
+        return again if next(lacking) < next(lacking) else answer
+
+    def _ways(self, scheduler: Scheduler, keep_running: bool) -> Iterator[Scheduler]:
+        by_itself = declared(scheduler).moves_running
+        if by_itself or not self._runs.all():
+            yield scheduler
+        if self._runs.any() and not by_itself and not keep_running:
+            yield Anew(scheduler)
+
+    def _unusable(self, slots: IntArray) -> str:
+        """Why an answer cannot be used, whatever limits it keeps."""
+        placed = slots != UNPLACED
+        if stopped := int(np.count_nonzero(self._runs & ~placed)):
+            return f"it would stop {counted(stopped, 'executor')}"
+        topology, count = self.problem.executor_topology, len(self.problem.topologies)
+        sizes, own, ran = (np.bincount(topology[each], minlength=count) for each in (..., placed, self._runs))
+        partly = (own > 0) & (own < sizes) & (ran == 0)
+        return f"it places a part of {counted(int(partly.sum()), 'topology')}" if partly.any() else ""
+
+    def _judged(self, slots: IntArray, chosen_workers: bool) -> tuple[int, float]:
+        """Several give the same answer: it is judged once."""
+        key = slots.tobytes() + bytes([chosen_workers])
+        if key not in self._known:
+            self._known[key] = len(self.judge.broken(slots, chosen_workers)), self.judge.badness(slots)
+        return self._known[key]
+
+
+def best_of(answers: Sequence[Answered]) -> list[Answered]:
+    """The answers, best first; of those that are as good the first."""
+    return sorted(answers, key=lambda each: each.rank)
+
+
+def told_left_out(left_out: Mapping[str, str]) -> str:
+    """Who is left out and why, those with the same reason together."""
+    why: dict[str, list[str]] = {}
+    for name, reason in left_out.items():
+        why.setdefault(reason, []).append(name)
+    return "; ".join(f"{', '.join(names)}: {reason}" for reason, names in why.items())

@@ -1,0 +1,151 @@
+"""How near a placement is to the best that any could be, by what operators want: proofs of highest rates and nodes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from stormwright.model import UNPLACED, Problem
+from stormwright.model.arrays import FloatArray, IndexArray, IntArray
+from stormwright.model.constraints.constraint import Violation
+from stormwright.model.constraints.resources import Overused
+from stormwright.model.constraints.violations import broken_limits
+from stormwright.model.topology_config import WORKERS, WORKERS_KEY
+from stormwright.predict.answer import Assumptions
+from stormwright.predict.bounds.case import Case
+from stormwright.predict.bounds.prove import SAME, fewest_nodes, least_full
+from stormwright.predict.fairness import weights_of
+from stormwright.predict.flow.profile import Profile
+from stormwright.schedulers.templates.by_rates import RateSearch, RateWish
+from stormwright.schedulers.toolkit.limits import num_workers
+
+#: Objectives that placements can be proven to be the best for.
+PROVEN = ("throughput", "nodes")
+
+
+def proof_by_rates(search: RateSearch, slots: IntArray, seconds: float) -> dict[str, Any]:
+    """What a placement reaches, what none is better than, and the gap between them, for programs.
+
+    Parameters
+    ----------
+    search
+        Of the problem; the objective of its wish is one of `PROVEN`.
+    slots
+        Slot of every executor, -1 for none, shape (E,).
+    seconds
+        For the proof.
+
+    Returns
+    -------
+    dict
+        For throughput ``factor``, by which all rates can grow (times weights), None where nothing limits them; for
+        nodes ``nodes``, and whether these sustain the rates with the headroom (``sustained``). ``bound`` is what none
+        is better than, None where nothing limits rates or no placement sustains them. ``gap`` is between the two in
+        parts of the first, None where there is none to tell. And ``optimal``.
+    """
+    problem, load, wish = search.problem, search.load, search.wish
+    bounding = Bounding.of(problem, load.profile, Assumptions(load.costs, load.corrections), wish)
+    state, broken = search.predicted(slots), broken_limits(problem, slots)
+    if wish.objective == "throughput":
+        return throughput_proof(bounding, slots, state.highest_tps, broken, seconds)
+    case, valid = bounding.case, bounding.is_valid(slots, broken)
+    allowed, placed = 1.0 - wish.headroom, slots != UNPLACED
+    there = bounding.wanted_tps > 0
+    sustained = bool(np.all(state.given_use[there] <= allowed * (1 + SAME)) and np.all(placed))
+    nodes = len(np.unique(problem.slot_node[slots[placed]]))
+    known = nodes if sustained and valid else math.inf
+    bound = fewest_nodes(case, allowed * (1 + SAME), known, seconds)
+    return {
+        "objective": "nodes",
+        "nodes": nodes,
+        "headroom": wish.headroom,
+        "sustained": sustained,
+        "bound": int(bound) if math.isfinite(bound) else None,
+        "gap": max(0.0, 1 - bound / nodes) if nodes and sustained and valid and math.isfinite(bound) else None,
+        "optimal": bool(math.isfinite(known) and bound >= known),
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class Bounding:
+    """What is to be bounded: the case of a problem, and the trees/s that are wanted of topologies, shape (T,)."""
+
+    problem: Problem
+    case: Case
+    wanted_tps: FloatArray
+
+    @classmethod
+    def of(cls, problem: Problem, profile: Profile, assumptions: Assumptions, wish: RateWish) -> Bounding:
+        """What is to be bounded for a wish.
+
+        Parameters
+        ----------
+        problem, profile
+            The problem and its load.
+        assumptions
+            What messages cost, and what is known of topologies.
+        wish
+            Its objective is one of `PROVEN`.
+        """
+        throughput = wish.objective == "throughput"
+        wanted_tps = profile.rate_tps * weights_of(problem) if throughput else profile.rate_tps
+        case = Case.of(problem, profile, assumptions, wanted_tps, _workers(problem, wish))
+        return cls(problem, case, wanted_tps)
+
+    def is_valid(self, slots: IntArray, broken: Sequence[Violation]) -> bool:
+        """Whether a placement is complete, and keeps all limits but CPU, from which rates come."""
+        if np.any(slots == UNPLACED):
+            return False
+        problem, case = self.problem, self.case
+        used = np.unique(np.stack([problem.executor_topology, slots]), axis=1)[0]
+        workers, cpu = np.bincount(used, minlength=len(problem.topologies)), problem.resources[0].name
+        if any(not (isinstance(each, Overused) and each.resource == cpu) for each in broken):
+            return False
+        return bool(np.all((workers >= case.least_workers) & (workers <= case.most_workers)))
+
+
+def throughput_proof(
+    bounding: Bounding, slots: IntArray, highest_tps: FloatArray, broken: Sequence[Violation], seconds: float
+) -> dict[str, Any]:
+    """`proof_by_rates` for throughput, of a placement of which the rest is known.
+
+    Parameters
+    ----------
+    bounding
+        For throughput.
+    slots
+        Slot of every executor, -1 for none, shape (E,).
+    highest_tps
+        Trees/s that each topology comes to under it, shape (T,).
+    broken
+        The limits that it breaks.
+    seconds
+        For the proof.
+    """
+    case, wanted_tps, valid = bounding.case, bounding.wanted_tps, bounding.is_valid(slots, broken)
+    there = wanted_tps > 0
+    factor = float((highest_tps[there] / wanted_tps[there]).min(initial=np.inf))
+    known = 1 / factor if valid and factor > 0 else math.inf
+    full = least_full(case, known, seconds)
+    bound = max(1 / full, factor if valid else 0.0) if full > 0 else math.inf
+    told = valid and 0 < factor < math.inf and math.isfinite(bound)
+    return {
+        "objective": "throughput",
+        "factor": factor if math.isfinite(factor) else None,
+        "bound": bound if math.isfinite(bound) else None,
+        "gap": max(0.0, bound / factor - 1) if told else None,
+        "optimal": bool(valid and (bound <= factor * (1 + SAME) or math.isinf(factor))),
+    }
+
+
+def _workers(problem: Problem, wish: RateWish) -> tuple[IndexArray, IndexArray]:
+    """The least and the most workers that each topology may have, shape (T,) each."""
+    told = [topology.conf.get(WORKERS_KEY) for topology in problem.topologies]
+    choice = np.array([each if each in WORKERS else wish.workers for each in told], dtype="U16")
+    asked = np.array([num_workers(topology) for topology in problem.topologies], np.int64)
+    sizes = np.diff(problem.executor_offset).astype(np.int64)
+    return np.where(choice == "exactly", asked, np.minimum(sizes, 1)), np.where(choice == "free", sizes, asked)

@@ -1,0 +1,141 @@
+"""The frame of schedulers that search: from a valid placement to one that is better, never to one that is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+
+import numpy as np
+
+from stormwright.model import UNPLACED, Assignment, Problem, Traffic, violations
+from stormwright.model.arrays import FloatArray, IndexArray, IntArray, frozen
+from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE
+from stormwright.schedulers.online import OnlineParams, OnlineScheduler
+from stormwright.schedulers.placement.partial_placement import Draft
+from stormwright.schedulers.placement.staying import choose_slots, running_workers
+from stormwright.schedulers.toolkit.params import MOST_SEED, Params, param
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchParams(Params):
+    """What every search asks for."""
+
+    seed: int = param(0, "of the random numbers", low=0, high=MOST_SEED)
+    move_running: bool = param(False, "true: also move what runs, where the whole placement is then better")
+
+
+#: What a search lowers, of a placement given by the slot of every executor.
+Objective = Callable[[IntArray], float]
+
+#: Changes the workers of a draft that are not fixed: their executors, within a topology, and their nodes.
+Improve = Callable[[Draft], None]
+
+
+def search(problem: Problem, name: str, params: SearchParams, objective: Objective, improve: Improve) -> Assignment:
+    """Improve the placement that `online` gives.
+
+    Topologies with limits on components stay where `online` puts them. What runs stays, unless `move_running`: then the
+    search also starts from what `online` gives if nothing ran, and the outcome counts if it places more, breaks fewer
+    limits or, with as many, has a lower objective.
+
+    Parameters
+    ----------
+    problem
+        What to place, and what runs.
+    name
+        Of the scheduler, for the answer.
+    params
+        Those of the scheduler; only `move_running` is read here, all go into the answer.
+    objective
+        What is to be lower. Differences below rounding do not count, so that nothing moves for them.
+    improve
+        Changes the draft in place. What it makes of it is dropped if it is no better than what it was.
+    """
+    best = _improved(problem, problem, objective, improve)
+    if params.move_running and np.any(problem.current_slot != UNPLACED):
+        moved = _improved(problem, problem.with_current({}), objective, improve)
+        stopped = (moved.slot_of_executor == UNPLACED) & (problem.current_slot != UNPLACED)
+        if not stopped.any() and _is_better(problem, objective, moved.slot_of_executor, best.slot_of_executor):
+            best = moved
+    status = {topology: f"{name}: {text.removeprefix('online: ')}" for topology, text in best.status.items()}
+    slots = frozen(best.slot_of_executor, np.int32, own=True)
+    return replace(best, slot_of_executor=slots, status=status, scheduler=name, parameters=asdict(params))
+
+
+def _improved(problem: Problem, seen: Problem, objective: Objective, improve: Improve) -> Assignment:
+    """The better one of what `online` gives for `seen`, and what becomes of it."""
+    start = OnlineScheduler(OnlineParams(keep_running=True)).schedule(seen)
+    draft = draft_of(seen, start.slot_of_executor)
+    if all(draft.fixed):
+        return start
+    improve(draft)
+    slots = choose_slots(replace(draft, problem=problem))
+    start_slots = choose_slots(replace(draft_of(seen, start.slot_of_executor), problem=problem))
+    return replace(start, slot_of_executor=slots if _is_better(problem, objective, slots, start_slots) else start_slots)
+
+
+def draft_of(problem: Problem, slots: IntArray) -> Draft:
+    """A placement as a draft in which what runs is fixed, and topologies with limits on components; workers by slot.
+
+    Searches know nothing of such limits, which `online` has kept.
+    """
+    usable = problem.node_usable.copy()
+    draft = Draft.empty(problem, usable)
+    running = running_workers(problem)
+    by_slot = np.argsort(slots, kind="stable")
+    used, first = np.unique(slots[by_slot], return_index=True)
+    for slot, members in zip(used.tolist(), np.split(by_slot, first)[1:], strict=True):
+        if slot == UNPLACED:
+            continue
+        node = int(problem.slot_node[slot])
+        topology = int(problem.executor_topology[members[0]])
+        runs = slot in running and np.array_equal(running[slot], members[problem.current_slot[members] != UNPLACED])
+        draft.add_worker(topology, members, node, fixed=runs or topology in problem.component_limits)
+        # A greylisted node that `online` had to use can be used.
+        usable[node] |= not runs
+    return draft
+
+
+def _is_better(problem: Problem, objective: Objective, slots: IntArray, than: IntArray) -> bool:
+    """Whether more executors are placed, else fewer limits broken, else the objective is lower, rounding apart."""
+    new, old = (
+        (int(np.count_nonzero(s == UNPLACED)), len(violations(problem, s)), objective(s)) for s in (slots, than)
+    )
+    return new < (*old[:2], old[2] - RELATIVE_TOLERANCE * abs(old[2]))
+
+
+@dataclass(frozen=True)
+class ExecutorPairs:
+    """What two executors exchange in both directions, each pair once, in order of `a`, then `b`.
+
+    Parameters
+    ----------
+    a, b
+        Executors, a < b, shape (P,).
+    tps
+        Tuples per second, above 0, shape (P,).
+    """
+
+    a: IndexArray
+    b: IndexArray
+    tps: FloatArray
+
+    @classmethod
+    def of(cls, traffic: Traffic, num_executors: int) -> ExecutorPairs:
+        """What `traffic` amounts to; the order of its pairs has no influence, not even on the last digit."""
+        low = np.minimum(traffic.source, traffic.target).astype(np.int64)
+        high = np.maximum(traffic.source, traffic.target)
+        real = (low != high) & (traffic.tps > 0)
+        keys, tps = low[real] * num_executors + high[real], traffic.tps[real]
+        order = np.lexsort((tps, keys))
+        pairs, position = np.unique(keys[order], return_inverse=True)
+        sums = np.bincount(position, tps[order], len(pairs)).astype(np.float64)
+        a, b = np.divmod(pairs, max(num_executors, 1))
+        return cls(a, b, sums)
+
+    def by_executor(self, num_executors: int) -> tuple[IndexArray, IndexArray, FloatArray]:
+        """Where each executor's stretch of the other two starts, shape (E + 1,); its neighbours; and their rates."""
+        row = np.concatenate([self.a, self.b])
+        order = np.argsort(row, kind="stable")
+        first = np.searchsorted(row[order], np.arange(num_executors + 1))
+        return first, np.concatenate([self.b, self.a])[order], np.concatenate([self.tps, self.tps])[order]

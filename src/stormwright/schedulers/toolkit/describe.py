@@ -1,0 +1,165 @@
+"""What a scheduler is, from its class: rule, use and source from the docstring, parameters from their fields."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import cast
+
+from stormwright.schedulers.multi_tenancy.rules import QueueRules
+from stormwright.schedulers.toolkit.params import Params, range_text
+from stormwright.schedulers.toolkit.registry import scheduler_type
+
+#: What makes a paragraph a citation: an address, a year of publication, or Storm's own class.
+_CITES = re.compile(r"https?://|\b(?:19|20)\d\d\b|\borg\.apache\.storm\b")
+
+#: How the text of one begins whose rule is common knowledge or our own.
+_UNCITED = re.compile(r"(?:Generic|Own|After)\b.*?[.](?=\s|$)", re.DOTALL)
+
+#: A section of a docstring: its title, underlined.
+_SECTION = re.compile(r"^(\S[^\n]*)\n-{3,}\n", re.MULTILINE)
+
+_WHEN, _IGNORES, _HONOURS = "When to use", "Ignores", "Honours"
+
+_KINDS = {float: "number", int: "integer", bool: "true or false", str: "text"}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of a scheduler; `low` and `high` belong to the range, None is no bound."""
+
+    name: str
+    kind: str
+    default: float | int | str | bool
+    text: str
+    low: float | None
+    high: float | None
+    choices: tuple[str, ...]
+
+    @property
+    def allowed(self) -> str:
+        """Its range or choices in words."""
+        if self.choices:
+            return " | ".join(self.choices)
+        if self.low is None and self.high is None:
+            return self.kind
+        return f"{self.kind} {range_text(self.low, self.high)}"
+
+
+@dataclass(frozen=True)
+class Description:
+    """What there is to say of a scheduler.
+
+    Parameters
+    ----------
+    rule
+        What it does, in one line.
+    text
+        The rest of what its docstring says, down to its sections.
+    when_to_use, ignores
+        Its sections ``When to use`` and ``Ignores``, each as one paragraph; empty where there is none.
+    honours
+        Its section ``Honours``: limits that it keeps, and what else it goes by.
+    errors
+        Its section ``Raises`` as it stands.
+    source
+        The paragraph of it that cites where the rule comes from, or the sentence that says that it is generic; empty
+        where there is neither.
+    implementation
+        ``module:class``.
+    """
+
+    name: str
+    rule: str
+    text: str
+    when_to_use: str
+    ignores: str
+    honours: tuple[str, ...]
+    errors: str
+    source: str
+    implementation: str
+    parameters: tuple[Parameter, ...]
+
+    @property
+    def details(self) -> str:
+        """The text without the source, which begins it or is a paragraph of it."""
+        paragraphs = []
+        for paragraph in self.text.split("\n\n"):
+            flat = _one_line(paragraph)
+            cited = bool(self.source) and flat.startswith(self.source)
+            paragraphs.append(flat.removeprefix(self.source).strip() if cited else paragraph)
+        return "\n\n".join(filter(None, paragraphs))
+
+
+def describe(name: str) -> Description:
+    """Describe the scheduler of this name.
+
+    Raises
+    ------
+    InputError
+        There is none.
+    MissingDependencyError
+        It is another package's, and needs a package that is not installed.
+    SchedulerError
+        It is another package's, and broken.
+    """
+    kind = scheduler_type(name)
+    return describe_class(name, kind, kind.params_type)
+
+
+def describe_anyway(name: str) -> Description:
+    """Describe the scheduler of this name; of one that is broken the rule says so, and there is no more to say."""
+    try:
+        return describe(name)
+    except Exception as error:  # it may be anybody's, and does not hide the others
+        return Description(name, f"broken: {error}", "", "", "", (), "", "", "", ())
+
+
+def describe_class(name: str, kind: object, params: type[Params]) -> Description:
+    """Describe the scheduler that the class `kind` is, under a name."""
+    rule, _, rest = (inspect.getdoc(kind) or "").partition("\n\n")
+    text, *parts = _SECTION.split(rest)
+    sections = {title: section.strip() for title, section in zip(parts[::2], parts[1::2], strict=True)}
+    return Description(
+        name=name,
+        rule=_one_line(rule),
+        text=text.strip(),
+        when_to_use=_one_line(sections.get(_WHEN, "")),
+        ignores=_one_line(sections.get(_IGNORES, "")),
+        honours=tuple(filter(None, _one_line(sections.get(_HONOURS, "")).split(", "))),
+        errors=sections.get("Raises", ""),
+        source=_source(text),
+        implementation=f"{getattr(kind, '__module__', '')}:{getattr(kind, '__qualname__', name)}",
+        parameters=tuple(_parameters(params)),
+    )
+
+
+def options_of_all() -> tuple[Parameter, ...]:
+    """What ``--set`` takes for every scheduler of this registry, beside its own parameters."""
+    return tuple(_parameters(QueueRules))
+
+
+def _source(text: str) -> str:
+    cited = next((part for part in text.split("\n\n") if _CITES.search(part)), None)
+    uncited = _UNCITED.match(text)
+    return _one_line(cited or (uncited[0] if uncited else ""))
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _parameters(params: type[Params]) -> Iterator[Parameter]:
+    for field in fields(params):
+        known, default = field.metadata, cast(float | int | str | bool, field.default)
+        yield Parameter(
+            name=field.name,
+            kind=_KINDS[type(default)],
+            default=default,
+            text=known["text"],
+            low=known["low"],
+            high=known["high"],
+            choices=known["choices"],
+        )

@@ -1,0 +1,229 @@
+"""One check of what a scheduler answers, for all who use the answer of one that is not ours."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, NoReturn
+
+import numpy as np
+import orjson
+
+from stormwright import stdout
+from stormwright.errors import SchedulerError, StormwrightError
+from stormwright.model import UNPLACED, Assignment, Problem, Scheduler, Unplaced
+from stormwright.model.arrays import IntArray, frozen_ints
+from stormwright.schedulers.toolkit.params import Params
+from stormwright.schedulers.toolkit.traits import Traits, passed_on
+
+# Containment --------------------------------------------------------------------------------------
+# Runs code of other packages so that it harms nobody: its output is not mixed with ours, its failure has its name.
+
+
+class Contained:
+    """A context for code of another package.
+
+    1. Standard output is standard error meanwhile, for child processes too: what it prints is no part of ``--json``.
+    2. Whatever it raises is a `SchedulerError` that says who failed at what. Errors of `StormwrightError` and Ctrl-C
+       pass.
+
+    Parameters
+    ----------
+    what
+        Begins the message: who failed at what.
+    """
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    def __enter__(self) -> None:
+        stdout.turn_away()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        stdout.turn_back()
+        if error is not None and not isinstance(error, (StormwrightError, KeyboardInterrupt)):
+            raise SchedulerError(f"{self._what}: {told(error)}") from error
+
+
+class Guest:
+    """A scheduler of another package: held apart while it runs, its answer checked.
+
+    Parameters
+    ----------
+    name, params, traits
+        What it is called, how it is set, and what its class declares.
+    scheduler
+        It itself.
+
+    Raises
+    ------
+    SchedulerError
+        From `schedule`: it failed, or its answer is none.
+    """
+
+    def __init__(self, name: str, scheduler: Scheduler, params: Params, traits: Traits) -> None:
+        self.name, self.scheduler, self.params = name, scheduler, params
+        vars(self).update(passed_on(scheduler, traits))
+
+    def schedule(self, problem: Problem) -> Assignment:
+        """What it says, if that can be used."""
+        with Contained(f"scheduler {self.name!r} failed"):
+            return checked(problem, self.scheduler.schedule(problem), self.name)
+
+
+def told(error: BaseException) -> str:
+    """An error in one line."""
+    try:
+        text = " ".join(str(error).split())
+    except Exception:  # its own method may be what is broken
+        text = ""
+    text = text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+#: What is said of an executor without a slot where the scheduler says nothing.
+NO_REASON = "the scheduler gave no reason"
+
+#: As much of a message as is shown.
+_MOST_CHARACTERS = 300
+
+
+def checked(problem: Problem, assignment: object, name: str) -> Assignment:
+    """The answer of a scheduler, if it is one. Whether the placement keeps to any limit is not looked at.
+
+    Parameters
+    ----------
+    problem
+        What the scheduler was asked.
+    assignment
+        What it answered, which may be anything.
+    name
+        Of the scheduler, for the message.
+
+    Returns
+    -------
+    Assignment
+        The same answer, frozen; of every executor without a slot there is a reason, if only `NO_REASON`.
+
+    Raises
+    ------
+    SchedulerError
+        It is no `Assignment`; its slots are no integers, too few, too many or not among the problem's; its reasons are
+        about executors that have a slot or that there are not; its texts are none, or its parameters nothing that JSON
+        can hold.
+    """
+    if not isinstance(assignment, Assignment):
+        _fail(name, f"should be an Assignment, not {_a(assignment)}")
+    slots = _slots(problem, assignment.slot_of_executor, name)
+    return replace(
+        assignment,
+        slot_of_executor=slots,
+        unplaced=tuple(_unplaced(problem, slots, assignment.unplaced, name)),
+        status=_status(problem, assignment.status, name),
+        scheduler=_text(assignment.scheduler, "its scheduler's name", name) or name,
+        parameters=_parameters(assignment.parameters, name),
+        seconds=_seconds(assignment.seconds, name),
+    )
+
+
+def _fail(name: str, what: str) -> NoReturn:
+    # What it quotes may be of any length.
+    text = what if len(what) <= _MOST_CHARACTERS else f"{what[:_MOST_CHARACTERS]}…"
+    raise SchedulerError(f"the answer of scheduler {name!r} cannot be used: {text}")
+
+
+def _a(value: object) -> str:
+    return f"a value of the type {type(value).__name__}"
+
+
+def _slots(problem: Problem, slots: object, name: str) -> IntArray:
+    what = "slot_of_executor"
+    if not isinstance(slots, np.ndarray):
+        _fail(name, f"{what} should be an array of integers, not {_a(slots)}")
+    if not np.issubdtype(slots.dtype, np.integer):
+        _fail(name, f"{what} should be an array of integers, not of {slots.dtype}")
+    if slots.shape != (problem.num_executors,):
+        _fail(name, f"{what} should have the shape ({problem.num_executors},), not {slots.shape}")
+    wrong = np.flatnonzero((slots < UNPLACED) | (slots >= len(problem.slots)))
+    if len(wrong):
+        first = int(wrong[0])
+        allowed = f"should be from {UNPLACED} to {len(problem.slots) - 1}"
+        _fail(name, f"{what} {allowed}, and is {slots[first]} for executor {first} ({len(wrong)} such executors)")
+    return frozen_ints(slots)
+
+
+def _unplaced(problem: Problem, slots: IntArray, told: object, name: str) -> Iterator[Unplaced]:
+    """What the scheduler says, in its order; then those of which it says nothing."""
+    if not isinstance(told, Sequence):
+        _fail(name, f"unplaced should be a tuple, not {_a(told)}")
+    waiting = set(np.flatnonzero(slots == UNPLACED).tolist())
+    for entry in told:
+        executor = _executor(problem, entry, name)
+        if executor not in waiting:
+            _fail(name, f"{_named(entry)} has a slot or is told of twice, and is among the unplaced")
+        waiting.remove(executor)
+        yield _explained(problem, executor, entry.reasons, name)
+    for executor in sorted(waiting):
+        yield _explained(problem, executor, (), name)
+
+
+def _executor(problem: Problem, entry: Unplaced, name: str) -> int:
+    """Which executor of the problem an entry is about."""
+    if not isinstance(entry, Unplaced):
+        _fail(name, f"unplaced should hold entries of the type Unplaced, not {_a(entry)}")
+    index = problem.topology_index.get(entry.topology) if isinstance(entry.topology, str) else None
+    known = index is not None and isinstance(entry.executor, (int, np.integer))
+    if index is None or not known or not 0 <= entry.executor < problem.topologies[index].num_executors:
+        _fail(name, f"{_named(entry)} is among the unplaced, and not in the problem")
+    return int(problem.executor_offset[index]) + int(entry.executor)
+
+
+def _explained(problem: Problem, executor: int, reasons: object, name: str) -> Unplaced:
+    index = int(problem.executor_topology[executor])
+    topology, number = problem.topologies[index], executor - int(problem.executor_offset[index])
+    component = topology.components[topology.executor_component[number]].id
+    if isinstance(reasons, str) or not isinstance(reasons, Sequence):
+        _fail(name, f"reasons should be a tuple of texts, not {_a(reasons)}")
+    texts = tuple(_text(reason, "a reason", name) for reason in reasons)
+    return Unplaced(topology.id, number, component, texts or (NO_REASON,))
+
+
+def _named(entry: Unplaced) -> str:
+    return f"executor {entry.executor!r} of {entry.topology!r}"
+
+
+def _status(problem: Problem, status: object, name: str) -> dict[str, str]:
+    if not isinstance(status, Mapping):
+        _fail(name, f"status should be a mapping of topology ids, not {_a(status)}")
+    for topology in status:
+        if topology not in problem.topology_index:
+            _fail(name, f"status is about topology {topology!r}, which is not in the problem")
+    return {topology: _text(text, "a status", name) for topology, text in status.items()}
+
+
+def _parameters(parameters: object, name: str) -> dict[str, Any]:
+    if not isinstance(parameters, Mapping):
+        _fail(name, f"parameters should be a mapping, not {_a(parameters)}")
+    try:
+        orjson.dumps(dict(parameters))
+    except TypeError as error:
+        _fail(name, f"its parameters are nothing that JSON can hold: {error}")
+    return dict(parameters)
+
+
+def _text(text: object, what: str, name: str) -> str:
+    if not isinstance(text, str):
+        _fail(name, f"{what} should be a text, not {_a(text)}")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        _fail(name, f"{what} should be a text, not half of a character: {text!r}")
+    return text
+
+
+def _seconds(seconds: object, name: str) -> float:
+    if not isinstance(seconds, (int, float)) or not 0 <= seconds < math.inf:
+        _fail(name, f"seconds should be a number, at least 0, not {seconds!r}")
+    return float(seconds)

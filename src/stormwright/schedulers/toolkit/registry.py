@@ -1,0 +1,268 @@
+"""Schedulers by name: ours, and those of other packages (entry-point group `stormwright.schedulers`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import fields
+from functools import cache
+from importlib import import_module
+from importlib.metadata import EntryPoint, EntryPoints, entry_points
+from typing import Protocol, cast
+
+from stormwright.errors import Fault, InputError, MissingDependencyError, SchedulerError, StormwrightError, nearest
+from stormwright.model import Scheduler
+from stormwright.schedulers.multi_tenancy.isolation import Isolating
+from stormwright.schedulers.multi_tenancy.node_weights import Weighing
+from stormwright.schedulers.multi_tenancy.queueing import Queueing
+from stormwright.schedulers.multi_tenancy.rules import OPTIONS, QueueRules
+from stormwright.schedulers.toolkit.params import KINDS, Params
+from stormwright.schedulers.toolkit.plugin_guard import Contained, Guest
+from stormwright.schedulers.toolkit.traits import Traits, declared
+
+ENTRY_POINT_GROUP = "stormwright.schedulers"
+
+#: Name → where its class is; imported when asked for.
+SCHEDULERS: Mapping[str, str] = {
+    "annealing": "stormwright.schedulers.annealing:AnnealingScheduler",
+    "ant_colony": "stormwright.schedulers.ant_colony:AntColonyScheduler",
+    "binpack": "stormwright.schedulers.binpack:BinpackScheduler",
+    "cost_aware": "stormwright.schedulers.cost_aware:CostAwareScheduler",
+    "d_storm": "stormwright.schedulers.d_storm:DStormScheduler",
+    "dynamic_weighted_round_robin": "stormwright.schedulers.dynamic_weighted_round_robin:DynamicWeightedScheduler",
+    "earliest_available": "stormwright.schedulers.earliest_available:EarliestAvailableScheduler",
+    "even": "stormwright.schedulers.even:EvenScheduler",
+    "genetic": "stormwright.schedulers.genetic:GeneticScheduler",
+    "learned": "stormwright.schedulers.learned:LearnedScheduler",
+    "least_executors": "stormwright.schedulers.least_executors:LeastExecutorsScheduler",
+    "least_weighted_delay": "stormwright.schedulers.least_weighted_delay:LeastWeightedDelayScheduler",
+    "max_min": "stormwright.schedulers.max_min:MaxMinScheduler",
+    "metis": "stormwright.schedulers.metis:MetisScheduler",
+    "min_min": "stormwright.schedulers.min_min:MinMinScheduler",
+    "minimum_degree": "stormwright.schedulers.minimum_degree:MinimumDegreeScheduler",
+    "n_version": "stormwright.schedulers.n_version:NVersionScheduler",
+    "nearest_average_load": "stormwright.schedulers.nearest_average_load:NearestAverageLoadScheduler",
+    "offline": "stormwright.schedulers.offline:OfflineScheduler",
+    "online": "stormwright.schedulers.online:OnlineScheduler",
+    "optimizer": "stormwright.schedulers.optimizer:OptimizerScheduler",
+    "p_scheduler": "stormwright.schedulers.p_scheduler:PSchedulerScheduler",
+    "predictive": "stormwright.schedulers.predictive:PredictiveScheduler",
+    "r_storm": "stormwright.schedulers.r_storm:RStormScheduler",
+    "random": "stormwright.schedulers.random:RandomScheduler",
+    "round_robin": "stormwright.schedulers.round_robin:RoundRobinScheduler",
+    "shortest_processing_time": "stormwright.schedulers.shortest_processing_time:ShortestProcessingTimeScheduler",
+    "spread": "stormwright.schedulers.spread:SpreadScheduler",
+    "t_storm": "stormwright.schedulers.t_storm:TStormScheduler",
+    "tag_aware": "stormwright.schedulers.tag_aware:TagAwareScheduler",
+    "top_storm": "stormwright.schedulers.top_storm:TopStormScheduler",
+    "toss": "stormwright.schedulers.toss:TossScheduler",
+    "weighted_round_robin": "stormwright.schedulers.weighted_round_robin:WeightedRoundRobinScheduler",
+}
+
+
+class SchedulerType(Protocol):
+    """What a registered name stands for: a class whose parameters are a `Params` dataclass; it may declare `Traits`."""
+
+    params_type: type[Params]
+
+    def __call__(self, params: Params) -> Scheduler:
+        """The scheduler with these parameters."""
+        ...
+
+
+def scheduler_names() -> tuple[str, ...]:
+    """Every name that `make_scheduler` knows, ours first."""
+    return (*SCHEDULERS, *(name for name in sorted(_plugins()) if name not in SCHEDULERS))
+
+
+def scheduler_type(name: str) -> SchedulerType:
+    """The class that `name` stands for.
+
+    Raises
+    ------
+    InputError
+        There is none of this name.
+    MissingDependencyError
+        It is another package's, and needs a package that is not installed.
+    SchedulerError
+        It is another package's, and is no scheduler, or fails when it is imported.
+    """
+    if name in SCHEDULERS:
+        module, _, attribute = SCHEDULERS[name].partition(":")
+        return cast(SchedulerType, getattr(import_module(module), attribute))
+    plugin = _plugins().get(name)
+    if plugin is None:
+        raise InputError("scheduler", [Fault(_unknown(name), name)])
+    return _loaded(name, plugin)
+
+
+def traits_of(name: str) -> Traits:
+    """What the scheduler `name` declares of itself; of one that there is none of, or that is broken, nothing is known.
+
+    What another package's class does not tell of tags is taken for yes.
+    """
+    try:
+        kind = scheduler_type(name)
+    except StormwrightError:
+        return Traits(heeds_tags=True)
+    return declared(kind, heeds_tags=name not in SCHEDULERS)
+
+
+def make_scheduler(
+    name: str,
+    settings: Mapping[str, object] | Sequence[str] = (),
+    seed: int | None = None,
+    objective: str | None = None,
+) -> Scheduler:
+    """The scheduler `name`.
+
+    Around it topologies are served in the order and within the limits of users that are asked for, see `Queueing`, and
+    nodes get by their weights, see `Weighing`. Isolated topologies get hosts of their own, unless its class declares
+    that it heeds no limits, or handles isolation itself. One of another package is held apart, see `Guest`.
+
+    Parameters
+    ----------
+    settings
+        Parameters, and options of all schedulers (`Rules`), by name, or as ``key=value`` texts.
+    seed
+        The parameter `seed` of a scheduler that draws random numbers; others have no use for it.
+    objective
+        The parameter `objective` of a scheduler that knows this one, unless `settings` name another, or ask for what
+        goes with none but that of its default.
+
+    Raises
+    ------
+    InputError
+        An unknown name, or parameters that are unknown or out of range; all faults at once.
+    MissingDependencyError
+        The scheduler is another package's, and needs a package that is not installed.
+    SchedulerError
+        It is another package's, and is no scheduler, or fails when it is imported or made.
+    """
+    kind, params, rules = _settled(name, settings, seed, objective)
+    if name in SCHEDULERS:
+        scheduler, traits = kind(params), declared(kind)
+    else:
+        with Contained(f"scheduler {name!r} cannot be made"):
+            traits = traits_of(name)
+            scheduler = Guest(name, kind(params), params, traits)
+    if traits.heeds_limits and not traits.handles_isolation:
+        scheduler = Isolating(scheduler, params, traits)
+    return Queueing(name, Weighing(scheduler, params, traits), params, traits, rules)
+
+
+def check_settings(name: str, settings: Sequence[str], seed: int | None = None) -> None:
+    """Look whether a scheduler may be set so, and make none; it raises what `make_scheduler` does."""
+    _settled(name, settings, seed, None)
+
+
+def _settled(
+    name: str, settings: Mapping[str, object] | Sequence[str], seed: int | None, objective: str | None
+) -> tuple[SchedulerType, Params, dict[str, object]]:
+    """The class, its parameters and the options of all schedulers, as for `make_scheduler`."""
+    kind = scheduler_type(name)
+    values = dict(settings) if isinstance(settings, Mapping) else parse_settings(settings)
+    own = [field.name for field in fields(kind.params_type)]
+    if seed is not None and "seed" in own:
+        values["seed"] = seed
+    asked = list(values)
+    rules = {option: values.pop(option) for option in sorted(OPTIONS.difference(own)) if option in values}
+    faults = [Fault(_no_parameter(option, own), option) for option in values if option not in own]
+    values = {option: value for option, value in values.items() if option in own}
+    try:
+        QueueRules.from_settings(rules)
+    except InputError as error:
+        faults += error.faults
+    try:
+        if name in SCHEDULERS:
+            params = _aimed(kind.params_type, values, objective)
+        else:
+            with Contained(f"scheduler {name!r} cannot be made"):
+                params = kind.params_type.from_settings(values)
+    except InputError as error:
+        faults += error.faults
+    if faults:
+        in_turn = sorted(faults, key=lambda fault: asked.index(fault.path) if fault.path in asked else len(asked))
+        raise InputError("scheduler parameters", in_turn)
+    return kind, params, rules
+
+
+def _no_parameter(option: str, own: Sequence[str]) -> str:
+    """What to say of an option that is neither among a scheduler's `own` parameters nor one of all schedulers."""
+    if near := nearest(option, own):
+        return f"unknown parameter; did you mean {near!r}?"
+    if near := nearest(option, OPTIONS):
+        return f"unknown parameter; did you mean {near!r}, an option of all schedulers?"
+    of_all = f"all schedulers have {', '.join(sorted(OPTIONS))}"
+    return f"unknown parameter; there are {', '.join(own)}, and {of_all}" if own else f"unknown parameter; {of_all}"
+
+
+def _aimed(kind: type[Params], values: Mapping[str, object], objective: str | None) -> Params:
+    """Parameters with an objective, where they can have it."""
+    knows = any(field.name == "objective" and objective in field.metadata["choices"] for field in fields(kind))
+    if knows and "objective" not in values:
+        with suppress(InputError):  # told below, if it is not for the objective
+            return kind.from_settings({**values, "objective": objective})
+    return kind.from_settings(values)
+
+
+def _loaded(name: str, plugin: EntryPoint) -> SchedulerType:
+    """The class of another package's scheduler."""
+    what = f"scheduler {name!r} ({plugin.value}) cannot be loaded"
+    with Contained(what):
+        try:
+            kind = plugin.load()
+        except (ImportError, AttributeError) as error:
+            raise MissingDependencyError(f"{what}: {error}") from error
+        if wrong := _no_scheduler(kind):
+            raise SchedulerError(f"{what}: {wrong}")
+        return cast(SchedulerType, kind)
+
+
+def _no_scheduler(kind: object) -> str:
+    """What keeps a thing from being a `SchedulerType`; nothing where it is one."""
+    if not isinstance(kind, type) or not callable(getattr(kind, "schedule", None)):
+        return f"it should be a class with a method schedule(problem), not {kind!r}"
+    if not hasattr(kind, "params_type"):
+        return (
+            "its class should say `params_type = NoParams` (of stormwright.schedulers.toolkit.params), or a type of its own"
+            ", and be made with those parameters: __init__(self, params)"
+        )
+    params = kind.params_type
+    if not isinstance(params, type) or not issubclass(params, Params):
+        return f"its params_type should be a class derived from Params, such as NoParams, not {params!r}"
+    for field in fields(params):
+        if not ({"text", "low", "high", "choices"} <= field.metadata.keys() and type(field.default) in KINDS):
+            return f"its parameter {field.name!r} should be made with param() from a number, a text or a truth value"
+    wrong = [of.name for of in fields(Traits) if type(getattr(kind, of.name, of.default)) is not type(of.default)]
+    return f"its attribute {wrong[0]!r} should be of the type that Traits says" if wrong else ""
+
+
+def parse_settings(settings: Sequence[str]) -> dict[str, object]:
+    """``key=value`` texts as a mapping; the last of equal keys counts.
+
+    Raises
+    ------
+    InputError
+        A text without ``=``.
+    """
+    faults = [Fault("should be key=value", text) for text in settings if "=" not in text]
+    if faults:
+        raise InputError("--set", faults)
+    return {key.strip(): value.strip() for key, _, value in (text.partition("=") for text in settings)}
+
+
+def _plugins() -> Mapping[str, EntryPoint]:
+    return _found(entry_points)
+
+
+@cache
+def _found(look: Callable[..., EntryPoints]) -> Mapping[str, EntryPoint]:
+    """Looked for once: it opens a file of every installed package, and none comes while this process runs."""
+    return {point.name: point for point in look(group=ENTRY_POINT_GROUP)}
+
+
+def _unknown(name: str) -> str:
+    names = scheduler_names()
+    near = nearest(name, names)
+    return f"unknown scheduler; did you mean {near!r}?" if near else f"unknown scheduler; there are {', '.join(names)}"

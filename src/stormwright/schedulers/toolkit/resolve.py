@@ -1,0 +1,250 @@
+"""A scheduler, and what it is, by any name that users may give: a registered one, or ``java:CLASS[:STRATEGY]``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from stormwright.errors import Fault, InputError, MissingDependencyError, SchedulerError, StormwrightError
+from stormwright.model import Scheduler
+from stormwright.schedulers.multi_tenancy.rules import OPTIONS
+from stormwright.schedulers.toolkit.params import NoParams
+from stormwright.schedulers.toolkit.registry import (
+    check_settings,
+    make_scheduler,
+    parse_settings,
+    scheduler_names,
+    scheduler_type,
+)
+from stormwright.storm.java_names import JAVA_PREFIX
+
+if TYPE_CHECKING:
+    from stormwright.schedulers.toolkit.describe import Description, Parameter
+
+#: What stands for every registered scheduler.
+ALL = "all"
+
+#: What stands for all of them where schedulers are listed.
+ANY_JAVA = f"{JAVA_PREFIX}CLASS[:STRATEGY]"
+
+
+#: A Java scheduler, for examples.
+SOME_JAVA = f"{JAVA_PREFIX}ResourceAwareScheduler"
+
+#: Parameters of a scheduler that say for how long it searches.
+SEARCHING = frozenset({"iterations", "time_budget_s"})
+
+#: Names that no registered scheduler may have, as they mean something else.
+RESERVED = frozenset({ALL, JAVA_PREFIX.rstrip(":")})
+
+
+def is_java(name: str) -> bool:
+    """Whether a name is that of a Java class."""
+    return name.startswith(JAVA_PREFIX)
+
+
+def takes_seed(name: str) -> bool:
+    """Whether the scheduler `name` has a use for a seed; of one that cannot be imported here it is not known.
+
+    Raises
+    ------
+    InputError
+        There is none of this name.
+    SchedulerError
+        It is another package's, and broken.
+    """
+    if is_java(name):
+        return True
+    try:
+        return _takes(name, "seed")
+    except MissingDependencyError:
+        return True
+
+
+def searches_as_told(name: str) -> bool:
+    """Whether the scheduler `name` searches for as many steps or seconds as its parameters `SEARCHING` say.
+
+    Raises
+    ------
+    InputError
+        There is none of this name.
+    SchedulerError
+        It is another package's, and broken.
+    """
+    return not is_java(name) and all(_takes(name, each) for each in SEARCHING)
+
+
+def rules_in(settings: Sequence[str]) -> dict[str, object]:
+    """Those of some ``key=value`` texts that are options of all schedulers."""
+    return {name: value for name, value in parse_settings(settings).items() if name in OPTIONS}
+
+
+def keeping_what_runs(name: str, rules: Mapping[str, object] = MappingProxyType({})) -> Scheduler:
+    """A registered scheduler for what has no slot, told to leave alone what runs if it can be told.
+
+    Parameters
+    ----------
+    name
+        Of the scheduler.
+    rules
+        Options of all schedulers.
+
+    Raises
+    ------
+    InputError
+        There is none of this name, or an option is out of range.
+    SchedulerError
+        It is another package's, and broken.
+    """
+    keeping = {"keep_running": True} if _takes(name, "keep_running") else {}
+    return make_scheduler(name, {**rules, **keeping})
+
+
+def _takes(name: str, parameter: str) -> bool:
+    return any(field.name == parameter for field in fields(scheduler_type(name).params_type))
+
+
+def resolve_scheduler(
+    name: str,
+    settings: Mapping[str, object] | Sequence[str] = (),
+    seed: int | None = None,
+    jars: Sequence[Path] = (),
+    time_limit_s: float | None = None,
+) -> Scheduler:
+    """The scheduler `name`.
+
+    Parameters
+    ----------
+    name
+        A registered name, or ``java:CLASS[:STRATEGY]``: a Java `IScheduler` that runs as itself.
+    settings
+        By name, or ``key=value`` texts: parameters of a registered scheduler; for a Java class, keys of Storm's
+        configuration that are laid over those of the problem.
+    seed
+        For schedulers that draw random numbers; with a Java class it seeds ``Collections.shuffle``.
+    jars
+        Where Java classes are looked for besides Storm's own jars.
+    time_limit_s
+        Seconds after which one that can end itself is to do so, where `settings` say nothing else.
+
+    Raises
+    ------
+    InputError
+        An unknown name, parameters that are unknown or out of range, or jars without a Java class.
+    MissingDependencyError
+        There is no Java, Storm's jars are missing, or another package's scheduler cannot be imported.
+    """
+    if is_java(name):
+        from stormwright.storm.scheduler_host import TIME_LIMIT_CONF, JavaScheduler  # only they need the cluster's side
+
+        limit = {} if time_limit_s is None else {TIME_LIMIT_CONF: time_limit_s}
+        conf = limit | dict(settings if isinstance(settings, Mapping) else parse_settings(settings))
+        return JavaScheduler.named(name, conf=conf, seed=seed, jars=jars)
+    if jars:
+        reason = f"holds Java classes, and {name} is none: the name of a Java scheduler begins with {JAVA_PREFIX}"
+        raise InputError("--jar", [Fault(reason, str(jar)) for jar in jars])
+    return make_scheduler(name, settings, seed)
+
+
+def choose_schedulers(
+    names: str,
+    settings: Sequence[str] = (),
+    seed: int | None = None,
+    jars: Sequence[Path] = (),
+    made_elsewhere: Callable[[str], bool] = lambda _: False,
+) -> dict[str, Scheduler | StormwrightError]:
+    """Name → scheduler, or why there is none: something that it needs is not there, or it is another's and broken.
+
+    Parameters
+    ----------
+    names
+        Separated by commas, or ``all``.
+    settings
+        ``NAME.key=value`` texts.
+    seed
+        For those that draw random numbers.
+    jars
+        Where Java classes are looked for besides Storm's own jars.
+    made_elsewhere
+        Names of which only the parameters are looked at; they are not among those that are found.
+
+    Raises
+    ------
+    InputError
+        Names that are unknown, parameters that are unknown or out of range; all faults at once.
+    """
+    chosen = dict.fromkeys(name for part in names.split(",") if (name := part.strip()))
+    if ALL in chosen:
+        chosen = dict.fromkeys([*scheduler_names(), *(name for name in chosen if name != ALL)])
+    if not chosen:
+        message = "names no scheduler; name some, separated by commas, or all"
+        raise InputError("schedulers to compare", [Fault(message, names or "$")])
+    own, faults = _settings_by_name(list(chosen), settings)
+    if jars and not any(map(is_java, chosen)):
+        faults.append(Fault(f"only for a Java class ({JAVA_PREFIX}CLASS), and none is compared", str(jars[0])))
+    found: dict[str, Scheduler | StormwrightError] = {}
+    for name in chosen:
+        try:
+            if made_elsewhere(name):
+                check_settings(name, own[name], seed)
+                continue
+            found[name] = resolve_scheduler(name, own[name], seed, jars if is_java(name) else ())
+        except (MissingDependencyError, SchedulerError) as error:
+            found[name] = error
+        except InputError as error:
+            faults += [replace(fault, path=_under(name, fault.path)) for fault in error.faults]
+    if faults:
+        raise InputError("schedulers to compare", faults)
+    return found
+
+
+def _under(name: str, path: str) -> str:
+    return path if path == name else f"{name}.{path}"
+
+
+def _settings_by_name(names: Sequence[str], settings: Sequence[str]) -> tuple[dict[str, list[str]], list[Fault]]:
+    """Every scheduler's ``key=value`` texts. Names of Java classes have dots, so the longest name that fits counts."""
+    own: dict[str, list[str]] = {name: [] for name in names}
+    faults = []
+    for text in settings:
+        owner = max((name for name in names if text.startswith(f"{name}.")), key=len, default=None)
+        if owner is None:
+            faults.append(Fault(f"should be NAME.key=value, NAME one of {', '.join(names)}", text))
+        else:
+            own[owner].append(text[len(owner) + 1 :])
+    return own, faults
+
+
+def describe_scheduler(name: str) -> Description:
+    """What there is to say of the scheduler `name`; of all Java classes the same.
+
+    Raises
+    ------
+    InputError
+        There is none of this name.
+    MissingDependencyError
+        It is another package's, and cannot be imported.
+    """
+    from stormwright.schedulers.toolkit.describe import describe, describe_class  # only where it is asked
+
+    if is_java(name):
+        from stormwright.storm.scheduler_host import JavaScheduler  # only they need the cluster's side
+
+        return replace(describe_class(name, JavaScheduler, NoParams), parameters=_java_parameters())
+    return describe(name)
+
+
+def _java_parameters() -> tuple[Parameter, ...]:
+    """What ``--set`` takes for a Java class."""
+    from stormwright.schedulers.toolkit.describe import Parameter
+    from stormwright.storm.scheduler_host import TIME_LIMIT_CONF, TIME_LIMIT_S
+
+    limit = "seconds that the class has for its answer"
+    key = "a key of Storm's configuration, laid over that of the problem; a value that is JSON stands for what it is"
+    return (
+        Parameter(TIME_LIMIT_CONF, "number", TIME_LIMIT_S, limit, 0, None, ()),
+        Parameter("KEY", "text or JSON", "VALUE", key, None, None, ()),
+    )
