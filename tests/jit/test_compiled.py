@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stormwright.jit import cache, compiled
+from stormwright.jit import cache, compiled, inlined
 
 CALLEE = """\
 import numpy as np

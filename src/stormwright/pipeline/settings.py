@@ -41,8 +41,7 @@ class StreamSettings:
     max_files_per_batch
         Landed files taken up by one batch; the others wait for the next.
     keep_raw_s
-        How long processed files are kept, so that `stormwright.pipeline.streaming.batch.backfill` can read them again; 0
-        deletes them.
+        How long processed files are kept, so that `pipeline.streaming.batch.backfill` can read them again; 0 deletes them.
     rate
         "low" for some hundred records a second at most. "high" for thousands: Spark takes all cores, and a batch of few
         records costs more. "bulk" for batches of hundreds of thousands: Spark adds up, not the driver.

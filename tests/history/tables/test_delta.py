@@ -40,12 +40,12 @@ def test_a_table_that_cannot_be_read_is_no_empty_one(
     monkeypatch.setattr(store, "keep_order", lambda _: None)
     monkeypatch.setattr(store, "exists", lambda _, path: looked.append(path) or committed)
     spark = MagicMock(**{"read.format.return_value.load": load, "createDataFrame.return_value": "empty"})
-    store = store.DeltaStore(spark, "file:///tables")
+    tables = store.DeltaStore(spark, "file:///tables")
     if told is None:
-        assert store.days(FACTS) == []
-        assert store.read(FACTS) == "empty"
+        assert tables.days(FACTS) == []
+        assert tables.read(FACTS) == "empty"
     else:
-        for ask in (store.days, store.read, store.size_bytes):
+        for ask in (tables.days, tables.read, tables.size_bytes):
             with pytest.raises(StormwrightError, match=told):
                 ask(FACTS)
     assert set(looked) == {"file:///tables/facts/version=1/_delta_log/*.json"}

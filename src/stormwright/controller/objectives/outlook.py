@@ -19,7 +19,12 @@ from stormwright.predict.fairness import weights_of
 from stormwright.predict.flow.layout import FlowLayout
 from stormwright.predict.gain import ONE_SIDED, RateGain, rate_gain, together
 from stormwright.predict.prediction import TopologyPrediction
-from stormwright.schedulers.toolkit.triggers import BALANCE, NODES, TRAFFIC
+from stormwright.schedulers.toolkit.triggers import BALANCE
+
+#: What can be wanted: the highest rate; the shortest way of a tuple tree at the measured rate; the fewest nodes that
+#: sustain the measured rates; the least CPU for a tuple tree at those rates; or, as in the papers, the least traffic
+#: between nodes.
+THROUGHPUT, LATENCY, NODES, BALANCED, TRAFFIC = OBJECTIVES = ("throughput", "latency", "nodes", "balanced", "traffic")
 
 # Gains --------------------------------------------------------------------------------------------
 # What a placement is better in than the one that runs, by what authors of schedulers look at.
@@ -94,11 +99,6 @@ _KINDS: Mapping[str, Callable[[Problem, IntArray], Gain]] = {
     BALANCE: _in_balance,
 }
 
-
-#: What can be wanted: the highest rate; the shortest way of a tuple tree at the measured rate; the fewest nodes that
-#: sustain the measured rates; the least CPU for a tuple tree at those rates; or, as in the papers, the least traffic
-#: between nodes.
-THROUGHPUT, LATENCY, NODES, BALANCED, TRAFFIC = OBJECTIVES = ("throughput", "latency", "nodes", "balanced", "traffic")
 
 #: What a move has to gain where nothing else is said, in percent: of traffic as in the paper, else a little more than
 #: predictions err by.

@@ -64,7 +64,7 @@ class Table:
         return rows
 
 
-#: Facts per pane of 3 s (`stormwright.pipeline.measurement.panes`), each pane once, when no record can reach it any more.
+#: Facts per pane of 3 s (`pipeline.measurement.panes`), each pane once, when no record can reach it any more.
 FACTS = Table(
     "facts",
     {"pane_ms": "long", **KEYS, **VALUES},

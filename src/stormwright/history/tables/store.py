@@ -446,7 +446,5 @@ def open_store(spark: SparkSession, uri: str, kind: str = "parquet") -> Store:
     """
     check_format(kind)
     if kind == "delta":
-        from stormwright.history.tables.store import DeltaStore
-
         return DeltaStore(spark, as_uri(uri))
     return ParquetStore(spark, as_uri(uri))

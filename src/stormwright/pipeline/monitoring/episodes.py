@@ -167,8 +167,7 @@ def episodes(
     Parameters
     ----------
     panes
-        As `stormwright.pipeline.measurement.panes.panes` or, from files, `stormwright.pipeline.streaming.batch.backfill` gives
-        them.
+        As `measurement.panes.panes` or, from files, `streaming.batch.backfill` gives them.
     capacities
         Of nodes; those of one node do not overlap. Where there is none a node has no episode.
     after_s

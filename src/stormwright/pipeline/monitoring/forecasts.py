@@ -149,7 +149,7 @@ _FORECASTS_IN_SPARK = ", ".join(
 
 
 def forecast_minutes(minutes: pa.Table, horizon: int, seasons: Sequence[int] = SEASONS) -> pa.Table:
-    """Forecast every component of a table of minutes (`stormwright.pipeline.monitoring.forecasts.MINUTES`), as `FORECASTS`.
+    """Forecast every component of a table of `MINUTES`, as `FORECASTS`.
 
     Parameters
     ----------

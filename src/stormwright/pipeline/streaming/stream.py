@@ -20,7 +20,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from stormwright.errors import StormwrightError
 from stormwright.file_lock import alone
 from stormwright.model import LoadProfile, Problem
-from stormwright.perflog import VERSION, Landing, encode
+from stormwright.perflog import VERSION, encode
 from stormwright.perflog.landing import SUFFIX, Landing
 from stormwright.pipeline.measurement.measurement import Measurement, capacity_cores
 from stormwright.pipeline.monitoring.alarms import Alarm, AlarmStream

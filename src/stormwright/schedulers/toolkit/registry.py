@@ -225,8 +225,8 @@ def _no_scheduler(kind: object) -> str:
         return f"it should be a class with a method schedule(problem), not {kind!r}"
     if not hasattr(kind, "params_type"):
         return (
-            "its class should say `params_type = NoParams` (of stormwright.schedulers.toolkit.params), or a type of its own"
-            ", and be made with those parameters: __init__(self, params)"
+            "its class should say `params_type = NoParams` (of stormwright.schedulers.toolkit.params), or a type "
+            "of its own, and be made with those parameters: __init__(self, params)"
         )
     params = kind.params_type
     if not isinstance(params, type) or not issubclass(params, Params):
