@@ -86,9 +86,9 @@ lint: $(PYTHON) ## style and types
 	@$(BIN)/mypy
 
 docs: setup ## the parts of docs that are made from the code: pages of the schedulers and of the experiments, JSON Schemas
-	@$(BIN)/python -m stormwright.experiments.scheduler_pages docs/schedulers
+	@$(BIN)/python -m stormwright.workbench.scheduler_pages docs/schedulers
 	@$(BIN)/python -m stormwright.formats.document.schema docs/schemas
-	@$(BIN)/python -m stormwright.experiments.evaluation.pages docs/experiments.md
+	@$(BIN)/python -m stormwright.workbench.evaluation.pages docs/experiments.md
 	@$(BIN)/python tools/accuracy_page.py docs/accuracy.md
 
 fresh-docs: docs ## fails where these parts of docs, as committed, are not what the code says
@@ -114,7 +114,7 @@ $(PYTHON): $(COMPILER)
 
 $(MACHINE_CODE): $(shell find src/stormwright/jit src/stormwright/optimize src/stormwright/simulator -name '*.py') | $(COMPILER)
 	@echo "setup: compiling what searches for placements and simulates (half a minute on two cores)"
-	@$(BIN)/python -m stormwright.experiments.machine_code
+	@$(BIN)/python -m stormwright.workbench.machine_code
 	@mkdir -p $(@D) && touch $@
 
 $(JAVA): java/pom.xml $(JAVA_SOURCES) tools/setup $(if $(wildcard $(JAR)),,missing)

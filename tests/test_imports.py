@@ -116,7 +116,7 @@ def test_only_rooms_of_spark_touch_it_when_they_are_imported():
         "import stormwright.cli",
         "import stormwright.cli.schedule",
         "import stormwright.cli.compare, stormwright.cli.explain, stormwright.cli.schedulers",
-        "import stormwright.experiments.compare.run, stormwright.explain.explain",
+        "import stormwright.workbench.comparison, stormwright.explain.explain",
         "from stormwright.schedulers import make_scheduler; make_scheduler('online'); make_scheduler('even')",
     ],
 )

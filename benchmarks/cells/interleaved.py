@@ -24,14 +24,14 @@ from benchmarks.cells.machine import Reading, between
 from benchmarks.cells.running import WEIGHT, Watch
 from benchmarks.cells.speed import loop_ms, watched
 from stormwright.errors import NimbusError, StormwrightError
-from stormwright.experiments.demo.measure import measure
-from stormwright.experiments.demo.run import demo_cluster
-from stormwright.experiments.demo.topologies import parse_submissions
 from stormwright.formats import problem_to_dict
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import IntArray
 from stormwright.storm.gateway import NimbusGateway
 from stormwright.storm.local_cluster import LocalCluster, RunningCluster
+from stormwright.workbench.demo.measure import measure
+from stormwright.workbench.demo.run import demo_cluster
+from stormwright.workbench.demo.settings import parse_submissions
 
 log = logging.getLogger("cells")
 

@@ -32,7 +32,6 @@ from scipy.sparse import csr_array
 
 from benchmarks.kit.results import DIRECTORY, write_results
 from benchmarks.optimizer.placement_cases import add_cases_argument, case_files, read_case
-from stormwright.experiments.report import blank_figure, svg_of
 from stormwright.explain.drawing import COLOURS
 from stormwright.model import UNPLACED, Assignment, Problem, cost_of, measured_traffic, violations
 from stormwright.schedulers import make_scheduler
@@ -40,6 +39,7 @@ from stormwright.schedulers.placement.placing import NodeRoom, Placing
 from stormwright.schedulers.templates.waiting import Rule, place_waiting
 from stormwright.schedulers.toolkit.params import Params
 from stormwright.storm.scheduler_host import JavaScheduler, SchedulerHost, host_command
+from stormwright.workbench.report import blank_figure, svg_of
 
 NAME = "optimizer-comparison"
 

@@ -24,17 +24,16 @@ from benchmarks.kit.results import show_progress, write_results
 from stormwright.controller.planning.plan import MoveBudget
 from stormwright.controller.planning.planner import plan_moves
 from stormwright.controller.policy import Decision
-from stormwright.experiments.demo.measure import measure
-from stormwright.experiments.demo.run import demo_cluster
-from stormwright.experiments.demo.settings import DemoSettings
-from stormwright.experiments.demo.steps import measured_problem, submit
-from stormwright.experiments.demo.topologies import parse_submissions
 from stormwright.model import Assignment, Problem, cost_of, violations
 from stormwright.schedulers import make_scheduler
 from stormwright.service.settings import ServiceSettings
 from stormwright.service.wiring import Service
 from stormwright.storm.local_cluster import LocalCluster
 from stormwright.testing.pipelines import shuffled_pipelines
+from stormwright.workbench.demo.measure import measure
+from stormwright.workbench.demo.run import demo_cluster
+from stormwright.workbench.demo.settings import DemoSettings, parse_submissions
+from stormwright.workbench.demo.steps import measured_problem, submit
 
 #: Four stages at a limited rate.
 TOPOLOGY = "exclamation:spouts=4,exclaim1=4,exclaim2=4,exclaim3=4,workers=4,ackers=0,rate=6000"

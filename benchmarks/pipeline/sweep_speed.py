@@ -24,17 +24,16 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from tests.experiments import stand_in
 
 from benchmarks.kit.results import write_results
-from stormwright.experiments.sweep.cells import Sweep
-from stormwright.experiments.sweep.run import run_cells
-from stormwright.experiments.sweep.spec import read_cells
-from stormwright.experiments.sweep.table import open_table
 from stormwright.formats import write_problem
 from stormwright.pipeline.spark.session import batch_session
 from stormwright.pipeline.spark.target import SparkTarget
 from stormwright.testing.word_counts import WordCount
-from tests.experiments import stand_in
+from stormwright.workbench.sweep.cells import Sweep, read_cells
+from stormwright.workbench.sweep.run import run_cells
+from stormwright.workbench.sweep.table import open_table
 from tests.spark import clusters
 from tests.spark.programs import write_spec
 

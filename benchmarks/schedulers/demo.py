@@ -18,12 +18,11 @@ from typing import Any
 from benchmarks.kit.results import DIRECTORY, write_results
 from benchmarks.kit.runs import Run, make_or_compare
 from stormwright.controller.objectives.outlook import THROUGHPUT
-from stormwright.experiments.demo.run import fair_cluster, run_demo
-from stormwright.experiments.demo.settings import DemoSettings
-from stormwright.experiments.demo.table import as_dict
-from stormwright.experiments.demo.topologies import parse_submissions
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.toolkit.from_scratch import asked, unless_it_moves
+from stormwright.workbench.demo.result import as_dict
+from stormwright.workbench.demo.run import fair_cluster, run_demo
+from stormwright.workbench.demo.settings import DemoSettings, parse_submissions
 
 RUNS = DIRECTORY / "demo-schedulers"
 

@@ -27,6 +27,10 @@ from typing import Any
 
 import numpy as np
 from scipy.stats import kendalltau
+from stormwright.workbench.learning.examples import Group, answer_of, read_examples, write_examples
+from stormwright.workbench.learning.problems import measured as with_load
+from stormwright.workbench.learning.recorded import as_measured
+from stormwright.workbench.learning.training import trained
 
 from benchmarks.cells.figures import spread
 from benchmarks.cells.measured import Measured
@@ -34,10 +38,6 @@ from benchmarks.cells.ranked import Ranked, ranked
 from benchmarks.kit.results import DIRECTORY, write_results
 from benchmarks.optimizer.placement_cases import add_cases_argument, case_files, read_case
 from benchmarks.schedulers.scale import SHAPES
-from stormwright.experiments.learning.examples import Group, answer_of, read_examples, write_examples
-from stormwright.experiments.learning.problems import measured as with_load
-from stormwright.experiments.learning.recorded import as_measured
-from stormwright.experiments.learning.training import trained
 from stormwright.formats.sketch import sketch
 from stormwright.model import Problem
 from stormwright.model.arrays import FloatArray, IntArray

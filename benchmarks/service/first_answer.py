@@ -74,7 +74,7 @@ def make_clone(directory: Path) -> tuple[dict[str, str], float]:
     environment = {**os.environ, "PYTHONPATH": str(directory / "src"), "NUMBA_CACHE_DIR": str(directory / "cache")}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # else each process would compile all of Python anew
     begun_s = time.perf_counter()
-    subprocess.run([sys.executable, "-m", "stormwright.experiments.machine_code"], env=environment, check=True)
+    subprocess.run([sys.executable, "-m", "stormwright.workbench.machine_code"], env=environment, check=True)
     return environment, time.perf_counter() - begun_s
 
 

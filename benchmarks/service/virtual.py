@@ -25,9 +25,9 @@ import numpy as np
 
 from benchmarks.kit.results import write_results
 from stormwright.client.client import Client
-from stormwright.experiments.ready import read_problem
-from stormwright.experiments.simulated.served import profile_every_s
 from stormwright.model.humanize import size_of
+from stormwright.workbench.ready_problems import read_problem
+from stormwright.workbench.simulated.served import profile_every_s
 
 HOST, PORT = "127.0.0.1", 7396
 

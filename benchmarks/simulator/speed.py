@@ -25,7 +25,6 @@ import numpy as np
 import simpy
 
 from benchmarks.kit.results import write_results
-from stormwright.experiments.ready import read_problem
 from stormwright.predict.costs import Costs
 from stormwright.simulator.bare.network import Simulated, Source, Station
 from stormwright.simulator.precompile import ready_simulator
@@ -33,6 +32,7 @@ from stormwright.simulator.settings import Settings
 from stormwright.simulator.steady_state.engine import SteadyEngine, SteadySettings
 from stormwright.simulator.storm.engine import Events
 from stormwright.testing.word_counts import WordCount
+from stormwright.workbench.ready_problems import read_problem
 
 #: The network that all are compared on: two stations one after the other, exponential times, poisson arrivals.
 FIRST_S, SECOND_S = 0.5, 0.7

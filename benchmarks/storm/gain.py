@@ -20,11 +20,10 @@ from typing import Any
 
 from benchmarks.kit.results import DIRECTORY, write_results
 from benchmarks.kit.runs import Run, make_or_compare
-from stormwright.experiments.demo.run import demo_cluster, run_demo
-from stormwright.experiments.demo.settings import CORES, LINK, DemoSettings
-from stormwright.experiments.demo.table import as_dict
-from stormwright.experiments.demo.topologies import parse_submissions
 from stormwright.schedulers import make_scheduler
+from stormwright.workbench.demo.result import as_dict
+from stormwright.workbench.demo.run import demo_cluster, run_demo
+from stormwright.workbench.demo.settings import CORES, LINK, DemoSettings, parse_submissions
 
 RUNS = DIRECTORY / "storm-gain"
 

@@ -31,14 +31,14 @@ from stormwright.client import Client
 from stormwright.client.shapes import Plan
 from stormwright.controller.tally import Tally
 from stormwright.errors import StormwrightError
-from stormwright.experiments.demo.run import demo_cluster
-from stormwright.experiments.demo.topologies import parse_submissions
 from stormwright.perflog.records import Rejected, read_file
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.schedulers import make_scheduler
 from stormwright.service.settings import ServiceSettings
 from stormwright.service.wiring import Service
 from stormwright.storm.local_cluster import LocalCluster, RunningCluster
+from stormwright.workbench.demo.run import demo_cluster
+from stormwright.workbench.demo.settings import parse_submissions
 
 #: The longest that is waited for anything, in seconds.
 PATIENCE_S = 600.0

@@ -27,13 +27,13 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.kit.results import ROOT, write_results
-from stormwright.experiments.demo.run import demo_cluster
 from stormwright.schedulers import make_scheduler
 from stormwright.service.http.app import make_app
 from stormwright.service.http.server import HttpServer
 from stormwright.storm.bridge import Bridge
 from stormwright.storm.gateway import NimbusGateway
 from stormwright.storm.local_cluster import LocalCluster, RunningCluster
+from stormwright.workbench.demo.run import demo_cluster
 
 TOPOLOGY = "stormwright.topologies.ProbeCost"
 WORKERS = 3

@@ -10,12 +10,11 @@ from dataclasses import asdict
 from statistics import median
 
 from benchmarks.kit.results import show_progress, write_results
-from stormwright.experiments.demo.exchange import ExchangeResult, run_exchange
-from stormwright.experiments.demo.run import demo_cluster
-from stormwright.experiments.demo.settings import DemoSettings
-from stormwright.experiments.demo.topologies import parse_submissions
 from stormwright.schedulers import make_scheduler
 from stormwright.storm.local_cluster import LocalCluster
+from stormwright.workbench.demo.exchange import ExchangeResult, run_exchange
+from stormwright.workbench.demo.run import demo_cluster
+from stormwright.workbench.demo.settings import DemoSettings, parse_submissions
 
 
 def main() -> None:

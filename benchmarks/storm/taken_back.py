@@ -22,13 +22,13 @@ import numpy as np
 
 from benchmarks.kit.results import show_progress, write_results
 from stormwright.controller.objectives.outlook import TRAFFIC
-from stormwright.experiments.demo.run import DemoSettings, demo_cluster, finish, submit
-from stormwright.experiments.demo.topologies import parse_submissions
 from stormwright.model import Assignment, Problem
 from stormwright.schedulers.toolkit.triggers import TriggerParams
 from stormwright.service.settings import ServiceSettings
 from stormwright.service.wiring import Service
 from stormwright.storm.local_cluster import LocalCluster
+from stormwright.workbench.demo.run import DemoSettings, demo_cluster, finish, submit
+from stormwright.workbench.demo.settings import parse_submissions
 
 #: Seconds after which it is given up.
 PATIENCE_S = 300.0

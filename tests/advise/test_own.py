@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stormwright.workbench.advice.least import least_of_all
 
 from stormwright.advise.search.advise import advised
 from stormwright.advise.search.cheapest import Search
@@ -18,13 +19,12 @@ from stormwright.advise.search.kinds import NodeKind, NodeMix, kinds_of, mixes
 from stormwright.advise.search.trials import MixTrials
 from stormwright.advise.search.wish import Wish
 from stormwright.errors import InputError
-from stormwright.experiments.advice.least import least_of_all
-from stormwright.experiments.ready import read_problem
 from stormwright.formats.sketch import sketch
 from stormwright.model import Assignment, Problem, TopologyAssignment
 from stormwright.model.requests import CPU
 from stormwright.schedulers import make_scheduler
 from stormwright.testing.word_counts import WordCount, two_word_counts
+from stormwright.workbench.ready_problems import read_problem
 from tests.examples import examples
 
 

@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from stormwright.workbench.advice.cases import cases
+from stormwright.workbench.advice.run import world_of
 
 from stormwright.advise.adviser import Observation, WantedSize
 from stormwright.advise.observed import observed
@@ -13,8 +15,6 @@ from stormwright.advise.search.pace import Patience, WindowPace
 from stormwright.advise.search.patient import Ours
 from stormwright.advise.search.wish import Wish
 from stormwright.errors import InputError
-from stormwright.experiments.advice.cases import cases
-from stormwright.experiments.advice.run import world_of
 
 CASE = next(case for case in cases() if case.name == "word-count, alike")
 

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from stormwright.experiments.demo.topologies import TOPOLOGIES
 from stormwright.storm.local_cluster import RunningCluster
+from stormwright.workbench.demo.settings import TOPOLOGIES
 
 
 @pytest.fixture

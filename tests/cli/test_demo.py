@@ -8,11 +8,11 @@ from types import SimpleNamespace
 
 import orjson
 import pytest
+from tests.experiments.demo.results import demo_result, rolled_back
 
 from stormwright.defaults import DECIDING
-from stormwright.experiments.demo import run as running
 from stormwright.schedulers.toolkit.from_scratch import Anew
-from tests.experiments.demo.results import demo_result, rolled_back
+from stormwright.workbench.demo import run as running
 
 
 @pytest.fixture

@@ -7,18 +7,17 @@ import json
 import numpy as np
 import pyarrow as pa
 import pytest
+from stormwright.workbench.learning.examples import drawn_examples, read_examples, write_examples
+from stormwright.workbench.learning.problems import drawn_problem
 
-from stormwright.experiments.compare.run import measure
-from stormwright.experiments.learning.examples import drawn_examples, read_examples, write_examples
-from stormwright.experiments.learning.problems import drawn_problem
-from stormwright.experiments.sweep.cells import SweepCell, SweepProblem
-from stormwright.experiments.sweep.spec import read_cells
-from stormwright.experiments.sweep.table import LocalTable
-from stormwright.experiments.sweep.work import ROW, row
 from stormwright.formats import write_problem
 from stormwright.model.arrays import frozen_ints
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.portfolio.model import read_model
+from stormwright.workbench.comparison import measure
+from stormwright.workbench.sweep.cells import SweepCell, SweepProblem, read_cells
+from stormwright.workbench.sweep.table import LocalTable
+from stormwright.workbench.sweep.work import ROW, row
 
 NAMES = ("binpack", "round_robin", "spread", "t_storm")
 

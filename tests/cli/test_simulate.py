@@ -8,9 +8,9 @@ import pytest
 
 import stormwright as sw
 from stormwright.cli import simulate as verb
-from stormwright.experiments.simulated.placement import quantile_ms
 from stormwright.formats import write_problem
 from stormwright.testing.word_counts import WordCount
+from stormwright.workbench.simulated.placement import quantile_ms
 
 
 @pytest.fixture

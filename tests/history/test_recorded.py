@@ -14,7 +14,6 @@ from pyspark.sql import SparkSession
 from stormwright.controller.objectives.outlook import inter_node_tps
 from stormwright.controller.policy import without_assumed_traffic
 from stormwright.errors import InputError
-from stormwright.experiments.replay import replay
 from stormwright.formats import problem_to_dict
 from stormwright.history.looks import known_at
 from stormwright.history.reports import decisions
@@ -25,6 +24,7 @@ from stormwright.history.tables.store import ParquetStore
 from stormwright.model import Problem, cost_of
 from stormwright.pipeline.streaming.batch import TimeStretch
 from stormwright.schedulers import make_scheduler
+from stormwright.workbench.replay import replay
 from tests.history.recorded import START_MS, Clockwork, look, record_looks
 
 pytestmark = pytest.mark.spark

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from stormwright.workbench.learning.examples import Group, read_examples, write_examples
+from stormwright.workbench.learning.problems import drawn_problem
+from stormwright.workbench.learning.training import SETTINGS, trained
 
 from stormwright.errors import InputError
-from stormwright.experiments.learning.examples import Group, read_examples, write_examples
-from stormwright.experiments.learning.problems import drawn_problem
-from stormwright.experiments.learning.training import SETTINGS, trained
 from stormwright.formats import read_problem, write_json
 from stormwright.model import LoadProfile, violations
 from stormwright.schedulers import make_scheduler

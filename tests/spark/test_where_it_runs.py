@@ -12,9 +12,9 @@ import pyspark
 import pytest
 
 import stormwright.__main__
-from stormwright.experiments.compare.run import compare
-from stormwright.experiments.top_storm import READY
 from stormwright.schedulers.toolkit.resolve import choose_schedulers
+from stormwright.workbench.comparison import compare
+from stormwright.workbench.ready_problems import READY
 from tests.spark.clusters import DRIVER, ROOT, Standalone, environment
 from tests.spark.programs import Backfilled, backfilled, cells_in, sweep_command, swept, write_spec
 

@@ -7,9 +7,9 @@ import socket
 import pytest
 
 from stormwright.errors import ClusterError, NimbusError
-from stormwright.experiments import calibration_run
-from stormwright.experiments.calibration_run import run_calibration
 from stormwright.perflog.records import Rejected, parse_lines
+from stormwright.workbench import calibration_run
+from stormwright.workbench.calibration_run import run_calibration
 
 pytestmark = pytest.mark.storm
 

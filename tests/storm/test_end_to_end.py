@@ -8,15 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stormwright.experiments.demo.report import write_html
-from stormwright.experiments.demo.result import DemoResult
-from stormwright.experiments.demo.run import run_demo_on
-from stormwright.experiments.demo.settings import DemoSettings
-from stormwright.experiments.demo.table import as_dict
-from stormwright.experiments.demo.topologies import parse_submissions
 from stormwright.model import cost_of
 from stormwright.perflog.crossing import crossing, tasks_on_nodes
 from stormwright.schedulers import make_scheduler
+from stormwright.workbench.demo.report import write_html
+from stormwright.workbench.demo.result import DemoResult, as_dict
+from stormwright.workbench.demo.run import run_demo_on
+from stormwright.workbench.demo.settings import DemoSettings, parse_submissions
 
 pytestmark = [pytest.mark.storm, pytest.mark.spark]
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from stormwright.experiments.demo.exchange import ExchangeResult, run_exchange
-from stormwright.experiments.demo.settings import DemoSettings
-from stormwright.experiments.demo.topologies import parse_submissions
 from stormwright.schedulers import make_scheduler
+from stormwright.workbench.demo.exchange import ExchangeResult, run_exchange
+from stormwright.workbench.demo.settings import DemoSettings, parse_submissions
 
 pytestmark = [pytest.mark.storm, pytest.mark.spark]
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import tempfile
 
 import pytest
+from stormwright.workbench.evaluation.cells import quick_cells
+from stormwright.workbench.evaluation.kept import KeptCells
+from stormwright.workbench.evaluation.lab.cluster import cores_of
+from stormwright.workbench.evaluation.lab.real import RealLab
+from stormwright.workbench.evaluation.placing import placement_of
+from stormwright.workbench.evaluation.run import run_cells
+from stormwright.workbench.papers import PAPERS
 
-from stormwright.experiments.evaluation.cells import quick_cells
-from stormwright.experiments.evaluation.kept import KeptCells
-from stormwright.experiments.evaluation.lab.cluster import cores_of
-from stormwright.experiments.evaluation.lab.real import RealLab
-from stormwright.experiments.evaluation.placing import placement_of
-from stormwright.experiments.evaluation.run import run_cells
-from stormwright.experiments.papers import PAPERS
 from stormwright.storm.local_cluster import why_no_cpu_limits
 
 pytestmark = [pytest.mark.storm, pytest.mark.slow, pytest.mark.timeout(900)]

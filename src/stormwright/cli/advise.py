@@ -15,8 +15,8 @@ from stormwright.cli.lines import say
 from stormwright.cli.output import prepare_output, print_json
 from stormwright.cli.progress import shown
 from stormwright.errors import Fault, InputError, collected
-from stormwright.experiments.ready import read_problem
 from stormwright.formats import read_json, write_json
+from stormwright.workbench.ready_problems import read_problem
 
 if TYPE_CHECKING:
     from stormwright.advise.commands import RebalanceOrder

@@ -12,9 +12,9 @@ from stormwright.cli.lines import say
 from stormwright.cli.output import print_json
 from stormwright.defaults import DECIDING
 from stormwright.errors import InputError
-from stormwright.experiments.bounds import AUTO, OBJECTIVES, bound_of, proven_objective
-from stormwright.experiments.ready import read_problem
 from stormwright.model.humanize import assumed_text, counted, proof_text, size_of
+from stormwright.workbench.bounds import AUTO, OBJECTIVES, bound_of, proven_objective
+from stormwright.workbench.ready_problems import read_problem
 
 #: What is proven for an objective.
 _PROVEN = {"traffic": "least traffic", "throughput": "highest rates", "nodes": "fewest nodes"}

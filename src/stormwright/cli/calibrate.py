@@ -98,10 +98,10 @@ def command(
 
 
 def _run(storm_home: Path, address: tuple[str, int], file: Path, *, rate_tps: float, seconds: float) -> None:
-    from stormwright.experiments.calibration_run import run_calibration
     from stormwright.storm.gateway import NimbusGateway, gateway_command
     from stormwright.storm.jvm import our_jar, storm_command
     from stormwright.storm.submitting import submission_properties, submit
+    from stormwright.workbench.calibration_run import run_calibration
 
     def submitted(class_name: str, args: Sequence[str], conf: Mapping[str, Any]) -> None:
         properties = submission_properties(our_jar(storm_home), conf)

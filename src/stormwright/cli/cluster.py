@@ -107,7 +107,7 @@ def submit(kinds: tuple[str, ...], probe_ms: int, as_json: bool) -> None:
     A KIND is word-count, exclamation, rolling-top-words, reference, linear, diamond, star, page-load, processing,
     advertising or sol. Keys are those of the topology, such as name, workers and rate: word-count:name=words,workers=3.
     """
-    from stormwright.experiments.demo.topologies import parse_submissions
+    from stormwright.workbench.demo.settings import parse_submissions
 
     cluster, submissions = _found(), parse_submissions(kinds, "KIND")
     conf = {"stormwright.probe.service.url": cluster.service_url, "stormwright.probe.interval.ms": probe_ms}
@@ -150,11 +150,11 @@ def serve(
     from stormwright.cli.serve import LOCK, end_at_signals
     from stormwright.cli.serving.told import as_json
     from stormwright.cli.triggers import by_goal, told_triggers
-    from stormwright.experiments.live_trials import LiveTrials
     from stormwright.file_lock import alone
     from stormwright.schedulers.toolkit.resolve import rules_in
     from stormwright.service.settings import ServiceSettings
     from stormwright.service.wiring import Service
+    from stormwright.workbench.live_trials import LiveTrials
 
     cluster, faults = _found(), list[Fault]()
     scheduler, objective, adapts = decided_by(scheduler_name, assignments, objective, anew, faults)

@@ -12,13 +12,13 @@ from stormwright.cli import options
 from stormwright.cli.lines import say
 from stormwright.cli.output import cut_short, numbers_table, prepare_output, print_json, print_table
 from stormwright.cli.progress import shown
-from stormwright.experiments.ready import read_problem
 from stormwright.files import name_of_output
 from stormwright.model.humanize import proof_text, size_of
 from stormwright.schedulers.toolkit.resolve import ALL, SOME_JAVA, choose_schedulers, is_java
+from stormwright.workbench.ready_problems import read_problem
 
 if TYPE_CHECKING:
-    from stormwright.experiments.compare.run import Comparison
+    from stormwright.workbench.comparison import Comparison
 
 _SOME_FAILED = 1
 
@@ -67,14 +67,14 @@ def command(
 
     Exits with 1 if a scheduler failed or left executors unplaced, 2 if the input is bad.
     """
-    from stormwright.experiments.compare.run import compare
+    from stormwright.workbench.comparison import compare
 
     schedulers = choose_schedulers(names, settings, seed, jars)
     problem = read_problem(file)
     prepare_output(output, file)
     if output:
-        from stormwright.experiments.compare.report import write_comparison
-        from stormwright.experiments.report import check_report
+        from stormwright.workbench.comparison_report import write_comparison
+        from stormwright.workbench.report import check_report
 
         check_report()
     with shown(err=True):
@@ -92,7 +92,7 @@ def command(
 
 
 def _print(comparison: Comparison, asked: str) -> None:
-    from stormwright.experiments.compare.table import comparison_table
+    from stormwright.workbench.comparison import comparison_table
 
     problem, rows = comparison.problem, comparison.rows
     say(f"{problem.name or 'problem'}: {size_of(problem)}; traffic in tuples/s")

@@ -10,10 +10,10 @@ from stormwright.cli import options
 from stormwright.cli.lines import say
 from stormwright.cli.output import prepare_output, print_json
 from stormwright.errors import Fault, InputError
-from stormwright.experiments.ready import read_problem
 from stormwright.files import is_standard_output, name_of_output
 from stormwright.formats import write_problem
 from stormwright.model.humanize import size_of, sizes
+from stormwright.workbench.ready_problems import read_problem
 
 #: What names of problem files end with.
 _ENDINGS = (".json", ".json.gz", ".npz")

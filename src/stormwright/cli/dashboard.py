@@ -11,7 +11,7 @@ from stormwright.cli.lines import say
 from stormwright.cli.output import print_json
 from stormwright.cli.triggers import by_goal
 from stormwright.defaults import DECIDING
-from stormwright.experiments.ready import read_problem
+from stormwright.workbench.ready_problems import read_problem
 
 
 @click.command()
@@ -33,10 +33,10 @@ def command(file: Path, host: str, port: int, scheduler_name: str, settings: tup
     A running service has the same pages at its own address, live. Ctrl-C ends it.
     """
     from stormwright.defaults import KEEPING
-    from stormwright.experiments.live_trials import LiveTrials
     from stormwright.schedulers.toolkit.resolve import keeping_what_runs
     from stormwright.service.operating.desk import Makers
     from stormwright.service.pages.over_file import serve, site_over
+    from stormwright.workbench.live_trials import LiveTrials
 
     problem = read_problem(file)
     scheduler_for = by_goal(scheduler_name, settings, None)

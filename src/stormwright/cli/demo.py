@@ -21,12 +21,12 @@ from stormwright.cli.progress import shown
 from stormwright.defaults import DECIDING
 from stormwright.errors import Fault, InputError
 from stormwright.escaping import printable
-from stormwright.experiments.demo.settings import CORES, LINK, LINK_OF_SHARED_CORES, DemoSettings
+from stormwright.workbench.demo.settings import CORES, LINK, LINK_OF_SHARED_CORES, DemoSettings
 
 if TYPE_CHECKING:
-    from stormwright.experiments.demo.result import DemoResult
     from stormwright.schedulers import Scheduler
     from stormwright.service.wiring import Service
+    from stormwright.workbench.demo.result import DemoResult
 
 
 @click.command()
@@ -124,11 +124,11 @@ def command(
     was not rolled back.
     """
     # Imported here: `stormwright demo --help` needs neither Spark nor a web server.
-    from stormwright.experiments.demo import table as demo_table
-    from stormwright.experiments.demo.run import fair_cluster, run_demo
-    from stormwright.experiments.demo.topologies import parse_submissions
-    from stormwright.experiments.simulated.demo import run_simulated, virtual_cluster
     from stormwright.schedulers.toolkit.from_scratch import why_nothing_moves
+    from stormwright.workbench.demo import result as demo_table
+    from stormwright.workbench.demo.run import fair_cluster, run_demo
+    from stormwright.workbench.demo.settings import parse_submissions
+    from stormwright.workbench.simulated.demo import run_simulated, virtual_cluster
 
     if keep and simulated:
         raise InputError("demo", [Fault("a virtual cluster ends with its demonstration", "--keep")])
@@ -174,9 +174,9 @@ def _deciding(name: str, assignments: tuple[str, ...], anew: bool | None) -> Sch
 
 def _tell(settings: DemoSettings, output: Path, progress: Console, as_json: bool, result: DemoResult) -> None:
     """Write what was found, and print it."""
-    from stormwright.experiments.demo import table as demo_table
-    from stormwright.experiments.demo.report import write_html
     from stormwright.formats.files.json_files import write_bytes
+    from stormwright.workbench.demo import result as demo_table
+    from stormwright.workbench.demo.report import write_html
 
     output.mkdir(parents=True, exist_ok=True)
     document = demo_table.as_dict(result)
@@ -204,7 +204,7 @@ def _go_on(tell: Callable[[DemoResult], None], result: DemoResult, service: Serv
 
 
 def _print(result: DemoResult, progress: Console) -> None:
-    from stormwright.experiments.demo import table as demo_table
+    from stormwright.workbench.demo import result as demo_table
 
     figures = (f"under {result.before.scheduler}", f"under {result.after.scheduler}", "after / before")
     table = Table("", *(Column(figure, justify="right") for figure in figures))

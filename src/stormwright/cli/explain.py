@@ -13,10 +13,10 @@ import numpy as np
 from stormwright.cli import options
 from stormwright.cli.lines import say
 from stormwright.cli.output import cut_short, print_json
-from stormwright.experiments.ready import read_problem
 from stormwright.formats import read_assignment
 from stormwright.model import UNPLACED, Assignment
 from stormwright.model.humanize import counted
+from stormwright.workbench.ready_problems import read_problem
 
 if TYPE_CHECKING:
     from stormwright.explain.explanation import ComponentExplanation, NodeVerdict

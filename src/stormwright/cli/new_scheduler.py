@@ -22,7 +22,7 @@ from stormwright.cli.output import print_json
 @options.as_json("Print the files and what to do next as JSON.")
 def command(name: str, directory: Path, as_json: bool) -> None:
     """Write a package with the scheduler NAME, ready to install, and tests that hold it to the contract."""
-    from stormwright.experiments.skeleton import write_skeleton
+    from stormwright.workbench.scheduler_template import write_skeleton
 
     written = write_skeleton(name, directory)
     steps = [f"cd {written[0].parent} && pip install -e '.[test]' && pytest", f"stormwright schedulers {name}"]

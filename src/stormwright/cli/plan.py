@@ -184,10 +184,10 @@ def _of_file(file: Path, wished: dict[str, object]) -> Plan:
     from stormwright.controller.plans.draft import FewestMoves, PlanWish, drafted
     from stormwright.controller.plans.stages import staged
     from stormwright.defaults import KEEPING
-    from stormwright.experiments.ready import read_problem
     from stormwright.schedulers.toolkit.from_scratch import asked, if_it_adapts
     from stormwright.schedulers.toolkit.registry import make_scheduler
     from stormwright.schedulers.toolkit.resolve import keeping_what_runs
+    from stormwright.workbench.ready_problems import read_problem
 
     problem = read_problem(file)
     goals = cast("tuple[str, ...]", wished["goals"] or ("throughput",))

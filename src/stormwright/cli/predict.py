@@ -10,9 +10,9 @@ import numpy as np
 from stormwright.cli import options
 from stormwright.cli.output import print_json
 from stormwright.errors import Fault, InputError
-from stormwright.experiments.ready import read_problem
 from stormwright.formats import read_assignment
 from stormwright.model import UNPLACED
+from stormwright.workbench.ready_problems import read_problem
 
 
 @click.command()

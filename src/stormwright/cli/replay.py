@@ -19,7 +19,7 @@ from stormwright.cli.output import cut_short, numbers_table, print_json, print_t
 from stormwright.model.humanize import counted, in_utc
 
 if TYPE_CHECKING:
-    from stormwright.experiments.replay import ReplayedLook
+    from stormwright.workbench.replay import ReplayedLook
 
 _SOME_FAILED = 1
 
@@ -54,7 +54,7 @@ def command(
 
     Exits with 1 if the scheduler failed at a look, 2 if the input is bad.
     """
-    from stormwright.experiments.replay import replay
+    from stormwright.workbench.replay import replay
 
     wanted = parse_stretch(stretch)
     with opened(where) as (_, store), Progress(console=Console(stderr=True), transient=True) as bar:

@@ -17,7 +17,6 @@ from stormwright.cli.lines import say
 from stormwright.cli.output import cut_short, numbers_table, prepare_output, print_json, print_table, text_table
 from stormwright.defaults import DECIDING
 from stormwright.errors import InputError
-from stormwright.experiments.ready import read_problem
 from stormwright.formats import assignment_to_dict, write_json
 from stormwright.model import UNPLACED, Assignment, Cost, Problem, cost_of, diff
 from stormwright.model.arrays import IntArray
@@ -27,6 +26,7 @@ from stormwright.schedulers import scheduler_names
 from stormwright.schedulers.toolkit.from_scratch import asked, never
 from stormwright.schedulers.toolkit.resolve import ANY_JAVA, resolve_scheduler, takes_seed
 from stormwright.schedulers.toolkit.traits import warm_up
+from stormwright.workbench.ready_problems import read_problem
 
 _SOME_UNPLACED = 1
 

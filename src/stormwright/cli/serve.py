@@ -252,9 +252,9 @@ def _serve(made: Prepared, address: str) -> None:
     """Until a signal ends it."""
     from stormwright.cli.serving.access import warnings_of
     from stormwright.cli.serving.again import Reloading
-    from stormwright.experiments.live_trials import LiveTrials
     from stormwright.schedulers.toolkit.from_scratch import why_nothing_moves
     from stormwright.service.wiring import Service
+    from stormwright.workbench.live_trials import LiveTrials
 
     stop, again, context = threading.Event(), threading.Event(), click.get_current_context()
     # A terminal that is closed ends what runs in it, unless there is a file to read again.

@@ -14,15 +14,15 @@ from stormwright.cli import options
 from stormwright.cli.lines import say
 from stormwright.cli.output import cut_short, numbers_table, print_json, print_table
 from stormwright.errors import Fault, InputError
-from stormwright.experiments.ready import read_problem
 from stormwright.formats import read_assignment
 from stormwright.model import UNPLACED, cost_of
 from stormwright.model.humanize import assumed_text, counted, size_of
+from stormwright.workbench.ready_problems import read_problem
 
 if TYPE_CHECKING:
-    from stormwright.experiments.simulated.placement import Simulation
     from stormwright.model import Problem
     from stormwright.model.arrays import IntArray
+    from stormwright.workbench.simulated.placement import Simulation
 
 _MAX_TOPOLOGIES, _MAX_NODES, _MAX_QUEUES = 10, 20, 5
 
@@ -84,9 +84,9 @@ def command(
     same outcome. Exit code 1: not every executor has a slot.
     """
     from stormwright.cli.predictions import assumptions_of
-    from stormwright.experiments.simulated.placement import read_trace, simulate
     from stormwright.simulator.precompile import ready_simulator
     from stormwright.simulator.settings import Settings
+    from stormwright.workbench.simulated.placement import read_trace, simulate
 
     _check(scheduler, parameters, anew, assignment, trace, saturated)
     problem = read_problem(file)
@@ -139,7 +139,7 @@ def _placed(
     problem: Problem, scheduler: str | None, parameters: Sequence[str], anew: bool | None, assignment: Path | None
 ) -> tuple[IntArray, str]:
     """Where executors are, and who says so."""
-    from stormwright.experiments.simulated.placement import running
+    from stormwright.workbench.simulated.placement import running
 
     if assignment:
         return read_assignment(assignment, problem).slot_of_executor, assignment.name
@@ -175,7 +175,7 @@ def _print(problem: Problem, found: Simulation, by: str) -> None:
 
 
 def _print_topologies(problem: Problem, found: Simulation) -> None:
-    from stormwright.experiments.simulated.placement import LEAST_MS, QUANTILES
+    from stormwright.workbench.simulated.placement import LEAST_MS, QUANTILES
 
     names = ("trees/s", "mean", "p50", "p95", "p99", "timed out", "lost", "pending")
     table = numbers_table("topology", *names)

@@ -21,10 +21,10 @@ from stormwright.model.humanize import counted
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from stormwright.experiments.sweep.cells import Sweep
-    from stormwright.experiments.sweep.summary import CellRow, Summary
-    from stormwright.experiments.sweep.table import CellTable
     from stormwright.pipeline.spark.target import SparkTarget
+    from stormwright.workbench.sweep.cells import Sweep
+    from stormwright.workbench.sweep.report import CellRow, Summary
+    from stormwright.workbench.sweep.table import CellTable
 
 _SOME_FAILED = 1
 
@@ -72,16 +72,16 @@ def command(
 
     Exits with 1 if cells failed, 2 if the input is bad.
     """
-    from stormwright.experiments.sweep.spec import read_cells
-    from stormwright.experiments.sweep.summary import own_cells, summaries
     from stormwright.pipeline.spark.target import SparkTarget
+    from stormwright.workbench.sweep.cells import read_cells
+    from stormwright.workbench.sweep.report import own_cells, summaries
 
     target = SparkTarget.parsed(master, spark_conf)
     sweep = read_cells(spec, bool(anew))
     prepare_output(output, spec)
     prepare_output(csv_file, spec, given_as="--csv")
     if output:
-        from stormwright.experiments.report import blank_figure, check_report
+        from stormwright.workbench.report import blank_figure, check_report
 
         check_report()
         blank_figure(1, 1)
@@ -101,7 +101,7 @@ def command(
         csv.write_csv(cells, text)
         write_bytes(csv_file, text.getvalue())
     if output:
-        from stormwright.experiments.sweep.report import write_sweep_report
+        from stormwright.workbench.sweep.report import write_sweep_report
 
         write_sweep_report(output, spec.stem, rows, found)
     failed = [row for row in rows if row["error"] is not None]
@@ -117,14 +117,14 @@ def command(
 
 
 def _table(where: str, spark: SparkSession, state_dir: Path | None, name: str) -> CellTable:
-    from stormwright.experiments.sweep.table import open_table
+    from stormwright.workbench.sweep.table import open_table
 
     table = open_table(where, spark)
     if state_dir is None:
         return table
-    from stormwright.experiments.sweep.noted import NotedTable
     from stormwright.history.tables.staging import Staging
     from stormwright.service.kept.history import DIRECTORY
+    from stormwright.workbench.sweep.run import NotedTable
 
     return NotedTable(table, Staging(state_dir / DIRECTORY), where, name)
 
@@ -133,8 +133,8 @@ def _run(
     sweep: Sweep, opened: Callable[[SparkSession], CellTable], retry_failed: bool, target: SparkTarget
 ) -> tuple[int, Any]:
     """Decide what is missing; how many cells that were, and the whole table."""
-    from stormwright.experiments.sweep.run import run_cells, to_do
     from stormwright.pipeline.spark.session import working_session
+    from stormwright.workbench.sweep.run import run_cells, to_do
 
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     shown = Progress(*columns, console=Console(stderr=True), transient=True)

@@ -11,12 +11,12 @@ from stormwright.cli import options
 from stormwright.cli.lines import say
 from stormwright.cli.output import numbers_table, prepare_output, print_json, print_table
 from stormwright.cli.progress import shown
-from stormwright.experiments.ready import read_problem
 from stormwright.files import name_of_output
 from stormwright.model.humanize import counted, size_of
+from stormwright.workbench.ready_problems import read_problem
 
 if TYPE_CHECKING:
-    from stormwright.experiments.tradeoff.run import Tradeoff
+    from stormwright.workbench.tradeoff_curve import Tradeoff
 
 #: Characters of the longest bar, and how near to the least cost is near enough to be told.
 _BAR, _NEAR = 40, 0.02
@@ -45,14 +45,14 @@ def command(
     0, 1, 2, 5, 10 and so on if no numbers are given, for every combination if both are. A worker restarts if its
     executors or its slot change: that is what moves cost in Storm.
     """
-    from stormwright.experiments.tradeoff.run import tradeoff
+    from stormwright.workbench.tradeoff_curve import tradeoff
 
     numbers = [None if text is None else _numbers(text) for text in (moves, restarts)]
     problem = read_problem(file)
     prepare_output(output, file)
     if output:
-        from stormwright.experiments.report import check_report
-        from stormwright.experiments.tradeoff.report import write_tradeoff
+        from stormwright.workbench.report import check_report
+        from stormwright.workbench.tradeoff_curve import write_tradeoff
 
         check_report()
     with shown(err=True):

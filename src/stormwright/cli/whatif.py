@@ -11,15 +11,15 @@ from stormwright.cli import options
 from stormwright.cli.lines import say
 from stormwright.cli.output import prepare_output, print_json
 from stormwright.errors import Fault, InputError
-from stormwright.experiments.change_texts import executors_told, link_told, rate_told
-from stormwright.experiments.ready import read_problem
 from stormwright.formats import read_assignment, write_assignment
 from stormwright.model import cost_of
 from stormwright.model.humanize import counted, size_of
+from stormwright.workbench.ready_problems import read_problem
+from stormwright.workbench.what_if import executors_told, link_told, rate_told
 
 if TYPE_CHECKING:
-    from stormwright.experiments.what_if import WhatIf
     from stormwright.model import Problem
+    from stormwright.workbench.what_if import WhatIf
 
 
 @click.command()
@@ -66,7 +66,7 @@ def command(
     code 1: not every executor finds a slot.
     """
     from stormwright.cli.predictions import assumptions_of
-    from stormwright.experiments.what_if import Changes, what_if
+    from stormwright.workbench.what_if import Changes, what_if
 
     faults: list[Fault] = []
     told = [rate_told(text, faults) for text in rates]

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stormwright.experiments.demo.measure import measure
 from stormwright.history.evaluation.moves import (
     INTER_NODE,
     LATENCY,
@@ -25,6 +24,7 @@ from stormwright.history.evaluation.moves import (
 from stormwright.history.evaluation.verdict import AS_PREDICTED, CANNOT_TELL, LESS, Promise
 from stormwright.history.evaluation.window import ObservedTraffic
 from stormwright.model import LoadProfile, TopologyLoad, cost_of
+from stormwright.workbench.demo.measure import measure
 from tests.controller.builders import on, place, problem, record, topology
 from tests.pipeline.generator import dice
 

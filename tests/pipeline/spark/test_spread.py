@@ -12,9 +12,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from stormwright.errors import InputError
-from stormwright.experiments.sweep.table import open_table
-from stormwright.experiments.sweep.work import ROW
 from stormwright.pipeline.spark.spread import cores, spread
+from stormwright.workbench.sweep.table import open_table
+from stormwright.workbench.sweep.work import ROW
 
 pytestmark = pytest.mark.spark
 

@@ -13,9 +13,8 @@ import numpy as np
 import orjson
 import pytest
 
+from stormwright.api import compare
 from stormwright.cli import run
-from stormwright.experiments.ask import compare
-from stormwright.experiments.live_trials import LiveTrials
 from stormwright.model import Problem
 from stormwright.schedulers import make_scheduler
 from stormwright.service.http.app import make_app
@@ -26,6 +25,7 @@ from stormwright.service.pages.sources import Sources
 from stormwright.service.pages.trials import Change
 from stormwright.service.pages.writing import span
 from stormwright.storm.bridge import Bridge
+from stormwright.workbench.live_trials import LiveTrials
 from tests.service.pages.living import living
 from tests.service.pages.sites import SERVED, browsing
 

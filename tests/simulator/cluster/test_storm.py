@@ -10,10 +10,10 @@ import pytest
 from stormwright.controller.planning.plan import MoveBudget, Step
 from stormwright.controller.planning.planner import plan_moves
 from stormwright.errors import NimbusError
-from stormwright.experiments.demo.measure import longest_silence_s, measure
 from stormwright.formats import problem_from_dict
 from stormwright.model import Assignment, Supervisor
 from stormwright.storm.occupancy import Order
+from stormwright.workbench.demo.measure import longest_silence_s, measure
 from tests.simulator.cluster.storms import Running, running, words
 
 

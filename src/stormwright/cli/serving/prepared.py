@@ -16,10 +16,10 @@ from stormwright.cli.triggers import by_goal, told_triggers
 from stormwright.errors import Fault, InputError, collected
 
 if TYPE_CHECKING:
-    from stormwright.experiments.simulated.served import ServedCluster
     from stormwright.model import Scheduler
     from stormwright.service.hooks.hook_program import Hook
     from stormwright.service.settings import ServiceSettings
+    from stormwright.workbench.simulated.served import ServedCluster
 
 #: Options that are triggers of moves, by the names of their parameters.
 TRIGGERS = ("overload_s", "period_s", "min_gain_percent", "cool_down_s")

@@ -153,7 +153,7 @@ JUDGEMENTS = Table(
 )
 
 #: Cells of sweeps that were told of this history (`stormwright sweep --state`): `name` is the sweep's, `cell` the key,
-#: and the other columns those of `stormwright.experiments.sweep.work.ROW`. One that failed may have been decided again.
+#: and the other columns those of `stormwright.workbench.sweep.work.ROW`. One that failed may have been decided again.
 EXPERIMENTS = Table(
     "experiments",
     {

@@ -1,0 +1,168 @@
+"""Generated topologies with true costs, rates over time, and what is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from stormwright.advise.search.kinds import NodeKind
+from stormwright.formats.sketch import sketch
+from stormwright.model import LoadProfile, Problem, Supervisor
+from stormwright.model.arrays import FloatArray
+from stormwright.model.requests import CPU
+from stormwright.predict.changes import with_rates
+from stormwright.predict.costs import Costs
+from stormwright.predict.flow.profile import Profile
+
+#: Shapes: chains as `sketch` takes them with the tasks of each component, and its work for a tuple in ms of a core.
+_SHAPES: Mapping[str, tuple[Sequence[str], Mapping[str, tuple[int, float]]]] = {
+    "linear": (
+        ("spout -> parse -> enrich -> store",),
+        {"spout": (2, 0.15), "parse": (5, 0.9), "enrich": (5, 0.6), "store": (3, 0.25)},
+    ),
+    "diamond": (
+        ("spout -> left -> join fields", "spout -> right -> join fields"),
+        {"spout": (2, 0.15), "left": (5, 0.8), "right": (4, 0.45), "join": (4, 0.3)},
+    ),
+    "star": (
+        ("in-a -> hub -> out-a", "in-b -> hub -> out-b"),
+        {"in-a": (2, 0.2), "in-b": (2, 0.2), "hub": (5, 0.5), "out-a": (3, 0.3), "out-b": (3, 0.2)},
+    ),
+    "word-count": (
+        ("lines -> split -> count fields",),
+        {"lines": (2, 0.2), "split": (5, 0.9), "count": (6, 1.2)},
+    ),
+    "page-load": (
+        ("views -> parse -> filter -> by-page fields -> total global",),
+        {"views": (2, 0.1), "parse": (5, 0.9), "filter": (3, 0.2), "by-page": (4, 0.5), "total": (1, 0.1)},
+    ),
+}
+
+#: Trees/s at which these take about two cores.
+_RATE_TPS = 1_200.0
+
+#: How far costs that are told may be off, and what is measured of executors: deviations of logarithms.
+_COSTS_OFF, _NOISE = 0.2, 0.02
+
+#: Deviation of the logarithm of what tasks of a skewed component get.
+_SKEW = 0.5
+
+#: Deviation of the logarithm of the rates of a day.
+_TRACE_NOISE = 0.05
+
+
+@dataclass(frozen=True)
+class AdviceCase:
+    """A topology on nodes, what is asked for, and what is told of costs.
+
+    Parameters
+    ----------
+    name
+        Shape and variant.
+    base
+        The topology with its true work and every node, at `rate_tps`; see `stormwright.workbench.advice.world`.
+    kinds
+        Nodes that can be had.
+    costs, told_costs
+        What messages and workers truly cost, and what advisers are told.
+    rate_tps
+        Trees/s that are asked for.
+    p95_factor
+        Latency that is asked for, in parts of what the cheapest that is enough truly has; None for any.
+    noise, seed
+        Of measurements.
+    """
+
+    name: str
+    base: Problem
+    kinds: tuple[NodeKind, ...]
+    costs: Costs
+    told_costs: Mapping[str, Any]
+    rate_tps: float
+    p95_factor: float | None
+    noise: float
+    seed: int
+
+
+def cases(scale: int = 1) -> list[AdviceCase]:
+    """Five shapes: as they are, skewed, on two kinds of nodes, with a latency, and with more trees.
+
+    Parameters
+    ----------
+    scale
+        So many times as many trees/s and tasks: with 1 everything can be tried out.
+    """
+    found = []
+    for number, shape in enumerate(_SHAPES):
+        for variant, of in enumerate(("alike", "skewed", "two kinds", "latency", "more trees")):
+            found.append(_case(shape, of, 10 * number + variant, scale))
+    return found
+
+
+def _case(shape: str, variant: str, seed: int, scale: int) -> AdviceCase:
+    random = np.random.default_rng(seed)
+    rate_tps = _RATE_TPS * float(random.uniform(0.8, 1.2)) * (1.4 if variant == "more trees" else 1.0)
+    rate_tps *= scale
+    base = _topology(shape, rate_tps, random, skewed=variant == "skewed", scale=scale)
+    kinds = (_kind("medium", 2, 1.0), _kind("small", 1, 0.6)) if variant == "two kinds" else (_kind("medium", 2, 1.0),)
+    costs = Costs()
+    off = {
+        name: getattr(costs, name) * float(np.exp(random.normal(0, _COSTS_OFF)))
+        for name in ("serialise_us", "send_us", "receive_us", "worker_cores")
+    }
+    return AdviceCase(
+        name=f"{shape}, {variant}",
+        base=base,
+        kinds=kinds,
+        costs=costs,
+        told_costs={"schema": "stormwright-calibration/1", "costs": off},
+        rate_tps=rate_tps,
+        p95_factor=0.7 if variant == "latency" else None,
+        noise=_NOISE,
+        seed=seed,
+    )
+
+
+def _kind(name: str, cores: int, price: float) -> NodeKind:
+    resources = {CPU: 100.0 * cores, "memory.mb": 16_384.0}
+    return NodeKind(name, Supervisor(name, name, (6700, 6701), cores * 3e9, resources=resources), price)
+
+
+def _topology(shape: str, rate_tps: float, random: np.random.Generator, *, skewed: bool, scale: int) -> Problem:
+    """The topology with an executor a task, its work drawn around what its shape says, and twelve medium nodes."""
+    chains, components = _SHAPES[shape]
+    sized = list(chains)
+    for name, (tasks, _) in components.items():
+        first = next(number for number, chain in enumerate(sized) if name in chain.split())
+        sized[first] = " ".join(f"{name} {tasks * scale}" if word == name else word for word in sized[first].split())
+    nodes = tuple(replace(_kind("medium", 2, 1.0).node, id=f"node-{n}", host=f"node-{n}") for n in range(1, 13))
+    made = sketch({shape: sized}, nodes=nodes)
+    topology, load = made.topologies[0], made.loads[0]
+    pair_tps = load.pair_tps
+    if skewed:
+        gets = random.lognormal(0.0, _SKEW, topology.num_executors)
+        of = topology.executor_component
+        even = np.bincount(of, gets) / np.bincount(of)
+        pair_tps = pair_tps * (gets / even[of])[load.pair_target]
+    load = replace(load, pair_tps=pair_tps, memory_mb=np.full(topology.num_executors, 128.0))
+    made = made.with_load(LoadProfile({topology.id: load}))
+    profile = Profile.of(made)
+    each_ms = np.array([components[one.id][1] * random.uniform(0.8, 1.2) for one in topology.components])
+    cpu_hz = each_ms[topology.executor_component] * 1e-3 * profile.handled_tps * made.core_hz
+    made = made.with_load(LoadProfile({topology.id: replace(load, cpu_hz=cpu_hz)}))
+    return with_rates(made, np.array([rate_tps / float(profile.rate_tps[0])]))
+
+
+def traces(random: np.random.Generator) -> dict[str, FloatArray]:
+    """Parts of a case's rate by window: a step up and down, a slow rise, two days with noise."""
+    day = 24
+    hours = np.arange(2 * day)
+    daily = 0.65 - 0.35 * np.cos(2 * np.pi * hours / day)
+    return {
+        "step": np.repeat([0.5, 1.0, 0.6], [6, 8, 10]),
+        "ramp": np.concatenate([np.linspace(0.4, 1.0, 20), np.ones(4)]),
+        "daily": daily * random.lognormal(0.0, _TRACE_NOISE, len(daily)),
+    }

@@ -1,0 +1,216 @@
+"""Advisers beside an exhaustive search, and in a closed loop over time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+import numpy as np
+
+from stormwright.advise.adviser import Adviser, Observation, WantedSize
+from stormwright.advise.rules import Dhalion, Ds2, Stela
+from stormwright.advise.search.cheapest import Search
+from stormwright.advise.search.pace import Patience
+from stormwright.advise.search.patient import Ours
+from stormwright.advise.search.trials import MixTrials
+from stormwright.advise.search.wish import Wish
+from stormwright.errors import InputError
+from stormwright.model import LoadProfile
+from stormwright.model.arrays import FloatArray
+from stormwright.workbench.advice.cases import AdviceCase
+from stormwright.workbench.advice.least import least_of_all
+from stormwright.workbench.advice.world import Predicted, World
+
+#: Of what is wanted, the part with which a rate counts as reached.
+_REACHED = 0.99
+
+#: Nodes of the mixes that are tried out.
+_MOST_NODES = 6
+
+#: Windows for which an adviser may go on changing after a step.
+_MOST_STEPS = 8
+
+#: Workers that a topology begins with, and those that rules have which say nothing of them: all nodes.
+_WORKERS, _NODES = 2, 12
+
+
+def world_of(case: AdviceCase) -> World:
+    """The world of a case; another one that runs its topology can be put here."""
+    return Predicted(case.base, case.costs, case.told_costs, case.noise, case.seed)
+
+
+def advisers(case: AdviceCase, p95_ms: float | None = None) -> dict[str, Adviser]:
+    """Each of them new."""
+    ours = Ours(Wish(p95_ms=p95_ms), case.kinds, Patience())
+    roomy = Ds2(1 / (1 - ours.headroom))
+    return {"ours": ours, "DS2": Ds2(), "DS2 with our headroom": roomy, "Dhalion": Dhalion(), "Stela": Stela()}
+
+
+# Beside an exhaustive search ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Sized:
+    """What is advised of a case, and the least that is enough in truth.
+
+    Parameters
+    ----------
+    case
+        Its name.
+    nodes, executors
+        Advised; nodes say why where nothing is.
+    least_nodes, least_executors
+        Those of the exhaustive search, of several equally good ones the nearest; empty where it was not made.
+    p95_ms
+        What was asked for, if anything.
+    sustained
+        Whether the rate is sustained in truth, as advised.
+    fullest, true_p95_ms
+        How full the fullest is in truth, and the 95th percentile of latency.
+    """
+
+    case: str
+    nodes: str
+    executors: Mapping[str, int]
+    least_nodes: str
+    least_executors: Mapping[str, int]
+    p95_ms: float | None
+    sustained: bool
+    fullest: float
+    true_p95_ms: float
+
+    @property
+    def off(self) -> int:
+        """By how many executors the component is off that is most so."""
+        return max((abs(self.executors[name] - count) for name, count in self.least_executors.items()), default=0)
+
+
+def sized(case: AdviceCase, world: World) -> Sized:
+    """Advice from one window with half of the rate and two executors of each component; compared with the truth."""
+    topology = case.base.topologies[0]
+    names = [component.id for component in topology.components]
+    seen = world.run(WantedSize(_begin(case, 2), _WORKERS), 0.5 * case.rate_tps)
+    true_costs = {"schema": case.told_costs["schema"], "costs": {}}
+    load = case.base.load or LoadProfile({})
+    truth = MixTrials(case.base.with_load(replace(load, costs=true_costs)), Wish(rates={"": case.rate_tps}), case.kinds)
+    known = least_of_all(truth, _MOST_NODES)
+    p95_ms = None if case.p95_factor is None or known is None else case.p95_factor * truth.late_ms(known[0])
+    wish = Wish(rates={"": case.rate_tps}, p95_ms=p95_ms)
+    trials = MixTrials(seen.problem or case.base, wish, case.kinds)
+    try:
+        found = Search(trials).best()
+    except InputError as error:
+        return Sized(case.name, f"none: {error.faults[0].message}", {}, "", {}, p95_ms, False, np.inf, np.inf)
+    counts = trials.counts(found)
+    judged = truth.judged_at(
+        replace(truth.made(counts)[0], supervisors=found.problem.supervisors), found.mix, found.assignment, counts
+    )
+    nearest: Mapping[tuple[int, int], int] = {}
+    if known is not None and p95_ms is None:
+        nearest = min(known[1], key=lambda each: max(abs(each[key] - counts[key]) for key in each))
+    return Sized(
+        case=case.name,
+        nodes=str(found.used),
+        executors={names[key[1]]: count for key, count in counts.items()},
+        least_nodes=str(known[0].mix) if known and p95_ms is None else "",
+        least_executors={names[key[1]]: count for key, count in nearest.items()},
+        p95_ms=p95_ms,
+        sustained=judged.highest_tps(0) >= case.rate_tps,
+        fullest=judged.fullest({0}),
+        true_p95_ms=judged.p95_ms(0),
+    )
+
+
+def _begin(case: AdviceCase, executors: int) -> dict[str, int]:
+    """So many executors of each component, or as many as it has tasks."""
+    return {one.id: min(executors, one.parallelism) for one in case.base.topologies[0].components}
+
+
+# Over time -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class AdviserRun:
+    """What an adviser did over a trace.
+
+    Parameters
+    ----------
+    case, adviser, trace
+        Names.
+    steps
+        Changes until what is wanted was reached first, counted from the beginning; None where it never was.
+    restarts
+        Changes, each of which restarts the topology.
+    kept, windows
+        Windows in which the rate that was wanted was reached, and all.
+    executors, nodes
+        Mean over the windows, nodes being those that have an executor.
+    """
+
+    case: str
+    adviser: str
+    trace: str
+    steps: int | None
+    restarts: int
+    kept: int
+    windows: int
+    executors: float
+    nodes: float
+
+
+def followed(
+    case: AdviceCase, world: World, name: str, adviser: Adviser, trace: str, rates_tps: FloatArray
+) -> AdviserRun:
+    """An adviser that is heard after every window; what it wants is there in the next.
+
+    Parameters
+    ----------
+    case, world
+        What runs.
+    name, adviser
+        Who is heard.
+    trace, rates_tps
+        Trees/s that are wanted by window, and what that is called.
+    """
+    workers = _WORKERS if name in ("ours", "Stela") else _NODES
+    wanted = WantedSize(_begin(case, 1), workers)
+    restarts = kept = 0
+    steps: int | None = None
+    executors, nodes = [], []
+    for rate_tps in rates_tps.tolist():
+        seen = world.run(wanted, rate_tps)
+        reached = seen.reached_tps >= _REACHED * rate_tps
+        kept += reached
+        if reached and steps is None:
+            steps = restarts
+        executors.append(seen.total)
+        nodes.append(_nodes(seen))
+        said = adviser.advise(seen)
+        if said.changes(seen):
+            restarts += 1
+            wanted = said if said.workers is not None else replace(said, workers=wanted.workers)
+    return AdviserRun(case.name, name, trace, steps, restarts, kept, len(rates_tps), _mean(executors), _mean(nodes))
+
+
+def steps_to_target(case: AdviceCase, make: Callable[[], World]) -> list[AdviserRun]:
+    """Each adviser from one executor of each component, at the whole rate all the time."""
+    rates = np.full(_MOST_STEPS, case.rate_tps)
+    return [followed(case, make(), name, each, "start", rates) for name, each in advisers(case).items()]
+
+
+def over_traces(case: AdviceCase, traces: Mapping[str, FloatArray], make: Callable[[], World]) -> list[AdviserRun]:
+    """Each adviser over each trace."""
+    return [
+        followed(case, make(), name, advisers(case)[name], trace, case.rate_tps * parts)
+        for (trace, parts), name in product(traces.items(), advisers(case))
+    ]
+
+
+def _nodes(seen: Observation) -> int:
+    problem = seen.problem
+    return 0 if problem is None else len(set(problem.slot_node[problem.current_slot].tolist()))
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values))

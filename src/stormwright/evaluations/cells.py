@@ -1,0 +1,142 @@
+"""Cells of an experiment: a block under one variant, begun once; and how long each is measured."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+
+import orjson
+
+from stormwright.workbench.evaluation.definitions import Block, BlockKind, Paper, Variant
+
+#: Seconds of a cell besides those that it is told: submitting, workers that start and end.
+_AROUND_S: dict[BlockKind, float] = {"steady": 34.0, "kills": 90.0, "moves": 75.0}
+
+#: Seconds that a new cluster takes.
+BOOT_S = 30.0
+
+
+@dataclass(frozen=True)
+class CellTimes:
+    """How long cells are measured, in seconds.
+
+    Parameters
+    ----------
+    warm_s
+        From when all workers report, and at most once more while compilers take much of their CPU.
+    probe_s
+        At the highest rate, where a part of that is wanted.
+    sample_s, samples
+        Length and number of the stretches in which each figure is measured.
+    kill_s
+        Between kills, and after the last: a tuple tree that is lost blocks a spout for half a minute to a minute.
+    kills
+        How many nodes die.
+    """
+
+    warm_s: float = 10.0
+    probe_s: float = 8.0
+    sample_s: float = 3.0
+    samples: int = 6
+    kill_s: float = 120.0
+    kills: int = 2
+
+    @property
+    def before_kills_s(self) -> float:
+        """How long it is measured before the first kill."""
+        return 0.3 * self.kill_s
+
+    def of(self, block: Block) -> float:
+        """About how long a cell of a block takes."""
+        own = {
+            "steady": self.sample_s * self.samples + (self.probe_s if block.share else 0.0),
+            "kills": self.kill_s * self.kills + self.before_kills_s,
+            "moves": 2 * self.sample_s * self.samples,
+        }[block.kind]
+        return _AROUND_S[block.kind] + self.warm_s + own + (BOOT_S if block.kind == "kills" else 0.0)
+
+
+#: A look that shows that everything works, and no figure.
+QUICK = CellTimes(warm_s=3.0, probe_s=3.0, sample_s=1.5, samples=3, kill_s=45.0, kills=1)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One start.
+
+    Parameters
+    ----------
+    paper, block
+        Of what.
+    variant
+        Which of the block's.
+    repeat
+        From 0; also the seed.
+    times
+        How long it is measured.
+    """
+
+    paper: str
+    block: Block
+    variant: str
+    repeat: int
+    times: CellTimes
+
+    @property
+    def name(self) -> str:
+        """For people and for topologies."""
+        return f"{self.paper}, {self.block.name}, {self.variant}" + (f", again {self.repeat}" if self.repeat else "")
+
+    @property
+    def placed_by(self) -> Variant:
+        """Who places it."""
+        return self.block.variants[self.variant]
+
+    @property
+    def is_first(self) -> bool:
+        """Whether it is asked without a load, and shows one to the others."""
+        return self.variant == next(iter(self.block.variants))
+
+    @property
+    def seconds(self) -> float:
+        """About how long it takes."""
+        return self.times.of(self.block)
+
+    @cached_property
+    def key(self) -> str:
+        """Equal for equal cells: another block, variant or time makes another one."""
+        own = {name: value for name, value in asdict(self.block).items() if name not in ("variants", "repeats")}
+        parts = [self.paper, own, self.variant, asdict(self.placed_by), self.repeat, asdict(self.times)]
+        return hashlib.sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)).hexdigest()[:24]
+
+    def first(self) -> Cell:
+        """The one that shows it the load."""
+        return Cell(self.paper, self.block, next(iter(self.block.variants)), self.repeat, self.times)
+
+
+def cells_of(paper: Paper, times: CellTimes) -> list[Cell]:
+    """All cells, block by block, what shows a load before what needs it; repeats as far apart as can be."""
+    most = max((block.repeats for block in paper.blocks), default=0)
+    return [
+        Cell(paper.name, block, variant, repeat, times)
+        for repeat in range(most)
+        for block in paper.blocks
+        if repeat < block.repeats
+        for variant in block.variants
+    ]
+
+
+def quick_cells(paper: Paper) -> Iterator[Cell]:
+    """The first block of each kind under its first two variants, once."""
+    seen: set[BlockKind] = set()
+    for block in paper.blocks:
+        if block.kind not in seen:
+            seen.add(block.kind)
+            yield from (Cell(paper.name, block, variant, 0, QUICK) for variant in list(block.variants)[:2])
+
+
+def minutes(cells: Sequence[Cell]) -> float:
+    """About how long so many cells take, with their cluster."""
+    return (sum(cell.seconds for cell in cells) + (BOOT_S if cells else 0.0)) / 60

@@ -1,0 +1,130 @@
+"""What cells found, one JSON line each: whatever ends a run, the next goes on after the last whole line."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from stormwright.errors import Fault, InputError
+from stormwright.files import write_whole
+from stormwright.model.humanize import counted
+from stormwright.workbench.evaluation.cells import Cell
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class CellFound:
+    """What a cell found.
+
+    Parameters
+    ----------
+    figures
+        Figure → what it was in each stretch.
+    told
+        What else there is to know: what was full, the speed of the machine, …
+    placement
+        Of each topology in turn, where every executor is: node from 0 in the order of names, and port.
+    problem
+        What was seen and measured (a problem document with its load), of a cell that shows it to others.
+    rate_tps
+        That others are to be measured at; 0 for as many trees as can be.
+    """
+
+    figures: Mapping[str, Sequence[float]]
+    told: Mapping[str, Any] = field(default_factory=dict)
+    placement: Sequence[Sequence[tuple[int, int]]] = ()
+    problem: Mapping[str, Any] | None = None
+    rate_tps: float = 0.0
+
+
+class KeptCells:
+    """The cells of a file that are done, and those that failed when they were tried last.
+
+    Parameters
+    ----------
+    path
+        JSON lines; made with the first cell.
+    forgotten
+        Keys of cells to begin again; the file as it was is kept beside it, as ``….old``, if it has any of them.
+
+    Raises
+    ------
+    InputError
+        It cannot be read or replaced.
+    """
+
+    def __init__(self, path: Path, forgotten: Collection[str] = ()) -> None:
+        self._path = path
+        self.found: dict[str, CellFound] = {}
+        self.errors: dict[str, str] = {}
+        try:
+            data = path.read_bytes() if path.exists() else b""
+            lines = [line for line in data.splitlines() if line.strip()]
+            left = [line for line in lines if _key(line) not in forgotten]
+            if len(left) < len(lines):
+                path.with_name(f"{path.name}.old").write_bytes(data)
+                data = b"".join(line + b"\n" for line in left)
+                write_whole(path, data)
+        except OSError as error:
+            raise InputError("experiment", [Fault(error.strerror or str(error), str(path))]) from error
+        self._whole = not data or data.endswith(b"\n")
+        broken = sum(not self._take(line) for line in left)
+        if broken:
+            log.warning("%s: %s passed over, as no cell wrote it whole", path, counted(broken, "line"))
+
+    def _take(self, line: bytes) -> bool:
+        with suppress(ValueError, KeyError, TypeError, AttributeError):
+            document = orjson.loads(line)
+            key = str(document["key"])
+            if "error" in document:
+                self.errors[key] = str(document["error"])
+                return True
+            figures = {str(name): [float(each) for each in of] for name, of in document["figures"].items()}
+            told, rate = dict(document.get("told", {})), float(document.get("rate_tps", 0.0))
+            placement = [[(int(n), int(p)) for n, p in each] for each in document.get("placement", ())]
+            self.found[key] = CellFound(figures, told, placement, document.get("problem"), rate)
+            self.errors.pop(key, None)
+            return True
+        return False
+
+    def add(self, cell: Cell, found: CellFound | str) -> None:
+        """Keep what a cell found, or why it found nothing; on disk when this returns.
+
+        Raises
+        ------
+        InputError
+            It cannot be written.
+        """
+        document: dict[str, Any] = {"key": cell.key, "cell": cell.name, "by": cell.placed_by.text, "seed": cell.repeat}
+        document |= {"ended_ms": time.time_ns() // 10**6, "load_1min": os.getloadavg()[0]}
+        if isinstance(found, str):
+            document["error"] = found
+        else:
+            document |= {"figures": found.figures, "told": found.told, "placement": found.placement}
+            document |= {"rate_tps": found.rate_tps, "problem": found.problem}
+        line = (b"" if self._whole else b"\n") + orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY) + b"\n"
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with self._path.open("ab") as file:
+                file.write(line)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise InputError("experiment", [Fault(error.strerror or str(error), str(self._path))]) from error
+        self._whole = True
+        self._take(line.strip())
+
+
+def _key(line: bytes) -> str | None:
+    with suppress(ValueError, KeyError, TypeError):
+        return str(orjson.loads(line)["key"])
+    return None

@@ -1,0 +1,281 @@
+"""The real cluster on which cells are measured: it is told where executors go, and hears what workers did."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from stormwright.controller.tally import Tally
+from stormwright.defaults import STORMS_OWN
+from stormwright.errors import ClusterError
+from stormwright.model import UNPLACED, Assignment, Problem, Scheduler
+from stormwright.perflog.records import Rejected, parse_lines
+from stormwright.schedulers import make_scheduler
+from stormwright.service.http.app import make_app
+from stormwright.service.http.server import HttpServer
+from stormwright.storm.bridge import Bridge
+from stormwright.storm.gateway import NimbusGateway
+from stormwright.storm.local_cluster import LocalCluster, LocalClusterConfig, RunningCluster
+from stormwright.workbench.demo.measure import compiler_share
+from stormwright.workbench.demo.run import demo_cluster
+from stormwright.workbench.demo.settings import Submission, parse_submissions
+from stormwright.workbench.evaluation.cells import Cell
+from stormwright.workbench.evaluation.definitions import Block, BlockKind
+from stormwright.workbench.evaluation.placing import CellPlacement, slots_of
+
+log = logging.getLogger(__name__)
+
+#: Of each kind of cell. One slot of each node is spare, so that nothing waits for a worker that ends.
+NODES: Mapping[BlockKind, int] = {"steady": 5, "kills": 4, "moves": 3}
+SLOTS = 6
+
+#: Cores that Nimbus, ZooKeeper and this process need to be no limit themselves; and what a node has at most, and least.
+_RESERVED_CORES, _MOST_CORES, _LEAST_CORES = 0.5, 0.4, 0.1
+
+#: Of the machine all nodes together have so much while workers start, and such links: nothing is measured then.
+_WIDE, _WIDE_LINK = 0.93, "200mbit"
+
+#: Of the machine where it has too little, against all that else runs on it.
+_WEIGHT = 100
+
+#: Seconds: until all workers report; between looks; and until the slots of what was killed are free.
+_REPORT_S, _LOOK_S, _FREE_S = 120.0, 0.2, 3.0
+
+#: What compilers took lately is looked at over so many seconds; to this part of the workers' CPU they may take.
+_LATELY_S, _COMPILING = 4.0, 0.08
+
+#: So that a node that dies is missed soon; Storm's own are two to three times as long.
+_SOON = {"nimbus.supervisor.timeout.secs": 20, "nimbus.task.timeout.secs": 20, "supervisor.worker.timeout.secs": 30}
+
+#: The probe's; short beside the stretches in which figures are measured.
+PROBE_MS = 500
+
+
+def cores_of(kind: BlockKind) -> float:
+    """Cores that each node is held to while it is measured: no Spark needs any here, other than beside a service."""
+    spare = len(os.sched_getaffinity(0)) - _RESERVED_CORES
+    return max(min(int(spare / NODES[kind] * 20 + 1e-9) / 20, _MOST_CORES), _LEAST_CORES)
+
+
+def _wide_cores(kind: BlockKind) -> float:
+    """Cores of each node while workers start."""
+    return max(round(len(os.sched_getaffinity(0)) * _WIDE / NODES[kind], 2), cores_of(kind))
+
+
+def _is_so(problem: Problem, placement: CellPlacement) -> bool:
+    whole = zip(problem.topologies, placement, strict=True)
+    return all(
+        np.array_equal(slots_of(problem, number, own), problem.current_slot[problem.executors_of(number)])
+        for number, (_, own) in enumerate(whole)
+    )
+
+
+class LabPlacing:
+    """What Nimbus is told: topologies go where a cell wants them, or where Storm's own scheduler puts them."""
+
+    def __init__(self) -> None:
+        self._even = make_scheduler(STORMS_OWN)
+        self.wanted: Mapping[str, Sequence[tuple[int, int]]] = {}
+        self.ports = SLOTS
+        self.other: Scheduler | None = None
+
+    def schedule(self, problem: Problem) -> Assignment:
+        """Everything stays where it is; what is nowhere goes where it is wanted."""
+        if self.other is not None:
+            return self.other.schedule(problem)
+        slots = problem.current_slot.copy()
+        for number, topology in enumerate(problem.topologies):
+            own = problem.executors_of(number)
+            if not np.all(slots[own] == UNPLACED):
+                continue
+            if topology.name in self.wanted:
+                slots[own] = slots_of(problem, number, self.wanted[topology.name])
+            else:
+                taken = {int(slot) for slot in slots if slot != UNPLACED}
+                slots[own] = self._evenly(problem, number, taken)
+        return Assignment(slots.astype(np.int32))
+
+    def _evenly(self, problem: Problem, number: int, taken: set[int]) -> np.ndarray[Any, np.dtype[np.int32]]:
+        free = {each: slot for slot, each in enumerate(problem.slots) if slot not in taken}
+        nodes = tuple(
+            replace(node, ports=tuple(p for p in node.ports[: self.ports] if (node.id, p) in free))
+            for node in problem.supervisors
+        )
+        alone = replace(problem, supervisors=nodes, topologies=(problem.topologies[number],), current={}, load=None)
+        answer = self._even.schedule(alone).slot_of_executor
+        return np.array([UNPLACED if slot == UNPLACED else free[alone.slots[slot]] for slot in answer], np.int32)
+
+
+class ClusterLab:
+    """A local cluster for cells of one kind, with what answers its Nimbus and hears its workers; a context manager.
+
+    Attributes
+    ----------
+    cluster, nimbus, bridge, tally, placing
+        The cluster, calls to Nimbus, what answers it, counts of tuple trees, and where topologies go.
+    """
+
+    cluster: RunningCluster
+    nimbus: NimbusGateway
+
+    def __init__(self, kind: BlockKind) -> None:
+        self._kind = kind
+        self._cores = cores_of(kind)
+        self._closing = ExitStack()
+        self._records: list[dict[str, Any]] = []
+        self._number = 0
+        self.placing = LabPlacing()
+        self.bridge = Bridge(self.placing, "experiment")
+        self.tally = Tally()
+
+    def _config(self) -> LocalClusterConfig:
+        conf = {"nimbus.monitor.freq.secs": 2, **(_SOON if self._kind == "kills" else {})}
+        return demo_cluster(
+            nodes=NODES[self._kind],
+            slots=SLOTS,
+            link=_WIDE_LINK,
+            cores_per_node=_wide_cores(self._kind),
+            storm_conf=conf,
+        )
+
+    def __enter__(self) -> ClusterLab:
+        with ExitStack() as starting:
+            self.cluster = starting.enter_context(LocalCluster(self._config()))
+            self.nimbus = starting.enter_context(self.cluster.gateway())
+            app = make_app(self.bridge, self._take, dict)  # type: ignore[arg-type]
+            starting.enter_context(HttpServer(app, self.cluster.service_host, self.cluster.service_port))
+            self._closing = starting.pop_all()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self._closing.close()
+
+    def _take(self, bodies: Sequence[bytes]) -> None:
+        for body in bodies:
+            records = [r for r in parse_lines(body.split(b"\n")) if not isinstance(r, Rejected)]
+            self._records += self.tally.add(records)  # type: ignore[arg-type]
+
+    def records(self, topologies: Sequence[str]) -> list[dict[str, Any]]:
+        """What workers of these topologies (ids) have told since they were submitted."""
+        return [record for record in list(self._records) if record["worker"]["topology"] in topologies]
+
+    @property
+    def rate_file(self) -> Path:
+        """From which spouts read how many trees/s they begin together."""
+        return self.cluster.plan.work / "rate"
+
+    def ask(self, rate_tps: float) -> None:
+        """Have spouts begin so many trees/s; 0 for as many as can be."""
+        self.rate_file.write_text(f"{rate_tps:.6g}", encoding="ascii")
+
+    def cores_in(self, block: Block) -> float:
+        """Cores of each node while a block is measured."""
+        return self._cores if block.cores is None else block.cores
+
+    def limit(self, block: Block) -> None:
+        """Hold nodes to what a block is measured with."""
+        # Nodes that may use up the machine do not go before Nimbus.
+        weight = _WEIGHT if block.cores is None else 1
+        self.cluster.limit_nodes(self.cores_in(block), block.link, weight)
+
+    def widen(self, block: Block) -> None:
+        """Let nodes have what workers start with."""
+        self.cluster.limit_nodes(max(_wide_cores(self._kind), self.cores_in(block)), _WIDE_LINK)
+
+    def warm_up(self, problem: Problem, seconds: float) -> None:
+        """Return when workers have run for a while, and compilers take no more of their CPU or have had twice the time.
+
+        Where many workers are on a node they have less CPU, and warm up later.
+        """
+        time.sleep(seconds)
+        ids, deadline = [topology.id for topology in problem.topologies], time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            since_ms = time.time() * 1000 - _LATELY_S * 1000
+            share = compiler_share(record for record in self.records(ids) if record["start_ms"] >= since_ms)
+            if share is None or share <= _COMPILING:
+                return
+            time.sleep(_LATELY_S / 4)
+
+    @contextmanager
+    def running(self, cell: Cell, placement: CellPlacement | None) -> Iterator[Problem]:
+        """A cell's topologies as they run, all their workers reporting; they are killed at the end.
+
+        Raises
+        ------
+        ClusterError
+            One could not be submitted, or not every worker has reported.
+        """
+        self._records.clear()
+        self._number += 1
+        self.ask(0)
+        self.widen(cell.block)
+        submissions = parse_submissions(list(cell.block.topologies))
+        names = [f"{submission.name}-{self._number}-{time.time_ns() // 10**6}" for submission in submissions]
+        self.placing.ports = cell.block.slots if self._kind == "steady" else SLOTS
+        self.placing.wanted = {} if placement is None else dict(zip(names, placement, strict=True))
+        submitted: list[str] = []
+        try:
+            for submission, name in zip(submissions, names, strict=True):
+                self._submit(cell, submission, name)
+                submitted.append(name)
+            problem = self._reporting(names)
+            if placement is not None and not _is_so(problem, placement):
+                raise ClusterError(f"{cell.name}: Nimbus has placed it in its own way")
+            yield problem
+        finally:
+            for name in submitted:
+                self.nimbus.kill(name, 0)
+            self.widen(cell.block)
+            time.sleep(_FREE_S)
+
+    def _submit(self, cell: Cell, submission: Submission, name: str) -> None:
+        wanted = self.placing.wanted.get(name)
+        workers = cell.block.workers if wanted is None else len(set(wanted))
+        arguments = replace(submission, name=name).arguments(workers=str(workers))
+        conf = {
+            "stormwright.probe.service.url": self.cluster.service_url,
+            "stormwright.probe.interval.ms": PROBE_MS,
+            "stormwright.rate.file": str(self.rate_file),
+            **cell.block.conf,
+        }
+        self.cluster.run_topology(submission.main_class, arguments, conf)
+
+    def _reporting(self, names: Sequence[str]) -> Problem:
+        """The problem of these topologies alone, once all their workers have told twice."""
+        deadline = time.monotonic() + _REPORT_S
+        while time.monotonic() < deadline:
+            problem = self.snapshot(names)
+            if problem is not None and len(problem.topologies) == len(names) and self._told(problem):
+                return problem
+            time.sleep(_LOOK_S)
+        raise ClusterError(f"not every worker of {', '.join(names)} reported within {_REPORT_S:g} s")
+
+    def _told(self, problem: Problem) -> bool:
+        told = {
+            (r["worker"]["topology"], r["worker"]["supervisor"], r["worker"]["port"])
+            for r in list(self._records)
+            if r["seq"] > 0
+        }
+        placed = all(topology.id in problem.current for topology in problem.topologies)
+        slots = ((topology, slot) for topology, of in problem.current.items() for slot in of.slots)
+        return placed and all((topology, slot.supervisor, slot.port) in told for topology, slot in slots)
+
+    def snapshot(self, names: Sequence[str]) -> Problem | None:
+        """The problem of these topologies alone as Nimbus showed it last, with the ports that schedulers have."""
+        whole = self.bridge.snapshot()
+        if whole is None:
+            return None
+        own = tuple(topology for topology in whole.topologies if topology.name in names)
+        own = tuple(sorted(own, key=lambda topology: names.index(topology.name)))
+        current = {topology.id: whole.current[topology.id] for topology in own if topology.id in whole.current}
+        nodes = tuple(replace(node, ports=node.ports[: self.placing.ports]) for node in whole.supervisors)
+        return replace(whole, supervisors=nodes, topologies=own, current=current, load=None)

@@ -1,0 +1,143 @@
+"""What a move loses: by Storm's own rebalance, and by ours; with ackers, and without."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stormwright.controller.move import Mover
+from stormwright.controller.planning.plan import MoveBudget
+from stormwright.controller.planning.planner import plan_moves
+from stormwright.controller.reports import MoveLimits
+from stormwright.controller.safety.pauses import Pauses
+from stormwright.errors import ClusterError
+from stormwright.model import Assignment, Problem
+from stormwright.model.arrays import IntArray
+from stormwright.workbench.demo.measure import longest_silence_s
+from stormwright.workbench.evaluation.cells import Cell
+from stormwright.workbench.evaluation.definitions import MOVED_BY, STORMS_REBALANCE
+from stormwright.workbench.evaluation.kept import CellFound
+from stormwright.workbench.evaluation.lab.cluster import ClusterLab
+from stormwright.workbench.evaluation.lab.phases import begin, drained, ids_of
+from stormwright.workbench.evaluation.placing import named
+
+#: JVMs start slowly on little CPU, several at once on one node more so.
+_LIMITS = MoveLimits(swap_s=180.0)
+
+#: Seconds within which all workers report after Storm's own rebalance.
+_BACK_S, _LOOK_S = 120.0, 0.2
+
+
+def measure_moves(lab: ClusterLab, cell: Cell, rate_tps: float) -> CellFound:
+    """Run a topology, have every worker go to the next node, and count what was sent and not received.
+
+    Parameters
+    ----------
+    lab
+        Whose cluster is up.
+    cell
+        What is measured.
+    rate_tps
+        Trees/s of the first variant; it finds out what the block's share of the highest is.
+
+    Raises
+    ------
+    ClusterError
+        Workers did not report.
+    MoveError
+        The topology could not be moved.
+    """
+    with lab.running(cell, None) as problem:
+        (topology,) = problem.topologies
+        rate_tps = begin(lab, problem, cell, rate_tps)
+        time.sleep(cell.times.sample_s * cell.times.samples)
+        start_ms = time.time() * 1000
+        sent_tps = _sent(lab.records(ids_of(problem))) / max(_covered_s(lab.records(ids_of(problem))), 1.0)
+        wanted = next_nodes(problem)
+        if cell.placed_by.settings[MOVED_BY] == STORMS_REBALANCE:
+            _rebalance(lab, problem, wanted)
+        else:
+            _move(lab, problem, wanted)
+        time.sleep(cell.times.sample_s * cell.times.samples)
+        end_ms = time.time() * 1000
+        drained(lab, topology)
+        records, totals = lab.records(ids_of(problem)), lab.tally.totals(topology.id)
+        lost = float(_sent(records) - _received(records))
+        return CellFound(
+            {
+                "lost_tuples": [lost],
+                "lost_s": [lost / sent_tps if sent_tps else 0.0],
+                "failed": [float(totals.failed)],
+                "lost_trees": [float(lab.tally.unaccounted(topology.id))],
+                "silence_s": [longest_silence_s(records, topology.id, start_ms, end_ms)],
+            },
+            {"sent": _sent(records), "begun": totals.begun},
+            rate_tps=rate_tps,
+        )
+
+
+def next_nodes(problem: Problem) -> IntArray:
+    """Every worker on the next node, one port further on: in a slot that has none, where there are enough."""
+    slots, ports = problem.current_slot, np.array([len(node.ports) for node in problem.supervisors])
+    first = np.cumsum(ports) - ports
+    node = problem.slot_node[slots]
+    after = (node + 1) % len(ports)
+    return np.asarray(first[after] + (slots - first[node] + 1) % ports[after], np.int32)
+
+
+def _rebalance(lab: ClusterLab, problem: Problem, wanted: IntArray) -> None:
+    """As Storm does it: workers are ended with whatever they hold."""
+    (topology,) = problem.topologies
+    (placement,) = named(problem, wanted)
+    lab.placing.wanted = {topology.name: placement}
+    began = time.monotonic()
+    lab.nimbus.rebalance(topology.name, 0)
+    slots = [problem.slots[slot] for slot in np.unique(wanted)]
+    while time.monotonic() - began < _BACK_S:
+        if all(lab.tally.reports(topology.id, s.supervisor, s.port, frozenset(), began) for s in slots):
+            return
+        time.sleep(_LOOK_S)
+    raise ClusterError(f"not every worker of {topology.name} reported within {_BACK_S:g} s of its rebalance")
+
+
+def _move(lab: ClusterLab, problem: Problem, wanted: IntArray) -> None:
+    plan = plan_moves(problem, Assignment(wanted), MoveBudget(), cpu_limits=False)
+    if not plan.steps:
+        raise ClusterError(f"there is no way to move {problem.topologies[0].name} to other nodes")
+    with tempfile.TemporaryDirectory(prefix="stormwright-experiment-") as state:
+        mover = Mover(lab.nimbus, lab.bridge, lab.tally, Pauses(Path(state) / "paused.json"), _LIMITS)
+        for step in plan.steps:
+            mover.move(step, "as the experiment asks")
+
+
+def _is_user_bolt(executor: Mapping[str, Any]) -> bool:
+    return executor["type"] == "bolt" and not executor["component"].startswith("__")
+
+
+def _sent(records: Iterable[Mapping[str, Any]]) -> int:
+    """Tuples that were sent to bolts of users, by who sent them."""
+    records = list(records)
+    ranges = {
+        (executor["first_task"], executor["last_task"])
+        for record in records
+        for executor in record["executors"]
+        if _is_user_bolt(executor)
+    }
+    tasks = {task for first, last in ranges for task in range(first, last + 1)}
+    return sum(pair[3] for record in records for pair in record["pairs"] if pair[0] > 0 and pair[1] in tasks)
+
+
+def _received(records: Iterable[Mapping[str, Any]]) -> int:
+    """Tuples that bolts of users have got."""
+    return sum(each["received"] for record in records for each in record["executors"] if _is_user_bolt(each))
+
+
+def _covered_s(records: Iterable[Mapping[str, Any]]) -> float:
+    """Seconds that all records together span."""
+    spans = [(record["start_ms"], record["start_ms"] + record["length_ns"] / 1e6) for record in records]
+    return (max(end for _, end in spans) - min(start for start, _ in spans)) / 1000 if spans else 0.0

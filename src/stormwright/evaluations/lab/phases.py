@@ -1,0 +1,60 @@
+"""How every measurement begins, and how one ends whose tuples are counted."""
+
+from __future__ import annotations
+
+import time
+
+from stormwright.controller.draining import Draining, drain
+from stormwright.model import Problem, Topology
+from stormwright.workbench.demo.measure import measure
+from stormwright.workbench.demo.steps import LAST_DRAIN_S
+from stormwright.workbench.evaluation.cells import Cell
+from stormwright.workbench.evaluation.lab.cluster import ClusterLab
+
+#: Seconds after a change of limit or rate, and until what was written by then has arrived.
+SETTLE_S, ARRIVE_S = 2.0, 1.0
+
+
+def begin(lab: ClusterLab, problem: Problem, cell: Cell, rate_tps: float) -> float:
+    """Warm the workers up, limit their nodes, and ask for a rate; which one, in trees/s.
+
+    Parameters
+    ----------
+    lab
+        Whose cluster is up.
+    problem
+        What runs.
+    cell
+        What is measured.
+    rate_tps
+        Trees/s of the first variant; it finds out what the block's share of the highest is.
+    """
+    lab.warm_up(problem, cell.times.warm_s)
+    lab.limit(cell.block)
+    if cell.is_first and cell.block.share is not None:
+        rate_tps = cell.block.share * highest_rate(lab, problem, cell.times.probe_s)
+    lab.ask(rate_tps)
+    return rate_tps
+
+
+def highest_rate(lab: ClusterLab, problem: Problem, seconds: float) -> float:
+    """Trees/s that go through when spouts begin as many as they can."""
+    time.sleep(SETTLE_S)
+    start_ms = time.time() * 1000
+    time.sleep(seconds)
+    end_ms = time.time() * 1000
+    time.sleep(ARRIVE_S)
+    records = lab.records(ids_of(problem))
+    return sum(measure(records, topology, start_ms, end_ms).acked_tps for topology in ids_of(problem))
+
+
+def drained(lab: ClusterLab, topology: Topology) -> bool:
+    """Pause the spouts and let every tree end; whether all did."""
+    now = lab.snapshot([topology.name])
+    live = [(slot.supervisor, slot.port) for slot in now.current[topology.id].slots] if now and now.current else []
+    return not drain([Draining(topology.id, topology.name, live)], lab.nimbus, lab.tally, LAST_DRAIN_S)
+
+
+def ids_of(problem: Problem) -> list[str]:
+    """Ids of its topologies."""
+    return [topology.id for topology in problem.topologies]

@@ -1,0 +1,150 @@
+"""Examples from what users have: the cells of a sweep, and the looks of a service's history."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import orjson
+
+from stormwright.errors import Fault, InputError, StormwrightError
+from stormwright.model import UNPLACED, LoadProfile, Problem, cost_of
+from stormwright.model.arrays import IntArray
+from stormwright.schedulers.portfolio.evaluation import Judge
+from stormwright.schedulers.portfolio.features import Describing
+from stormwright.schedulers.toolkit.from_scratch import asked, never
+from stormwright.schedulers.toolkit.resolve import resolve_scheduler
+from stormwright.workbench.learning.examples import Group, predicted_examples
+
+if TYPE_CHECKING:
+    from stormwright.history.tables.store import Store
+    from stormwright.workbench.sweep.cells import SweepProblem
+
+#: Looks of a history that are learned from: as far apart as can be.
+MOST_LOOKS: Final = 50
+
+#: A cell that is decided again has the cost that the table says, up to rounding.
+_SAME_COST: Final = 1e-6
+
+
+class SweepExamples:
+    """Examples from a sweep: what its valid cells placed, by what is predicted of that.
+
+    A table tells what a placement cost, and not where executors were; so each cell is decided again, and one that now
+    costs something else is left out.
+
+    Parameters
+    ----------
+    spec
+        The sweep's file.
+    table
+        Directory of its cells.
+
+    Attributes
+    ----------
+    skipped
+        Cells that came out otherwise, or not at all.
+
+    Raises
+    ------
+    InputError
+        The file is wrong, or the table has none of its cells.
+    """
+
+    def __init__(self, spec: Path, table: Path) -> None:
+        from stormwright.workbench.sweep.cells import read_cells
+        from stormwright.workbench.sweep.table import LocalTable
+
+        if not table.is_dir():
+            fault = Fault("is no directory: it is the table that `stormwright sweep` writes", str(table))
+            raise InputError("learn", [fault])
+        self._problems: Mapping[str, SweepProblem] = read_cells(spec).problems
+        self._cells: dict[str, list[dict[str, Any]]] = {}
+        for row in LocalTable(table).read().to_pylist():
+            if row["valid"] and row["problem_digest"] in self._problems:
+                self._cells.setdefault(row["problem_digest"], []).append(row)
+        if not self._cells:
+            raise InputError("learn", [Fault("has no valid cell of this sweep: run it first", str(table))])
+        self.skipped = 0
+
+    def groups(self) -> Iterator[Group]:
+        """A group a problem, of those with two placements that differ."""
+        for digest, cells in self._cells.items():
+            packed = self._problems[digest]
+            problem = packed.unpacked()
+            placements: dict[bytes, IntArray] = {}
+            for cell in sorted(cells, key=lambda cell: cell["key"]):
+                slots = _decided(problem, cell)
+                if slots is None:
+                    self.skipped += 1
+                else:
+                    placements[slots.tobytes()] = slots
+            if len(placements) > 1:
+                yield _judged(as_measured(problem), packed.name, list(placements.values()))
+
+
+def history_examples(store: Store, seed: int) -> Iterator[Group]:
+    """Examples from looks of a service: cheap rules' answers to what it knew, by what is predicted of them.
+
+    Parameters
+    ----------
+    store
+        The tables of its history.
+    seed
+        Of the random numbers that steps are drawn with.
+
+    Raises
+    ------
+    InputError
+        It has looked at nothing yet.
+    """
+    from stormwright.history.looks import known_at, look_moments
+    from stormwright.pipeline.streaming.batch import TimeStretch
+
+    moments = look_moments(store, TimeStretch(None, None))
+    if not moments:
+        raise InputError("learn", [Fault("no look at the placement is recorded", "history")])
+    chosen = {moments[at] for at in np.linspace(0, len(moments) - 1, MOST_LOOKS).round().astype(int).tolist()}
+    for moment in sorted(chosen):
+        problem = known_at(store, moment)
+        if any(load is not None for load in problem.demand.measured):
+            found = predicted_examples(problem, np.random.default_rng([seed, moment]), kind=_topologies(problem))
+            if found is not None:
+                yield found
+
+
+def as_measured(problem: Problem) -> Problem:
+    """The same with its load counting as measured, if it has one that tells no time."""
+    load = problem.load or LoadProfile({of.id: each for of, each in _loads(problem)})
+    known = load.end_ms > load.start_ms
+    return problem if known else problem.with_load(LoadProfile(load.topologies, load.node_cpu_hz, end_ms=1))
+
+
+def _loads(problem: Problem) -> Iterator[tuple[Any, Any]]:
+    return zip(problem.topologies, problem.loads, strict=True)
+
+
+def _topologies(problem: Problem) -> str:
+    return ", ".join(sorted(topology.name for topology in problem.topologies))
+
+
+def _decided(problem: Problem, cell: Mapping[str, Any]) -> IntArray | None:
+    """The placement of a cell; None where it cannot be had again."""
+    parameters = orjson.loads(cell["parameters"])
+    anew = parameters.pop("anew", False)
+    try:
+        scheduler = resolve_scheduler(cell["scheduler"], parameters, cell["seed"])
+        slots = asked(cell["scheduler"], scheduler, anew, never).schedule(problem).slot_of_executor
+    except StormwrightError:
+        return None
+    cost = cost_of(problem, slots).total
+    same = abs(cost - cell["cost"]) <= _SAME_COST * max(abs(cell["cost"]), 1.0)
+    return slots if same and np.all(slots != UNPLACED) else None
+
+
+def _judged(problem: Problem, name: str, placements: Sequence[IntArray]) -> Group:
+    judge, describing = Judge(problem, "throughput"), Describing(problem)
+    badness = [judge.badness(slots) / 1.1 for slots in placements]
+    return Group.of(name, name, [describing.features(slots) for slots in placements], badness)

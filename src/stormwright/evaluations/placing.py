@@ -1,0 +1,109 @@
+"""Where a cell's executors go: what its scheduler answers on what the first cell of its block has shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+
+from stormwright.errors import SchedulerError
+from stormwright.formats import problem_from_dict
+from stormwright.model import UNPLACED, Problem
+from stormwright.model.arrays import IntArray
+from stormwright.model.humanize import counted
+from stormwright.model.requests import CPU
+from stormwright.schedulers.toolkit.resolve import resolve_scheduler, takes_seed
+from stormwright.workbench.evaluation.cells import Cell
+from stormwright.workbench.evaluation.definitions import Machine
+from stormwright.workbench.evaluation.kept import CellFound
+
+#: Of each topology in turn, where every executor is: node from 0 in the order of hosts, and port.
+CellPlacement = Sequence[Sequence[tuple[int, int]]]
+
+
+def placement_of(cell: Cell, shown: CellFound) -> CellPlacement:
+    """Where a cell's scheduler puts everything, asked as if nothing ran.
+
+    Raises
+    ------
+    SchedulerError
+        It has no slot for some executor, or failed.
+    """
+    problem = declared(problem_from_dict(shown.problem, cell.first().name), cell.block.machines)
+    by = cell.placed_by
+    seed = cell.repeat if takes_seed(by.scheduler) else None
+    answer = resolve_scheduler(by.scheduler, dict(by.settings), seed).schedule(problem.with_nothing_running())
+    left = int(np.count_nonzero(answer.slot_of_executor == UNPLACED))
+    if left:
+        raise SchedulerError(f"{by.text} has no slot for {counted(left, 'executor')} of {problem.num_executors}")
+    return named(problem, answer.slot_of_executor)
+
+
+def declared(problem: Problem, machines: Sequence[Machine]) -> Problem:
+    """A problem whose nodes, in the order of hosts, declare what these machines do; without any, what they did."""
+    if not machines:
+        return problem
+    nodes = list(problem.supervisors)
+    for number, machine in zip(_by_host(problem), machines, strict=True):
+        of = nodes[number]
+        resources = {**(of.resources or {}), CPU: machine.cpu_percent, "memory.mb": machine.memory_mb}
+        nodes[number] = replace(of, resources=resources, scheduler_meta={**(of.scheduler_meta or {}), **machine.meta})
+    return replace(problem, supervisors=tuple(nodes))
+
+
+def named(problem: Problem, slots: IntArray) -> CellPlacement:
+    """Slots of all executors as nodes in the order of hosts, and ports."""
+    order = {number: position for position, number in enumerate(_by_host(problem))}
+    where = [(order[int(problem.slot_node[slot])], problem.slots[slot].port) for slot in slots.tolist()]
+    return [where[begin:end] for begin, end in pairwise(problem.executor_offset.tolist())]
+
+
+def slots_of(problem: Problem, topology: int, placement: Sequence[tuple[int, int]]) -> IntArray:
+    """The slots of one topology's executors, from nodes in the order of hosts, and ports."""
+    nodes = _by_host(problem)
+    index = {(int(problem.slot_node[slot]), each.port): slot for slot, each in enumerate(problem.slots)}
+    own = problem.topologies[topology].num_executors
+    if len(placement) != own:
+        raise SchedulerError(f"a placement of {counted(len(placement), 'executor')} for {own}")
+    return np.array([index[nodes[node], port] for node, port in placement], np.int32)
+
+
+def same_as(cell: Cell, placement: CellPlacement, shown: CellFound, alike: Mapping[str, CellFound]) -> str | None:
+    """A variant that is done and has put everything just so, whatever nodes and ports are called; else None.
+
+    Parameters
+    ----------
+    cell
+        That is to be placed.
+    placement
+        Of it.
+    shown
+        What the first cell of its block has shown.
+    alike
+        What is done of the same block and repeat, by variant.
+    """
+    problem = problem_from_dict(shown.problem, cell.first().name)
+    wanted = _shape(problem, placement)
+    return next((name for name, found in alike.items() if _shape(problem, found.placement) == wanted), None)
+
+
+def _shape(problem: Problem, placement: CellPlacement) -> object:
+    """How many executors of each component every worker has, by node; the same whatever nodes and ports are called."""
+    nodes: dict[int, dict[tuple[int, int], list[int]]] = {}
+    for number, (topology, own) in enumerate(zip(problem.topologies, placement, strict=False)):
+        for (node, port), component in zip(own, topology.executor_component.tolist(), strict=False):
+            nodes.setdefault(node, {}).setdefault((number, port), []).append(component)
+    return sorted(sorted((t, sorted(own)) for (t, _), own in workers.items()) for workers in nodes.values())
+
+
+def _by_host(problem: Problem) -> list[int]:
+    """Numbers of nodes in the order of hosts."""
+    return sorted(range(len(problem.supervisors)), key=lambda number: _key(problem.supervisors[number].host))
+
+
+def _key(host: str) -> tuple[object, ...]:
+    """Addresses count as numbers do."""
+    parts = host.split(".")
+    return (0, *map(int, parts)) if all(part.isdecimal() for part in parts) else (1, host)

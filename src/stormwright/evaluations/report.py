@@ -1,0 +1,177 @@
+"""One HTML page for each paper: its rows beside what was measured, and the figures as pictures."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from stormwright import __version__
+from stormwright.explain.drawing import COLOURS
+from stormwright.model.humanize import counted
+from stormwright.workbench.evaluation.cells import QUICK, Cell
+from stormwright.workbench.evaluation.definitions import FIGURES, OrderClaim, Paper, Shown
+from stormwright.workbench.evaluation.intervals import (
+    LEAST_STARTS,
+    FigureInterval,
+    difference_of,
+    mean_of,
+    ratio_of,
+    samples_of,
+)
+from stormwright.workbench.evaluation.kept import KeptCells
+from stormwright.workbench.evaluation.run import measurements
+from stormwright.workbench.evaluation.verdict import (
+    NOTHING,
+    OTHERWISE,
+    REPRODUCED,
+    SHOWN,
+    UNDECIDED,
+    UNMEASURED,
+    JudgedRow,
+    Measurements,
+    judge,
+)
+from stormwright.workbench.report import blank_figure, svg_of, write_report
+
+#: Verdict → class in the page.
+_CLASSES = {REPRODUCED: "good", OTHERWISE: "bad", UNDECIDED: "open", UNMEASURED: "open", SHOWN: "", NOTHING: "open"}
+
+#: Inches of a line in a picture, and of what is around it.
+_LINE, _AROUND = 0.27, 1.0
+
+
+def write_page(path: Path, paper: Paper, cells: Sequence[Cell], kept: KeptCells) -> list[JudgedRow]:
+    """Write the page of a paper; its rows with their verdicts.
+
+    Parameters
+    ----------
+    path
+        File to write.
+    paper
+        Whose page it is.
+    cells
+        Those of this paper that were to be measured.
+    kept
+        What they found.
+    """
+    measured = measurements(paper, cells, kept)
+    rows = [judge(row, measured) for row in paper.rows]
+    done = sum(cell.key in kept.found for cell in cells)
+    cores = {found.told["cores"] for cell in cells if (found := kept.found.get(cell.key)) and "cores" in found.told}
+    held = f", nodes held to {' or '.join(f'{each:g}' for each in sorted(cores))} cores each" if cores else ""
+    machine = f"stormwright {__version__}, {counted(len(os.sched_getaffinity(0)), 'core')}{held}"
+    write_report(
+        path,
+        "experiment.html.j2",
+        paper=paper,
+        lead=f"{done} of {counted(len(cells), 'cell')} measured; {machine}." if cells else f"Computed; {machine}.",
+        quick=bool(cells) and all(cell.times == QUICK for cell in cells),
+        least_starts=LEAST_STARTS,
+        rows=rows,
+        colours=_CLASSES,
+        pictures=list(_pictures(paper, measured)),
+        cells=[(cell, kept.found.get(cell.key), kept.errors.get(cell.key)) for cell in cells],
+    )
+    return rows
+
+
+def as_dict(paper: Paper, rows: Sequence[JudgedRow], cells: Sequence[Cell], kept: KeptCells) -> dict[str, Any]:
+    """The same for programs.
+
+    Parameters
+    ----------
+    paper, cells, kept
+        See `write_page`.
+    rows
+        What that has found of its rows.
+    """
+    return {
+        "experiment": paper.name,
+        "title": paper.title,
+        "cells": len(cells),
+        "measured": sum(cell.key in kept.found for cell in cells),
+        "failed": {cell.name: kept.errors[cell.key] for cell in cells if cell.key in kept.errors},
+        "rows": [
+            {
+                "where": judged.row.where,
+                "says": judged.row.says,
+                "verdict": judged.verdict,
+                "why_not": judged.row.why_not or None,
+                "claims": [
+                    {"what": c.what, "published": c.published, "ours": c.ours, "verdict": c.verdict}
+                    for c in judged.claims
+                ],
+            }
+            for judged in rows
+        ],
+    }
+
+
+# Pictures -------------------------------------------------------------------------------------------
+
+
+def _pictures(paper: Paper, measured: Measurements) -> Iterator[tuple[str, str]]:
+    orders = [claim for row in paper.rows for claim in row.claims if isinstance(claim, OrderClaim)]
+    points = [(claim, ratio) for claim in orders if (ratio := _ratio(claim, measured)) is not None]
+    if points:
+        yield "Ours beside theirs", _ratios_svg(points)
+    shown = dict.fromkeys(claim.figure for row in paper.rows for claim in row.claims if isinstance(claim, Shown))
+    for figure in shown:
+        wanted = {c.block for row in paper.rows for c in row.claims if isinstance(c, Shown) and c.figure == figure}
+        lines = [
+            (block, variant, mean_of(samples))
+            for (block, variant), starts in measured.items()
+            if block in wanted and (samples := samples_of(starts.get(figure, ())))
+        ]
+        if lines:
+            yield FIGURES[figure].capitalize(), _figure_svg(FIGURES[figure], lines)
+
+
+def _ratio(claim: OrderClaim, measured: Measurements) -> FigureInterval | None:
+    first, second = (
+        samples_of(measured.get((claim.block, variant), {}).get(claim.figure, ()))
+        for variant in (claim.first, claim.second)
+    )
+    if not first or not second or difference_of(first, second) is None:
+        return None
+    return ratio_of(first, second)
+
+
+def _ratios_svg(points: Sequence[tuple[OrderClaim, FigureInterval]]) -> str:
+    """Each ratio with its interval, and what was published: a number as a cross, a direction as an arrow from 1."""
+    figure = blank_figure(10, _AROUND + _LINE * len(points))
+    axes = figure.add_subplot()
+    for line, (claim, ratio) in enumerate(points):
+        axes.plot([ratio.low, ratio.high], [line, line], "-", color=COLOURS[0], linewidth=2)
+        axes.plot([ratio.value], [line], "o", color=COLOURS[0], markersize=6, label="ours" if line == 0 else None)
+        if claim.published is not None:
+            axes.plot([claim.published], [line], "x", color=COLOURS[5], markersize=8, markeredgewidth=2)
+        else:
+            axes.plot([1], [line], ">" if claim.more else "<", color=COLOURS[5], markersize=7)
+    axes.axvline(1, color="#999", linewidth=1)
+    axes.set(xlabel="ratio; dots are ours, crosses published, arrows a published direction")
+    names = [f"{c.block}: {FIGURES[c.figure].split(',')[0]}, {c.first} / {c.second}" for c, _ in points]
+    axes.set_yticks(range(len(points)), names)
+    axes.set_ylim(len(points) - 0.5, -0.5)
+    axes.grid(axis="x", alpha=0.3)
+    axes.spines[["top", "right"]].set_visible(False)
+    return svg_of(figure)
+
+
+def _figure_svg(name: str, lines: Sequence[tuple[str, str, FigureInterval]]) -> str:
+    """A line for each block and variant, a colour a variant."""
+    figure = blank_figure(10, _AROUND + _LINE * len(lines))
+    axes = figure.add_subplot()
+    variants = list(dict.fromkeys(variant for _, variant, _ in lines))
+    for line, (_, variant, found) in enumerate(lines):
+        colour = COLOURS[variants.index(variant) % len(COLOURS)]
+        axes.plot([found.low, found.high], [line, line], "-", color=colour, linewidth=2)
+        axes.plot([found.value], [line], "o", color=colour, markersize=6)
+    axes.set(xlabel=name)
+    axes.set_yticks(range(len(lines)), [f"{block}, {variant}" for block, variant, _ in lines])
+    axes.set_ylim(len(lines) - 0.5, -0.5)
+    axes.grid(axis="x", alpha=0.3)
+    axes.spines[["top", "right"]].set_visible(False)
+    return svg_of(figure)

@@ -1,0 +1,167 @@
+"""Runs the cells that are left, one after the other, and keeps each as soon as it is done."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from types import TracebackType
+from typing import Protocol
+
+from stormwright.errors import ClusterError, StormwrightError
+from stormwright.workbench.evaluation.cells import Cell, minutes
+from stormwright.workbench.evaluation.definitions import BlockKind, Paper
+from stormwright.workbench.evaluation.kept import CellFound, KeptCells
+from stormwright.workbench.evaluation.placing import CellPlacement, placement_of, same_as
+from stormwright.workbench.evaluation.verdict import Measurements
+
+log = logging.getLogger(__name__)
+
+#: What is told of a cell whose placement another one has: the variant whose figures it has.
+SAME = "same placement as"
+
+#: Tries of a cell: workers that start late on a busy machine are no finding.
+_TRIES = 2
+
+
+class Lab(Protocol):
+    """A cluster on which cells are measured; up inside the `with` block."""
+
+    def __enter__(self) -> Lab: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+    ) -> None: ...
+
+    def measure(self, cell: Cell, placement: CellPlacement | None, rate_tps: float) -> CellFound:
+        """What a cell finds.
+
+        Parameters
+        ----------
+        cell
+            What to do.
+        placement
+            Where everything is to go; None where the first variant of its block, or what the cell is about, decides.
+        rate_tps
+            Trees/s that its spouts begin; 0 for as many as can be, and for the first variant, which finds it out.
+        """
+        ...
+
+
+#: Makes the cluster for cells of a kind.
+MakeLab = Callable[[BlockKind], Lab]
+
+
+def run_cells(cells: Sequence[Cell], kept: KeptCells, make_lab: MakeLab) -> int:
+    """Run what is left of `cells`; how many of them failed.
+
+    A cell that fails is tried once more on a cluster of its own, then passed over, with those that needed what it
+    would have shown. The next run tries it again.
+
+    Parameters
+    ----------
+    cells
+        In this order.
+    kept
+        Has what is done, and gets what is found.
+    make_lab
+        Makes clusters; one is up at a time.
+
+    Raises
+    ------
+    ClusterError
+        There can be no cluster.
+    InputError
+        What was found cannot be kept.
+    """
+    left = [cell for cell in cells if cell.key not in kept.found]
+    failed = 0
+    with _Labs(make_lab) as labs:
+        for number, cell in enumerate(left):
+            log.info("%s (%d of %d, %.0f min left)", cell.name, number + 1, len(left), minutes(left[number:]))
+            found = _tried(cell, kept, labs)
+            kept.add(cell, found)
+            if isinstance(found, str):
+                failed += 1
+                log.warning("%s: %s", cell.name, found)
+    return failed
+
+
+def _tried(cell: Cell, kept: KeptCells, labs: _Labs) -> CellFound | str:
+    if cell.is_first:
+        return _measured(cell, None, 0.0, labs)
+    shown = kept.found.get(cell.first().key)
+    if shown is None:
+        return f"{cell.first().name} has found nothing, and this needs what it would have shown"
+    if cell.block.kind != "steady":
+        return _measured(cell, None, shown.rate_tps, labs)
+    try:
+        placement = placement_of(cell, shown)
+    except (StormwrightError, ImportError) as error:
+        return str(error)
+    alike = {of.variant: kept.found[of.key] for of in _beside(cell) if of.key in kept.found}
+    if same := same_as(cell, placement, shown, alike):
+        return replace(alike[same], problem=None, told={**alike[same].told, SAME: same})
+    return _measured(cell, placement, shown.rate_tps, labs)
+
+
+def _measured(cell: Cell, placement: CellPlacement | None, rate_tps: float, labs: _Labs) -> CellFound | str:
+    why = ""
+    for _ in range(_TRIES):
+        lab = labs.of(cell.block.kind)
+        try:
+            return lab.measure(cell, placement, rate_tps)
+        except StormwrightError as failure:
+            why = str(failure)
+            labs.close()
+    return why
+
+
+def _beside(cell: Cell) -> Iterator[Cell]:
+    return (replace(cell, variant=variant) for variant in cell.block.variants)
+
+
+class _Labs:
+    """The cluster that is up, if any; each that nodes die in is for one cell."""
+
+    def __init__(self, make: MakeLab) -> None:
+        self._make = make
+        self._up: tuple[BlockKind, Lab] | None = None
+        self._stack = ExitStack()
+
+    def __enter__(self) -> _Labs:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+    def of(self, kind: BlockKind) -> Lab:
+        if self._up is not None and (self._up[0] != kind or kind == "kills"):
+            self.close()
+        if self._up is None:
+            self._up = kind, self._begin(kind)
+        return self._up[1]
+
+    def _begin(self, kind: BlockKind) -> Lab:
+        """A machine that is busy may be too slow once; what fails twice is no finding of a cell."""
+        try:
+            return self._stack.enter_context(self._make(kind))
+        except ClusterError as failure:
+            log.warning("the cluster did not come up, and is tried once more: %s", str(failure).splitlines()[0])
+        return self._stack.enter_context(self._make(kind))
+
+    def close(self) -> None:
+        self._up = None
+        self._stack.close()
+
+
+def measurements(paper: Paper, cells: Iterable[Cell], kept: KeptCells) -> Measurements:
+    """What cells of a paper found, by block and variant, a start for each repeat."""
+    found: dict[tuple[str, str], dict[str, list[Sequence[float]]]] = {}
+    for cell in cells:
+        if cell.paper == paper.name and cell.key in kept.found:
+            figures = found.setdefault((cell.block.name, cell.variant), {})
+            for name, samples in kept.found[cell.key].figures.items():
+                figures.setdefault(name, []).append(samples)
+    return found

@@ -1,0 +1,138 @@
+"""What became of what a paper says: by order and direction, from intervals that were measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from statistics import fmean
+
+from stormwright.errors import StormwrightError
+from stormwright.workbench.evaluation.definitions import (
+    FIGURES,
+    Claim,
+    LimitClaim,
+    NumberClaim,
+    OrderClaim,
+    PublishedRow,
+    Shown,
+)
+from stormwright.workbench.evaluation.intervals import difference_of, mean_of, ratio_of, samples_of
+
+REPRODUCED, OTHERWISE, UNDECIDED = "reproduced", "not reproduced", "undecided"
+UNMEASURED, SHOWN, NOTHING = "not measured yet", "measured", "not to be measured"
+
+#: A row of several claims is what the first of these is that one of them is.
+_WORST = (OTHERWISE, UNMEASURED, UNDECIDED, REPRODUCED, SHOWN, NOTHING)
+
+#: Block and variant → figure → starts, each with its stretches.
+Measurements = Mapping[tuple[str, str], Mapping[str, Sequence[Sequence[float]]]]
+
+
+@dataclass(frozen=True)
+class JudgedClaim:
+    """A claim: what is said, what was published and what is ours, in words, and the verdict."""
+
+    what: str
+    published: str
+    ours: str
+    verdict: str
+
+
+@dataclass(frozen=True)
+class JudgedRow:
+    """A row and its claims."""
+
+    row: PublishedRow
+    claims: Sequence[JudgedClaim]
+
+    @property
+    def verdict(self) -> str:
+        """That of all claims together."""
+        found = {claim.verdict for claim in self.claims} or {NOTHING}
+        return next(verdict for verdict in _WORST if verdict in found)
+
+
+def judge(row: PublishedRow, measured: Measurements, *, compute: bool = True) -> JudgedRow:
+    """Hold a row against what was measured.
+
+    Parameters
+    ----------
+    row
+        What is published.
+    measured
+        What there is of ours.
+    compute
+        Whether numbers that need no cluster are computed.
+    """
+    return JudgedRow(row, [_judged(claim, measured, compute) for claim in row.claims])
+
+
+def _judged(claim: Claim, measured: Measurements, compute: bool) -> JudgedClaim:
+    match claim:
+        case OrderClaim():
+            return _order(claim, measured)
+        case LimitClaim():
+            return _bound(claim, measured)
+        case NumberClaim():
+            return _number(claim, compute)
+        case Shown():
+            return _shown(claim, measured)
+
+
+def _order(claim: OrderClaim, measured: Measurements) -> JudgedClaim:
+    what = f"{claim.block}: {FIGURES[claim.figure]}, {claim.first} / {claim.second}"
+    sign = ">" if claim.more else "<"
+    published = f"{sign} 1" if claim.published is None else f"{claim.published:g}"
+    first, second = (_samples(measured, claim.block, v, claim.figure) for v in (claim.first, claim.second))
+    if not first or not second:
+        return JudgedClaim(what, published, "–", UNMEASURED)
+    difference, ratio = difference_of(first, second), ratio_of(first, second)
+    ours = ratio.text if ratio else f"{mean_of(first).text} against {mean_of(second).text}"
+    if difference is None or difference.low <= 0 <= difference.high != difference.low:
+        return JudgedClaim(what, published, ours, UNDECIDED)
+    ahead = difference.value if claim.more else -difference.value
+    return JudgedClaim(what, published, ours, REPRODUCED if ahead > 0 else OTHERWISE)
+
+
+def _bound(claim: LimitClaim, measured: Measurements) -> JudgedClaim:
+    what = f"{claim.block}: {FIGURES[claim.figure]}, {claim.variant}"
+    published = f"{'≥' if claim.at_least else '≤'} {claim.limit:g}"
+    samples = _samples(measured, claim.block, claim.variant, claim.figure)
+    if not samples:
+        return JudgedClaim(what, published, "–", UNMEASURED)
+    kept = fmean(samples) >= claim.limit if claim.at_least else fmean(samples) <= claim.limit
+    return JudgedClaim(what, published, mean_of(samples).text, REPRODUCED if kept else OTHERWISE)
+
+
+def _number(claim: NumberClaim, compute: bool) -> JudgedClaim:
+    published = "–" if claim.published is None else f"{claim.published:,.10g}"
+    if not compute:
+        return JudgedClaim(claim.what, published, "–", UNMEASURED)
+    try:
+        ours = _computed(claim)
+    except (StormwrightError, ImportError) as error:
+        return JudgedClaim(claim.what, published, f"cannot be computed here: {error}", UNMEASURED)
+    if claim.published is None:
+        return JudgedClaim(claim.what, published, f"{ours:,.10g}", SHOWN)
+    equal = abs(ours - claim.published) <= claim.within
+    return JudgedClaim(claim.what, published, f"{ours:,.10g}", REPRODUCED if equal else OTHERWISE)
+
+
+@cache
+def _computed(claim: NumberClaim) -> float:
+    return float(claim.ours())
+
+
+def _shown(claim: Shown, measured: Measurements) -> JudgedClaim:
+    found = {
+        variant: samples_of(starts[claim.figure])
+        for (block, variant), starts in measured.items()
+        if block == claim.block and starts.get(claim.figure)
+    }
+    told = "; ".join(f"{variant} {mean_of(samples).text}" for variant, samples in found.items() if samples)
+    return JudgedClaim(f"{claim.block}: {FIGURES[claim.figure]}", "–", told or "–", SHOWN if told else UNMEASURED)
+
+
+def _samples(measured: Measurements, block: str, variant: str, figure: str) -> list[float]:
+    return samples_of(measured.get((block, variant), {}).get(figure, ()))

@@ -1,1 +1,0 @@
-"""Several schedulers on one problem: run, tabled, reported."""

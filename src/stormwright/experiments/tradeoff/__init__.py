@@ -1,1 +1,0 @@
-"""What changing what runs gains, run and reported."""

@@ -1,0 +1,368 @@
+"""Several schedulers on one problem: what each answer costs, what it uses, what it moves, how long it took."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from html import escape
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stormwright.errors import StormwrightError
+from stormwright.model import UNPLACED, Assignment, Cost, Problem, Scheduler, cost_of, diff
+from stormwright.model.arrays import IntArray
+from stormwright.model.constraints.constraint import Violation, node_sum
+from stormwright.model.constraints.slots import WorkerCount
+from stormwright.model.constraints.violations import broken_limits, other_worker_counts
+from stormwright.model.humanize import assumed_text, counted
+from stormwright.schedulers.toolkit.from_scratch import always, asked
+from stormwright.schedulers.toolkit.plugin_guard import checked
+from stormwright.schedulers.toolkit.traits import warm_up
+
+# Table --------------------------------------------------------------------------------------------
+# A comparison as a table of texts: for a terminal, a prompt and a notebook alike.
+
+#: Heading → what stands under it; traffic in tuples/s. Those without a number anywhere are left out, except `cost`.
+_COLUMNS: dict[str, Callable[[PlacementFigures], float | int | None]] = {
+    "cost": lambda figures: figures.total,
+    "in worker": lambda figures: figures.cost.same_executor + figures.cost.same_worker,
+    "in node": lambda figures: figures.cost.inter_worker,
+    "in rack": lambda figures: figures.cost.inter_node,
+    "between racks": lambda figures: figures.cost.inter_rack,
+    "to unplaced": lambda figures: figures.cost.unplaced,
+    "unplaced": lambda figures: figures.unplaced,
+    "nodes": lambda figures: figures.nodes,
+    "workers": lambda figures: figures.workers,
+    "CPU max/mean": lambda figures: figures.balance,
+    "moved": lambda figures: figures.moved_executors,
+    "restarted": lambda figures: figures.restarted_workers,
+}
+
+
+class ComparisonTable(NamedTuple):
+    """Cells as people read them, the first of each row a name."""
+
+    head: list[str]
+    rows: list[list[str]]
+
+    def as_text(self) -> str:
+        """Columns under each other, numbers to the right."""
+        widths = [max(map(len, column)) for column in zip(self.head, *self.rows, strict=True)]
+        lines = []
+        for name, *cells in [self.head, *self.rows]:
+            padded = [cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True)]
+            lines.append("  ".join([name.ljust(widths[0]), *padded]))
+        return "\n".join(lines)
+
+    def as_html(self) -> str:
+        """The same for a notebook."""
+        head = "".join(f"<th>{escape(text)}</th>" for text in self.head)
+        rows = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in self.rows)
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+
+
+def comparison_table(comparison: Comparison) -> ComparisonTable:
+    """What runs now, then every scheduler, best first."""
+    found = [row.figures for row in comparison.rows if row.figures]
+    found += [comparison.current] if comparison.current else []
+    columns = {name: value for name, value in _COLUMNS.items() if name == "cost" or any(map(value, found))}
+    rows = []
+    if comparison.current:
+        rows.append(["(what runs now)", *_cells(comparison.current, columns), ""])
+    for row in comparison.rows:
+        cells = _cells(row.figures, columns) if row.figures else [*("–" for _ in columns), "failed"]
+        rows.append([row.label, *cells, f"{row.seconds:.3f}"])
+    return ComparisonTable(["", *columns, "limits", "s"], rows)
+
+
+def _cells(
+    figures: PlacementFigures, columns: Mapping[str, Callable[[PlacementFigures], float | int | None]]
+) -> list[str]:
+    cost, *others = (_number(value(figures)) for value in columns.values())
+    return [figures.mark + cost, *others, figures.limits_text]
+
+
+def _number(value: float | int | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}" if value < 10 else f"{value:,.1f}"
+
+
+log = logging.getLogger(__name__)
+
+#: Before a cost that says nothing beside others, and what it means.
+MARK = "*"
+MARK_MEANS = "not to be compared: the placement breaks limits or leaves executors out"
+
+
+@dataclass(frozen=True)
+class PlacementFigures:
+    """What there is to say of a placement.
+
+    Parameters
+    ----------
+    broken
+        Limits that the placed executors break. Worker counts are no such limit.
+    worker_counts
+        Topologies placed as a whole in another number of workers than they want.
+    balance
+        CPU of the node that uses most, in parts of the mean of the nodes used; None where none uses any.
+    moved_executors
+        Executors that had a slot and have another or none.
+    restarted_workers
+        Workers that run and end or begin anew, as their executors or their slot change.
+    """
+
+    cost: Cost
+    broken: tuple[Violation, ...]
+    worker_counts: tuple[WorkerCount, ...]
+    unplaced: int
+    nodes: int
+    workers: int
+    balance: float | None
+    moved_executors: int
+    restarted_workers: int
+
+    @property
+    def total(self) -> float | None:
+        """Its cost; None where nothing was placed, which costs nothing."""
+        return None if self.unplaced and not self.workers else self.cost.total
+
+    @property
+    def mark(self) -> str:
+        """What stands before its cost in a table: `MARK`, or nothing."""
+        return MARK if self.total is not None and (self.broken or self.unplaced) else ""
+
+    @property
+    def limits_text(self) -> str:
+        """``kept``, ``2 broken``, ``kept, 4 workers for 3``."""
+        text = f"{len(self.broken)} broken" if self.broken else "kept"
+        if len(self.worker_counts) == 1:
+            (of,) = self.worker_counts
+            text += f", {counted(of.workers, 'worker')} for {of.wanted}"
+        elif self.worker_counts:
+            text += f", other worker counts of {counted(len(self.worker_counts), 'topology')}"
+        return text
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What `limits_text` counts, a line each."""
+        return (*map(str, self.broken), *map(str, self.worker_counts))
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same for programs."""
+        return {
+            "cost": asdict(self.cost),
+            "valid": not self.broken and not self.unplaced and not self.worker_counts,
+            "limits_broken": list(map(str, self.broken)),
+            "violations": [violation.as_dict() for violation in (*self.broken, *self.worker_counts)],
+            "other_worker_counts": [
+                {"topology": count.topology, "workers": count.workers, "wanted": count.wanted}
+                for count in self.worker_counts
+            ],
+            "unplaced": self.unplaced,
+            "nodes_used": self.nodes,
+            "workers": self.workers,
+            "cpu_max_over_mean": self.balance,
+            "moved_executors": self.moved_executors,
+            "restarted_workers": self.restarted_workers,
+        }
+
+
+@dataclass(frozen=True)
+class ComparedRow:
+    """One scheduler's answer, or the error with which it failed."""
+
+    name: str
+    seconds: float = 0.0
+    figures: PlacementFigures | None = None
+    assignment: Assignment | None = None
+    error: str = ""
+
+    @property
+    def label(self) -> str:
+        """Its name for people: of Java classes without their packages."""
+        prefix, *classes = self.name.split(":")
+        return ":".join([prefix, *(name.rpartition(".")[2] for name in classes)])
+
+    @property
+    def complete(self) -> bool:
+        """Whether it gave every executor a slot."""
+        return self.figures is not None and not self.figures.unplaced
+
+    @property
+    def reasons(self) -> list[tuple[str, int, tuple[str, ...]]]:
+        """As `Assignment.reasons_together`; none without an answer."""
+        return self.assignment.reasons_together() if self.assignment else []
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same for programs."""
+        return {
+            "scheduler": self.name,
+            "parameters": dict(self.assignment.parameters) if self.assignment else {},
+            "seconds": self.seconds,
+            "error": self.error or None,
+            **(self.figures.as_dict() if self.figures else {}),
+            "unplaced_reasons": [
+                {"topology": topology, "executors": count, "reasons": list(reasons)}
+                for topology, count, reasons in self.reasons
+            ],
+        }
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison:
+    """All answers on one problem.
+
+    Parameters
+    ----------
+    current
+        What runs now, where anything does.
+    rows
+        Complete placements within the limits by cost, then complete ones that break limits by cost, then incomplete
+        ones by how many executors they leave out (one without a slot causes no cost), then failures; ties by name.
+    """
+
+    problem: Problem
+    current: PlacementFigures | None
+    rows: tuple[ComparedRow, ...] = field(default=())
+
+    @property
+    def complete(self) -> bool:
+        """Whether every scheduler gave every executor a slot."""
+        return all(row.complete for row in self.rows)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same for programs."""
+        problem = self.problem
+        return {
+            "problem": {
+                "name": problem.name,
+                "topologies": len(problem.topologies),
+                "executors": problem.num_executors,
+                "nodes": len(problem.supervisors),
+                "slots": len(problem.slots),
+                "assumed_loads": sum(load is None for load in problem.demand.measured),
+            },
+            "current": self.current.as_dict() if self.current else None,
+            "schedulers": [row.as_dict() for row in self.rows],
+        }
+
+    @property
+    def notes(self) -> list[str]:
+        """What one has to know to read the table."""
+        marked = any(row.figures and row.figures.mark for row in self.rows) or (self.current and self.current.mark)
+        return [*filter(None, [f"{MARK} {MARK_MEANS}" if marked else "", assumed_text(self.problem)])]
+
+    @property
+    def failures(self) -> list[str]:
+        """Who failed, and with which error."""
+        return [f"{row.label} failed: {row.error}" for row in self.rows if row.error]
+
+    def __repr__(self) -> str:
+        """The table and its notes: what a prompt shows."""
+        return "\n".join([comparison_table(self).as_text(), *self.notes, *self.failures])
+
+    def _repr_html_(self) -> str:
+        """The same for a notebook."""
+        below = [*self.notes, *self.failures]
+        return "".join([comparison_table(self).as_html(), *(f"<p>{escape(line)}</p>" for line in below)])
+
+
+def compare(
+    problem: Problem,
+    schedulers: Mapping[str, Scheduler | StormwrightError],
+    anew: bool | None = None,
+) -> Comparison:
+    """Run every scheduler on `problem`; one that fails becomes a row with its error.
+
+    Parameters
+    ----------
+    anew
+        Whether each places everything anew, as if nothing ran, or is told what runs; None: anew, but for those that are
+        set to stay near to what runs.
+
+    Raises
+    ------
+    InputError
+        `anew`, and a scheduler is set to stay near to what runs.
+    """
+    schedulers = {
+        name: each if isinstance(each, StormwrightError) else asked(name, each, anew, always)
+        for name, each in schedulers.items()
+    }
+    # Also derives the problem's arrays, so that the first scheduler is not charged for what all of them use.
+    current = measure(problem, problem.current_slot)
+    rows = []
+    for number, (name, scheduler) in enumerate(schedulers.items(), start=1):
+        log.info("%d of %d: %s …", number, len(schedulers), name)
+        row = _run(problem, name, scheduler)
+        log.info("%d of %d: %s %s", number, len(schedulers), name, _outcome(row))
+        rows.append(row)
+    runs = bool(np.any(problem.current_slot != UNPLACED))
+    return Comparison(problem, current if runs else None, tuple(sorted(rows, key=_rank)))
+
+
+def _run(problem: Problem, name: str, scheduler: Scheduler | StormwrightError) -> ComparedRow:
+    if isinstance(scheduler, StormwrightError):
+        return ComparedRow(name, error=str(scheduler))
+    warm_up(scheduler)
+    return evaluate(problem, name, scheduler)
+
+
+def evaluate(problem: Problem, name: str, scheduler: Scheduler) -> ComparedRow:
+    """What a scheduler that is warm makes of `problem`; if it fails, the row has its error."""
+    begin = time.perf_counter()
+    try:
+        answer = scheduler.schedule(problem)
+        took = time.perf_counter() - begin
+        assignment = checked(problem, answer, name)
+        # A Java scheduler tells how long it took itself, without what brings the problem to its JVM.
+        seconds = assignment.seconds or took
+        return ComparedRow(name, seconds, measure(problem, assignment.slot_of_executor), assignment)
+    except StormwrightError as error:
+        return ComparedRow(name, time.perf_counter() - begin, error=str(error))
+    except Exception as error:  # of another package, or a bug: the others are still worth comparing
+        return ComparedRow(name, time.perf_counter() - begin, error=f"{type(error).__name__}: {error}")
+
+
+def _outcome(row: ComparedRow) -> str:
+    if row.figures is None:
+        return f"failed after {row.seconds:.3f} s: {row.error}"
+    return f"took {row.seconds:.3f} s, {outcome_text(row.figures)}"
+
+
+def outcome_text(figures: PlacementFigures) -> str:
+    """``cost 8,034.1``, and what makes it no measure beside others."""
+    cost = "nothing placed" if figures.total is None else f"cost {figures.total:,.1f}"
+    broken = f", {counted(len(figures.broken), 'limit')} broken" if figures.broken else ""
+    left = f", {counted(figures.unplaced, 'executor')} unplaced" if figures.unplaced else ""
+    return f"{cost}{broken}{left}"
+
+
+def _rank(row: ComparedRow) -> tuple[bool, int, bool, float, str]:
+    if row.figures is None:
+        return True, 0, False, 0.0, row.name
+    return False, row.figures.unplaced, bool(row.figures.broken), row.figures.cost.total, row.name
+
+
+def measure(problem: Problem, slot_of_executor: IntArray) -> PlacementFigures:
+    """The figures of a placement."""
+    used = np.unique(slot_of_executor[slot_of_executor != UNPLACED])
+    nodes = np.unique(problem.slot_node[used])
+    cpu_hz = node_sum(problem, slot_of_executor, problem.executor_cpu_hz)[nodes]
+    changes = diff(problem, problem.current_slot, slot_of_executor)
+    return PlacementFigures(
+        cost=cost_of(problem, slot_of_executor),
+        broken=tuple(broken_limits(problem, slot_of_executor)),
+        worker_counts=tuple(other_worker_counts(problem, slot_of_executor)),
+        unplaced=int(np.count_nonzero(slot_of_executor == UNPLACED)),
+        nodes=len(nodes),
+        workers=len(used),
+        balance=float(cpu_hz.max() / cpu_hz.mean()) if cpu_hz.any() else None,
+        moved_executors=len(changes.moved_executors),
+        restarted_workers=len(changes.stopped_workers),
+    )

@@ -1,0 +1,425 @@
+"""Trials of decided placements: move there, measure, compare with where it was, and roll back what is not better.
+
+::
+
+    measure A ─▶ decide ─▶ move to B ─▶ measure B ─▶ compare ─┬─ better ───────▶ kept
+         ▲                    ▲                               ├─ undecided ───▶ back to A, measure; to B, measure
+         │                    └───────────────────────────────┘                 and compare again
+         └── next decision ◀── measure A again ◀── roll back ◀─── worse, or no gain could be shown
+
+Longer than other modules, as what is compared, what becomes of it and how it is said belong together.
+
+A is where Storm's own scheduler has put everything, B where a decision wants it. Each move starts new workers, so each
+measurement is one start (`stormwright.history.evaluation.comparison`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from stormwright.controller.objectives.outlook import LATENCY, NODES, THROUGHPUT
+from stormwright.controller.policy import Decision
+from stormwright.history.evaluation.comparison import (
+    LATENCY_DEVIATION,
+    START_DEVIATION,
+    StartComparison,
+    compare_starts,
+)
+from stormwright.history.evaluation.verdict import Promise
+from stormwright.model import TopologyAssignment
+from stormwright.model.humanize import counted
+from stormwright.workbench.demo.measure import TopologyRun
+from stormwright.workbench.demo.promise import PlacementPromise
+
+if TYPE_CHECKING:
+    from stormwright.workbench.demo.measure import NodeUse
+
+log = logging.getLogger(__name__)
+
+#: Of the throughput before, what counts as held where something else is to be gained.
+HELD = 0.97
+
+#: A cost that changes by less than this part is not worth a word.
+_CORRECTED = 0.05
+
+#: Kept, or taken back; ``shown``: left there, whatever it came to; ``not moved``: the decision moves nothing.
+TrialOutcome = Literal["kept", "rolled back", "shown", "not moved"]
+
+#: What a demonstration ends with.
+DemoVerdict = Literal["better", "worse", "undecided", "not moved", "rolled back"]
+
+
+@dataclass(frozen=True)
+class MeasuredStretch:
+    """A stretch of time in which everything was measured.
+
+    Parameters
+    ----------
+    start_ms, end_ms
+        From when to when, in ms since 1970.
+    ran_s
+        How long the youngest worker had run when it began, in seconds.
+    nodes
+        What each node used, by its name.
+    """
+
+    start_ms: float
+    end_ms: float
+    ran_s: float
+    nodes: Mapping[str, NodeUse]
+
+    @property
+    def span_ms(self) -> tuple[float, float]:
+        """From when to when."""
+        return self.start_ms, self.end_ms
+
+
+@dataclass(frozen=True)
+class MeasuredStart:
+    """One start of everything in one placement, measured once it was warm.
+
+    Parameters
+    ----------
+    trial
+        Number of the trial whose placement it is, from 1; 0 where Storm's own scheduler put it.
+    placement
+        Where everything ran.
+    stretch
+        When it was measured.
+    runs
+        What each topology did, by id.
+    comparison
+        With the starts of placement 0 so far; None for those.
+    """
+
+    trial: int
+    placement: Mapping[str, TopologyAssignment]
+    stretch: MeasuredStretch
+    runs: Mapping[str, TopologyRun]
+    comparison: StartComparison | None = None
+
+    @property
+    def acked_tps(self) -> float:
+        """Tuple trees completed per second, over all topologies."""
+        return sum(run.acked_tps for run in self.runs.values())
+
+    @property
+    def latency_ms(self) -> float | None:
+        """Mean complete latency over the topologies; None where one has none."""
+        known = [run.mean_latency_ms for run in self.runs.values() if run.mean_latency_ms]
+        return fmean(known) if known and len(known) == len(self.runs) else None
+
+    @property
+    def nodes(self) -> int:
+        """Nodes that topologies used, added up."""
+        return sum(run.nodes for run in self.runs.values())
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """By what a placement is better than another, for an objective.
+
+    Parameters
+    ----------
+    objective
+        One of `stormwright.controller.objectives.outlook.OBJECTIVES`.
+    """
+
+    objective: str = THROUGHPUT
+
+    @property
+    def figure(self) -> str:
+        """What is compared."""
+        return "mean latency" if self.objective == LATENCY else "throughput"
+
+    def compare(self, before: Sequence[MeasuredStart], after: Sequence[MeasuredStart]) -> StartComparison:
+        """Starts of two placements, by a figure of which more is better: for latency its inverse.
+
+        With another objective than throughput, throughput is to be held: a placement that does not is worse.
+        """
+        wanted = 1.0 if self.objective == THROUGHPUT else HELD
+        now, then = ([start.acked_tps for start in starts] for starts in (before, after))
+        held = compare_starts(now, then, wanted, START_DEVIATION)
+        times = [start.latency_ms for start in (*before, *after)]
+        if self.objective != LATENCY or held.verdict == "worse" or None in times:
+            return held
+        speeds = [1 / ms for ms in times if ms]
+        return compare_starts(speeds[: len(before)], speeds[len(before) :], deviation=LATENCY_DEVIATION)
+
+    def keeps(self, found: StartComparison, before: Sequence[MeasuredStart], after: Sequence[MeasuredStart]) -> bool:
+        """Whether a placement stays after all rounds: where it is not worse, and in the mean as good as wanted.
+
+        Where nodes are to be saved, it has to use fewer.
+        """
+        saves = self.objective != NODES or after[-1].nodes < before[-1].nodes
+        return found.verdict != "worse" and found.holds and saves
+
+    def promised(self, before: PlacementPromise, after: PlacementPromise) -> float | None:
+        """The ratio that `compare` is to find, by prediction; None where that is not known."""
+        if self.objective == LATENCY:
+            times = [
+                [each.latency_ms.value for each in of.topologies.values() if each.latency_ms] for of in (before, after)
+            ]
+            return fmean(times[0]) / fmean(times[1]) if all(times) and fmean(times[1]) else None
+        now, new = (sum(each.rate_tps.value for each in of.topologies.values()) for of in (before, after))
+        return new / now if 0 < now < float("inf") and new < float("inf") else None
+
+    def change(self, ratio: float) -> str:
+        """A ratio as `compare` gives it, as people call it: by how much the figure has changed."""
+        percent = 100 * ((1 / ratio if self.objective == LATENCY and ratio else ratio) - 1)
+        return f"{percent:+.0f} %".replace("-", "−")
+
+
+@dataclass(frozen=True)
+class CpuCorrection:
+    """CPU that a tuple tree takes in a placement that was tried, in µs.
+
+    Parameters
+    ----------
+    predicted_us, corrected_us
+        By the costs with which it was decided, and by those fitted to what was recorded in it as well.
+    measured_us
+        What was measured.
+    """
+
+    predicted_us: float
+    corrected_us: float
+    measured_us: float
+
+    @property
+    def text(self) -> str:
+        """A sentence; empty where next to nothing changed."""
+        if abs(self.corrected_us - self.predicted_us) < _CORRECTED * self.predicted_us:
+            return ""
+        return (
+            f"CPU of a tuple tree in that placement corrected from {self.predicted_us:,.0f} to "
+            f"{self.corrected_us:,.0f} µs ({self.measured_us:,.0f} µs measured)"
+        )
+
+
+@dataclass(frozen=True)
+class PlacementTrial:
+    """One decision, and what came of it.
+
+    Parameters
+    ----------
+    number
+        From 1.
+    decision
+        What was decided.
+    criterion
+        By what it is compared.
+    outcome
+        What became of it.
+    promise
+        What was predicted of the placement; None where nothing moved.
+    promised
+        The ratio that was predicted; None where that is not known.
+    comparison
+        With where it was; None where nothing moved.
+    correction
+        What its measurement has taught; None where it was not rolled back, or nothing was fitted.
+    """
+
+    number: int
+    decision: Decision
+    criterion: Criterion
+    outcome: TrialOutcome
+    promise: PlacementPromise | None = None
+    promised: float | None = None
+    comparison: StartComparison | None = None
+    correction: CpuCorrection | None = None
+
+    @property
+    def verdict(self) -> DemoVerdict:
+        """What it ends with."""
+        if self.comparison is None:
+            return "not moved"
+        return "rolled back" if self.outcome == "rolled back" else self.comparison.verdict
+
+    @property
+    def figures(self) -> str:
+        """What was promised and what was measured; empty where nothing moved."""
+        found, change = self.comparison, self.criterion.change
+        if found is None:
+            return ""
+        ends = sorted((found.low, found.high), reverse=self.criterion.objective == LATENCY)
+        promised = "" if self.promised is None else f"promised {change(self.promised)}, "
+        measured = f"measured {change(found.ratio)} (95 % interval {change(ends[0])} to {change(ends[1])})"
+        starts = counted(found.starts[0], "start") + f" before, {found.starts[1]} after"
+        return f"{self.criterion.figure} {promised}{measured}, {starts}"
+
+    @property
+    def text(self) -> str:
+        """The same, and what became of it, in a sentence."""
+        found = self.comparison
+        if found is None:
+            return f"nothing moved: {self.decision.reason}"
+        ending: str = found.verdict
+        if self.outcome == "rolled back":
+            ending = "rolled back" if found.verdict == "worse" else "no gain could be shown, rolled back"
+        elif self.outcome == "kept":
+            ending = f"{found.verdict}, kept{'' if found.verdict == 'better' else ' as it is no worse in the mean'}"
+        more = f"; {counted(found.more_starts, 'more start')} of each would decide" if found.more_starts else ""
+        return f"{self.figures}: {ending}{more}"
+
+
+@dataclass(frozen=True)
+class DecidedPlacement:
+    """A decision with what is predicted of it.
+
+    Parameters
+    ----------
+    decision
+        What was decided.
+    now, then
+        What is predicted of where everything is, and of where the decision wants it.
+    """
+
+    decision: Decision
+    now: PlacementPromise
+    then: PlacementPromise
+
+
+class TrialStage(Protocol):
+    """A cluster on which placements are tried."""
+
+    def measure(self, trial: int) -> MeasuredStart:
+        """Wait until everything is warm in the placement of a trial, and measure it."""
+
+    def decide(self, trial: int) -> DecidedPlacement:
+        """Decide once, by what was measured last."""
+
+    def act(self, decision: Decision) -> None:
+        """Make the moves of a decision."""
+
+    def place(self, placements: Mapping[str, TopologyAssignment], reason: str, promises: Mapping[str, Promise]) -> None:
+        """Move topologies to given placements."""
+
+    def roll_back(self, trial: int, placements: Mapping[str, TopologyAssignment], reason: str) -> None:
+        """Move topologies back from the placement of a trial, which is refused from now on."""
+
+    def correction(self, trial: int, start: MeasuredStart) -> CpuCorrection | None:
+        """What the costs that are fitted by now say of the placement of a trial."""
+
+
+@dataclass(frozen=True)
+class TrialPlan:
+    """How placements are tried.
+
+    Parameters
+    ----------
+    criterion
+        By what they are compared.
+    look_back
+        Whether what is not better is rolled back; otherwise one decision is made, measured once, and left there.
+    rounds
+        Starts of each placement at most, as long as it is undecided.
+    decisions
+        Decisions at most, as long as they are rolled back.
+    """
+
+    criterion: Criterion
+    look_back: bool = False
+    rounds: int = 2
+    decisions: int = 2
+
+
+@dataclass
+class PlacementTrials:
+    """Tries decisions on a stage, and keeps everything that was measured.
+
+    Parameters
+    ----------
+    stage
+        The cluster.
+    plan
+        How they are tried.
+
+    Attributes
+    ----------
+    starts, trials
+        What was measured, and what came of each decision, in order.
+    """
+
+    stage: TrialStage
+    plan: TrialPlan
+
+    def __post_init__(self) -> None:
+        self.starts: list[MeasuredStart] = []
+        self.trials: list[PlacementTrial] = []
+
+    def run(self) -> None:
+        """Measure, decide and try until a placement is kept, nothing moves, or no decision is left."""
+        self._measure(0)
+        while len(self.trials) < (self.plan.decisions if self.plan.look_back else 1):
+            number = len(self.trials) + 1
+            decided = self.stage.decide(number)
+            if not decided.decision.plan.moves:
+                self._end(PlacementTrial(number, decided.decision, self.plan.criterion, "not moved"))
+                if number == 1:
+                    self._measure(0)
+                return
+            self._try(number, decided)
+            if self.trials[-1].outcome != "rolled back":
+                return
+
+    def _try(self, number: int, decided: DecidedPlacement) -> None:
+        decision, criterion = decided.decision, self.plan.criterion
+        before = {move.topology.id: move.before for move in reversed(decision.plan.moves)}
+        after = {move.topology.id: move.after for move in decision.plan.moves}
+        self.stage.act(decision)
+        found, rounds = self._measure(number), 1
+        while self.plan.look_back and found.verdict == "undecided" and rounds < self.plan.rounds:
+            rounds += 1
+            log.info("undecided: %s; both are measured again", self._trial(number, decided, found, "shown").figures)
+            self.stage.place(before, "to compare placements: where it was, once more", {})
+            self._measure(0)
+            self.stage.place(after, f"to compare placements: decision {number}, once more", decision.promises)
+            found = self._measure(number)
+        if not self.plan.look_back:
+            self._end(self._trial(number, decided, found, "shown"))
+        elif criterion.keeps(found, self._of(0), self._of(number)):
+            self._end(self._trial(number, decided, found, "kept"))
+        else:
+            trial = self._trial(number, decided, found, "rolled back")
+            self.stage.roll_back(number, before, trial.text)
+            self._end(trial)
+            tried = self._of(number)[-1]
+            self._measure(0)
+            correction = self.stage.correction(number, tried)
+            self.trials[-1] = replace(trial, correction=correction)
+            if correction is not None and correction.text:
+                log.info(correction.text)
+
+    def _trial(
+        self, number: int, decided: DecidedPlacement, found: StartComparison, outcome: TrialOutcome
+    ) -> PlacementTrial:
+        criterion = self.plan.criterion
+        promised = criterion.promised(decided.now, decided.then)
+        return PlacementTrial(number, decided.decision, criterion, outcome, decided.then, promised, found)
+
+    def _measure(self, trial: int) -> StartComparison:
+        """Measure a start, and compare its placement with where everything was."""
+        start = self.stage.measure(trial)
+        own = [*self._of(trial), start]
+        found = self.plan.criterion.compare(self._of(0) or own, own)
+        self.starts.append(replace(start, comparison=found) if trial else start)
+        return found
+
+    def _of(self, trial: int) -> list[MeasuredStart]:
+        return [start for start in self.starts if start.trial == trial]
+
+    def _end(self, trial: PlacementTrial) -> None:
+        self.trials.append(trial)
+        log.info("decision %d: %s", trial.number, trial.text)
+
+
+def verdict_of(trials: Sequence[PlacementTrial]) -> DemoVerdict:
+    """What a demonstration ends with: what came of the last decision that moved anything."""
+    moved = [trial.verdict for trial in trials if trial.comparison is not None]
+    return moved[-1] if moved else "not moved"

@@ -1,0 +1,101 @@
+"""The questions of the dashboard, answered as `stormwright compare` and `stormwright whatif` answer them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+
+from stormwright.errors import Fault, InputError
+from stormwright.model import Problem
+from stormwright.model.humanize import assumed_text, counted
+from stormwright.predict.prediction import NOT_SUSTAINED, Interval, Prediction, TopologyPrediction
+from stormwright.schedulers.toolkit.describe import describe_anyway
+from stormwright.schedulers.toolkit.registry import scheduler_names
+from stormwright.schedulers.toolkit.resolve import choose_schedulers
+from stormwright.service.pages.trials import Change, TextTable
+from stormwright.workbench.comparison import compare, comparison_table
+from stormwright.workbench.what_if import Changes, executors_told, link_told, rate_told, what_if
+
+#: Topologies of which a table tells.
+_MOST = 50
+
+_UNITS = (
+    "Cost is the weighted traffic, less is better; traffic is in tuples/s, the last column the seconds that it took."
+)
+
+
+class LiveTrials:
+    """Answers of the schedulers and predictions that the command line has, too."""
+
+    def schedulers(self) -> Mapping[str, str]:
+        """Name of a scheduler → what it does, in a sentence; of another's that is broken, that."""
+        return _rules()
+
+    def compare(self, problem: Problem, schedulers: Sequence[str]) -> TextTable:
+        """What their placements cost, use and move, best first.
+
+        Raises
+        ------
+        InputError
+            There is no scheduler of a name.
+        """
+        found = compare(problem, choose_schedulers(",".join(schedulers)))
+        table = comparison_table(found)
+        failed = [f"{row.label}: {row.error}" for row in found.rows if row.error]
+        return TextTable(["scheduler", *table.head[1:]], table.rows, [*found.notes, *failed, _UNITS])
+
+    def what_if(self, problem: Problem, change: Change) -> TextTable:
+        """What a change would bring, beside today.
+
+        Raises
+        ------
+        InputError
+            Something of the change cannot be.
+        """
+        faults: list[Fault] = []
+        rates = dict([rate_told(change.rate, faults)]) if change.rate else {}
+        parallelism = dict([executors_told(change.parallelism, faults)]) if change.parallelism else {}
+        link_bps = link_told(change.link, faults) if change.link else None
+        if faults:
+            raise InputError("what if", faults)
+        killed = (change.kill_node,) if change.kill_node else ()
+        found = what_if(
+            problem,
+            Changes(rates, change.add_nodes, killed, parallelism, link_bps, scheduler=change.scheduler or None),
+        )
+        names = {topology.id: topology.name for topology in found.problem.topologies}
+        rows = list(_rows(names, found.today, found.then))
+        notes = [text] if (text := assumed_text(problem)) else []
+        if found.assignment.scheduler:
+            moves = f"; {counted(found.moved, 'executor')} would move" if found.today else ""
+            notes.append(f"placed by {found.assignment.scheduler}{moves}")
+        if len(names) > _MOST:
+            notes.append(f"and {counted(len(names) - _MOST, 'topology')} more: the command line tells all")
+        for topology, count, reasons in found.assignment.reasons_together():
+            notes.append(f"no slot for {counted(count, 'executor')} of {topology}: {'; '.join(reasons)}")
+        return TextTable(
+            ["topology", "", "trees/s asked", "reachable", "latency", "limited by"], rows, notes, texts=(1, 5)
+        )
+
+
+def _rows(names: Mapping[str, str], today: Prediction | None, then: Prediction) -> Iterator[list[str]]:
+    before = {each.topology: each for each in today.topologies} if today else {}
+    for each in then.topologies[:_MOST]:
+        if each.topology in before:
+            yield [names[each.topology], "today", *_cells(before[each.topology])]
+        yield [names[each.topology], "then", *_cells(each)]
+
+
+def _cells(one: TopologyPrediction) -> list[str]:
+    asked = f"{one.rate_tps:,.0f}" + (f", {NOT_SUSTAINED[one.sustained]}" if one.sustained in NOT_SUSTAINED else "")
+    latency = "–" if one.latency_ms is None else f"{one.latency_ms.value:,.1f} ms"
+    return [asked, _reach(one.reachable_tps), latency, str(one.bottleneck)]
+
+
+def _reach(of: Interval) -> str:
+    return f"{of.value:,.0f} ({of.low:,.0f} to {of.high:,.0f})"
+
+
+@cache
+def _rules() -> dict[str, str]:
+    return {name: describe_anyway(name).rule for name in scheduler_names()}

@@ -1,0 +1,107 @@
+"""Makes all machine code, so that nothing is left to compile: ``python -m stormwright.workbench.machine_code``.
+
+The set-up of a clone runs it, and whoever builds a wheel. It is made in as many processes as there are kinds and cores.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from pkgutil import walk_packages
+
+from stormwright.jit.cache import LEVEL, Making, is_able, rooms
+from stormwright.jit.compiled import ENTRIES
+from stormwright.optimize.precompile import ready_greedy, ready_rates, ready_search, ready_small
+from stormwright.schedulers.placement.repair import ready_repair
+from stormwright.simulator.precompile import ready_simulator
+
+
+def _large() -> None:
+    ready_search()
+    ready_repair()
+    ready_greedy()
+
+
+def _rest() -> None:
+    from stormwright.optimize.bounds.prove import ready_bound  # brings the solvers of SciPy
+
+    ready_small()
+    ready_rates()
+    ready_bound()
+    ready_simulator()
+
+
+#: Rooms with functions that are compiled.
+ROOMS = {f"stormwright.{room.path.name}": room for room in rooms()}
+
+#: Kinds of machine code that take about as long to make.
+_KINDS: dict[str, Callable[[], None]] = {"large": _large, "rest": _rest}
+
+
+def make() -> int:
+    """Make what is missing, and remove what was made of other sources; how many functions were missing.
+
+    Raises
+    ------
+    RuntimeError
+        A function has no machine code in the end: it is in none of the kinds.
+    subprocess.CalledProcessError
+        A process failed; it has said why.
+    """
+    for room in ROOMS.values():
+        room.brought.mkdir(exist_ok=True)
+        for path in room.brought.iterdir():
+            if room.filed_as not in path.name:
+                path.unlink()
+    missing = len(_without_code())
+    if missing:
+        # Numba takes the processor from the environment, so this is another process in any case.
+        level = {"NUMBA_CPU_NAME": LEVEL, "NUMBA_CPU_FEATURES": ""} if is_able() else {}
+        command = [sys.executable, "-m", "stormwright.workbench.machine_code"]
+        started = [subprocess.Popen([*command, kind], env={**os.environ, **level}) for kind in _KINDS]
+        for process in started:
+            if process.wait():
+                raise subprocess.CalledProcessError(process.returncode, command)
+    if left := _without_code():
+        raise RuntimeError(f"nothing makes the machine code of {', '.join(left)}")
+    return missing
+
+
+def _without_code() -> list[str]:
+    for name, room in ROOMS.items():
+        for module in walk_packages([str(room.path)], f"{name}."):
+            import_module(module.name)
+    names = [f"{entry.py_func.__module__}.{entry.py_func.__qualname__}" for entry in ENTRIES]
+    made = {path.name.partition(f".{sys.implementation.cache_tag}")[0] for path in files() if path.suffix == ".nbc"}
+    return [name for name in names if name not in made]
+
+
+def files() -> list[Path]:
+    """All files of machine code that were brought."""
+    return [path for room in ROOMS.values() for path in room.brought.iterdir()]
+
+
+def main() -> None:
+    """Make all of it, or one kind."""
+    if len(sys.argv) > 1:
+        gc.disable()  # a sixth of the time: compilers make millions of objects that live to the end
+        Making.on = True
+        _KINDS[sys.argv[1]]()
+        return
+    begun_s = time.perf_counter()
+    missing = make()
+    size_mb = sum(path.stat().st_size for path in files()) / 1e6
+    print(
+        f"machine code of {len(ENTRIES)} functions, {missing} of them new, {size_mb:.1f} MB in "
+        f"{', '.join(os.path.relpath(room.brought) for room in ROOMS.values())}: {time.perf_counter() - begun_s:.0f} s"
+    )
+
+
+if __name__ == "__main__":
+    main()

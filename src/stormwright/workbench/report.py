@@ -1,0 +1,71 @@
+"""Reports: one HTML page that needs no other file, and pictures in it."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stormwright.errors import MissingDependencyError
+from stormwright.formats.files.json_files import write_bytes
+from stormwright.model.humanize import counted
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from matplotlib.figure import Figure
+
+
+def blank_figure(width: float, height: float) -> Figure:
+    """A figure to draw on; sizes in inches.
+
+    Raises
+    ------
+    MissingDependencyError
+        Matplotlib is not installed.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingDependencyError("the report needs matplotlib: pip install 'stormwright[report]'") from error
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def svg_of(figure: Figure) -> str:
+    """A figure as SVG for an HTML page, which has neither XML declaration nor document type."""
+    image = io.StringIO()
+    figure.savefig(image, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
+    return image.getvalue()[image.getvalue().index("<svg") :]
+
+
+def write_report(path: Path, template: str, **content: object) -> None:
+    """Render a template of this package to one file that needs no other; directories above it are made.
+
+    Raises
+    ------
+    InputError
+        The file cannot be written; what was there before is unchanged.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_bytes(path, _environment().get_template(template).render(**content).encode(errors="backslashreplace"))
+
+
+def check_report() -> None:
+    """Fail now, before the work, where `write_report` would fail after it.
+
+    Raises
+    ------
+    MissingDependencyError
+        The template engine is not installed.
+    """
+    _environment()
+
+
+def _environment() -> Environment:
+    try:
+        from jinja2 import Environment, PackageLoader, StrictUndefined
+    except ImportError as error:
+        raise MissingDependencyError("the report needs jinja2: pip install 'stormwright[report]'") from error
+    loader = PackageLoader("stormwright.workbench", "templates")
+    made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    made.filters["counted"] = counted
+    return made

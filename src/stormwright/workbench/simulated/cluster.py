@@ -1,0 +1,251 @@
+"""A virtual cluster as `stormwright demo` uses one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from stormwright.defaults import STORMS_OWN
+from stormwright.errors import ClusterError
+from stormwright.link_speed import link_bits_per_s
+from stormwright.model import LoadProfile, Problem, Supervisor, TopologyAssignment
+from stormwright.model.assignment import UNPLACED
+from stormwright.model.cluster import DEFAULT_CORE_HZ
+from stormwright.perflog.landing import SUFFIX
+from stormwright.schedulers import make_scheduler
+from stormwright.service.wiring import Service
+from stormwright.simulator.cluster.clock import VirtualClock
+from stormwright.simulator.cluster.nimbus import VirtualNimbus
+from stormwright.simulator.cluster.storm import VirtualStorm
+from stormwright.simulator.cluster.timings import Timings
+from stormwright.simulator.engine import Engine
+from stormwright.simulator.steady_state.engine import SteadyEngine, SteadySettings
+from stormwright.storm.bridge import NimbusAnswer
+from stormwright.storm.local_cluster import LocalClusterConfig
+from stormwright.storm.local_cluster.cpu import NodeCpu
+from stormwright.storm.local_cluster.plan import FIRST_WORKER_PORT
+from stormwright.storm.local_cluster.running import LinkBytes
+from stormwright.workbench.demo.settings import Submission
+from stormwright.workbench.simulated.topologies import simulated
+
+# Records ------------------------------------------------------------------------------------------
+# What virtual workers write on its way to a service that measures it with a real pipeline.
+
+#: Virtual seconds from one file to the next, and that a file may wait before virtual time does: who decides takes a
+#: load for too old that was measured longer ago than a window and what a record may be late.
+_LAND_S, _AHEAD_S = 1.0, 30.0
+
+#: Seconds of this machine after which a pipeline stands still, and from one look to the next.
+_STILL_S, _LOOK_S = 120.0, 0.02
+
+
+class Shipping:
+    """Delivers records: counted at once, and landed in files that tell a virtual second each.
+
+    Virtual time waits where the pipeline has not kept up.
+
+    Parameters
+    ----------
+    service
+        Takes them.
+    clock
+        Of the cluster.
+    """
+
+    def __init__(self, service: Service, clock: VirtualClock) -> None:
+        self._intake, self._directory = service.intake, service.settings.state_dir / "landing"
+        self._lines: list[bytes] = []
+        self._clock = clock
+        clock.every(_LAND_S, self._land)
+
+    def take(self, lines: Sequence[bytes]) -> None:
+        """Take lines of the performance log."""
+        body = b"\n".join(lines)
+        self._intake.count([body])
+        self._lines.append(body)
+
+    def _land(self) -> None:
+        lines, self._lines = self._lines, []
+        if lines:
+            self._intake.take(lines)
+        until_s = time.monotonic() + _STILL_S
+        while self._behind_s() > _AHEAD_S:
+            if time.monotonic() > until_s:
+                raise ClusterError(f"the pipeline has read nothing for {_STILL_S:g} s: is the machine too busy?")
+            time.sleep(_LOOK_S)
+
+    def _behind_s(self) -> float:
+        """For how long the oldest file has waited, in virtual seconds."""
+        waiting = []
+        for path in self._directory.glob(f"*{SUFFIX}"):
+            try:
+                waiting.append(path.stat().st_mtime)
+            except FileNotFoundError:  # it was read meanwhile
+                continue
+        return self._clock.time() - min(waiting, default=self._clock.time())
+
+
+#: Problem, and trees/s that the spouts of its topologies would begin by id → what makes tuples flow.
+MakesEngine = Callable[[Problem, Mapping[str, float]], Engine]
+
+#: What is said of figures that `steadily` makes.
+STEADY = (
+    "Simulated: nothing ran. Rates, times and use are those that stormwright predicts, so that they agree with what is "
+    "predicted says nothing; that nothing is lost in the move does"
+)
+
+
+@dataclass(frozen=True)
+class SimulatedNode:
+    """A node, which its workers call as everybody does."""
+
+    name: str
+
+    @property
+    def address(self) -> str:
+        """The host that its workers report."""
+        return self.name
+
+
+@dataclass(frozen=True)
+class SimulatedPlan:
+    """Nodes, and the rate limit of each one's link."""
+
+    nodes: tuple[SimulatedNode, ...]
+    link: str | None
+
+
+def steadily(problem: Problem, offered_tps: Mapping[str, float]) -> Engine:
+    """The engine without tuples."""
+    return SteadyEngine(problem, SteadySettings(start_s=Timings().start_s, offered_tps=offered_tps))
+
+
+class SimulatedCluster:
+    """A virtual cluster of nodes like those of a local one.
+
+    Parameters
+    ----------
+    config
+        Nodes, slots, links and cores.
+    submissions
+        Topologies that will be submitted.
+    probe_interval_ms
+        From one record of a worker to the next.
+    engine
+        Makes tuples flow.
+    told
+        What is said of its figures.
+
+    Raises
+    ------
+    InputError
+        A topology cannot be simulated.
+    """
+
+    def __init__(
+        self,
+        config: LocalClusterConfig,
+        submissions: Sequence[Submission],
+        probe_interval_ms: int,
+        engine: MakesEngine = steadily,
+        told: str = STEADY,
+    ) -> None:
+        topologies = simulated(list(submissions))
+        names = [f"node{number}" for number in range(1, config.nodes + 1)]
+        self.plan = SimulatedPlan(tuple(map(SimulatedNode, names)), config.link)
+        self.told, self._config = told, config
+        nodes = tuple(_node(name, config) for name in names)
+        load = LoadProfile({each.topology.id: each.load for each in topologies})
+        problem = Problem(nodes, tuple(each.topology for each in topologies), name="simulated", load=load)
+        alone = {
+            each.topology.id: TopologyAssignment(problem.slots[:1], (0,) * each.topology.num_executors)
+            for each in topologies
+        }
+        problem = replace(problem, measured=alone)
+        self.clock = VirtualClock(time.time())
+        offered = {each.topology.id: each.offered_tps for each in topologies}
+        timings = Timings(probe_s=probe_interval_ms / 1000)
+        self.storm = VirtualStorm(self.clock, problem, engine(problem, offered), evenly, timings)
+
+    @property
+    def service_host(self) -> str:
+        """This machine."""
+        return "127.0.0.1"
+
+    @property
+    def service_port(self) -> int:
+        """Where a service listens, for people; the cluster itself calls it."""
+        return self._config.service_port
+
+    @property
+    def service_url(self) -> str:
+        """The same for browsers."""
+        return f"http://{self.service_host}:{self.service_port}"
+
+    def gateway_command(self) -> AbstractContextManager[VirtualNimbus]:
+        """Nimbus."""
+        return self.storm.gateway()
+
+    def connect(self, service: Service) -> None:
+        """Let Nimbus ask a service, and workers report to it."""
+        self.storm.nimbus.ask = service.bridge.answer
+        self.storm.deliver = Shipping(service, self.clock).take
+
+    def run_topology(
+        self,
+        class_name: str,  # noqa: ARG002  # topologies are known since the cluster was made
+        args: Sequence[str] = (),
+        conf: Mapping[str, Any] | None = None,  # noqa: ARG002
+    ) -> None:
+        """Submit the topology of this name, which was told when the cluster was made."""
+        name = next(value for key, value in (arg.split("=", 1) for arg in args) if key == "name")
+        (topology,) = (each for each in self.storm.problem.topologies if each.name == name)
+        self.storm.submit(topology)
+
+    def node_cpu(self) -> dict[str, NodeCpu]:
+        """CPU that workers have used; nothing counts for how long they had to wait."""
+        used = self.storm.used()
+        return {
+            node.name: NodeCpu(cpu_s, self._config.declared_cores, 0, 0)
+            for node, cpu_s in zip(self.plan.nodes, used.cpu_s.tolist(), strict=True)
+        }
+
+    def net_bytes(self) -> dict[str, LinkBytes]:
+        """What went over links that have a limit."""
+        if self.plan.link is None:
+            return {}
+        sent, received = self.storm.used().link_bytes.round().astype(int).tolist()
+        return {node.name: LinkBytes(*each) for node, *each in zip(self.plan.nodes, sent, received, strict=True)}
+
+    def describe_network(self) -> str:
+        """One line for people on what connects the nodes, and what CPU they have."""
+        limit = f"each limited to {self.plan.link} both ways" if self.plan.link else "without limits"
+        cores = f"each node held to {self._config.declared_cores:g} cores"
+        return f"{len(self.plan.nodes)} virtual ones, links {limit}; {cores}"
+
+
+def _node(name: str, config: LocalClusterConfig) -> Supervisor:
+    cores = config.declared_cores
+    return Supervisor(
+        name,
+        name,
+        tuple(range(FIRST_WORKER_PORT, FIRST_WORKER_PORT + config.slots)),
+        cores * DEFAULT_CORE_HZ,
+        resources={"cpu.pcore.percent": 100 * cores, "memory.mb": config.memory_mb_per_node},
+        link_bps=link_bits_per_s(config.link) if config.link else None,
+    )
+
+
+def evenly(problem: Problem) -> NimbusAnswer:
+    """Storm's own scheduler, which places what has no slots where no service answers."""
+    placed = make_scheduler(STORMS_OWN).schedule(problem).by_topology(problem)
+    current = problem.current_slot
+    lacking = [
+        topology.id
+        for index, topology in enumerate(problem.topologies)
+        if (current[problem.executors_of(index)] == UNPLACED).any()
+    ]
+    return NimbusAnswer({each: placed[each] for each in lacking if UNPLACED not in placed[each].slot_of_executor})

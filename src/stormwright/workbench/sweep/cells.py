@@ -1,0 +1,253 @@
+"""The cells of a sweep: one decision each, told apart by all that it depends on."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from glob import glob
+from itertools import product
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from stormwright import __version__
+from stormwright.errors import Fault, InputError, MissingDependencyError
+from stormwright.formats import problem_from_dict, problem_to_dict
+from stormwright.formats.document.faults import join_path
+from stormwright.formats.document.sweep import Grid, SweepDocument, read_sweep
+from stormwright.formats.files.json_files import opened
+from stormwright.model import Problem
+from stormwright.schedulers.toolkit.from_scratch import asked, never
+from stormwright.schedulers.toolkit.resolve import resolve_scheduler, takes_seed
+from stormwright.workbench.ready_problems import READY_PREFIX, read_problem
+from stormwright.workbench.simulated.placement import parse_trace
+
+# Specification ------------------------------------------------------------------------------------
+# A sweep's file made into cells; everything that is wrong with it is said before any cell runs.
+
+_WILD = frozenset("*?[")
+
+#: Cells of a sweep.
+MOST_CELLS = 1_000_000
+
+
+def read_cells(path: Path, anew: bool = False) -> Sweep:
+    """The sweep in the file at `path`, its problems read and its schedulers tried with every combination of parameters.
+
+    Parameters
+    ----------
+    path
+        Of the sweep.
+    anew
+        Whether what runs is placed anew, in all cells.
+
+    Raises
+    ------
+    InputError
+        The file, a problem, a scheduler's name or a parameter is wrong; all faults at once. A scheduler whose engine is
+        not installed here is no fault: the workers may have it.
+    """
+    document = read_sweep(path)
+    faults: list[Fault] = []
+    problems = {problem.digest: problem for problem in _problems(document.problems, path.parent, faults)}
+    grids: dict[str, Grid] = document.schedulers
+    seeds: list[int | None] = [*document.seeds] or [None]
+    _require_countable(path, document, len(problems))
+    runs = _runs(document, path.parent, problems, faults)
+    rules = [rule for name, grid in grids.items() for rule in _combinations(name, grid, anew, faults)]
+    if faults:
+        # Combinations share values, and so do their faults.
+        raise InputError(str(path), list(dict.fromkeys(faults)))
+    drawing = set(grids) if document.simulate else {name for name in grids if takes_seed(name)}
+    cells = (
+        SweepCell(digest, name, parameters, seed, repeat, anew, run)
+        for digest in problems
+        for name, parameters in rules
+        for seed in (seeds if name in drawing else [None])
+        for repeat in range(document.repeats)
+        for run in runs
+    )
+    # In order of their keys, which is as good as shuffled: slow schedulers and fast ones are dealt to all tasks alike.
+    order = {digest: position for position, digest in enumerate(problems)}
+    distinct = sorted({cell.key: cell for cell in cells}.values(), key=lambda cell: (order[cell.problem], cell.key))
+    return Sweep(problems, tuple(distinct), document.time_limit_s)
+
+
+def _require_countable(path: Path, document: SweepDocument, problems: int) -> None:
+    """No more cells than memory holds: each is known by name before the first one runs."""
+    combinations = sum(prod(map(len, grid.values())) for grid in document.schedulers.values())
+    runs = 1 + len(document.simulate.traces) if document.simulate else 1
+    cells = problems * combinations * max(len(document.seeds), 1) * document.repeats * runs
+    if cells > MOST_CELLS:
+        raise InputError(str(path), [Fault(f"asks for {cells:,} cells; a sweep has at most {MOST_CELLS:,}", "$")])
+
+
+def _runs(
+    document: SweepDocument, base: Path, problems: Mapping[str, SweepProblem], faults: list[Fault]
+) -> list[SimulatedRun | None]:
+    """How placements are run in virtual time: without a trace, and under each; not at all where nobody asks."""
+    if document.simulate is None:
+        return [None]
+    runs: list[SimulatedRun | None] = [SimulatedRun(document.simulate.seconds)]
+    for position, name in enumerate(document.simulate.traces):
+        try:
+            with opened(base / name) as file:
+                text = file.read().decode("utf-8", errors="replace")
+            for problem in problems.values():
+                parse_trace(text, problem.unpacked(), f"{name} for {problem.name}")
+        except InputError as error:
+            at = join_path("$", "simulate", "traces", position)
+            faults += [Fault(f"{error.source}: {fault}", at) for fault in error.faults]
+        else:
+            runs.append(SimulatedRun(document.simulate.seconds, name, text))
+    return runs
+
+
+def _problems(texts: Sequence[str], base: Path, faults: list[Fault]) -> Iterator[SweepProblem]:
+    for position, text in enumerate(texts):
+        at = join_path("$", "problems", position)
+        files = _files(text, base)
+        if not files:
+            faults.append(Fault(f"no file fits {text}", at))
+        for name, file in files.items():
+            try:
+                yield SweepProblem.of(name, read_problem(file))
+            except InputError as error:
+                faults += [Fault(f"{name}: {fault}", at) for fault in error.faults]
+
+
+def _files(text: str, base: Path) -> dict[str, Path]:
+    """The files that a text stands for, by what they are called in results."""
+    if text.startswith(READY_PREFIX):
+        return {text: Path(text)}
+    if not _WILD & set(text):
+        return {text: base / text}
+    found = sorted(glob(text, root_dir=base, recursive=True))  # noqa: PTH207 - Path.glob knows no absolute patterns
+    return {name: base / name for name in found if (base / name).is_file()}
+
+
+def _combinations(name: str, grid: Grid, anew: bool, faults: list[Fault]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The scheduler with every combination of its parameters."""
+    at = join_path("$", "schedulers", name)
+    for values in product(*grid.values()):
+        parameters = dict(zip(grid, values, strict=True))
+        try:
+            asked(name, resolve_scheduler(name, parameters), anew, never)
+        except MissingDependencyError:
+            pass
+        except InputError as error:
+            faults += [_placed(fault, at, parameters) for fault in error.faults]
+        yield name, parameters
+
+
+def _placed(fault: Fault, at: str, parameters: dict[str, Any]) -> Fault:
+    """A scheduler's fault with its place in the sweep's file."""
+    return Fault(fault.message, join_path(at, fault.path) if fault.path in parameters else at)
+
+
+@dataclass(frozen=True)
+class SweepProblem:
+    """A problem as it travels to the workers.
+
+    Parameters
+    ----------
+    name
+        As the sweep's file calls it.
+    digest
+        Of what it says, whatever file it came in.
+    content
+        Gzipped JSON.
+    """
+
+    name: str
+    digest: str
+    content: bytes
+
+    @staticmethod
+    def of(name: str, problem: Problem) -> SweepProblem:
+        """Pack a problem."""
+        text = orjson.dumps(problem_to_dict(problem), option=orjson.OPT_SORT_KEYS)
+        return SweepProblem(name, hashlib.sha256(text).hexdigest()[:16], gzip.compress(text, 6, mtime=0))
+
+    def unpacked(self) -> Problem:
+        """The problem."""
+        return problem_from_dict(orjson.loads(gzip.decompress(self.content)), self.name)
+
+
+@dataclass(frozen=True)
+class SimulatedRun:
+    """A run of a placement in virtual time.
+
+    Parameters
+    ----------
+    seconds
+        Of virtual time.
+    trace, text
+        What the sweep's file calls the trace of rates, and what that says; empty where rates stay as they are.
+    """
+
+    seconds: float
+    trace: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class SweepCell:
+    """One decision, and where that is asked for what comes of it.
+
+    Parameters
+    ----------
+    problem
+        Its digest.
+    parameters
+        As the sweep's file gives them; what it leaves out has the scheduler's default.
+    seed
+        None where the sweep names no seeds, and for a scheduler that draws no random numbers if nothing is simulated.
+    repeat
+        From 0.
+    anew
+        Whether what runs is placed anew.
+    simulated
+        How the placement is run in virtual time; None where it is not.
+    """
+
+    problem: str
+    scheduler: str
+    parameters: Mapping[str, Any]
+    seed: int | None
+    repeat: int
+    anew: bool = False
+    simulated: SimulatedRun | None = None
+
+    @property
+    def settings_text(self) -> str:
+        """The parameters as JSON with sorted keys."""
+        return orjson.dumps(dict(self.parameters), option=orjson.OPT_SORT_KEYS).decode()
+
+    @property
+    def parameters_text(self) -> str:
+        """The same for results, ``anew`` among them where that is so."""
+        told = {**self.parameters, **({"anew": True} if self.anew else {})}
+        return orjson.dumps(told, option=orjson.OPT_SORT_KEYS).decode()
+
+    @cached_property
+    def key(self) -> str:
+        """Equal for equal decisions of the same version of this package, whichever sweep asks for them."""
+        parts: list[object] = [self.problem, self.scheduler, self.parameters_text, self.seed, self.repeat, __version__]
+        if self.simulated:
+            parts += [self.simulated.seconds, self.simulated.text]
+        return hashlib.sha256(orjson.dumps(parts)).hexdigest()[:32]
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Problems by digest, and what is to be decided on them, each once; the cells of a problem stand together."""
+
+    problems: Mapping[str, SweepProblem]
+    cells: tuple[SweepCell, ...]
+    time_limit_s: float | None = None

@@ -1,0 +1,273 @@
+"""What changing what runs gains: the least cost found against how many executors may move and workers restart."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stormwright.defaults import DECIDING
+from stormwright.errors import Fault, InputError
+from stormwright.model import UNPLACED, Problem, cost_of, diff, violations
+from stormwright.model.arrays import IntArray
+from stormwright.model.humanize import counted, size_of
+from stormwright.schedulers import make_scheduler
+from stormwright.schedulers.toolkit.traits import warm_up
+from stormwright.workbench.report import write_report
+
+# Report -------------------------------------------------------------------------------------------
+# Curves of cost against moves and restarts as one self-contained HTML page.
+
+#: The drawing, and what is left free for the words beside it.
+_WIDTH, _HEIGHT, _LEFT, _BOTTOM = 900.0, 320.0, 90.0, 40.0
+
+
+def write_tradeoff(path: Path, found: Tradeoff) -> None:
+    """Write the page."""
+    problem = found.problem
+    write_report(
+        path,
+        "tradeoff.html.j2",
+        title=f"Cost against moves and restarts of {problem.name or 'a problem'}",
+        lead=f"{size_of(problem)}.",
+        found=found,
+        curves=[(what, _marks(found, points)) for what, points in found.curves()],
+        staying_y=_y(found, found.staying),
+        width=_WIDTH,
+        height=_HEIGHT,
+        left=_LEFT,
+        bottom=_BOTTOM,
+    )
+
+
+def _marks(
+    found: Tradeoff, points: Sequence[tuple[int | None, TradeoffPoint]]
+) -> list[tuple[float, float, int | None, TradeoffPoint]]:
+    """Where every point is drawn. Numbers stand at equal distances, since each is several times the one before."""
+    step = (_WIDTH - _LEFT) / len(points)
+    return [
+        (_LEFT + step * (number + 0.5), _y(found, point.cost), most, point)
+        for number, (most, point) in enumerate(points)
+    ]
+
+
+def _y(found: Tradeoff, cost: float) -> float:
+    highest = max([found.staying, *(point.cost for point in found.points)]) or 1.0
+    return (_HEIGHT - _BOTTOM) * (1 - cost / highest / 1.08)
+
+
+log = logging.getLogger(__name__)
+
+#: Numbers that are tried, and ten times as many, a hundred times and so on.
+_STEPS = (1, 2, 5)
+
+#: What is said of a problem that is all new, and where others come from.
+_NOTHING_RUNS = (
+    "nothing runs, so nothing can move; what runs is in problems of `stormwright import nimbus`, "
+    "of `stormwright history at`, and of a service (GET /v1/problem)"
+)
+
+
+@dataclass(frozen=True)
+class MoveLimit:
+    """How far a placement may be from what runs.
+
+    Parameters
+    ----------
+    moves, restarts
+        Executors that may move, and workers that may be restarted; None for all.
+    """
+
+    moves: int | None = None
+    restarts: int | None = None
+
+    def __str__(self) -> str:
+        told = (self.moves, "executor", "move"), (self.restarts, "worker", "restart")
+        texts = [f"at most {counted(most, noun)} may {verb}" for most, noun, verb in told if most is not None]
+        return " and ".join(texts) or "anything goes"
+
+    def allow(self, point: TradeoffPoint) -> bool:
+        """Whether a placement is within them."""
+        moves = self.moves is None or point.moved <= self.moves
+        return moves and (self.restarts is None or point.restarted <= self.restarts)
+
+    def settings(self) -> dict[str, object]:
+        """The same for the scheduler `optimizer`."""
+        told = {"max_moves": self.moves, "max_restarts": self.restarts}
+        return {name: most for name, most in told.items() if most is not None}
+
+
+@dataclass(frozen=True)
+class TradeoffPoint:
+    """A placement that is as near to what runs as it was asked to be.
+
+    Parameters
+    ----------
+    limits
+        What it was asked.
+    moved
+        Executors that move.
+    restarted
+        Workers that run now and end or begin anew, as their executors or their slot change: what moves cost in Storm.
+        Those that executors without a slot have to join may be more than the limit.
+    broken
+        Limits that the placement breaks: too few moves may not mend what runs now.
+    cost
+        Of the placement.
+    seconds
+        That the search took for it.
+    """
+
+    limits: MoveLimit
+    moved: int
+    restarted: int
+    broken: int
+    cost: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Tradeoff:
+    """The more may change the less it costs.
+
+    Parameters
+    ----------
+    staying
+        Cost of what runs now.
+    broken
+        Limits that what runs now breaks.
+    points
+        The last one has no limits. None breaks more limits than one with narrower ones, or costs more with as many.
+    """
+
+    problem: Problem
+    staying: float
+    broken: int
+    points: tuple[TradeoffPoint, ...]
+
+    @property
+    def least(self) -> float:
+        """The least cost found, whatever moves."""
+        return self.points[-1].cost
+
+    def part_gained(self, point: TradeoffPoint) -> float:
+        """What part of all there is to gain a point gains; 1 where there is nothing to gain."""
+        gain = self.staying - self.least
+        return (self.staying - point.cost) / gain if gain > 0 else 1.0
+
+    def near_least(self, part: float) -> list[TradeoffPoint]:
+        """The points that cost no more than so much above the least cost, as a part of it."""
+        enough = self.least * (1 + part)
+        return [p for p in self.points if p.cost <= enough and p.broken <= self.points[-1].broken]
+
+    def curves(self) -> list[tuple[str, list[tuple[int | None, TradeoffPoint]]]]:
+        """What may change, and how much of it against which point, rising; None for all of it."""
+        curves = []
+        for restarts in dict.fromkeys(p.limits.restarts for p in self.points if p.limits.moves is not None):
+            own = [(p.limits.moves, p) for p in self.points if p.limits.restarts == restarts]
+            beside = "" if restarts is None else f", of workers at most {restarts:,} restarting"
+            curves.append((f"executors that may move{beside}", own))
+        own = [(p.limits.restarts, p) for p in self.points if p.limits.moves is None]
+        if len(own) > 1 and not any(p.limits.moves is not None and p.limits.restarts is not None for p in self.points):
+            curves.append(("workers that may restart", own))
+        return curves
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same for programs."""
+        points = []
+        for point in self.points:
+            told = asdict(point)
+            limits = told.pop("limits")
+            most = {"most_moves": limits["moves"], "most_restarts": limits["restarts"]}
+            points.append({**most, **told, "part_gained": self.part_gained(point)})
+        return {
+            "problem": self.problem.name,
+            "executors": self.problem.num_executors,
+            "cost": self.staying,
+            "limits_broken": self.broken,
+            "least_cost": self.least,
+            "points": points,
+        }
+
+
+def steps_up_to(most: int) -> list[int]:
+    """0, 1, 2, 5, 10, 20, 50 and so on, below `most`."""
+    scales = [10**power for power in range(len(str(most)))]
+    return [0, *(step * scale for scale in scales for step in _STEPS if step * scale < most)]
+
+
+def tradeoff(
+    problem: Problem,
+    moves: Sequence[int] | None = None,
+    restarts: Sequence[int] | None = None,
+    *,
+    seconds: float = 1.0,
+    seed: int = 0,
+) -> Tradeoff:
+    """Search once for every limit, and once without any.
+
+    Parameters
+    ----------
+    problem
+        With what runs now; moves and restarts are counted from there.
+    moves, restarts
+        Numbers of executors that may move, and of workers that may be restarted. Given both, every combination is
+        looked at; given neither, `steps_up_to` all of either.
+    seconds
+        Time of every search.
+    seed
+        Of every search.
+
+    Raises
+    ------
+    InputError
+        Nothing runs.
+    """
+    now = problem.current_slot
+    running = len(np.unique(now[now != UNPLACED]))
+    if not running:
+        raise InputError(problem.name or "problem", [Fault(_NOTHING_RUNS, "$.assignments")])
+    if moves is None and restarts is None:
+        wanted = [MoveLimit(moves=most) for most in steps_up_to(problem.num_executors)]
+        wanted += [MoveLimit(restarts=most) for most in steps_up_to(running)]
+    else:
+        of_moves: list[int | None] = [None] if moves is None else [*sorted(set(moves))]
+        of_restarts: list[int | None] = [None] if restarts is None else [*sorted(set(restarts))]
+        wanted = [MoveLimit(*most) for most in product(of_moves, of_restarts)]
+    points: list[TradeoffPoint] = []
+    every = [*wanted, MoveLimit()]
+    for number, limits in enumerate(every, start=1):
+        log.info("%d of %d: %s …", number, len(every), limits)
+        points.append(_point(problem, limits, seconds, seed))
+    staying = cost_of(problem, now).total
+    best = tuple(_best_within(point, points) for point in points)
+    return Tradeoff(problem, staying, len(violations(problem, now)), best)
+
+
+def _point(problem: Problem, limits: MoveLimit, seconds: float, seed: int) -> TradeoffPoint:
+    scheduler = make_scheduler(DECIDING, {"time_budget_s": seconds, "seed": seed, **limits.settings()})
+    warm_up(scheduler)
+    begin = time.perf_counter()
+    slots: IntArray = scheduler.schedule(problem).slot_of_executor
+    took = time.perf_counter() - begin
+    changes = diff(problem, problem.current_slot, slots)
+    return TradeoffPoint(
+        limits=limits,
+        moved=len(changes.moved_executors),
+        restarted=len(changes.stopped_workers),
+        broken=len(violations(problem, slots)),
+        cost=cost_of(problem, slots).total,
+        seconds=took,
+    )
+
+
+def _best_within(point: TradeoffPoint, found: Sequence[TradeoffPoint]) -> TradeoffPoint:
+    """`point`, or one found under other limits that is within its own and better."""
+    best = min([point, *filter(point.limits.allow, found)], key=lambda each: (each.broken, each.cost))
+    return replace(best, limits=point.limits, seconds=point.seconds)

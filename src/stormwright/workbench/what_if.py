@@ -1,0 +1,299 @@
+"""What a change would bring, beside what is predicted of today."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from stormwright.defaults import KEEPING
+from stormwright.errors import Fault, InputError, who_is_there
+from stormwright.link_speed import link_bits_per_s
+from stormwright.model import UNPLACED, Assignment, Problem
+from stormwright.model.arrays import IntArray
+from stormwright.predict.answer import Assumptions, predict
+from stormwright.predict.changes import with_links, with_nodes, with_parallelism, with_rates, without_node
+from stormwright.predict.flow.profile import Profile
+from stormwright.predict.prediction import Prediction
+from stormwright.schedulers import Scheduler
+from stormwright.schedulers.toolkit.from_scratch import always
+from stormwright.schedulers.toolkit.from_scratch import asked as as_asked
+from stormwright.schedulers.toolkit.plugin_guard import checked
+from stormwright.schedulers.toolkit.resolve import keeping_what_runs, resolve_scheduler
+from stormwright.schedulers.toolkit.traits import warm_up
+
+# Changes as text ----------------------------------------------------------------------------------
+# Changes as people write them: on the command line and in a form of the dashboard.
+
+_RATE = re.compile(r"(?P<of>(?P<topology>.+)=)?(?P<times>[x×*])?(?P<factor>\d+(?:\.\d+)?)")
+_PARALLELISM = re.compile(r"(?:(?P<topology>.+)/)?(?P<component>[^/=]+)=(?P<count>\d{1,7})")
+
+
+def rate_told(text: str, faults: list[Fault]) -> tuple[str, float]:
+    """A topology, empty for all, and the factor of its rate; what is wrong is added to `faults`."""
+    match = _RATE.fullmatch(text)
+    if match is None or not 0 < float(match["factor"]) <= 1e6:
+        faults.append(
+            Fault(f"should be a factor above 0 as in ×1.5, of one topology as in NAME=×1.5; got {text}", "--rate")
+        )
+        return "", 1.0
+    if match["times"] is None:
+        # Elsewhere (`advise --rate 9000`) a number is trees/s, and nobody means 9000 times as much.
+        factor = f"{match['of'] or ''}×{match['factor']}"
+        faults.append(Fault(f"is a number without ×: say {factor} for a factor of the rate; got {text}", "--rate"))
+    return match["topology"] or "", float(match["factor"])
+
+
+def executors_told(text: str, faults: list[Fault]) -> tuple[tuple[str, str], int]:
+    """A topology, empty for any, and its component, and how many executors; what is wrong is added to `faults`."""
+    match = _PARALLELISM.fullmatch(text)
+    if match is None or int(match["count"]) == 0:
+        faults.append(
+            Fault(f"should be COMPONENT=N or TOPOLOGY/COMPONENT=N, N at least 1; got {text}", "--parallelism")
+        )
+        return ("", ""), 1
+    return (match["topology"] or "", match["component"]), int(match["count"])
+
+
+def link_told(text: str, faults: list[Fault]) -> float:
+    """Bits per second; what is wrong is added to `faults`."""
+    speed = link_bits_per_s(text)
+    if not speed:
+        faults.append(Fault(f"should be a speed above 0 as in 1gbit, 100mbit or 500kbit; got {text}", "--link"))
+    return speed
+
+
+#: Factors of rates, and nodes or executors to add, beyond which numbers are slips: larger clusters are not promised.
+_MOST_FACTOR, _MOST_ADDED = 1e6, 100_000
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What is to be different; all of it together.
+
+    Parameters
+    ----------
+    rates
+        Topology (id or name; empty for all) → factor of its rate.
+    add_nodes
+        Nodes more, like the one with most CPU.
+    kill_nodes
+        Supervisor ids or hosts.
+    parallelism
+        Topology (id or name; empty for any) and component → executors.
+    link_bps
+        Speed of all links in bits per second.
+    assignment
+        Where executors run instead of where they do.
+    scheduler, settings
+        Who places everything anew, by name or itself, and the parameters of a named one as ``KEY=VALUE``; without one,
+        what runs stays, and `online` places what then has no slot.
+    anew
+        Whether it is asked as if nothing ran; False: it is told what runs; None: as if nothing ran, but where it is set
+        to stay near to that.
+    """
+
+    rates: Mapping[str, float] = field(default_factory=dict)
+    add_nodes: int = 0
+    kill_nodes: tuple[str, ...] = ()
+    parallelism: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    link_bps: float | None = None
+    assignment: Assignment | None = None
+    scheduler: str | Scheduler | None = None
+    settings: tuple[str, ...] = ()
+    anew: bool | None = None
+
+    @property
+    def needs_placing(self) -> bool:
+        """Whether not everything stays where it is."""
+        return bool(self.kill_nodes or self.parallelism or self.scheduler)
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """What is predicted of today, and of what would be.
+
+    Parameters
+    ----------
+    today
+        None where nothing runs.
+    then
+        Under the changes.
+    problem, assignment
+        What would be, and where its executors would run; its scheduler is empty where they stay.
+    moved
+        Executors that would run on another slot, of topologies that have as many as today.
+    anew
+        Topologies (ids) with another number of executors than today: all of theirs would start anew.
+    """
+
+    today: Prediction | None
+    then: Prediction
+    problem: Problem
+    assignment: Assignment
+    moved: int
+    anew: tuple[str, ...]
+
+    def __str__(self) -> str:
+        columns = {"today": self.today, "then": self.then} if self.today else {"then": self.then}
+        return "\n".join(f"{column}: {line}" for column, each in columns.items() for line in str(each).splitlines())
+
+    def as_dict(self) -> dict[str, Any]:
+        """Itself for JSON."""
+        return {
+            "today": self.today.as_dict() if self.today else None,
+            "then": self.then.as_dict(),
+            "scheduler": self.assignment.scheduler or None,
+            "moved": self.moved,
+            "anew": list(self.anew),
+            "unplaced": [
+                {"topology": topology, "executors": count, "reasons": list(reasons)}
+                for topology, count, reasons in self.assignment.reasons_together()
+            ],
+        }
+
+
+def what_if(problem: Problem, changes: Changes, assumptions: Assumptions | None = None) -> WhatIf:
+    """What is predicted with some changes, beside today.
+
+    Parameters
+    ----------
+    problem
+        With a load, measured under its current placement.
+    changes
+        What is to be different.
+    assumptions
+        Costs and the like, for both; by default those that come with the load.
+
+    Raises
+    ------
+    InputError
+        Nothing is to be different; a topology, component or node that is named is not there; a factor, number or speed
+        is out of range; nothing runs, and nobody is named to place it; a scheduler that is set to stay near to what
+        runs is asked anew.
+    """
+    assumptions = assumptions or Assumptions.of(problem)
+    factors, wanted = _checked(problem, changes)
+    runs = bool(np.any(problem.current_slot != UNPLACED))
+    profile = Profile.of(problem)
+    today = predict(problem, assumptions=assumptions, profile=profile) if runs else None
+    given = changes.assignment
+    changed = problem if given is None else problem.with_current(given.by_topology(problem))
+    if wanted:
+        changed = with_parallelism(changed, profile, assumptions.costs, wanted)
+        profile = replace(Profile.of(changed), assumed=profile.assumed)
+    for node in changes.kill_nodes:
+        changed = without_node(changed, node)
+    if changes.add_nodes:
+        changed = with_nodes(changed, changes.add_nodes)
+    if changes.link_bps is not None:
+        changed = with_links(changed, changes.link_bps)
+    placed = _placed(changed, changes, factors)
+    rates = {t.id: rate * by for t, rate, by in zip(changed.topologies, profile.rate_tps, factors, strict=True) if rate}
+    asked = replace(assumptions, rate_tps={**rates, **assumptions.rate_tps})
+    then = predict(changed, placed.slot_of_executor, asked, profile)
+    pairs = zip(problem.topologies, changed.topologies, strict=True)
+    anew = tuple(old.id for old, new in pairs if old.id in problem.current and old is not new)
+    return WhatIf(today, then, changed, placed, _moved(problem, changed, placed.slot_of_executor), anew)
+
+
+def _placed(problem: Problem, changes: Changes, factors: list[float]) -> Assignment:
+    if not changes.needs_placing:
+        if changes.assignment is not None:
+            return changes.assignment
+        if np.all(problem.current_slot == UNPLACED):
+            message = (
+                "nothing runs in this problem: name a scheduler that places it first, as in --scheduler optimizer, "
+                "or an assignment, as `stormwright schedule FILE --output ASSIGNMENT` writes it"
+            )
+            raise InputError("what if", [Fault(message, "$")])
+        return Assignment(problem.current_slot)
+    asked = changes.scheduler
+    if isinstance(asked, str):
+        name, scheduler = asked, resolve_scheduler(asked, changes.settings, None)
+    else:
+        name, scheduler = (type(asked).__name__, asked) if asked else (KEEPING, keeping_what_runs(KEEPING))
+    if asked:
+        scheduler = as_asked(name, scheduler, changes.anew, always)
+    warm_up(scheduler)
+    return replace(checked(problem, scheduler.schedule(with_rates(problem, np.array(factors))), name), scheduler=name)
+
+
+def _moved(before: Problem, after: Problem, slots: IntArray) -> int:
+    """Executors on another slot than before, of topologies with as many as before."""
+    moved = 0
+    for index, topology in enumerate(before.topologies):
+        now, then = before.current_slot[before.executors_of(index)], slots[after.executors_of(index)]
+        if topology.num_executors == after.topologies[index].num_executors:
+            names = [before.slots[s] if s != UNPLACED else None for s in now.tolist()]
+            moved += sum(
+                was is not None and s != UNPLACED and after.slots[s] != was
+                for was, s in zip(names, then.tolist(), strict=True)
+            )
+    return moved
+
+
+def _checked(problem: Problem, changes: Changes) -> tuple[list[float], dict[int, dict[int, int]]]:
+    """Factor of every topology's rate, and executors wanted by topology and component."""
+    faults: list[Fault] = []
+    if changes == Changes(settings=changes.settings, anew=changes.anew):
+        faults.append(Fault("nothing is to be different: name a change, as in --rate ×1.5", "$"))
+    if changes.settings and not changes.scheduler:
+        faults.append(Fault("parameters of a scheduler need one: name it with --scheduler", "--set"))
+    if changes.anew is not None and not changes.scheduler:
+        way = "--anew" if changes.anew else "--keep-running"
+        faults.append(Fault("says how a scheduler is asked: name it with --scheduler", way))
+    faults += _out_of_range(changes)
+    factors = [1.0] * len(problem.topologies)
+    for name, factor in changes.rates.items():
+        found = _topologies(problem, name, faults)
+        for index in found:
+            factors[index] *= factor
+    wanted: dict[int, dict[int, int]] = {}
+    for (name, component), executors in changes.parallelism.items():
+        of = _topologies(problem, name, faults)
+        having = [i for i in of if component in problem.topologies[i].component_index]
+        if of and not having:
+            there = {each for i in of for each in problem.topologies[i].component_index}
+            faults.append(Fault(f"no such component{who_is_there(component, there)}", component))
+        for index in having:
+            of_topology, at = wanted.setdefault(index, {}), problem.topologies[index].component_index[component]
+            if of_topology.setdefault(at, executors) != executors:
+                both = f"both {of_topology[at]} and {executors} executors"
+                faults.append(Fault(f"should have one number of executors, got {both}", component))
+    called = [
+        {name, one.id, one.host} for name, one in zip(problem.cluster.node_names, problem.supervisors, strict=True)
+    ]
+    known = set().union(*called)
+    faults += [
+        Fault(f"no such node{who_is_there(node, known)}", node) for node in changes.kill_nodes if node not in known
+    ]
+    if not changes.add_nodes and all(names & set(changes.kill_nodes) for names in called):
+        faults.append(Fault("no node would be left", "$"))
+    if faults:
+        raise InputError("what if", faults)
+    return factors, wanted
+
+
+def _out_of_range(changes: Changes) -> Iterator[Fault]:
+    for name, factor in changes.rates.items():
+        if not 0 < factor <= _MOST_FACTOR:
+            yield Fault(f"should be a factor above 0, got {factor:g}", f"rate {name}".rstrip())
+    for (_, component), executors in changes.parallelism.items():
+        if not 1 <= executors <= _MOST_ADDED:
+            yield Fault(f"should be a number of executors from 1 to {_MOST_ADDED:,}, got {executors}", component)
+    if not 0 <= changes.add_nodes <= _MOST_ADDED:
+        yield Fault(f"should be a number of nodes from 0 to {_MOST_ADDED:,}, got {changes.add_nodes}", "nodes to add")
+    if changes.link_bps is not None and not 0 < changes.link_bps < np.inf:
+        yield Fault(f"should be a speed above 0, in bits per second, got {changes.link_bps:g}", "links")
+
+
+def _topologies(problem: Problem, name: str, faults: list[Fault]) -> list[int]:
+    found = [i for i, topology in enumerate(problem.topologies) if name in ("", topology.id, topology.name)]
+    if not found:
+        there = {each for topology in problem.topologies for each in (topology.id, topology.name)}
+        faults.append(Fault(f"no such topology{who_is_there(name, there)}", name))
+    return found

@@ -1,0 +1,51 @@
+"""The page of an experiment, what programs get, and the page of the docs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from stormwright.workbench.evaluation import pages
+from stormwright.workbench.evaluation.cells import CellTimes, cells_of, quick_cells
+from stormwright.workbench.evaluation.kept import KeptCells
+from stormwright.workbench.evaluation.report import as_dict, write_page
+from stormwright.workbench.evaluation.run import run_cells
+from tests.experiments.evaluation.labs import PAPER, StandIn
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.mark.parametrize("quick", [False, True])
+def test_a_page_has_every_row_and_tells_what_does_not_count(tmp_path, quick):
+    cells = list(quick_cells(PAPER)) if quick else cells_of(PAPER, CellTimes())
+    kept = KeptCells(tmp_path / "cells.jsonl")
+    run_cells(cells, kept, StandIn([]))
+    rows = write_page(tmp_path / "page.html", PAPER, cells, kept)
+    text = (tmp_path / "page.html").read_text()
+    for row in PAPER.rows:
+        assert f"<td>{row.where}</td>" in text
+    assert [row.verdict for row in rows] == ["reproduced", "reproduced", "measured", "not to be measured"]
+    assert ("no" in re.findall(r"so short|no figure here counts?|for any figure here to count", text)) is False
+    assert ("too short for any figure" in text) == quick
+    assert text.count("<svg") == 2
+    assert "placed as under default: its figures" in text or quick
+    assert "http" not in re.sub(r"http://www\.w3\.org/\S*", "", text)
+
+
+def test_a_page_of_nothing_measured_says_so(tmp_path):
+    cells, kept = cells_of(PAPER, CellTimes()), KeptCells(tmp_path / "cells.jsonl")
+    run_cells(cells, kept, StandIn([], {"default": 2}))
+    rows = write_page(tmp_path / "page.html", PAPER, cells, kept)
+    text = (tmp_path / "page.html").read_text()
+    assert "0 of 3 cells measured" in text
+    assert "no worker reported" in text
+    assert "<svg" not in text
+    document = as_dict(PAPER, rows, cells, kept)
+    assert (document["cells"], document["measured"], len(document["failed"])) == (3, 0, 3)
+    assert document["rows"][0]["verdict"] == "not measured yet"
+
+
+def test_the_page_of_the_docs_is_what_the_code_makes():
+    """If this fails: make docs."""
+    assert (ROOT / "docs" / "experiments.md").read_text(encoding="utf-8") == pages.text()

@@ -1,0 +1,161 @@
+"""Cells run in order, each is kept at once, and what is done is not done again."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+import pytest
+from stormwright.workbench.evaluation.cells import QUICK, CellTimes, cells_of, minutes, quick_cells
+from stormwright.workbench.evaluation.definitions import Variant
+from stormwright.workbench.evaluation.kept import KeptCells
+from stormwright.workbench.evaluation.run import SAME, measurements, run_cells
+from stormwright.workbench.papers import PAPERS, papers_named
+from tests.experiments.evaluation.labs import BLOCK, PAPER, StandIn
+
+from stormwright.errors import ClusterError, InputError
+from stormwright.schedulers.toolkit.resolve import is_java, resolve_scheduler
+from stormwright.workbench.demo.settings import parse_submissions
+
+CELLS = cells_of(PAPER, CellTimes())
+
+
+def test_a_whole_run(tmp_path):
+    kept, log = KeptCells(tmp_path / "cells.jsonl"), []
+    assert run_cells(CELLS, kept, StandIn(log)) == 0
+    # The third is placed as the first: there is nothing to measure.
+    assert log == ["make steady", "up", "default", "packed", "down"]
+    found = measurements(PAPER, CELLS, kept)
+    assert found["words", "default"]["nodes"] == [[5.0] * 4]
+    assert found["words", "packed"]["nodes"] == [[2.0] * 4]
+    assert found["words", "as default"] == found["words", "default"]
+    assert kept.found[CELLS[2].key].told[SAME] == "default"
+
+
+def test_a_stopped_run_goes_on_where_it_ended(tmp_path):
+    path, log = tmp_path / "cells.jsonl", []
+    with pytest.raises(KeyboardInterrupt):
+        run_cells(CELLS, KeptCells(path), StandIn(log, stopping="packed"))
+    assert log == ["make steady", "up", "default", "packed", "down"]
+    with path.open("ab") as file:
+        file.write(b'{"key": "half a li')
+    again: list[str] = []
+    assert run_cells(CELLS, KeptCells(path), StandIn(again)) == 0
+    assert again == ["make steady", "up", "packed", "down"]
+    assert len(KeptCells(path).found) == len(CELLS)
+    third: list[str] = []
+    assert run_cells(CELLS, KeptCells(path), StandIn(third)) == 0
+    assert third == []
+
+
+def test_a_cell_that_fails_is_tried_on_a_new_cluster_then_passed_over_and_tried_in_the_next_run(tmp_path):
+    path, log = tmp_path / "cells.jsonl", []
+    assert run_cells(CELLS, KeptCells(path), StandIn(log, {"packed": 1})) == 0
+    assert log == ["make steady", "up", "default", "packed", "down", "make steady", "up", "packed", "down"]
+
+    path, log, failing = tmp_path / "others.jsonl", [], {"default": 2}
+    kept = KeptCells(path)
+    assert run_cells(CELLS, kept, StandIn(log, failing)) == 3
+    assert kept.errors[CELLS[0].key] == "no worker reported"
+    assert "needs what it would have shown" in kept.errors[CELLS[1].key]
+    assert run_cells(CELLS, KeptCells(path), StandIn(log, failing)) == 0
+    assert KeptCells(path).errors == {}
+
+
+def test_a_scheduler_that_finds_no_slots_costs_no_cluster(tmp_path):
+    block = replace(BLOCK, variants={"default": Variant("even"), "no such": Variant("no_such_scheduler")})
+    cells, log = cells_of(replace(PAPER, blocks=(block,)), CellTimes()), []
+    kept = KeptCells(tmp_path / "cells.jsonl")
+    assert run_cells(cells, kept, StandIn(log)) == 1
+    assert "no_such_scheduler" in kept.errors[cells[1].key]
+    assert log == ["make steady", "up", "default", "down"]
+
+
+def test_without_a_cluster_the_run_ends_and_nothing_counts_as_failed(tmp_path, caplog):
+    class NoCluster(StandIn):
+        def __enter__(self):
+            raise ClusterError("nodes cannot be held to cores")
+
+    kept = KeptCells(tmp_path / "cells.jsonl")
+    with pytest.raises(ClusterError, match="cannot be held"), caplog.at_level(logging.WARNING):
+        run_cells(CELLS, kept, NoCluster([]))
+    assert (kept.found, kept.errors) == ({}, {})
+
+
+def test_every_cluster_that_nodes_died_in_is_for_one_cell(tmp_path):
+    block, log = replace(BLOCK, kind="kills"), []
+    assert (
+        run_cells(cells_of(replace(PAPER, blocks=(block,)), CellTimes()), KeptCells(tmp_path / "c"), StandIn(log)) == 0
+    )
+    assert log.count("make kills") == log.count("down") == 3
+
+
+# What is kept ---------------------------------------------------------------------------------------
+
+
+def test_beginning_again_forgets_these_cells_alone(tmp_path):
+    path = tmp_path / "cells.jsonl"
+    run_cells(CELLS, KeptCells(path), StandIn([]))
+    before = path.read_bytes()
+    kept = KeptCells(path, {CELLS[1].key})
+    assert set(kept.found) == {CELLS[0].key, CELLS[2].key} == set(KeptCells(path).found)
+    assert path.with_name("cells.jsonl.old").read_bytes() == before
+
+
+def test_lines_that_are_none_are_told_and_passed_over(tmp_path, caplog):
+    path = tmp_path / "cells.jsonl"
+    path.write_text('[]\n{"key": "a", "figures": {"x": [1]}}\n{"key": "b", "figures": 3}\nnonsense\n')
+    with caplog.at_level(logging.WARNING):
+        assert list(KeptCells(path).found) == ["a"]
+    assert "3 lines passed over" in caplog.text
+
+
+def test_what_cannot_be_read_is_an_error_of_input(tmp_path):
+    with pytest.raises(InputError):
+        KeptCells(tmp_path)
+
+
+# Cells ----------------------------------------------------------------------------------------------
+
+
+def test_cells_are_told_apart_by_what_is_measured():
+    changed = [
+        cells_of(replace(PAPER, blocks=(replace(BLOCK, **change),)), CellTimes())[0].key
+        for change in ({"link": "1mbit"}, {"share": 0.4}, {"slots": 3}, {"conf": {"a": 1}}, {"topologies": ("sol",)})
+    ]
+    quick = next(quick_cells(PAPER)).key
+    assert len({CELLS[0].key, quick, *changed}) == 7
+    # Another variant in the block changes nothing of this one.
+    more = replace(BLOCK, variants={**BLOCK.variants, "other": Variant("online")})
+    assert cells_of(replace(PAPER, blocks=(more,)), CellTimes())[1].key == CELLS[1].key
+
+
+def test_everything_takes_no_longer_than_three_hours():
+    every = [cell for paper in PAPERS.values() for cell in cells_of(paper, CellTimes())]
+    assert minutes(every) <= 180
+    assert len({cell.key for cell in every}) == len(every)
+
+
+@pytest.mark.parametrize("paper", PAPERS.values(), ids=PAPERS)
+def test_claims_are_of_blocks_variants_and_figures_that_there_are(paper):
+    blocks = {block.name: block for block in paper.blocks}
+    assert len(blocks) == len(paper.blocks)
+    for claim in (claim for row in paper.rows for claim in row.claims if hasattr(claim, "block")):
+        named = {getattr(claim, name) for name in ("first", "second", "variant") if hasattr(claim, name)}
+        assert named <= set(blocks[claim.block].variants)
+    for block in blocks.values():
+        parse_submissions(list(block.topologies))
+        for by in block.variants.values() if block.kind != "moves" else ():
+            if not is_java(by.scheduler):
+                resolve_scheduler(by.scheduler, dict(by.settings))
+    for row in paper.rows:
+        assert row.claims or row.why_not
+    for cell in quick_cells(paper):
+        assert cell.times == QUICK
+
+
+def test_papers_by_name():
+    assert [paper.name for paper in papers_named("all")] == list(PAPERS)
+    assert papers_named("top-storm") == [PAPERS["top-storm"]]
+    with pytest.raises(InputError, match="did you mean top-storm"):
+        papers_named("topstorm")

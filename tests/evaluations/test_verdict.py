@@ -1,0 +1,124 @@
+"""Intervals against SciPy's, and verdicts against what they should be."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from stormwright.workbench.evaluation.definitions import LimitClaim, NumberClaim, OrderClaim, PublishedRow, Shown
+from stormwright.workbench.evaluation.intervals import difference_of, mean_of, ratio_of, samples_of
+from stormwright.workbench.evaluation.verdict import NOTHING, OTHERWISE, REPRODUCED, SHOWN, UNDECIDED, UNMEASURED, judge
+from stormwright.workbench.papers import PAPERS
+
+from stormwright.errors import MissingDependencyError
+
+A, B = [10.0, 12.0, 11.0, 13.0], [20.0, 24.0, 21.0]
+
+
+def test_intervals_are_those_of_scipy():
+    from scipy import stats  # other processes are not to wait for it
+
+    mean = mean_of(A)
+    known = stats.ttest_1samp(A, 0).confidence_interval(0.95)
+    assert (mean.low, mean.high) == pytest.approx((known.low, known.high))
+    difference = difference_of(A, B)
+    welch = stats.ttest_ind(A, B, equal_var=False).confidence_interval(0.95)
+    assert (difference.low, difference.high) == pytest.approx((welch.low, welch.high))
+    assert difference.value == pytest.approx(np.mean(A) - np.mean(B))
+
+
+def test_a_ratio_holds_1_where_the_difference_holds_0():
+    rng = np.random.default_rng(5)
+    for shift in np.linspace(-2, 2, 41):
+        first, second = rng.normal(10 + shift, 1, 6).tolist(), rng.normal(10, 1, 6).tolist()
+        difference, ratio = difference_of(first, second), ratio_of(first, second)
+        assert (difference.low <= 0 <= difference.high) == (ratio.low <= 1 <= ratio.high)
+        assert ratio.value == pytest.approx(np.mean(first) / np.mean(second))
+
+
+def test_of_many_starts_their_means_are_the_samples():
+    assert samples_of([[1.0, 3.0], [5.0]]) == [1.0, 3.0, 5.0]
+    assert samples_of([[1.0, 3.0], [5.0], [2.0, 2.0]]) == [2.0, 5.0, 2.0]
+
+
+def order(first, second, *, more=True, published=None):
+    claim = OrderClaim("b", "acked_tps", "x", "y", more, published)
+    measured = {("b", "x"): {"acked_tps": [first]}, ("b", "y"): {"acked_tps": [second]}}
+    return judge(PublishedRow("Fig. 1", "", (claim,)), measured)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "more", "verdict"),
+    [
+        (B, A, True, REPRODUCED),
+        (B, A, False, OTHERWISE),
+        (A, B, False, REPRODUCED),
+        (A, [11.0, 14.0, 9.0], True, UNDECIDED),
+        ([5.0], [3.0], True, UNDECIDED),
+        ([2.0, 2.0], [5.0, 5.0], False, REPRODUCED),
+        ([5.0, 5.0], [5.0, 5.0], False, OTHERWISE),
+        ([0.0, 0.0], [0.0, 0.0], True, OTHERWISE),
+        ([], A, True, UNMEASURED),
+    ],
+)
+def test_orders(first, second, more, verdict):
+    assert order(first, second, more=more).verdict == verdict
+
+
+def test_a_published_number_is_shown_beside_ours():
+    (claim,) = order(B, A, published=1.4).claims
+    assert claim.published == "1.4"
+    assert claim.ours.startswith("1.88 (")
+
+
+def test_a_row_is_what_the_least_of_its_claims_is():
+    good, missing = NumberClaim("a", 1, lambda: 1.0), Shown("b", "nodes")
+    bad = NumberClaim("b", 1, lambda: 2.0)
+    assert judge(PublishedRow("", "", (good,)), {}).verdict == REPRODUCED
+    assert judge(PublishedRow("", "", (good, missing)), {}).verdict == UNMEASURED
+    assert judge(PublishedRow("", "", (good, missing, bad)), {}).verdict == OTHERWISE
+    assert judge(PublishedRow("", "", why_not="an illustration"), {}).verdict == NOTHING
+
+
+def test_what_is_only_shown_does_not_hide_what_is_reproduced():
+    measured = {("b", "x"): {"nodes": [[3.0]]}}
+    row = PublishedRow(
+        "", "", (NumberClaim("a", 1, lambda: 1.0), Shown("b", "nodes"), NumberClaim("c", None, lambda: 9.0))
+    )
+    judged = judge(row, measured)
+    assert judged.verdict == REPRODUCED
+    assert [claim.verdict for claim in judged.claims] == [REPRODUCED, SHOWN, SHOWN]
+    assert judged.claims[1].ours == "x 3.00"
+
+
+def test_limits():
+    measured = {("b", "x"): {"failed": [[0.0, 0.0]]}}
+    for claim, verdict in (
+        (LimitClaim("b", "failed", "x", 0.0, at_least=False), REPRODUCED),
+        (LimitClaim("b", "failed", "x", 1.0), OTHERWISE),
+        (LimitClaim("b", "failed", "y", 1.0), UNMEASURED),
+    ):
+        assert judge(PublishedRow("", "", (claim,)), measured).verdict == verdict
+
+
+def test_a_number_that_cannot_be_computed_here_is_no_verdict():
+    def ours():
+        raise MissingDependencyError("there is no Java")
+
+    judged = judge(PublishedRow("", "", (NumberClaim("a", 1, ours),)), {})
+    assert judged.verdict == UNMEASURED
+    assert "there is no Java" in judged.claims[0].ours
+
+
+@pytest.mark.parametrize("where", ["Table 3", "Table 4", "Table 5"])
+def test_tables_of_top_storm_are_reproduced_without_a_cluster(where):
+    (row,) = (row for row in PAPERS["top-storm"].rows if row.where == where)
+    assert judge(row, {}).verdict == REPRODUCED
+
+
+@pytest.mark.parametrize("name", ["top-storm", "adaptive", "tag-aware"])
+def test_no_published_number_that_needs_no_java_is_another_one(name):
+    claims = [
+        c for row in PAPERS[name].rows for c in row.claims if isinstance(c, NumberClaim) and "R-Storm" not in c.what
+    ]
+    judged = judge(PublishedRow("", "", tuple(claims)), {})
+    assert {claim.verdict for claim in judged.claims} <= {REPRODUCED, SHOWN}

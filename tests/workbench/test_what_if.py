@@ -1,0 +1,142 @@
+"""What changes would bring."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from stormwright.errors import InputError
+from stormwright.model import Assignment
+from stormwright.predict.answer import Assumptions, predict
+from stormwright.predict.changes import with_parallelism
+from stormwright.predict.costs import Costs
+from stormwright.predict.flow.profile import Profile
+from stormwright.schedulers import make_scheduler
+from stormwright.testing.word_counts import SPLITS, WordCount
+from stormwright.workbench.comparison import compare
+from stormwright.workbench.what_if import Changes, what_if
+
+EXACT = Assumptions(Costs(worker_cores=0.0))
+
+
+def highest(prediction):
+    return prediction.topologies[0].highest_tps.value
+
+
+def test_other_rates_leave_what_can_be_sustained_as_it_is():
+    found = what_if(WordCount().problem(), Changes(rates={"words": 1.5}))
+    assert highest(found.then) == pytest.approx(highest(found.today))
+    assert found.then.topologies[0].rate_tps == pytest.approx(1_500)
+    assert (found.assignment.scheduler, found.moved) == ("", 0)
+
+
+def test_faster_links_help_where_they_are_the_limit():
+    problem = WordCount(link_bps=1e6).problem().with_current({})
+    spread = Changes(scheduler="round_robin")
+    slow = what_if(problem, spread, EXACT).then
+    fast = what_if(problem, Changes(scheduler="round_robin", link_bps=2e6), EXACT).then
+    assert slow.topologies[0].bottleneck.kind.startswith("link")
+    assert highest(fast) == pytest.approx(2 * highest(slow))
+
+
+def test_a_node_that_dies_takes_its_executors_to_others():
+    problem = WordCount().problem()
+    found = what_if(problem, Changes(kill_nodes=("n0",)))
+    assert found.assignment.scheduler == "online"
+    assert found.moved == 12
+    assert highest(found.then) > 0
+    assert [node.node for node in found.then.nodes] == ["n1", "n2"]
+
+
+def test_new_nodes_have_names_of_their_own():
+    found = what_if(WordCount().problem(), Changes(add_nodes=2))
+    assert [node.node for node in found.then.nodes] == ["n0", "n1", "n2", "new-1", "new-2"]
+
+
+def test_more_executors_of_the_busiest_component_raise_its_limit():
+    problem = WordCount(cores=64.0).problem()
+    today = predict(problem, None, EXACT)
+    more = with_parallelism(problem, Profile.of(problem), EXACT.costs, {0: {0: 4, 1: 8, 2: 8, 3: 4}})
+    then = predict(more, np.zeros(24, np.int32), EXACT)
+    assert then.topologies[0].measured_tps == pytest.approx(1_000)
+    assert highest(then) == pytest.approx(2 * highest(today))
+    found = what_if(problem, Changes(parallelism={("words", "spout"): 4, ("", "split"): 8}), EXACT)
+    assert found.problem.num_executors == 18
+    assert found.assignment.scheduler == "online"
+    assert (found.moved, found.anew) == (0, (problem.topologies[0].id,))
+
+
+def test_a_scheduler_places_anew_what_runs_unless_it_is_told_of_it():
+    problem = WordCount().problem()
+    together = problem.with_current(Assignment(np.zeros(12, np.int32)).by_topology(problem))
+    found = what_if(together, Changes(scheduler="even"))
+    (even,) = (row.assignment for row in compare(together, {"even": make_scheduler("even")}).rows)
+    assert found.assignment.slot_of_executor.tolist() == even.slot_of_executor.tolist()
+    assert found.moved == 8, "a worker of three stays"
+    assert what_if(together, Changes(scheduler="even", anew=True)).moved == 8
+    assert what_if(together, Changes(scheduler="even", anew=False)).moved == 0
+    near = Changes(scheduler="optimizer", settings=("max_moves=0", "iterations=100"))
+    assert what_if(together, near).moved == 0
+    with pytest.raises(InputError, match="is set to stay near to what runs, and anew is as if nothing ran"):
+        what_if(together, replace(near, anew=True))
+
+
+def test_more_nodes_alone_move_nothing():
+    problem = WordCount().problem()
+    found = what_if(problem, Changes(add_nodes=2))
+    assert found.moved == 0
+    assert highest(found.then) == pytest.approx(highest(found.today))
+
+
+def test_who_finds_no_slot_is_told_with_the_reasons():
+    problem = WordCount().problem()
+    small = replace(problem, supervisors=tuple(replace(node, cpu_hz=1e6) for node in problem.supervisors))
+    found = what_if(small, Changes(kill_nodes=("n0",)))
+    assert found.moved == 0
+    (left,) = found.as_dict()["unplaced"]
+    assert left["executors"] == problem.num_executors
+    assert left["reasons"]
+
+
+def test_as_many_executors_as_before_change_nothing():
+    problem = WordCount().problem()
+    profile = Profile.of(problem)
+    same = with_parallelism(problem, profile, Costs(), {0: {2: 4}})
+    load, before = same.loads[0], problem.loads[0]
+    assert load.cpu_hz == pytest.approx(before.cpu_hz)
+    dense, was = (np.zeros((12, 12)) for _ in range(2))
+    np.add.at(dense, (load.pair_source, load.pair_target), load.pair_tps)
+    np.add.at(was, (before.pair_source, before.pair_target), before.pair_tps)
+    assert dense == pytest.approx(was)
+    assert same.topologies[0].executor_runs == problem.topologies[0].executor_runs
+
+
+def test_work_and_traffic_are_kept_when_they_are_divided_anew():
+    problem = WordCount().problem()
+    more = with_parallelism(problem, Profile.of(problem), Costs(), {0: {2: 7, 3: 3}})
+    load, before = more.loads[0], problem.loads[0]
+    assert load.cpu_hz.sum() == pytest.approx(before.cpu_hz.sum())
+    assert load.pair_tps.sum() == pytest.approx(before.pair_tps.sum())
+    assert load.flow_tps.sum() == pytest.approx(before.flow_tps.sum())
+    assert load.cpu_hz[6:13] == pytest.approx(np.full(7, before.cpu_hz[SPLITS].sum() / 7))
+    assert np.bincount(more.topologies[0].executor_component).tolist() == [2, 4, 7, 3]
+
+
+def test_what_is_wrong_is_said_at_once():
+    problem = WordCount().problem()
+    with pytest.raises(InputError) as error:
+        what_if(problem, Changes({"nobody": 2.0}, kill_nodes=("nowhere",), parallelism={("", "nothing"): 2}))
+    assert [str(fault) for fault in error.value.faults] == [
+        "nobody: no such topology; there is words, words-1-0",
+        "nothing: no such component; there is __acker, count, split, …",
+        "nowhere: no such node; there is n0, n1, n2",
+    ]
+    for anew, way in ((True, "--anew"), (False, "--keep-running")):
+        with pytest.raises(InputError, match=f"{way}: says how a scheduler is asked: name it with --scheduler"):
+            what_if(problem, Changes({"": 2.0}, anew=anew))
+    with pytest.raises(InputError, match="no node would be left"):
+        what_if(problem, Changes(kill_nodes=("n0", "n1", "n2")))
+    with pytest.raises(InputError, match="name a scheduler that places it first"):
+        what_if(problem.with_current({}), Changes(rates={"": 2.0}))
