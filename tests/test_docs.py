@@ -55,8 +55,8 @@ def test_each_failure_names_tests_that_there_are():
 #: What people read of rates: pages, and what makes words for them and for the command line.
 SAID = [
     ROOT / "docs" / "dashboard.md",
-    *(ROOT / "src/stormwright").glob("service/pages/templates/*.j2"),
-    *(ROOT / "src/stormwright").glob("service/pages/views/*.py"),
+    *(ROOT / "src/stormwright").glob("service/dashboard/templates/*.j2"),
+    *(ROOT / "src/stormwright").glob("service/dashboard/views/*.py"),
     ROOT / "src/stormwright/cli/plans.py",
     ROOT / "src/stormwright/controller/objectives/outlook.py",
 ]

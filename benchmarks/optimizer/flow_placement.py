@@ -26,8 +26,8 @@ from stormwright.controller.planning.planner import plan_moves
 from stormwright.controller.policy import Decision
 from stormwright.model import Assignment, Problem, cost_of, violations
 from stormwright.schedulers import make_scheduler
+from stormwright.service.composition import Service
 from stormwright.service.settings import ServiceSettings
-from stormwright.service.wiring import Service
 from stormwright.storm.local_cluster import LocalCluster
 from stormwright.testing.pipelines import shuffled_pipelines
 from stormwright.workbench.demo.measure import measure

@@ -19,10 +19,11 @@ import threading
 import time
 from pathlib import Path
 
-from benchmarks.kit.results import write_results
-from stormwright.service.access.limits import Rate
 from tests.service.access.guarded import HOST, Guarded, guarded
 from tests.service.access.malformed import malformed, send
+
+from benchmarks.kit.results import write_results
+from stormwright.service.auth.middleware import Rate
 
 #: Seconds until connections that were left open are closed, and more.
 SETTLE_S = 12.0

@@ -34,15 +34,15 @@ from stormwright.defaults import DECIDING, KEEPING
 from stormwright.model import Problem
 from stormwright.optimize.precompile import ready_rates
 from stormwright.schedulers.toolkit.resolve import keeping_what_runs
-from stormwright.service.operating.desk import Desk, Makers
-from stormwright.service.operating.guard import Guard
-from stormwright.service.operating.ledger import Ledger
-from stormwright.service.operating.plans import KeptPlans
-from stormwright.service.operating.state import FILE, State
-from stormwright.service.pages.over_file import app_of
-from stormwright.service.pages.seen.known import Known
-from stormwright.service.pages.site import Site
-from stormwright.service.pages.sources import Sources
+from stormwright.service.dashboard.over_file import app_of
+from stormwright.service.dashboard.site import Site
+from stormwright.service.dashboard.sources import Sources
+from stormwright.service.dashboard.state import Known
+from stormwright.service.plans.guard import Guard
+from stormwright.service.plans.journal import Ledger
+from stormwright.service.plans.plan_service import Desk, Makers
+from stormwright.service.plans.plans import KeptPlans
+from stormwright.service.storage.database import FILE, State
 
 #: Executors → seconds that a whole plan may take.
 MOST_S = {1_000: 1.0, 100_000: 15.0}

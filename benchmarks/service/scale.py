@@ -37,12 +37,10 @@ from stormwright.explain.obstacles import status_texts
 from stormwright.history.evaluation.window import ObservedTraffic
 from stormwright.perflog.landing import Landing
 from stormwright.schedulers import make_scheduler
-from stormwright.service.http.app import make_app
-from stormwright.service.http.connections import most_connections
-from stormwright.service.http.questions import Questions
-from stormwright.service.http.server import HttpServer
+from stormwright.service.http.app import Questions, make_app
+from stormwright.service.http.server import HttpServer, most_connections
 from stormwright.service.intake import Intake
-from stormwright.service.kept.calibrating import Calibrating
+from stormwright.service.storage.calibration import Calibrating
 from stormwright.storm.bridge import Bridge
 
 HOST = "127.0.0.1"

@@ -34,8 +34,8 @@ from stormwright.errors import StormwrightError
 from stormwright.perflog.records import Rejected, read_file
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.schedulers import make_scheduler
+from stormwright.service.composition import Service
 from stormwright.service.settings import ServiceSettings
-from stormwright.service.wiring import Service
 from stormwright.storm.local_cluster import LocalCluster, RunningCluster
 from stormwright.workbench.demo.run import demo_cluster
 from stormwright.workbench.demo.settings import parse_submissions

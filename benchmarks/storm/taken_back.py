@@ -24,8 +24,8 @@ from benchmarks.kit.results import show_progress, write_results
 from stormwright.controller.objectives.outlook import TRAFFIC
 from stormwright.model import Assignment, Problem
 from stormwright.schedulers.toolkit.triggers import TriggerParams
+from stormwright.service.composition import Service
 from stormwright.service.settings import ServiceSettings
-from stormwright.service.wiring import Service
 from stormwright.storm.local_cluster import LocalCluster
 from stormwright.workbench.demo.run import DemoSettings, demo_cluster, finish, submit
 from stormwright.workbench.demo.settings import parse_submissions

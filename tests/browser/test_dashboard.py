@@ -18,18 +18,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.service.operating.nimbus import Nimbus, settled
+from tests.service.pages.living import living
+from tests.service.pages.sites import SERVED, Parrot
 
 from stormwright.client.shapes import PlanAsked, Told
 from stormwright.model import Problem
 from stormwright.schedulers import make_scheduler
-from stormwright.service.pages.over_file import app_of
-from stormwright.service.pages.seen.known import Known
-from stormwright.service.pages.seen.trace import Point
-from stormwright.service.pages.site import Site
-from stormwright.service.pages.sources import Sources
-from tests.service.operating.nimbus import Nimbus, settled
-from tests.service.pages.living import living
-from tests.service.pages.sites import SERVED, Parrot
+from stormwright.service.dashboard.over_file import app_of
+from stormwright.service.dashboard.site import Site
+from stormwright.service.dashboard.sources import Sources
+from stormwright.service.dashboard.state import Known, Point
 
 uvicorn = pytest.importorskip("uvicorn")
 

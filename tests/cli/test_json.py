@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import click
 
 from stormwright.cli import cli
-from stormwright.service.pages import over_file
+from stormwright.service.dashboard import over_file
 from tests.cli.serving.test_trying import free_port
 
 #: Verbs without ``--json``, and why.

@@ -107,7 +107,7 @@ def served(run, monkeypatch, tmp_path):
         def run(self, stop):
             return None
 
-    monkeypatch.setattr("stormwright.service.wiring.Service", Quiet)
+    monkeypatch.setattr("stormwright.service.composition.Service", Quiet)
     monkeypatch.setattr("stormwright.storm.gateway.gateway_command", lambda home: [])
     monkeypatch.setattr("stormwright.cli.serve.signal.signal", lambda *_: None)
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from stormwright.service.access.tokens import FILE, Tokens
 from tests.service.access.guarded import guarded
+
+from stormwright.service.auth.tokens import FILE, Tokens
 
 
 @pytest.fixture(autouse=True)

@@ -18,7 +18,7 @@ from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.toolkit.from_scratch import Anew
 from stormwright.schedulers.toolkit.registry import traits_of
 from stormwright.schedulers.toolkit.triggers import Adaptation, TriggerParams
-from stormwright.service.drift_text import drift_text
+from stormwright.service.decider import drift_text
 from tests.controller.builders import on, problem, topology
 
 TRIGGERS = TriggerParams(overload_s=10, period_s=60, min_gain_percent=20, cool_down_s=30)

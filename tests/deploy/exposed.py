@@ -10,13 +10,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from stormwright.client.shapes import Modes
 from stormwright.model import LoadProfile
 from stormwright.model.load import assumed_load
-from stormwright.service.http.figures.cluster import DETAILS
-from stormwright.service.http.figures.known import Figures
-from stormwright.service.http.metrics import metrics_text
-from stormwright.service.operating.ledger import Ledger
-from stormwright.service.operating.plans import KeptPlans
-from stormwright.service.operating.state import FILE, State
-from stormwright.service.pages.seen.scene import Scene
+from stormwright.service.dashboard.scene import Scene
+from stormwright.service.http.metrics import DETAILS, Figures, metrics_text
+from stormwright.service.plans.journal import Ledger
+from stormwright.service.plans.plans import KeptPlans
+from stormwright.service.storage.database import FILE, State
 from tests.controller.builders import on, problem, topology
 from tests.service.http.test_metrics import STATUS
 

@@ -17,8 +17,8 @@ import yaml
 
 from stormwright import __version__
 from stormwright.cli.serve import command as serve
-from stormwright.service.access.roles import HEALTH, allowed
-from stormwright.service.access.settings import is_loopback
+from stormwright.service.auth.roles import HEALTH, allowed
+from stormwright.service.auth.settings import is_loopback
 from tests.deploy.exposed import DEPLOY
 
 ROOT = DEPLOY.parent

@@ -13,8 +13,8 @@ from stormwright.explain.obstacles import status_texts
 from stormwright.formats import problem_from_dict, problem_to_dict, write_assignment, write_problem
 from stormwright.model import Assignment, Component, Problem, Topology, default_executor_runs
 from stormwright.schedulers import make_scheduler
+from stormwright.service.composition import Service
 from stormwright.service.settings import ServiceSettings
-from stormwright.service.wiring import Service
 from tests.schedulers.builders import load, nodes, problem, topology
 
 

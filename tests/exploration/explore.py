@@ -23,7 +23,7 @@ from stormwright.controller.plans.rollback import WHOLE
 from stormwright.controller.policy import Decision
 from stormwright.errors import ConflictError
 from stormwright.model import Assignment
-from stormwright.service.operating.plans import HALTED
+from stormwright.service.plans.plans import HALTED
 from stormwright.simulator.cluster.nimbus import ACTIVE
 from tests.exploration.schedule import Schedule
 from tests.exploration.serving import Serving
@@ -58,7 +58,7 @@ def unpredicted() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda _: None)
-        patch.setattr("stormwright.service.operating.making.plan_document", counted)
+        patch.setattr("stormwright.service.plans.plan_service.plan_document", counted)
         patch.setattr("stormwright.controller.objectives.outlook.Outlooks.promises", lambda *_: {})
         patch.setattr("stormwright.controller.plans.draft.Outlooks.of", lambda *_: Outlook(0.0, "", ""))
         yield

@@ -10,6 +10,8 @@ from threading import Event
 from types import SimpleNamespace
 from typing import Any, cast
 
+from tests.service.operating.nimbus import Forced
+
 from stormwright.controller.move import Mover
 from stormwright.controller.planning.plan import MovePlan, Step
 from stormwright.controller.planning.planner import plan_moves
@@ -21,21 +23,19 @@ from stormwright.controller.tally import Tally
 from stormwright.history.evaluation.moves import THROUGHPUT, JudgedMove
 from stormwright.history.evaluation.verdict import Judgement
 from stormwright.model import Assignment, Problem, Supervisor
-from stormwright.service.acting import Acting
-from stormwright.service.looking import SNAPSHOT_S
+from stormwright.service.decider import SNAPSHOT_S
+from stormwright.service.executor import Acting
 from stormwright.service.loop import Loop
 from stormwright.service.memory import ServiceMemory
-from stormwright.service.operating.applying import Applying
-from stormwright.service.operating.dealing import Dealing
-from stormwright.service.operating.desk import Desk, Makers
-from stormwright.service.operating.guard import Guard
-from stormwright.service.operating.ledger import Ledger
-from stormwright.service.operating.plans import KeptPlans
-from stormwright.service.operating.state import FILE, State
-from stormwright.service.operating.tidying import Tidying
+from stormwright.service.plans.applying import Applying
+from stormwright.service.plans.dispatcher import Dealing
+from stormwright.service.plans.guard import Guard
+from stormwright.service.plans.journal import Ledger
+from stormwright.service.plans.plan_service import Desk, Makers
+from stormwright.service.plans.plans import KeptPlans, Tidying
+from stormwright.service.storage.database import FILE, State
 from stormwright.storm.bridge import Bridge
 from tests.exploration.world import World, read
-from tests.service.operating.nimbus import Forced
 from tests.simulator.cluster.storms import EVEN
 
 

@@ -18,8 +18,7 @@ from stormwright.schedulers.cost_aware import PRICE_PER_HOUR
 from stormwright.schedulers.toolkit.describe import describe
 from stormwright.schedulers.toolkit.registry import SCHEDULERS
 from stormwright.schedulers.top_storm import CORES, GHZ
-from stormwright.testing.alike import Once
-from stormwright.testing.shared import for_any
+from stormwright.testing.shared import Once, for_any
 from stormwright.testing.strategies import problems
 from tests.case_files import case_files, case_name, case_problem
 from tests.examples import examples

@@ -13,7 +13,7 @@ from stormwright.controller.policy import Decision
 from stormwright.controller.reports import MoveReport
 from stormwright.errors import MoveError, MoveStoppedError
 from stormwright.model import Assignment
-from stormwright.service.acting import Acting
+from stormwright.service.executor import Acting
 from stormwright.service.memory import ServiceMemory
 from tests.controller.builders import on, problem, topology
 

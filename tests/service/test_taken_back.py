@@ -15,8 +15,8 @@ from stormwright.controller.policy import Decision
 from stormwright.history.evaluation.verdict import Promise
 from stormwright.model import TopologyAssignment
 from stormwright.schedulers.toolkit.triggers import TriggerParams
-from stormwright.service.looking import TRY_BACK_S
-from stormwright.service.operating.plans import KeptPlans
+from stormwright.service.decider import TRY_BACK_S
+from stormwright.service.plans.plans import KeptPlans
 from tests.controller.builders import on
 from tests.service.virtual import START_S, AllOn, Deciding, Place, T, VirtualStorm
 

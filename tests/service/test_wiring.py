@@ -12,12 +12,12 @@ from stormwright.controller.planning.plan import MoveBudget
 from stormwright.errors import StormwrightError
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.toolkit.triggers import TriggerParams
-from stormwright.service import wiring
-from stormwright.service.access.door import Door
-from stormwright.service.access.settings import AccessSettings
-from stormwright.service.access.tokens import Tokens
+from stormwright.service import composition
+from stormwright.service.auth.middleware import Door
+from stormwright.service.auth.settings import AccessSettings
+from stormwright.service.auth.tokens import Tokens
+from stormwright.service.composition import Service
 from stormwright.service.settings import ServiceSettings
-from stormwright.service.wiring import Service
 from tests.schedulers.builders import load, nodes, problem, topology
 
 
@@ -69,8 +69,8 @@ def test_told_other_things_while_it_runs_it_takes_over_those_that_can_change(tmp
 
 def test_whom_the_settings_let_in_the_server_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[object] = []
-    server = wiring.HttpServer
-    monkeypatch.setattr(wiring, "HttpServer", lambda *of: [given.extend(of), server(*of)][1])
+    server = composition.HttpServer
+    monkeypatch.setattr(composition, "HttpServer", lambda *of: [given.extend(of), server(*of)][1])
     tokens = Tokens(tmp_path / "tokens.json")
     secret = tokens.create("nimbus", "bridge")
     settings = ServiceSettings(tmp_path, "127.0.0.1", 0, access=AccessSettings(tokens.path))
@@ -82,10 +82,10 @@ def test_whom_the_settings_let_in_the_server_does(tmp_path: Path, monkeypatch: p
 
 def test_metrics_have_modes_plans_and_when_nimbus_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[object] = []
-    make_app = wiring.make_app
-    monkeypatch.setattr(wiring, "make_app", lambda *of: [given.extend(of), make_app(*of)][1])
+    make_app = composition.make_app
+    monkeypatch.setattr(composition, "make_app", lambda *of: [given.extend(of), make_app(*of)][1])
     service = Service(ServiceSettings(tmp_path, "127.0.0.1", 0), make_scheduler("online"), "online", [])
-    (figures,) = [each for each in given if isinstance(each, wiring.Figures)]
+    (figures,) = [each for each in given if isinstance(each, composition.Figures)]
     service.bridge.answer(problem(nodes(2), (topology("t", 1, 1), load(1))))
     found = {each.name: each.samples for each in figures("topology")}
     assert 0 <= found["stormwright_snapshot_age_seconds"][0].value < 60

@@ -20,15 +20,15 @@ from stormwright.controller.reports import MoveReport
 from stormwright.model import Assignment, LoadProfile, Problem, Scheduler, TopologyAssignment
 from stormwright.model.load import assumed_load
 from stormwright.schedulers.toolkit.triggers import TriggerParams
-from stormwright.service.acting import Acting
-from stormwright.service.kept.history import HistorySettings, KeptHistory
-from stormwright.service.looking import Looking
+from stormwright.service.decider import Looking
+from stormwright.service.executor import Acting
 from stormwright.service.memory import ServiceMemory
-from stormwright.service.operating.guard import Guard
-from stormwright.service.operating.ledger import Ledger
-from stormwright.service.operating.plans import KeptPlans
-from stormwright.service.operating.state import FILE, State
+from stormwright.service.plans.guard import Guard
+from stormwright.service.plans.journal import Ledger
+from stormwright.service.plans.plans import KeptPlans
 from stormwright.service.settings import ServiceSettings
+from stormwright.service.storage.database import FILE, State
+from stormwright.service.storage.history import HistorySettings, KeptHistory
 from tests.controller.builders import on, problem, record, topology
 
 T = topology("t")

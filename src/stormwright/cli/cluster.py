@@ -152,8 +152,8 @@ def serve(
     from stormwright.cli.triggers import by_goal, told_triggers
     from stormwright.file_lock import alone
     from stormwright.schedulers.toolkit.resolve import rules_in
+    from stormwright.service.composition import Service
     from stormwright.service.settings import ServiceSettings
-    from stormwright.service.wiring import Service
     from stormwright.workbench.live_trials import LiveTrials
 
     cluster, faults = _found(), list[Fault]()

@@ -34,8 +34,8 @@ def command(file: Path, host: str, port: int, scheduler_name: str, settings: tup
     """
     from stormwright.defaults import KEEPING
     from stormwright.schedulers.toolkit.resolve import keeping_what_runs
-    from stormwright.service.operating.desk import Makers
-    from stormwright.service.pages.over_file import serve, site_over
+    from stormwright.service.dashboard.over_file import serve, site_over
+    from stormwright.service.plans.plan_service import Makers
     from stormwright.workbench.live_trials import LiveTrials
 
     problem = read_problem(file)

@@ -25,7 +25,7 @@ from stormwright.workbench.demo.settings import CORES, LINK, LINK_OF_SHARED_CORE
 
 if TYPE_CHECKING:
     from stormwright.schedulers import Scheduler
-    from stormwright.service.wiring import Service
+    from stormwright.service.composition import Service
     from stormwright.workbench.demo.result import DemoResult
 
 

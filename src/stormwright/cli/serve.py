@@ -253,7 +253,7 @@ def _serve(made: Prepared, address: str) -> None:
     from stormwright.cli.serving.access import warnings_of
     from stormwright.cli.serving.again import Reloading
     from stormwright.schedulers.toolkit.from_scratch import why_nothing_moves
-    from stormwright.service.wiring import Service
+    from stormwright.service.composition import Service
     from stormwright.workbench.live_trials import LiveTrials
 
     stop, again, context = threading.Event(), threading.Event(), click.get_current_context()

@@ -16,8 +16,7 @@ from stormwright.cli.plans import progress_line
 from stormwright.model.humanize import counted, in_utc
 
 if TYPE_CHECKING:
-    from stormwright.client.overview import Overview
-    from stormwright.client.shapes import PlanLine
+    from stormwright.client.shapes import Overview, PlanLine
 
 #: Exit code where something needs a look; that of a service that cannot be asked is 2, as of every verb.
 _NEEDS_A_LOOK = 1

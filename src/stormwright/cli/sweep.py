@@ -123,7 +123,7 @@ def _table(where: str, spark: SparkSession, state_dir: Path | None, name: str) -
     if state_dir is None:
         return table
     from stormwright.history.tables.staging import Staging
-    from stormwright.service.kept.history import DIRECTORY
+    from stormwright.service.storage.history import DIRECTORY
     from stormwright.workbench.sweep.run import NotedTable
 
     return NotedTable(table, Staging(state_dir / DIRECTORY), where, name)

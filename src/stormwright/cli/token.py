@@ -15,10 +15,10 @@ from stormwright.cli.lines import say
 from stormwright.cli.output import print_json, print_table, text_table
 from stormwright.errors import Fault, InputError
 from stormwright.model.humanize import in_utc
-from stormwright.service.access.roles import Role, role_of
+from stormwright.service.auth.roles import Role, role_of
 
 if TYPE_CHECKING:
-    from stormwright.service.access.tokens import Token, Tokens
+    from stormwright.service.auth.tokens import Token, Tokens
 
 _DAY_MS = 86_400_000
 
@@ -121,7 +121,7 @@ def _told(token: Token, now_ms: float) -> dict[str, object]:
 
 def _tokens(state_dir: Path | None, tokens_file: Path | None, *, makes: bool = False) -> Tokens:
     """Those of the file that is named; where some are made, its directory may be still to make, and that alone."""
-    from stormwright.service.access.tokens import FILE, Tokens
+    from stormwright.service.auth.tokens import FILE, Tokens
 
     if state_dir is None and tokens_file is None:
         raise InputError("token", [Fault("say where the service keeps its state, or --tokens FILE", "--state")])
@@ -139,6 +139,6 @@ def _tokens(state_dir: Path | None, tokens_file: Path | None, *, makes: bool = F
 def _note(tokens: Tokens, what: str) -> None:
     """Beside the file of tokens: the service's own log where that is in its state directory."""
     from stormwright.cli.options import user
-    from stormwright.service.access.audit import FILE, Audit
+    from stormwright.service.auth.audit import FILE, Audit
 
     Audit(tokens.path.with_name(FILE)).note(what, who=user(), role="", status=0, **{"from": "command line"})

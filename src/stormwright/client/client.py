@@ -11,8 +11,8 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from pydantic import BaseModel, ValidationError
 
-from stormwright.client import guarding, shapes
-from stormwright.client.overview import Overview
+from stormwright.client import shapes
+from stormwright.client.shapes import Overview
 from stormwright.errors import ClusterError, ConflictError, Fault, InputError, NotThereError
 
 _Answer = TypeVar("_Answer", bound=BaseModel)
@@ -155,11 +155,11 @@ class Client:
         told = modes.model_dump(mode="json", exclude=set() if "version" in modes.model_fields_set else {"version"})
         return self._ask("PUT", "/v1/modes", shapes.Modes, told | {"reason": reason})
 
-    def drains(self) -> guarding.Drains:
+    def drains(self) -> shapes.Drains:
         """Nodes that take nothing new."""
-        return self._ask("GET", "/v1/drains", guarding.Drains)
+        return self._ask("GET", "/v1/drains", shapes.Drains)
 
-    def drain(self, node: str, reason: str, *, only_cordon: bool = False, wait: bool = False) -> guarding.DrainBegun:
+    def drain(self, node: str, reason: str, *, only_cordon: bool = False, wait: bool = False) -> shapes.DrainBegun:
         """Let a node take nothing new, and begin to bring away what runs there.
 
         Parameters
@@ -172,11 +172,11 @@ class Client:
             What runs there stays; or what leaves is only planned.
         """
         asked = {"reason": reason, "only_cordon": only_cordon, "wait": wait}
-        return self._ask("POST", f"/v1/nodes/{quote(node, safe='')}/drain", guarding.DrainBegun, asked)
+        return self._ask("POST", f"/v1/nodes/{quote(node, safe='')}/drain", shapes.DrainBegun, asked)
 
-    def uncordon(self, node: str, reason: str) -> guarding.Drained:
+    def uncordon(self, node: str, reason: str) -> shapes.Drained:
         """Let a drained node take what comes again."""
-        return self._ask("POST", f"/v1/nodes/{quote(node, safe='')}/uncordon", guarding.Drained, {"reason": reason})
+        return self._ask("POST", f"/v1/nodes/{quote(node, safe='')}/uncordon", shapes.Drained, {"reason": reason})
 
     def _told(self, plan: str, what: str, reason: str) -> shapes.Plan:
         return self._ask("POST", f"/v1/plans/{_id(plan)}/{what}", shapes.Plan, {"reason": reason})

@@ -9,9 +9,9 @@ from stormwright.controller.tally import Tally
 from stormwright.gc_pause import collection_paused
 from stormwright.perflog.landing import Landing
 from stormwright.perflog.records import LogRecord, Rejected, parse_lines
-from stormwright.service.kept.calibrating import Calibrating
-from stormwright.service.kept.history import KeptHistory
 from stormwright.service.on_change import OnChange
+from stormwright.service.storage.calibration import Calibrating
+from stormwright.service.storage.history import KeptHistory
 
 log = logging.getLogger(__name__)
 

@@ -12,8 +12,8 @@ from stormwright.clock import WALL, Clock
 from stormwright.controller.plans.modes import AUTO, SUGGEST
 from stormwright.controller.policy import Decision
 from stormwright.errors import StormwrightError
-from stormwright.service.acting import Acting
-from stormwright.service.looking import Looking
+from stormwright.service.decider import Looking
+from stormwright.service.executor import Acting
 from stormwright.service.on_change import OnChange
 
 log = logging.getLogger(__name__)

@@ -16,11 +16,11 @@ from stormwright.controller.safety.holds import MOST_MISSING
 from stormwright.defaults import STORMS_OWN
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.schedulers.toolkit.triggers import ONLINE, Adaptation, TriggerParams
-from stormwright.service.access.settings import AccessSettings
-from stormwright.service.hooks.hook_program import Hook
-from stormwright.service.hooks.notifier import Target
-from stormwright.service.kept.history import HistorySettings
-from stormwright.service.leading.lead import ALONE, Lead
+from stormwright.service.auth.settings import AccessSettings
+from stormwright.service.leader_election.lead import ALONE, Lead
+from stormwright.service.notifications.hook_program import Hook
+from stormwright.service.notifications.notifier import Target
+from stormwright.service.storage.history import HistorySettings
 
 
 @dataclass(frozen=True)

@@ -29,13 +29,13 @@ class ServiceStatus:
     pipeline
         Where the stream of loads stands.
     history
-        As `stormwright.service.kept.history.KeptHistory.status` gives it, with ``closed_panes``: why panes that are
+        As `stormwright.service.storage.history.KeptHistory.status` gives it, with ``closed_panes``: why panes that are
         complete have not reached it.
     evaluation
-        What came of moves, as `stormwright.service.kept.history.KeptHistory.judged` gives it.
+        What came of moves, as `stormwright.service.storage.history.KeptHistory.judged` gives it.
     costs
         What messages and workers cost and how well that is known, as
-        `stormwright.service.kept.calibrating.Calibrating.status` gives it.
+        `stormwright.service.storage.calibration.Calibrating.status` gives it.
     objective
         What the triggers speak of.
     waits
@@ -44,11 +44,11 @@ class ServiceStatus:
         Why nothing moves at all now, in a word (`stormwright.controller.safety.holds.Word`) and in a sentence;
         empty where things may.
     anomalies
-        What is not as it should be, as `stormwright.client.guarding.Anomaly` has it.
+        What is not as it should be, as `stormwright.client.shapes.Anomaly` has it.
     budget
-        How many topologies one decision may move, as `stormwright.service.guarding.budgeting.Budgeting.told` has it.
+        How many topologies one decision may move, as `stormwright.service.safety.move_budget.Budgeting.told` has it.
     pair
-        Which of several services beside a cluster leads, as `stormwright.service.leading.lead.Lead.told` has it.
+        Which of several services beside a cluster leads, as `stormwright.service.leader_election.lead.Lead.told` has it.
     refused
         Topology → what came of placements that were taken back and are not tried again now.
     """

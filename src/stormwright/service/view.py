@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from stormwright.model import LoadProfile, Problem
-from stormwright.service.kept.calibrating import MINUTE, Calibrating
-from stormwright.service.kept.forecasting import Forecasting
 from stormwright.service.loads import Loads
+from stormwright.service.storage.calibration import MINUTE, Calibrating
+from stormwright.service.storage.forecasts import Forecasting
 from stormwright.storm.bridge import Bridge
 
 

@@ -12,7 +12,7 @@ except ImportError as error:
     raise MissingDependencyError(f"{error}; install it with: pip install 'stormwright[testing]'") from error
 
 # Before its first import: its assertions show their values then, as those of a test module do.
-pytest.register_assert_rewrite("stormwright.testing.contract", "stormwright.testing.checks")
+pytest.register_assert_rewrite("stormwright.testing.contract", "stormwright.testing.contract")
 
 from stormwright.testing.contract import SchedulerContract  # noqa: E402 (see above)
 

@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from stormwright.formats import problem_to_dict
+from stormwright.formats import assignment_from_dict, assignment_to_dict, problem_to_dict
 from stormwright.model import (
     UNPLACED,
     Assignment,
@@ -34,10 +34,101 @@ from stormwright.model import (
 )
 from stormwright.model.arrays import IndexArray
 from stormwright.schedulers.toolkit.from_scratch import Anew
-from stormwright.testing import alike, checks
-from stormwright.testing.alike import Once
-from stormwright.testing.shared import for_any, only_if
+from stormwright.testing import oracles, shared
+from stormwright.testing.shared import Once, for_any, only_if
 from stormwright.testing.strategies import problems, roomy
+
+# Checks -------------------------------------------------------------------------------------------
+# What an answer to a problem must be, each promise a function that raises `AssertionError` where it is broken.
+
+
+def each_executor_is_placed_once_or_explained(problem: Problem, answer: Assignment) -> None:
+    """An executor has one slot of the problem, or a line with counted reasons, and its topology a status."""
+    assert answer.slot_of_executor.shape == (problem.num_executors,)
+    assert np.all((answer.slot_of_executor >= UNPLACED) & (answer.slot_of_executor < len(problem.slots)))
+    without_slot = {
+        executor
+        for executor, slot in zip(oracles.executors(problem), answer.slot_of_executor, strict=True)
+        if slot == UNPLACED
+    }
+    explained = [(executor.topology, executor.executor) for executor in answer.unplaced]
+    assert sorted(explained) == sorted(without_slot)
+    for executor in answer.unplaced:
+        topology = problem.topologies[problem.topology_index[executor.topology]]
+        assert executor.component == topology.components[topology.executor_component[executor.executor]].id
+        assert executor.reasons
+        assert all(any(char.isdigit() for char in reason) for reason in executor.reasons), "reasons are counted"
+    assert set(answer.status) >= {executor.topology for executor in answer.unplaced}
+
+
+def a_slot_holds_one_topology(problem: Problem, answer: Assignment) -> None:
+    """As Storm's workers do."""
+    owners: dict[int, int] = {}
+    for slot, topology in zip(answer.slot_of_executor.tolist(), problem.executor_topology.tolist(), strict=True):
+        assert slot == UNPLACED or owners.setdefault(slot, topology) == topology
+
+
+def nothing_new_comes_to_a_blacklisted_host(problem: Problem, answer: Assignment) -> None:
+    """What runs there may stay."""
+    slots = answer.slot_of_executor
+    arriving = slots[(slots != problem.current_slot) & (slots != UNPLACED)]
+    hosts = {problem.supervisors[node].host for node in problem.slot_node[arriving]}
+    assert not hosts & problem.blacklisted_hosts
+
+
+def the_answer_survives_its_file_format(problem: Problem, answer: Assignment) -> None:
+    """Written and read again it is the same."""
+    again = assignment_from_dict(assignment_to_dict(problem, answer), problem)
+    assert np.array_equal(again.slot_of_executor, answer.slot_of_executor)
+    assert again.unplaced == answer.unplaced
+    assert again.status == dict(answer.status)
+
+
+def what_runs_is_not_stopped(problem: Problem, answer: Assignment) -> None:
+    """A live executor keeps a slot, whatever lacks."""
+    assert np.all(answer.slot_of_executor[problem.current_slot != UNPLACED] != UNPLACED)
+
+
+def a_placement_is_worth_the_same_in_any_order(problem: Problem, answer: Assignment) -> None:
+    """Of topologies: what a placement costs, and whether it is valid, is read from either problem alike."""
+    turned = shared.with_topologies_turned(problem)
+    back = turned.with_current(answer.by_topology(problem)).current_slot
+    assert cost_of(turned, back).total == pytest.approx(cost_of(problem, answer.slot_of_executor).total)
+    assert len(violations(turned, back)) == len(violations(problem, answer.slot_of_executor))
+
+
+#: What holds for every scheduler and problem.
+OF_ANY = (
+    each_executor_is_placed_once_or_explained,
+    a_slot_holds_one_topology,
+    nothing_new_comes_to_a_blacklisted_host,
+    the_answer_survives_its_file_format,
+    what_runs_is_not_stopped,
+    a_placement_is_worth_the_same_in_any_order,
+)
+
+
+def what_runs_stays_where_it_is(problem: Problem, answer: Assignment) -> None:
+    """Executors that run keep their slots."""
+    runs = problem.current_slot != UNPLACED
+    assert np.array_equal(answer.slot_of_executor[runs], problem.current_slot[runs])
+
+
+def limits_are_kept(problem: Problem, answer: Assignment) -> None:
+    """By topologies of which nothing is left out; and by all, as plain loops see it, where that holds for all."""
+    left_out = {executor.topology for executor in answer.unplaced}
+    found = violations(problem, answer.slot_of_executor)
+    assert [str(violation) for violation in found if violation.topology not in left_out] == []
+    if not left_out:
+        assert oracles.is_valid(problem, answer.slot_of_executor.tolist())
+
+
+def topologies_are_placed_as_a_whole(problem: Problem, answer: Assignment) -> None:
+    """Or not at all."""
+    for topology in range(len(problem.topologies)):
+        placed = answer.slot_of_executor[problem.executors_of(topology)] != UNPLACED
+        assert placed.all() or not placed.any()
+
 
 #: One call each: tests of the same problems share them, and what a scheduler says of each is asked once.
 _any_problem = for_any(problem=problems())
@@ -132,9 +223,9 @@ class SchedulerContract(ABC):
 
     @_any_problem
     def test_an_answer_is_sound(self, problem: Problem) -> None:
-        """Of any problem, whatever lacks in it: each of `checks.OF_ANY` is a promise of its own."""
+        """Of any problem, whatever lacks in it: each of `OF_ANY` is a promise of its own."""
         answer = self.known(problem)
-        for check in checks.OF_ANY:
+        for check in OF_ANY:
             check(problem, answer)
         again = self.answer(replace(problem))
         assert np.array_equal(answer.slot_of_executor, again.slot_of_executor), "same problem, same answer"
@@ -142,7 +233,7 @@ class SchedulerContract(ABC):
 
     @for_any(problem=problems(flows=False), seed=st.integers(0, 2**32 - 1))
     def test_order_of_traffic_pairs_has_no_influence(self, problem: Problem, seed: int) -> None:
-        mixed = alike.with_pairs_shuffled(problem, seed)
+        mixed = shared.with_pairs_shuffled(problem, seed)
         assert np.array_equal(self.answer(mixed).slot_of_executor, self.answer(problem).slot_of_executor)
 
     @for_any(problem=problems(flows=False, running=False))
@@ -181,29 +272,29 @@ class SchedulerContract(ABC):
     @_nothing_runs
     def test_limits_are_kept(self, problem: Problem) -> None:
         _require(self.keeps_limits, "it does not promise to keep limits")
-        checks.limits_are_kept(problem, self.known(problem))
+        limits_are_kept(problem, self.known(problem))
 
     @_nothing_runs
     def test_topologies_are_placed_as_a_whole(self, problem: Problem) -> None:
         _require(self.all_or_nothing, "it may place a part of a topology")
-        checks.topologies_are_placed_as_a_whole(problem, self.known(problem))
+        topologies_are_placed_as_a_whole(problem, self.known(problem))
 
     @_any_problem
     def test_names_have_no_influence(self, problem: Problem) -> None:
         """Where ids have one, those of components, hosts and racks and the names of topologies still have none."""
-        other = alike.renamed(problem, self.ignores_names)
+        other = shared.renamed(problem, self.ignores_names)
         assert np.array_equal(self.answer(other).slot_of_executor, self.known(problem).slot_of_executor)
 
     @_any_problem
     def test_order_of_supervisors_has_no_influence(self, problem: Problem) -> None:
         _require(self.ignores_order_of_supervisors, "among equal nodes it takes the first")
-        turned = alike.with_supervisors_turned(problem)
+        turned = shared.with_supervisors_turned(problem)
         assert self.answer(turned).by_topology(turned) == self.known(problem).by_topology(problem)
 
     @_any_problem
     def test_order_of_topologies_has_no_influence(self, problem: Problem) -> None:
         _require(self.ignores_order_of_topologies, "it takes topologies in turn")
-        turned = alike.with_topologies_turned(problem)
+        turned = shared.with_topologies_turned(problem)
         assert self.answer(turned).by_topology(turned) == self.known(problem).by_topology(problem)
 
     @for_any(problem=several(), seed=st.integers(0, 2**32 - 1))
@@ -227,4 +318,4 @@ class SchedulerContract(ABC):
     @_any_problem
     def test_what_runs_never_moves(self, problem: Problem) -> None:
         _require(self.never_moves, "it may move what runs")
-        checks.what_runs_stays_where_it_is(problem, self.known(problem))
+        what_runs_stays_where_it_is(problem, self.known(problem))

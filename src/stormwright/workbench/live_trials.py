@@ -12,7 +12,7 @@ from stormwright.predict.prediction import NOT_SUSTAINED, Interval, Prediction, 
 from stormwright.schedulers.toolkit.describe import describe_anyway
 from stormwright.schedulers.toolkit.registry import scheduler_names
 from stormwright.schedulers.toolkit.resolve import choose_schedulers
-from stormwright.service.pages.trials import Change, TextTable
+from stormwright.service.dashboard.trials import Change, TextTable
 from stormwright.workbench.comparison import compare, comparison_table
 from stormwright.workbench.what_if import Changes, executors_told, link_told, rate_told, what_if
 

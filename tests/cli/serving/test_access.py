@@ -11,8 +11,8 @@ import pytest
 from stormwright.cli.serve import command
 from stormwright.cli.serving.access import access_of, warnings_of
 from stormwright.errors import Fault
-from stormwright.service.access.settings import AccessSettings, is_loopback
-from stormwright.service.access.tokens import FILE, Tokens
+from stormwright.service.auth.settings import AccessSettings, is_loopback
+from stormwright.service.auth.tokens import FILE, Tokens
 
 
 @pytest.fixture

@@ -128,7 +128,7 @@ def test_it_is_read_whenever_it_is_asked_for(running):
 #: A process that serves with a service that only tells what it is told.
 PROCESS = """
 import sys
-import stormwright.service.wiring as wiring
+import stormwright.service.composition as wiring
 import stormwright.storm.gateway as gateway
 from stormwright import cli
 

@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.service.access.authorities import Authority
+from tests.service.leading.places import Place, Session
 
 from stormwright.cli.serve import command
 from stormwright.cli.serving.pair import Pair, pair_of, paired
 from stormwright.errors import Fault
-from stormwright.service.leading import zookeeper
-from stormwright.service.leading.lead import ALONE
-from stormwright.service.leading.tls import ZooKeeperTls
-from stormwright.service.operating.state import FILE, State
+from stormwright.service.leader_election import zookeeper
+from stormwright.service.leader_election.lead import ALONE
+from stormwright.service.leader_election.zookeeper import ZooKeeperTls
 from stormwright.service.settings import ServiceSettings
-from tests.service.access.authorities import Authority
-from tests.service.leading.places import Place, Session
+from stormwright.service.storage.database import FILE, State
 
 Told = Callable[..., tuple[Pair | None, list[Fault]]]
 

@@ -10,10 +10,10 @@ import pytest
 
 from stormwright import __version__
 from stormwright.cli.serving.told import as_json, as_line, beginning, kept_mode
-from stormwright.service.operating.guard import Guard
-from stormwright.service.operating.ledger import Ledger
-from stormwright.service.operating.plans import KeptPlans
-from stormwright.service.operating.state import FILE, State
+from stormwright.service.plans.guard import Guard
+from stormwright.service.plans.journal import Ledger
+from stormwright.service.plans.plans import KeptPlans
+from stormwright.service.storage.database import FILE, State
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from stormwright.cli.serve import LOCK
 from stormwright.errors import ClusterError, NimbusError
 from stormwright.file_lock import alone
-from stormwright.service.leading.agreed import Leader
+from stormwright.service.leader_election.consensus import Leader
 from stormwright.storm.jvm import STORMWRIGHT_JAR
 
 
@@ -120,7 +120,7 @@ def test_a_state_that_cannot_be_is_told(check, tmp_path):
 
 
 def test_where_services_agree_is_tried_and_who_leads_is_told(check, monkeypatch):
-    monkeypatch.setattr("stormwright.service.leading.zookeeper.ZooKeeper", Agreed)
+    monkeypatch.setattr("stormwright.service.leader_election.zookeeper.ZooKeeper", Agreed)
     told = ("--pair", "zk1:2181", "--without-authentication")
     code, lines = check(*told)
     assert (code, lines[-1]) == (0, "ok      pair: zk1:2181/stormwright answers, and http://10.0.0.6:7070 leads")

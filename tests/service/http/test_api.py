@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.service.operating.nimbus import Nimbus, random_cluster, settled
+from tests.service.pages.sites import SERVED
 
 from stormwright.client import Client
 from stormwright.client.shapes import Modes
@@ -21,17 +23,15 @@ from stormwright.errors import ClusterError, ConflictError, InputError, NotThere
 from stormwright.model import Problem, cost_of
 from stormwright.model.arrays import IntArray
 from stormwright.schedulers import make_scheduler
+from stormwright.service.dashboard.site import Site
+from stormwright.service.dashboard.sources import Sources
+from stormwright.service.dashboard.state import Known
 from stormwright.service.http.api import EVERY_ENDPOINT, OVERVIEW, api_routes
 from stormwright.service.http.app import make_app
 from stormwright.service.http.server import HttpServer
-from stormwright.service.operating.plans import KeptPlans
-from stormwright.service.pages.seen.known import Known
-from stormwright.service.pages.site import Site
-from stormwright.service.pages.sources import Sources
+from stormwright.service.plans.plans import KeptPlans
 from stormwright.storm.bridge import Bridge
 from tests.service.http.test_metrics import STATUS
-from tests.service.operating.nimbus import Nimbus, random_cluster, settled
-from tests.service.pages.sites import SERVED
 
 HOST = "127.0.0.1"
 

@@ -19,10 +19,9 @@ import pytest
 from stormwright.formats import problem_to_dict
 from stormwright.model import Assignment, Problem
 from stormwright.schedulers import make_scheduler
-from stormwright.service.http import bodies, connections, deliveries
+from stormwright.service.http import app, deliveries, server
 from stormwright.service.http.app import MAX_QUESTION_BYTES, make_app
-from stormwright.service.http.protocol import MOST_HEAD_BYTES
-from stormwright.service.http.server import HttpServer
+from stormwright.service.http.server import MOST_HEAD_BYTES, HttpServer
 from stormwright.storm.bridge import Bridge
 from tests.controller.builders import problem, topology
 from tests.pipeline.waiting import wait
@@ -279,14 +278,14 @@ def test_what_is_no_question_is_told_in_a_sentence(body):
 
 @pytest.mark.parametrize("sent", [b"", b"POST /v1/sch", b"POST /v1/schedule HTTP/1.1\r\nHost: x\r\nContent-Le"])
 def test_half_a_head_is_not_waited_for(sent, monkeypatch):
-    monkeypatch.setattr(connections, "HEAD_S", 0.3)
+    monkeypatch.setattr(server, "HEAD_S", 0.3)
     with serving() as port, socket.create_connection((HOST, port), timeout=20) as there:
         there.sendall(sent)
         assert there.recv(100) == b""
 
 
 def test_half_a_second_request_is_not_waited_for_either(monkeypatch):
-    monkeypatch.setattr(connections, "HEAD_S", 0.3)
+    monkeypatch.setattr(server, "HEAD_S", 0.3)
     whole = b"POST /v1/perflog HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}"
     with serving() as port, socket.create_connection((HOST, port), timeout=20) as there:
         for _ in range(2):
@@ -298,7 +297,7 @@ def test_half_a_second_request_is_not_waited_for_either(monkeypatch):
 
 
 def test_half_a_body_is_not_waited_for(monkeypatch):
-    monkeypatch.setattr(bodies, "BODY_S", 0.3)
+    monkeypatch.setattr(app, "BODY_S", 0.3)
     with serving() as port:
         answer = send(port, "POST /v1/schedule HTTP/1.1\nHost: x\nContent-Length: 100\n\n", b"half")
     assert answer.startswith(b"HTTP/1.1 408")

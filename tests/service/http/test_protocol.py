@@ -11,7 +11,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from stormwright.service.http import connections, deliveries, protocol
+from stormwright.service.http import deliveries, server
 from tests.service.http.test_app import HOST, ask
 from tests.service.http.test_limits import ASKED, serving
 
@@ -53,13 +53,13 @@ def test_who_wants_no_more_is_hung_up_on(head: str, version: str) -> None:
 
 def test_one_question_at_a_time_is_read_in_few_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[tuple[bytes, int]] = []
-    on_body = protocol.ProbeProtocol.on_body
+    on_body = server.ProbeProtocol.on_body
 
-    def noted(self: protocol.ProbeProtocol, body: bytes) -> None:
+    def noted(self: server.ProbeProtocol, body: bytes) -> None:
         read.append((self.url, self.transport.max_size))
         on_body(self, body)
 
-    monkeypatch.setattr(protocol.ProbeProtocol, "on_body", noted)
+    monkeypatch.setattr(server.ProbeProtocol, "on_body", noted)
     head = b"POST /v1/schedule HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n"
     with serving() as port, ExitStack() as open_ones:
         first, second = (open_ones.enter_context(socket.create_connection((HOST, port), timeout=20)) for _ in range(2))
@@ -76,7 +76,7 @@ def test_one_question_at_a_time_is_read_in_few_pieces(monkeypatch: pytest.Monkey
         _until(lambda: len(read) == 4)
         third.sendall(delivery(b"{}\n"))
         _until(lambda: len(read) == 5)
-    long, usual = protocol.QUESTION_READ_BYTES, protocol.READ_BYTES
+    long, usual = server.QUESTION_READ_BYTES, server.READ_BYTES
     assert [size for _, size in read] == [long, usual, long, long, usual]
 
 
@@ -112,7 +112,7 @@ def test_one_connection_may_be_used_for_everything() -> None:
 
 def test_other_deliveries_go_the_way_of_all_requests() -> None:
     kept: list[bytes] = []
-    long = b" " * protocol.MOST_BYTES + b"\n"
+    long = b" " * server.MOST_BYTES + b"\n"
     chunked = b"POST /v1/perflog HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{}\n\r\n0\r\n\r\n"
     with serving(ingest=kept.extend) as port:
         assert ask(port, "/v1/perflog", long)[0] == 204
@@ -128,7 +128,7 @@ def test_other_deliveries_go_the_way_of_all_requests() -> None:
 
 
 def test_half_a_delivery_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "HEAD_S", 0.3)
+    monkeypatch.setattr(server, "HEAD_S", 0.3)
     kept: list[bytes] = []
     with serving(ingest=kept.extend) as port, socket.create_connection((HOST, port), timeout=20) as there:
         there.sendall(delivery(b'{"seq": 1}\n')[:-3])

@@ -7,8 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from stormwright.service.access.limits import Rate
 from tests.service.access.guarded import guarded
+
+from stormwright.service.auth.middleware import Rate
 
 
 def test_everything_is_answered(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ import pytest
 from stormwright.model import Problem
 from stormwright.predict.costs import Costs
 from stormwright.schedulers import make_scheduler
+from stormwright.service.composition import Service
 from stormwright.service.settings import ServiceSettings
-from stormwright.service.wiring import Service
 from stormwright.simulator.cluster.timings import Timings
 from stormwright.simulator.steady_state.engine import SteadyEngine, SteadySettings
 from stormwright.simulator.steady_state.flows import Steadily

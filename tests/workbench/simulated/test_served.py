@@ -22,9 +22,9 @@ from stormwright.perflog import LogRecord
 from stormwright.perflog.records import Rejected, parse_lines
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.toolkit.triggers import TriggerParams
-from stormwright.service.kept.history import HistorySettings
+from stormwright.service.composition import Service
 from stormwright.service.settings import ServiceSettings
-from stormwright.service.wiring import Service
+from stormwright.service.storage.history import HistorySettings
 from stormwright.storm.bridge import NimbusAnswer
 from stormwright.testing.word_counts import two_word_counts
 from stormwright.workbench.simulated.placement import RateChange

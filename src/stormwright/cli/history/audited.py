@@ -17,7 +17,7 @@ def print_audit(state_dir: Path, limit: int, as_json: bool) -> None:
     StormwrightError
         It cannot be read.
     """
-    from stormwright.service.access.audit import FILE, audit_lines
+    from stormwright.service.auth.audit import FILE, audit_lines
 
     path = state_dir / FILE
     try:

@@ -21,7 +21,7 @@ def ingest(where: HistoryPlace, as_json: bool) -> None:
     """Take what is staged below the state directory into the tables; a running service does so by itself."""
     from stormwright.history.tables.ingest import ingest as take_in
     from stormwright.history.tables.staging import Staging
-    from stormwright.service.kept.history import DIRECTORY
+    from stormwright.service.storage.history import DIRECTORY
 
     if where.state_dir is None:
         raise InputError("history ingest", [Fault("is needed: rows are staged there", "--state")])
@@ -76,7 +76,7 @@ def _tell_nothing(as_json: bool) -> None:
 def _alone(where: HistoryPlace) -> AbstractContextManager[None]:
     """Wards off the service, and others, where it is known which state directory the tables belong to."""
     from stormwright.history.tables.staging import Staging
-    from stormwright.service.kept.history import DIRECTORY
+    from stormwright.service.storage.history import DIRECTORY
 
     return nullcontext() if where.state_dir is None else Staging(where.state_dir / DIRECTORY).alone()
 

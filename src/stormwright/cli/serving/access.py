@@ -13,7 +13,7 @@ from stormwright.cli.serving.configured import said_by
 from stormwright.errors import Fault, InputError, collected
 
 if TYPE_CHECKING:
-    from stormwright.service.access.settings import AccessSettings, Tls
+    from stormwright.service.auth.settings import AccessSettings, Tls
 
 
 def access_of(told: Mapping[str, Any], faults: list[Fault]) -> AccessSettings:
@@ -26,7 +26,7 @@ def access_of(told: Mapping[str, Any], faults: list[Fault]) -> AccessSettings:
     faults
         Takes what of it cannot be.
     """
-    from stormwright.service.access.settings import AccessSettings, is_loopback
+    from stormwright.service.auth.settings import AccessSettings, is_loopback
 
     tls, host = _tls(told, faults), told["host"]
     if told["without_authentication"]:
@@ -45,7 +45,7 @@ def access_of(told: Mapping[str, Any], faults: list[Fault]) -> AccessSettings:
 
 def warnings_of(told: Mapping[str, Any], access: AccessSettings) -> list[str]:
     """What who starts a service so should know."""
-    from stormwright.service.access.settings import is_loopback
+    from stormwright.service.auth.settings import is_loopback
 
     if is_loopback(told["host"]):
         return []
@@ -59,7 +59,7 @@ def warnings_of(told: Mapping[str, Any], access: AccessSettings) -> list[str]:
 
 def _tokens(told: Mapping[str, Any], faults: list[Fault]) -> Path | None:
     """The file of tokens; None where there is none."""
-    from stormwright.service.access.tokens import FILE, Tokens
+    from stormwright.service.auth.tokens import FILE, Tokens
 
     path: Path = told["tokens_file"] or told["state_dir"] / FILE
     option = said_by("--tokens") if told["tokens_file"] else "--state"
@@ -82,8 +82,7 @@ def _how(state_dir: Path) -> str:
 
 
 def _tls(told: Mapping[str, Any], faults: list[Fault]) -> Tls | None:
-    from stormwright.service.access.certificates import tls_context
-    from stormwright.service.access.settings import Tls
+    from stormwright.service.auth.settings import Tls, tls_context
 
     certificate, key, authority = told["tls_cert"], told["tls_key"], told["tls_client_ca"]
     if certificate is None or key is None:

@@ -13,7 +13,7 @@ from stormwright.cli.serving.prepared import TRIGGERS, Prepared, prepared
 from stormwright.errors import StormwrightError
 
 if TYPE_CHECKING:
-    from stormwright.service.hooks.notifier import Target
+    from stormwright.service.notifications.notifier import Target
     from stormwright.service.settings import ServiceSettings
 
 log = logging.getLogger(__name__)

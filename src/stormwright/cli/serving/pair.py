@@ -15,7 +15,7 @@ from stormwright.cli.serving.configured import said_by
 from stormwright.errors import Fault
 
 if TYPE_CHECKING:
-    from stormwright.service.leading.tls import ZooKeeperTls
+    from stormwright.service.leader_election.zookeeper import ZooKeeperTls
     from stormwright.service.settings import ServiceSettings
 
 log = logging.getLogger(__name__)
@@ -100,10 +100,9 @@ def paired(pair: Pair | None, settings: ServiceSettings, stop: threading.Event) 
     if pair is None:
         yield settings
         return
-    from stormwright.service.leading.lead import Leading
-    from stormwright.service.leading.lease import Lease
-    from stormwright.service.leading.standing_by import renewing
-    from stormwright.service.leading.zookeeper import ZooKeeper
+    from stormwright.service.leader_election.lead import Leading, Lease
+    from stormwright.service.leader_election.standby import renewing
+    from stormwright.service.leader_election.zookeeper import ZooKeeper
 
     with ZooKeeper(pair.hosts, pair.secret, pair.tls) as agreed:
         lease = Lease(agreed, pair.address)
@@ -122,7 +121,7 @@ def paired(pair: Pair | None, settings: ServiceSettings, stop: threading.Event) 
 
 def found(pair: Pair) -> str:
     """Who leads, where they agree; it raises what `ZooKeeper` does."""
-    from stormwright.service.leading.zookeeper import ZooKeeper
+    from stormwright.service.leader_election.zookeeper import ZooKeeper
 
     with ZooKeeper(pair.hosts, pair.secret, pair.tls) as agreed:
         leader = agreed.leader()
@@ -131,11 +130,11 @@ def found(pair: Pair) -> str:
 
 def _stood_by(settings: ServiceSettings, agreed: Any, lease: Any, stop: threading.Event) -> int | None:
     """Number of decisions that there were before it leads; None where it was stopped before."""
-    from stormwright.service.access.audit import FILE as AUDIT
-    from stormwright.service.access.door import Door
+    from stormwright.service.auth.audit import FILE as AUDIT
+    from stormwright.service.auth.middleware import Door
     from stormwright.service.http.server import HttpServer
-    from stormwright.service.http.standing import standing_app
-    from stormwright.service.leading.standing_by import standing_by
+    from stormwright.service.http.standby import standing_app
+    from stormwright.service.leader_election.standby import standing_by
 
     door = Door.of(settings.access, settings.host, settings.state_dir / AUDIT)
     with standing_by(settings.state_dir, agreed, lease) as standing:
@@ -172,7 +171,7 @@ def _tls(told: Mapping[str, Any], faults: list[Fault]) -> ZooKeeperTls | None:
                 option = f"--{name.replace('_', '-')}"
                 faults.append(Fault("has no effect without --pair-tls-ca", said_by(option)))
         return None
-    from stormwright.service.leading.tls import ZooKeeperTls
+    from stormwright.service.leader_election.zookeeper import ZooKeeperTls
 
     tls = ZooKeeperTls(authority, certificate, key)
     faults += [Fault(fault.message, said_by(fault.path)) for fault in tls.faults()]

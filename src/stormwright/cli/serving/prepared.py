@@ -17,7 +17,7 @@ from stormwright.errors import Fault, InputError, collected
 
 if TYPE_CHECKING:
     from stormwright.model import Scheduler
-    from stormwright.service.hooks.hook_program import Hook
+    from stormwright.service.notifications.hook_program import Hook
     from stormwright.service.settings import ServiceSettings
     from stormwright.workbench.simulated.served import ServedCluster
 
@@ -66,9 +66,9 @@ def prepared(told: Mapping[str, Any]) -> Prepared:
     from stormwright.controller.planning.plan import MoveBudget
     from stormwright.pipeline.settings import StreamSettings
     from stormwright.schedulers.toolkit.resolve import rules_in
-    from stormwright.service.hooks.places import places
-    from stormwright.service.kept.history import HistorySettings
+    from stormwright.service.notifications.webhook import places
     from stormwright.service.settings import ServiceSettings
+    from stormwright.service.storage.history import HistorySettings
 
     name, assignments, anew = told["scheduler_name"], told["assignments"], told["anew"]
     faults = without_effect(told)
@@ -145,7 +145,7 @@ def _checked(
     from stormwright.history.tables.store import check_format
     from stormwright.schedulers.toolkit.registry import scheduler_type
     from stormwright.schedulers.toolkit.resolve import keeping_what_runs
-    from stormwright.service.hooks.hook_program import load_hook
+    from stormwright.service.notifications.hook_program import load_hook
     from stormwright.storm.gateway import gateway_command
 
     name = decides[0]

@@ -60,7 +60,7 @@ def _nimbus(storm_home: Path) -> str:
 
 def kept_mode(state_dir: Path) -> str:
     """The mode that a service which used this directory was told last."""
-    from stormwright.service.operating.state import FILE
+    from stormwright.service.storage.database import FILE
 
     with suppress(sqlite3.Error, ValueError, KeyError, TypeError):
         uri = f"file:{quote(str((state_dir / FILE).absolute()))}?mode=ro"

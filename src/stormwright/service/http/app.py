@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,18 +19,166 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from stormwright import __version__
-from stormwright.formats import problem_to_dict
+from stormwright.errors import Fault, InputError, NotLeadingError
+from stormwright.formats import placement_to_dict, problem_to_dict
+from stormwright.formats.nimbus_snapshot import SOURCE, SnapshotReader
+from stormwright.gc_pause import collection_paused
 from stormwright.model import Problem
-from stormwright.service.access.roles import HEALTH
-from stormwright.service.http.bodies import Bodies
-from stormwright.service.http.connections import App
+from stormwright.service.auth.roles import HEALTH
+from stormwright.service.dashboard.site import Site, wants_pages
 from stormwright.service.http.deliveries import MAX_DELIVERY_BYTES, MAX_WAITING_BYTES, PERFLOG, Deliveries, Take
-from stormwright.service.http.figures.cluster import DETAILS
-from stormwright.service.http.metrics import CONTENT_TYPE, metrics_text
-from stormwright.service.http.questions import Questions
-from stormwright.service.pages.site import Site, wants_pages
+from stormwright.service.http.metrics import CONTENT_TYPE, DETAILS, metrics_text
+from stormwright.service.http.server import App
 from stormwright.service.status import ServiceStatus
-from stormwright.storm.bridge import Bridge
+from stormwright.storm.bridge import Bridge, NimbusAnswer
+
+# Bodies -------------------------------------------------------------------------------------------
+# Bodies of requests, of which anybody may send anything.
+
+#: Seconds within which a body has to be there.
+BODY_S = 10.0
+
+#: What is answered to who goes on sending: nobody reads it.
+_LAST = {"connection": "close"}
+
+
+class Bodies:
+    """Reads bodies; to be used on the thread of the event loop.
+
+    Parameters
+    ----------
+    most_bytes
+        That one body may have.
+    most_at_once
+        Bytes of all that have begun and are not there yet: many that come slowly may not fill the memory.
+    """
+
+    def __init__(self, most_bytes: int, most_at_once: int) -> None:
+        self._most_bytes = most_bytes
+        self._most_at_once = most_at_once
+        self._begun_bytes = 0
+
+    async def read(self, request: Request) -> bytes:
+        """The body of a request.
+
+        Raises
+        ------
+        HTTPException
+            It has too many bytes (413), is not there in `BODY_S` seconds (408), is said to have a length that is no
+            number (400), or comes while there are too many others (503).
+        """
+        told = request.headers.get("content-length", "0")
+        if not (told.isascii() and told.isdigit()):
+            raise HTTPException(400, "content-length is no number", _LAST)
+        # Texts are compared before they are made numbers, which may take long.
+        if len(told) > len(str(self._most_bytes)) or int(told) > self._most_bytes:
+            raise self._too_much()
+        body = bytearray()
+        try:
+            async with asyncio.timeout(BODY_S):
+                # What comes in chunks does not say how long it is.
+                async for part in request.stream():
+                    body += part
+                    self._begun_bytes += len(part)
+                    if len(body) > self._most_bytes:
+                        raise self._too_much()
+                    if self._begun_bytes > self._most_at_once:
+                        raise HTTPException(503, "other bodies are being read: try again", _LAST)
+        except TimeoutError:
+            raise HTTPException(408, f"the body was not there within {BODY_S:g} s", _LAST) from None
+        finally:
+            self._begun_bytes -= len(body)
+        return bytes(body)
+
+    def _too_much(self) -> HTTPException:
+        return HTTPException(413, f"a body may have {self._most_bytes:,} bytes", _LAST)
+
+
+# Questions of Nimbus ------------------------------------------------------------------------------
+# Nimbus's questions, on a path of their own: nothing else that the service does keeps them waiting.
+
+#: How long Nimbus waits, in ms: where it says so in its configuration, and where it does not.
+DEADLINE_MS = "stormwright.service.deadline.ms"
+DEFAULT_DEADLINE_MS = 1500
+
+#: The part of that after which it is answered, whoever has not decided yet; the rest is for the way back.
+IN_TIME = 0.8
+
+#: An initial scheduler that is to answer at all has so many seconds, even where reading took them.
+_LEAST_S = 0.05
+
+#: Executors in a question, ten times what the service is built for: each takes memory, which few bytes could ask for.
+MOST_EXECUTORS = 1_000_000
+
+
+class Questions:
+    """Answers Nimbus, one question at a time, on one thread.
+
+    Parameters
+    ----------
+    bridge
+        Decides.
+    """
+
+    def __init__(self, bridge: Bridge) -> None:
+        self._bridge = bridge
+        self._reader = SnapshotReader()
+        self._thread = ThreadPoolExecutor(1, "stormwright-nimbus")
+        self._busy = False
+
+    async def answer(self, body: bytes) -> tuple[int, bytes]:
+        """HTTP status and body of the answer to a question; one that comes while another is answered gets none."""
+        if self._busy:
+            return 503, _error("busy with another question")
+        self._busy = True
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self.answer_now, body, time.monotonic())
+
+    def answer_now(self, body: bytes, asked_s: float) -> tuple[int, bytes]:
+        """The same on this thread, of a question that came at `asked_s` (`time.monotonic`)."""
+        try:
+            with collection_paused():
+                snapshot = self._reader.read(body)
+                _require_size(snapshot.problem)
+                left_s = _limit_s(snapshot.problem.conf) - (time.monotonic() - asked_s)
+                self._bridge.leads()
+                answer = self._bridge.answer(snapshot.problem, snapshot.unfit, max(left_s, _LEAST_S))
+                epoch = self._bridge.leads()  # still, after all that time
+        except InputError as error:  # also what only the scheduler can judge
+            return 400, _error(str(error))
+        except NotLeadingError as error:
+            return 503, _error(str(error))
+        finally:
+            self._busy = False
+        return 200, _told(answer, epoch)
+
+
+def _limit_s(conf: Mapping[str, Any]) -> float:
+    """Seconds within which Nimbus is to be answered."""
+    told = conf.get(DEADLINE_MS)
+    deadline_ms = told if isinstance(told, int | float) and 0 < told < 1e9 else DEFAULT_DEADLINE_MS
+    return IN_TIME * deadline_ms / 1000
+
+
+def _require_size(problem: Problem) -> None:
+    asked = sum(topology.num_executors for topology in problem.topologies)
+    if asked > MOST_EXECUTORS:
+        fault = Fault(f"asks for {asked:,} executors; at most {MOST_EXECUTORS:,} are taken", "$.topologies")
+        raise InputError(SOURCE, [fault])
+
+
+def _told(answer: NimbusAnswer, epoch: int | None) -> bytes:
+    """The answer, of one of several services with its number: Nimbus follows none with a lower one than it has seen."""
+    told = {
+        "schema": "stormwright-assignment/1",
+        "assignments": {name: placement_to_dict(placement) for name, placement in answer.assignments.items()},
+        "status": dict(answer.status),
+    }
+    return orjson.dumps(told if epoch is None else told | {"epoch": epoch})
+
+
+def _error(text: str) -> bytes:
+    return orjson.dumps({"error": text})
+
 
 #: Ten times what Nimbus sends of a cluster of 1,000 topologies, 100,000 executors and 5,000 nodes.
 MAX_QUESTION_BYTES = 96 * 2**20

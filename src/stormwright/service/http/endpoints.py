@@ -10,8 +10,8 @@ from pydantic import BaseModel
 
 from stormwright.client import shapes
 from stormwright.errors import Fault, InputError, NotAllowedError
-from stormwright.service.access.roles import Visitor
-from stormwright.service.operating.desk import Desk
+from stormwright.service.auth.roles import Visitor
+from stormwright.service.plans.plan_service import Desk
 
 #: Entries of one answer at most.
 MOST = 1000

@@ -2,16 +2,275 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+import logging
+import sqlite3
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, get_args
 
+import numpy as np
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from stormwright.client.shapes import Mode, Modes
+from stormwright.controller.plans.modes import mode_of
+from stormwright.model import UNPLACED, Problem
 from stormwright.pipeline.streaming.progress import Progress
-from stormwright.service.http.figures.families import counter, gauge
+from stormwright.predict.prediction import TopologyPrediction
+from stormwright.service.dashboard.scene import Scene
 from stormwright.service.status import ServiceStatus
+from stormwright.service.storage.database import State
+
+# Families -----------------------------------------------------------------------------------------
+# Metrics as Prometheus' client has them, under the names and with the labels that ours have.
+
+#: By the values of the labels.
+Samples = Mapping[Any, float | None]
+
+
+def gauge(name: str, text: str, labels: tuple[str, ...], samples: Samples) -> Metric:
+    """A figure that rises and falls.
+
+    Parameters
+    ----------
+    name, text
+        Without the ``stormwright_`` that all begin with; what it says.
+    labels
+        Their names.
+    samples
+        By the values of the labels; those that are None are left out.
+    """
+    return _filled(GaugeMetricFamily(f"stormwright_{name}", text, labels=labels), samples)
+
+
+def counter(name: str, text: str, labels: tuple[str, ...], samples: Samples) -> Metric:
+    """A figure that only rises, and begins again with the service.
+
+    Parameters
+    ----------
+    name, text, labels, samples
+        As of a gauge; Prometheus adds ``_total`` to the name.
+    """
+    return _filled(CounterMetricFamily(f"stormwright_{name}", text, labels=labels), samples)
+
+
+def _filled(
+    family: GaugeMetricFamily | CounterMetricFamily, samples: Samples
+) -> GaugeMetricFamily | CounterMetricFamily:
+    for labels, value in samples.items():
+        if value is not None:
+            family.add_metric(labels, value)
+    return family
+
+
+# Cluster ------------------------------------------------------------------------------------------
+# The cluster as metrics, labelled as Storm's own reporters name things: topology, component, task, host, port.
+#
+# By default there are some for each topology and each node, which a cluster has few thousands of. What is finer is
+# asked for with ``/metrics?detail=``, and left out where it would be more than `MOST_SAMPLES`.
+
+#: How finely the cluster is told: the first is what everybody is told, each other one comes on top of it.
+DETAILS = ("topology", "component", "worker", "executor")
+
+#: Things of one detail, each with two figures, at most: an answer stays at a few megabytes.
+MOST_SAMPLES = 10_000
+
+#: What tells things of a detail apart.
+_LABELS = {
+    "component": ("topology", "component"),
+    "worker": ("topology", "host", "port"),
+    "executor": ("topology", "component", "task", "host", "port"),
+}
+
+
+def of_cluster(
+    problem: Problem, predicted: Mapping[str, TopologyPrediction], detail: str = DETAILS[0]
+) -> Iterator[Metric]:
+    """Figures of topologies and nodes, and of what `detail` names; those of CPU only where it was measured.
+
+    Parameters
+    ----------
+    problem
+        The cluster, under the load that was measured last.
+    predicted
+        Topology (id) → what is predicted of it.
+    detail
+        One of `DETAILS`.
+    """
+    yield from _of_topologies(problem, predicted)
+    yield from _of_nodes_cluster(problem)
+    if detail in _LABELS:
+        yield from _in_detail(problem, detail)
+
+
+def _of_topologies(problem: Problem, predicted: Mapping[str, TopologyPrediction]) -> Iterator[Metric]:
+    ids, by = [topology.id for topology in problem.topologies], ("topology",)
+    lost = np.bincount(problem.executor_topology[problem.current_slot == UNPLACED], minlength=len(ids))
+    workers = Counter(name for slot, name in problem.running.owner.items() if slot in problem.slot_index)
+    cores = {
+        (name,): float(load.cpu_hz.sum()) / problem.core_hz
+        for name, load in zip(ids, problem.demand.measured, strict=True)
+        if load is not None
+    }
+    known = {name: each for name, each in predicted.items() if not each.assumed}
+    rates = {(name,): each.measured_tps for name, each in known.items()}
+    rooms = {(name,): each.headroom for name, each in known.items()}
+    executors = {(topology.id,): topology.num_executors for topology in problem.topologies}
+    yield gauge("topology_executors", "Executors of a topology.", by, executors)
+    unplaced = {(name,): int(count) for name, count in zip(ids, lost, strict=True)}
+    yield gauge("topology_unplaced_executors", "Those that have no slot.", by, unplaced)
+    yield gauge("topology_workers", "Slots that a topology has.", by, {(name,): workers[name] for name in ids})
+    yield gauge("topology_cpu_cores", "Cores that a topology's executors use.", by, cores)
+    yield gauge("topology_trees_per_second", "Tuple trees that a topology was measured to complete.", by, rates)
+    yield gauge("topology_headroom_ratio", "The rate that a topology can sustain, by what it does.", by, rooms)
+
+
+def _of_nodes_cluster(problem: Problem) -> Iterator[Metric]:
+    by, nodes = ("supervisor", "host"), problem.supervisors
+    held = problem.current_slot[problem.current_slot != UNPLACED]
+    slot_node = problem.slot_node
+    for name, text, counted in (
+        ("slots", "Slots that a node has.", slot_node),
+        ("workers", "Slots of a node that hold executors.", slot_node[np.unique(held)]),
+        ("executors", "Executors on a node.", slot_node[held]),
+    ):
+        counts = np.bincount(counted, minlength=len(nodes))
+        samples = {(node.id, node.host): int(count) for node, count in zip(nodes, counts, strict=True)}
+        yield gauge(f"node_{name}", text, by, samples)
+
+
+def _in_detail(problem: Problem, detail: str) -> Iterator[Metric]:
+    many = _number(problem, detail)
+    left_out = many if many > MOST_SAMPLES else 0
+    yield gauge("detail_left_out", "Things not told as they are too many.", ("detail",), {(detail,): left_out})
+    if left_out:
+        return
+    executors: Counter[tuple[str, ...]] = Counter()
+    cores: dict[tuple[str, ...], float] = {}
+    for labels, used in _executors(problem, detail):
+        executors[labels] += 1
+        if used is not None:
+            cores[labels] = cores.get(labels, 0.0) + used
+    yield gauge(f"{detail}_executors", f"Executors, by {detail}.", _LABELS[detail], executors)
+    yield gauge(f"{detail}_cpu_cores", f"Cores that are used, by {detail}.", _LABELS[detail], cores)
+
+
+def _number(problem: Problem, detail: str) -> int:
+    """How many there are of what `detail` names."""
+    if detail == "executor":
+        return problem.num_executors
+    if detail == "component":
+        return sum(len(topology.components) for topology in problem.topologies)
+    return len(np.unique(problem.current_slot[problem.current_slot != UNPLACED]))
+
+
+def _executors(problem: Problem, detail: str) -> Iterator[tuple[tuple[str, ...], float | None]]:
+    """Of each executor what it counts as, and the cores that it uses; a worker's only where it has a slot."""
+    hosts = [node.host for node in problem.supervisors]
+    slots = [(hosts[node], str(slot.port)) for slot, node in zip(problem.slots, problem.slot_node, strict=True)]
+    for index, (topology, load) in enumerate(zip(problem.topologies, problem.demand.measured, strict=True)):
+        placed = problem.current_slot[problem.executors_of(index)].tolist()
+        used = [None] * len(placed) if load is None else (load.cpu_hz / problem.core_hz).tolist()
+        tasks, components = topology.executor_start_task.tolist(), topology.executor_component.tolist()
+        for slot, cores, task, component in zip(placed, used, tasks, components, strict=True):
+            name = topology.components[component].id
+            where = ("", "") if slot == UNPLACED else slots[slot]
+            if detail == "component":
+                yield (topology.id, name), cores
+            elif detail == "executor":
+                yield (topology.id, name, str(task), *where), cores
+            elif slot != UNPLACED:
+                yield (topology.id, *where), cores
+
+
+# Plans and modes ----------------------------------------------------------------------------------
+# Modes, plans and what was done as metrics.
+
+log = logging.getLogger(__name__)
+
+#: Name of a metric → what it says, its labels, and the rows that it is counted from.
+_COUNTED: dict[str, tuple[str, Sequence[str], str]] = {
+    "plans": (
+        "Plans that are kept, by where they stand.",
+        ("kind", "state"),
+        "SELECT kind, state, count(*) FROM plans GROUP BY 1, 2",
+    ),
+    "done": ("Entries of the history that are kept.", ("kind",), "SELECT kind, count(*) FROM decisions GROUP BY 1"),
+    "done_moves": (
+        "Moves of topologies in the history, by what they were part of.",
+        ("kind", "result"),
+        "SELECT kind, iif(failure = '', 'done', 'failed'), count(*) FROM moves JOIN decisions USING (n) GROUP BY 1, 2",
+    ),
+}
+
+
+def of_modes(modes: Modes, topologies: Iterable[tuple[str, str]]) -> Iterator[Metric]:
+    """What the service may do by itself.
+
+    Parameters
+    ----------
+    modes
+        Those that hold now.
+    topologies
+        Ids and names.
+    """
+    by_default = {(mode,): float(mode == modes.default) for mode in get_args(Mode)}
+    yield gauge("mode", "1 for what the service does by itself unless told otherwise.", ("mode",), by_default)
+    yield gauge("frozen", "1 while nothing may be moved, whoever asks.", (), {(): float(bool(modes.frozen))})
+    own = {(topology, mode_of(modes, topology, name)): 1.0 for topology, name in topologies}
+    yield gauge("topology_mode", "1 for what the service does by itself with a topology.", ("topology", "mode"), own)
+
+
+def of_state(state: State) -> Iterator[Metric]:
+    """Plans and history, as far as they are kept; nothing where they cannot be read now."""
+    for name, (text, labels, statement) in _COUNTED.items():
+        try:
+            samples = {tuple(row)[:-1]: tuple(row)[-1] for row in state.read(statement)}
+        except sqlite3.Error as error:
+            log.warning("%s cannot be counted for /metrics: %s", name, error)
+        else:
+            yield gauge(name, text, tuple(labels), samples)
+
+
+# Registry -----------------------------------------------------------------------------------------
+# What a running service adds to its status in ``/metrics``.
+
+
+class Figures:
+    """Metrics of the cluster, of modes and of plans; may be asked from any thread.
+
+    The cluster is that of the newest scene: it is worked out beside, for pages and for this together, so that who asks
+    often costs nothing.
+
+    Parameters
+    ----------
+    scene
+        What runs now; None while that is not known.
+    age_s
+        Seconds since Nimbus asked last; any large number where it never has.
+    modes, state
+        What the service may do by itself, and where plans and history are kept.
+    """
+
+    def __init__(
+        self, scene: Callable[[], Scene | None], age_s: Callable[[], float], modes: Callable[[], Modes], state: State
+    ) -> None:
+        self._scene, self._age_s, self._modes, self._state = scene, age_s, modes, state
+        self._began_s = time.monotonic()
+
+    def __call__(self, detail: str) -> Iterator[Metric]:
+        """All of them, the cluster in `detail` (`stormwright.service.http.metrics.DETAILS`)."""
+        scene = self._scene()
+        asked = {(): min(self._age_s(), time.monotonic() - self._began_s)}
+        yield gauge("snapshot_age_seconds", "Since Nimbus asked last, or the service began.", (), asked)
+        topologies = [(each.id, each.name) for each in scene.problem.topologies] if scene else []
+        yield from of_modes(self._modes(), topologies)
+        yield from of_state(self._state)
+        if scene:
+            yield from of_cluster(scene.problem, scene.by_topology, detail)
+
 
 #: What Prometheus is told the text is.
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

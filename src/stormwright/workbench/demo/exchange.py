@@ -16,8 +16,8 @@ from stormwright.controller.policy import Decision
 from stormwright.controller.reports import MoveLimits, MoveReport
 from stormwright.errors import ClusterError
 from stormwright.model import Assignment, Problem, TopologyAssignment
+from stormwright.service.composition import Service
 from stormwright.service.settings import ServiceSettings
-from stormwright.service.wiring import Service
 from stormwright.storm.local_cluster import RunningCluster
 from stormwright.workbench.demo.measure import longest_silence_s
 from stormwright.workbench.demo.settings import DemoSettings

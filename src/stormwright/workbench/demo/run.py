@@ -15,8 +15,8 @@ from stormwright.controller.reports import MoveLimits
 from stormwright.controller.tally import Tally
 from stormwright.defaults import STORMS_OWN
 from stormwright.pipeline.settings import StreamSettings
+from stormwright.service.composition import Service
 from stormwright.service.settings import ServiceSettings
-from stormwright.service.wiring import Service
 from stormwright.storm.local_cluster import LocalCluster, LocalClusterConfig, fitting_cores, why_no_cpu_limits
 from stormwright.workbench.demo.measure import longest_silence_s
 from stormwright.workbench.demo.result import DemoResult, Phase, TopologyResult

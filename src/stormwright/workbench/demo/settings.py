@@ -18,7 +18,7 @@ from stormwright.workbench.demo.trials import Criterion, TrialPlan
 if TYPE_CHECKING:
     from stormwright.clock import Clock
     from stormwright.controller.move import Nimbus
-    from stormwright.service.wiring import Service
+    from stormwright.service.composition import Service
     from stormwright.storm.local_cluster.cpu import NodeCpu
     from stormwright.storm.local_cluster.running import LinkBytes
 

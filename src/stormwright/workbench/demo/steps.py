@@ -15,7 +15,7 @@ from stormwright.errors import ClusterError
 from stormwright.history.evaluation.verdict import Promise
 from stormwright.model import Problem, TopologyAssignment, WorkerSlot
 from stormwright.schedulers.toolkit.triggers import TriggerParams
-from stormwright.service.wiring import Service
+from stormwright.service.composition import Service
 from stormwright.workbench.demo.measure import (
     NodeMeter,
     around_move,

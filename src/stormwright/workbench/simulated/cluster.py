@@ -16,7 +16,7 @@ from stormwright.model.assignment import UNPLACED
 from stormwright.model.cluster import DEFAULT_CORE_HZ
 from stormwright.perflog.landing import SUFFIX
 from stormwright.schedulers import make_scheduler
-from stormwright.service.wiring import Service
+from stormwright.service.composition import Service
 from stormwright.simulator.cluster.clock import VirtualClock
 from stormwright.simulator.cluster.nimbus import VirtualNimbus
 from stormwright.simulator.cluster.storm import VirtualStorm

@@ -10,7 +10,7 @@ from pathlib import Path
 from stormwright.errors import Fault, InputError
 from stormwright.model import Problem
 from stormwright.model.assignment import UNPLACED
-from stormwright.service.wiring import Service
+from stormwright.service.composition import Service
 from stormwright.simulator.cluster.clock import VirtualClock
 from stormwright.simulator.cluster.storm import VirtualStorm
 from stormwright.simulator.cluster.timings import Timings

@@ -9,8 +9,8 @@ from prometheus_client.core import Metric
 
 from stormwright.model import LoadProfile, TopologyLoad
 from stormwright.model.load import assumed_load
-from stormwright.service.http.figures import cluster
-from stormwright.service.http.figures.cluster import DETAILS, of_cluster
+from stormwright.service.http import metrics
+from stormwright.service.http.metrics import DETAILS, of_cluster
 from tests.controller.builders import on, place, problem, topology
 
 #: What Storm's own reporters tell metrics apart by; a supervisor's id is what our API calls a node.
@@ -78,7 +78,7 @@ def test_detail_is_labelled_as_storm_does(busy, detail, expected):
 
 @pytest.mark.parametrize("detail", DETAILS)
 def test_there_are_never_too_many(monkeypatch, detail):
-    monkeypatch.setattr(cluster, "MOST_SAMPLES", 5)
+    monkeypatch.setattr(metrics, "MOST_SAMPLES", 5)
     large = problem([topology(f"t{i}", bolts=50) for i in range(8)], slots=8)
     by_default = len(samples(of_cluster(large, {})))
     assert by_default <= 6 * len(large.topologies) + 3 * len(large.supervisors), "none is of an executor"

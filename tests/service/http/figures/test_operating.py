@@ -7,12 +7,11 @@ import sqlite3
 import pytest
 
 from stormwright.client.shapes import Modes
-from stormwright.service.http.figures.known import Figures
-from stormwright.service.http.figures.operating import of_modes, of_state
-from stormwright.service.operating.ledger import Ledger
-from stormwright.service.operating.plans import KeptPlans
-from stormwright.service.operating.state import FILE, State
-from stormwright.service.pages.seen.scene import Scene
+from stormwright.service.dashboard.scene import Scene
+from stormwright.service.http.metrics import Figures, of_modes, of_state
+from stormwright.service.plans.journal import Ledger
+from stormwright.service.plans.plans import KeptPlans
+from stormwright.service.storage.database import FILE, State
 from tests.controller.builders import on, problem, topology
 from tests.service.http.figures.test_cluster import samples
 

@@ -1,0 +1,333 @@
+"""A figure over time, with what happened meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from math import ceil, floor, isnan, log10
+from urllib.parse import quote
+from xml.etree.ElementTree import Element, SubElement, tostring
+
+import numpy as np
+from markupsafe import Markup
+
+from stormwright.model.arrays import FloatArray, IndexArray
+from stormwright.model.cluster import Cluster
+from stormwright.service.dashboard.scene import Heat
+
+# Elements -----------------------------------------------------------------------------------------
+# Elements of SVG: attributes are numbers and names of this code, texts are escaped.
+
+#: Parts from which on a colour is used; the classes of the style sheet are ``u0`` to ``u4``, ``over`` and ``unknown``.
+_STEPS = (0.2, 0.4, 0.6, 0.8)
+
+
+def use_class(part: float) -> str:
+    """The class of the style sheet that has the colour of a part in use; NaN is unknown."""
+    if isnan(part):
+        return "unknown"
+    return "over" if part > 1 + 1e-9 else f"u{sum(part >= step for step in _STEPS)}"
+
+
+def drawing(width: float, height: float, title: str, kind: str = "") -> Element:
+    """A drawing that tells what it shows to who cannot see it.
+
+    Parameters
+    ----------
+    width, height
+        In pixels.
+    title
+        What it shows.
+    kind
+        Its class.
+    """
+    about = {"viewBox": f"0 0 {num(width)} {num(height)}", "width": num(width), "height": num(height), "role": "img"}
+    return Element("svg", about | {"aria-label": title, "class": f"drawing {kind}".strip()})
+
+
+def add(parent: Element, tag: str, kind: str = "", text: str = "", **values: float | str) -> Element:
+    """A new element in another.
+
+    Parameters
+    ----------
+    parent
+        Gets it.
+    tag, kind, text
+        What it is, its class, and what stands in it.
+    **values
+        Its attributes; underscores in their names are hyphens.
+    """
+    told = {name.strip("_").replace("_", "-"): v if isinstance(v, str) else num(v) for name, v in values.items()}
+    found = SubElement(parent, tag, ({"class": kind} if kind else {}) | told)
+    if text:
+        found.text = text
+    return found
+
+
+def titled(element: Element, text: str) -> Element:
+    """The same, which tells something where the pointer rests."""
+    SubElement(element, "title").text = text
+    return element
+
+
+def link(parent: Element, href: str, label: str) -> Element:
+    """A link in a drawing; `href` is a path that this code has quoted."""
+    return SubElement(parent, "a", {"href": href, "aria-label": label})
+
+
+def markup(element: Element) -> Markup:
+    """The drawing as a part of a page."""
+    return Markup(tostring(element, encoding="unicode"))  # noqa: S704 (the tree is escaped as it is written)
+
+
+def num(value: float) -> str:
+    """A number in as few digits as a screen shows."""
+    return f"{value:.1f}".rstrip("0").rstrip(".")
+
+
+def shortened(text: str, most: int) -> str:
+    """The beginning of a text that is too long."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+# Heat map -----------------------------------------------------------------------------------------
+# Traffic from place to place as coloured cells.
+
+_CELL, _GAP_heat, _SIDE, _HEAD, _LETTER, _MOST = 22, 2, 8, 10, 7.6, 15
+
+
+def heat_map(heat: Heat) -> Markup:
+    """Rows send, columns receive; the stronger a colour, the more. What stays in a place is not coloured."""
+    step, count = _CELL + _GAP_heat, len(heat.names)
+    names = [shortened(name, _MOST) for name in without_domain(heat.names)]
+    side = max(map(len, names), default=0) * _LETTER + _SIDE
+    crossing = heat.tps.copy()
+    np.fill_diagonal(crossing, 0)
+    most = float(crossing.max()) if crossing.size else 0.0
+    svg = drawing(side + count * step, side + _HEAD + count * step, f"traffic between {count} {heat.kind}s", "heat")
+    for number, name in enumerate(names):
+        middle = (number + 0.5) * step + 4
+        add(svg, "text", "faint", name, x=side - _SIDE, y=side + _HEAD + middle, text_anchor="end")
+        turned = f"rotate(-90 {side + middle:.0f} {side})"
+        add(svg, "text", "faint", name, x=side + middle, y=side, transform=turned)
+    for row in range(count):
+        for column in range(count):
+            tps = float(heat.tps[row, column])
+            kind = "self" if row == column else _step_heat(tps, most)
+            x, y = side + column * step, side + _HEAD + row * step
+            cell = add(svg, "rect", kind, x=x, y=y, width=_CELL, height=_CELL, rx=2)
+            if tps:
+                titled(cell, f"{heat.names[row]} → {heat.names[column]}: {tps:,.0f} tuples/s")
+    return markup(svg)
+
+
+def without_domain(hosts: Sequence[str]) -> Sequence[str]:
+    """Names of hosts without the domain that all of them share."""
+    domains = {name.partition(".")[2] for name in hosts if "." in name}
+    if len(domains) != 1:
+        return hosts
+    return [name.removesuffix(f".{domain}") for domain in domains for name in hosts]
+
+
+def _step_heat(tps: float, most: float) -> str:
+    """By the square root: of little, too, one sees that it is there."""
+    return "h0" if tps <= 0 or most <= 0 else f"h{min(int((tps / most) ** 0.5 * 5) + 1, 5)}"
+
+
+# Cells --------------------------------------------------------------------------------------------
+# Nodes as cells, rack by rack, coloured by how full each is.
+
+#: On a page with up to so many nodes each cell is a link of its own; of more, those of a colour are one shape.
+MOST_LINKS = 400
+
+#: Up to so many nodes each cell has its figure in it.
+MOST_FIGURES = 64
+
+_CELL_cells, _GAP_cells, _IN_ROW = 14, 3, 40
+
+#: Up to so many light cells are a block, with so many in a row, of which a page has many.
+_BLOCK, _BLOCK_ROW, _SMALL, _SMALL_GAP = 100, 17, 10, 2
+
+#: Width, height and number in a row of cells with figures.
+_WIDE, _HIGH, _FEW_IN_ROW = 48, 32, 5
+
+
+def cells(nodes: IndexArray, part: FloatArray, cluster: Cluster, what: str, on_page: int) -> Markup:
+    """The cells of some nodes.
+
+    Parameters
+    ----------
+    nodes
+        Which, by index.
+    part
+        In use of every node, shape (N,).
+    cluster
+        Of all nodes.
+    what
+        What the part is of, in words.
+    on_page
+        How many nodes the page has in all.
+    """
+    if on_page <= MOST_LINKS:
+        return _linked(nodes, part, cluster, what)
+    block = len(nodes) <= _BLOCK
+    size, gap, in_row = (_SMALL, _SMALL_GAP, _BLOCK_ROW) if block else (_CELL_cells, _GAP_cells, _IN_ROW)
+    step, rows = size + gap, -(-len(nodes) // in_row)
+    svg = drawing(in_row * step - gap, rows * step - gap, f"{what} of {len(nodes):,} nodes", "cells many")
+    shapes: dict[str, list[str]] = {}
+    for number, value in enumerate(part[nodes].tolist()):
+        row, column = divmod(number, in_row)
+        shape = f"M{column * step} {row * step}h{size}v{size}h-{size}z"
+        shapes.setdefault(use_class(value), []).append(shape)
+    for kind, found in shapes.items():
+        add(svg, "path", kind, d="".join(found))
+    return markup(svg)
+
+
+def _linked(nodes: IndexArray, part: FloatArray, cluster: Cluster, what: str) -> Markup:
+    figures = len(nodes) <= MOST_FIGURES
+    wide, high, in_row = (_WIDE, _HIGH, _FEW_IN_ROW) if figures else (_CELL_cells, _CELL_cells, _IN_ROW)
+    columns, rows = min(max(len(nodes), 1), in_row), -(-max(len(nodes), 1) // in_row)
+    width, height = columns * (wide + _GAP_cells) - _GAP_cells, rows * (high + _GAP_cells) - _GAP_cells
+    svg = drawing(width, height, f"{what} of {len(nodes):,} nodes", "cells")
+    del svg.attrib["role"], svg.attrib["aria-label"]  # it holds links, each with its own
+    for number, node in enumerate(nodes.tolist()):
+        row, column = divmod(number, in_row)
+        x, y, kind = column * (wide + _GAP_cells), row * (high + _GAP_cells), use_class(part[node])
+        told = "–" if kind == "unknown" else f"{part[node]:.0%}"
+        label = f"{cluster.node_names[node]}: {what} {told}"
+        to = link(svg, f"/cluster/nodes/{quote(cluster.supervisors[node].id, safe='')}", label)
+        titled(add(to, "rect", kind, x=x, y=y, width=wide, height=high, rx=2 + 2 * figures), label)
+        if figures:
+            add(to, "text", f"on-{kind}", told, x=x + wide / 2, y=y + high / 2 + 4)
+    return markup(svg)
+
+
+# Meter --------------------------------------------------------------------------------------------
+# A part in use, as a bar beside its figure.
+
+_WIDTH, _HEIGHT = 72, 8
+
+
+def meter(part: float | None, what: str) -> Markup:
+    """A bar that is full at 1; `what` says of what it is the part.
+
+    The figure stands beside it, so nobody needs the colour.
+    """
+    known = part is not None and not isnan(part)
+    value = part if part is not None and known else 0.0
+    svg = drawing(_WIDTH, _HEIGHT, f"{what}: {value:.0%}" if known else f"{what}: unknown", "meter")
+    add(svg, "rect", "track", width=_WIDTH, height=_HEIGHT, rx=2)
+    if known and value > 0:
+        add(svg, "rect", use_class(value), width=max(min(value, 1.0) * _WIDTH, 2), height=_HEIGHT, rx=2)
+    return markup(svg)
+
+
+_LEFT, _RIGHT, _TOP, _BOTTOM = 62, 12, 26, 26
+
+#: Widths and heights: beside another, and alone across a page.
+BESIDE, ACROSS = (560, 200), (1100, 220)
+
+#: From here on, marks at the side are whole numbers.
+_WHOLE = 40
+
+#: A gap of so many usual steps is none that a line bridges.
+_GAP = 5
+
+
+@dataclass(frozen=True)
+class Line:
+    """Values over moments (ms since 1970); `name` is told beside its colour."""
+
+    name: str
+    points: Sequence[tuple[int, float]]
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Something that happened: at a moment, with a short label, what it was, and where more is told of it."""
+
+    at_ms: int
+    label: str
+    text: str
+    href: str = ""
+
+
+def chart(lines: Sequence[Line], unit: str, marks: Sequence[Mark] = (), size: tuple[int, int] = BESIDE) -> Markup:
+    """The drawing; at most six lines have a colour of their own.
+
+    Parameters
+    ----------
+    lines
+        At least one point in all.
+    unit
+        Of the values.
+    marks
+        What happened; those out of the span that the lines show are left out.
+    size
+        Width and height of the drawing.
+    """
+    width, height = size
+    moments = [at for line in lines for at, _ in line.points]
+    first, last = min(moments), max(moments)
+    span = max(last - first, 60_000)
+    first = last - span
+    top = _nice(max((value for line in lines for _, value in line.points), default=0.0))
+    bottom = height - _BOTTOM
+
+    def x(at: float) -> float:
+        return _LEFT + (at - first) / span * (width - _LEFT - _RIGHT)
+
+    def y(value: float) -> float:
+        return bottom - value / top * (bottom - _TOP)
+
+    svg = drawing(width, height, f"{', '.join(line.name for line in lines)} in {unit} over time", "chart")
+    if marks:
+        del svg.attrib["role"]  # it holds links
+    for step in range(5):
+        value = top * step / 4
+        add(svg, "line", "grid", x1=_LEFT, x2=width - _RIGHT, y1=y(value), y2=y(value))
+        label = f"{value:,.0f}" if top >= _WHOLE else f"{value:.3g}"
+        add(svg, "text", "faint", label, x=_LEFT - 8, y=y(value) + 4, text_anchor="end")
+    add(svg, "text", "faint", unit, x=_LEFT - 8, y=12, text_anchor="start" if len(unit) > 9 else "end")
+    for step in range(5):
+        at = first + span * step / 4
+        anchor = "start" if not step else "end" if step == 4 else "middle"
+        add(svg, "text", "faint", _clock(at, span), x=x(at), y=height - 6, text_anchor=anchor)
+    for mark in marks:
+        if first <= mark.at_ms <= last:
+            into = link(svg, mark.href, mark.text) if mark.href else svg
+            titled(add(into, "line", "mark", x1=x(mark.at_ms), x2=x(mark.at_ms), y1=_TOP - 6, y2=bottom), mark.text)
+            add(into, "text", "mark-label", mark.label, x=x(mark.at_ms) + 3, y=_TOP - 8)
+    for number, line in enumerate(lines):
+        add(svg, "path", f"line l{number % 6}", d=_path([(x(at), y(v)) for at, v in line.points], _step(line, x)))
+    return markup(svg)
+
+
+def _path(points: Sequence[tuple[float, float]], gap: float) -> str:
+    parts, before = [], float("-inf")
+    for x, y in points:
+        parts.append(f"{'M' if x - before > gap else 'L'}{num(x)} {num(y)}")
+        before = x
+    return "".join(parts) + (f"h{1}" if len(points) == 1 else "")
+
+
+def _step(line: Line, x: Callable[[float], float]) -> float:
+    """Beyond which two points are not joined: nothing was measured in between."""
+    apart = sorted(b - a for (a, _), (b, _) in zip(line.points, line.points[1:], strict=False))
+    usual = apart[len(apart) // 2] if apart else 1
+    return x(_GAP * usual) - x(0)
+
+
+def _nice(most: float) -> float:
+    """The next round number."""
+    if most <= 0:
+        return 1.0
+    scale = 10.0 ** floor(log10(most))
+    return next(scale * each for each in (1, 1.2, 1.6, 2, 2.4, 3, 4, 5, 6, 8, 10) if scale * each >= most * (1 - 1e-9))
+
+
+def _clock(at_ms: float, span_ms: float) -> str:
+    moment = datetime.fromtimestamp(ceil(at_ms / 1000), UTC)
+    return moment.strftime("%H:%M:%S" if span_ms < 600_000 else "%H:%M")

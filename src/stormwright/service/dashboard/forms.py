@@ -1,0 +1,200 @@
+"""What forms of the pages do; each answers with the path of the page that shows what has come of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from hmac import compare_digest
+from typing import Any, TypeVar
+from urllib.parse import parse_qs, quote
+
+from pydantic import BaseModel, ValidationError
+
+from stormwright.client import shapes
+from stormwright.client.shapes import DrainAsked
+from stormwright.errors import ConflictError, Fault, InputError, NotAllowedError, NotThereError
+from stormwright.model import Problem
+from stormwright.service.auth.roles import Visitor
+from stormwright.service.dashboard.state import Known
+from stormwright.service.dashboard.trials import Change, Trials
+from stormwright.service.plans.plan_service import Desk
+
+#: Fields of a form, each with all of its values.
+Form = Mapping[str, Sequence[str]]
+
+#: Buttons of a plan.
+BUTTONS = ("apply", "stop", "resume", "discard")
+
+_MOST_FIELDS = 200
+
+#: The field that only a page of the same visitor can send.
+KEY = "key"
+
+_Shape = TypeVar("_Shape", bound=BaseModel)
+
+
+def form_of(body: bytes) -> Form:
+    """The fields of a body.
+
+    Raises
+    ------
+    InputError
+        It is none that a form makes.
+    """
+    try:
+        return parse_qs(body.decode(), max_num_fields=_MOST_FIELDS, strict_parsing=bool(body), keep_blank_values=True)
+    except ValueError as error:
+        raise InputError("form", [Fault(f"cannot be read: {error}", "$")]) from error
+
+
+def signed(form: Form, visitor: Visitor | None) -> Form:
+    """A form as its visitor has sent it, with the name that he has by his token.
+
+    Raises
+    ------
+    NotAllowedError
+        It comes from no page that this visitor was shown.
+    """
+    if visitor is None:
+        return form
+    if visitor.form_key and not compare_digest(_one(form, KEY).encode(), visitor.form_key.encode()):
+        raise NotAllowedError("this form is not of a page that you were shown since you logged in: load it again")
+    return {**form, "by": [visitor.name]}
+
+
+def noted(form: Form) -> dict[str, str]:
+    """What is noted of a form: who wants what it says, and why."""
+    return {name: told for name, told in _told(form).items() if told}
+
+
+def ask_for_plan(known: Known, form: Form) -> str:
+    """Begin to make a plan."""
+    asked = {
+        "goals": tuple(filter(None, (_one(form, "goal"), _one(form, "then")))),
+        "only": _one(form, "only") or None,
+        "topologies": tuple(_one(form, "topologies").split()),
+        "nodes": tuple(_one(form, "nodes").split()),
+        **_told(form),
+    }
+    plan = _desk(known).ask(_shaped(shapes.PlanAsked, asked))
+    return f"/plans/{quote(plan.id)}"
+
+
+def press(known: Known, plan: str, button: str, form: Form) -> str:
+    """Apply, stop, resume or discard a plan.
+
+    Parameters
+    ----------
+    known
+        Has the desk.
+    plan, button
+        Its id, and one of `BUTTONS`.
+    form
+        Says who wants it, and why.
+    """
+    desk = _desk(known)
+    if button not in BUTTONS:
+        raise NotThereError(f"a plan has no button {button}")
+    if button != "discard" and known.sources.status() is None:
+        raise ConflictError("nobody serves a cluster here: a plan of a file is not applied")
+    getattr(desk, button)(plan, _shaped(shapes.Told, _told(form)))
+    return f"/plans/{quote(plan)}"
+
+
+def press_node(known: Known, node: str, button: str, form: Form) -> str:
+    """Drain a node, or let it take what comes again.
+
+    Parameters
+    ----------
+    known
+        Has the desk.
+    node, button
+        Id of a supervisor, and ``drain`` or ``uncordon``.
+    form
+        Says who wants it, and why.
+    """
+    nodes = _desk(known).nodes
+    if button not in ("drain", "uncordon"):
+        raise NotThereError(f"a node has no button {button}")
+    if known.sources.status() is None:
+        raise ConflictError("nobody serves a cluster here: no node is drained")
+    if button == "uncordon":
+        nodes.uncordon(node, _shaped(shapes.Told, _told(form)))
+        return f"/cluster/nodes/{quote(node, safe='')}"
+    begun = nodes.drain(node, _shaped(DrainAsked, _told(form)))
+    return f"/plans/{quote(begun.plan.id)}" if begun.plan else f"/cluster/nodes/{quote(node, safe='')}"
+
+
+def revert(known: Known, n: str, form: Form) -> str:
+    """Begin to restore the placement as it was before an entry of the history."""
+    if not (n.isascii() and n.isdigit() and len(n) < 19):
+        raise NotThereError(f"the history has no entry {n}")
+    if known.sources.status() is None:
+        raise ConflictError("nobody serves a cluster here: nothing was moved")
+    return f"/plans/{quote(_desk(known).revert(int(n), _shaped(shapes.Told, _told(form))).id)}"
+
+
+def ask_to_compare(known: Known, form: Form) -> str:
+    """Begin to compare schedulers on what runs now."""
+    trials, problem = _ready(known)
+    names = [name for name in form.get("scheduler", ()) if name]
+    there = trials.schedulers()
+    faults = [Fault(f"there is no scheduler {name}", "scheduler") for name in names if name not in there]
+    if faults or not names:
+        raise InputError("compare", faults or [Fault("tick at least one scheduler", "scheduler")])
+    command = f"stormwright compare problem.json --schedulers {','.join(names)}"
+    title = f"Compare {', '.join(names)}"
+    return f"/try/{known.trials.ask(title, command, lambda: trials.compare(problem, names)).id}"
+
+
+def ask_what_if(known: Known, form: Form) -> str:
+    """Begin to predict a change."""
+    trials, problem = _ready(known)
+    nodes = _one(form, "add_nodes") or "0"
+    if not (nodes.isascii() and nodes.isdigit() and len(nodes) < 6):
+        raise InputError("what if", [Fault(f"should be a number from 0 to 99,999, got {nodes}", "nodes to add")])
+    texts = {name: _one(form, name) for name in ("rate", "kill_node", "parallelism", "link", "scheduler")}
+    change = Change(**texts, add_nodes=int(nodes))
+    options = {"--rate": change.rate, "--add-nodes": change.add_nodes or "", "--kill-node": change.kill_node}
+    options |= {"--parallelism": change.parallelism, "--link": change.link, "--scheduler": change.scheduler}
+    told = " ".join(f"{option} {value}" for option, value in options.items() if value)
+    if not told:
+        raise InputError("what if", [Fault("nothing is to be different: fill in at least one field", "form")])
+    title = f"What if {told}"
+    command = f"stormwright whatif problem.json {told}"
+    return f"/try/{known.trials.ask(title, command, lambda: trials.what_if(problem, change)).id}"
+
+
+def _ready(known: Known) -> tuple[Trials, Problem]:
+    if known.sources.trials is None:
+        raise ConflictError("this service was started without anybody who answers such questions")
+    scene = known.scene()
+    if scene is None:
+        raise ConflictError("Nimbus has not asked yet: try again in 10 s")
+    return known.sources.trials, scene.problem
+
+
+def _desk(known: Known) -> Desk:
+    if known.sources.desk is None:
+        raise ConflictError("there are no plans here: nobody serves a cluster")
+    return known.sources.desk
+
+
+def _told(form: Form) -> dict[str, Any]:
+    return {"by": _one(form, "by"), "reason": _one(form, "reason")}
+
+
+def _one(form: Form, name: str) -> str:
+    return form.get(name, [""])[-1].strip()
+
+
+def _shaped(shape: type[_Shape], values: Mapping[str, Any]) -> _Shape:
+    try:
+        return shape.model_validate(values)
+    except ValidationError as invalid:
+        names = {"by": "your name", "reason": "why"}
+        faults = []
+        for error in invalid.errors(include_url=False):
+            field = str(error["loc"][0]) if error["loc"] else "form"
+            short = error["type"] == "string_too_short"
+            faults.append(Fault("fill this in" if short else error["msg"], names.get(field, field)))
+        raise InputError("form", faults) from invalid

@@ -1,0 +1,319 @@
+"""What runs now, with all that pages show of it worked out: made beside the pages, never for each of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from stormwright.clock import WALL, Clock
+from stormwright.errors import StormwrightError
+from stormwright.model import UNPLACED, Problem
+from stormwright.model.arrays import BoolArray, FloatArray, IndexArray, IntArray
+from stormwright.model.constraints.constraint import PlacedExecutors
+from stormwright.model.load import silent_load
+from stormwright.model.traffic_matrix import measured_traffic
+from stormwright.predict.answer import predict
+from stormwright.predict.prediction import Prediction, TopologyPrediction
+
+# Flows --------------------------------------------------------------------------------------------
+# Traffic between components of a topology, and between nodes.
+
+#: Rows and columns of a picture of traffic at most; of more nodes there are racks, or those with most traffic.
+MOST_PLACES = 32
+
+
+@dataclass(frozen=True)
+class Flow:
+    """Tuples/s from a component (by index) to another."""
+
+    source: int
+    target: int
+    tps: float
+
+
+@dataclass(frozen=True, eq=False)
+class Heat:
+    """Traffic from place to place, in tuples/s.
+
+    Parameters
+    ----------
+    kind
+        ``node`` or ``rack``.
+    names
+        Of the places; the last stands for all others where `others` is not 0.
+    others
+        Places that the last one stands for.
+    tps
+        From row to column, shape (P, P).
+    total_tps
+        Between nodes, all of it.
+    """
+
+    kind: str
+    names: tuple[str, ...]
+    others: int
+    tps: FloatArray
+    total_tps: float
+
+    @classmethod
+    def of(cls, problem: Problem) -> Heat:
+        """Of what runs now: by node where these are few, else by rack, else of the nodes with most traffic."""
+        traffic = measured_traffic(problem)
+        slots = problem.current_slot
+        there = (slots[traffic.source] != UNPLACED) & (slots[traffic.target] != UNPLACED)
+        source, target = (problem.slot_node[slots[each[there]]] for each in (traffic.source, traffic.target))
+        tps, count = traffic.tps[there], len(problem.supervisors)
+        total = float(tps[source != target].sum())
+        nodes = problem.cluster.node_names
+        if count <= MOST_PLACES:
+            return cls("node", nodes, 0, _matrix(source, target, tps, count), total)
+        racks = tuple(dict.fromkeys(supervisor.rack for supervisor in problem.supervisors))
+        if 1 < len(racks) <= MOST_PLACES:
+            both = problem.node_rack[source], problem.node_rack[target]
+            return cls("rack", racks, 0, _matrix(*both, tps, len(racks)), total)
+        crossing = tps * (source != target)
+        most = np.bincount(source, crossing, count) + np.bincount(target, crossing, count)
+        shown = np.argsort(-most, kind="stable")[: MOST_PLACES - 1]
+        place = np.full(count, MOST_PLACES - 1)
+        place[shown] = np.arange(MOST_PLACES - 1)
+        others = count - (MOST_PLACES - 1)
+        names = (*(nodes[node] for node in shown), f"{others:,} others")
+        return cls("node", names, others, _matrix(place[source], place[target], tps, MOST_PLACES), total)
+
+
+def component_flows(problem: Problem, topology: int) -> list[Flow]:
+    """What the components of a topology (by index) send each other, as it was measured, most first."""
+    load, component = problem.loads[topology], problem.topologies[topology].executor_component
+    count = len(problem.topologies[topology].components)
+    matrix = np.zeros((count, count))
+    np.add.at(matrix, (component[load.pair_source], component[load.pair_target]), load.pair_tps)
+    np.add.at(matrix, (component[load.flow_source], load.flow_component), load.flow_tps)
+    sources, targets = np.nonzero(matrix)
+    found = [Flow(int(s), int(t), float(matrix[s, t])) for s, t in zip(sources, targets, strict=True)]
+    return sorted(found, key=lambda flow: (-flow.tps, flow.source, flow.target))
+
+
+def _matrix(source: FloatArray, target: FloatArray, tps: FloatArray, count: int) -> FloatArray:
+    flat = np.bincount(source.astype(np.int64) * count + target, tps, count * count)
+    return flat.reshape(count, count).astype(float)
+
+
+# Nodes --------------------------------------------------------------------------------------------
+# How full nodes are: CPU, link and memory, measured and requested.
+
+#: What a node's use is told of → its words. Each is a part of what the node has; the first is shown where nobody asks.
+USES = {
+    "cpu": "CPU measured",
+    "cpu-asked": "CPU requested",
+    "memory": "memory measured",
+    "memory-asked": "memory requested",
+    "link": "link predicted",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class AskedFor:
+    """What executors ask for: CPU in Hz and memory in MB, each of shape (E,)."""
+
+    cpu_hz: FloatArray
+    memory_mb: FloatArray
+
+    @classmethod
+    def of(cls, problem: Problem) -> AskedFor:
+        """Of all executors of a problem."""
+        silent = [silent_load(topology, problem.core_hz, problem.conf) for topology in problem.topologies]
+        parts = [[each.cpu_hz for each in silent], [each.memory_mb for each in silent]]
+        return cls(*(np.concatenate(part) if part else np.empty(0) for part in parts))
+
+
+@dataclass(frozen=True, eq=False)
+class NodeFigures:
+    """Figures of every node, each of shape (N,).
+
+    Parameters
+    ----------
+    use
+        Key of `USES` → part in use; NaN where that is not known.
+    executors, workers, slots
+        How many.
+    usable
+        Whether it takes anything new.
+    rack, racks
+        Its rack, by index into the names.
+    """
+
+    use: dict[str, FloatArray]
+    executors: IndexArray
+    workers: IndexArray
+    slots: IndexArray
+    usable: BoolArray
+    rack: IntArray
+    racks: tuple[str, ...]
+
+    @classmethod
+    def of(cls, problem: Problem, asked: AskedFor, predicted: Prediction | None) -> NodeFigures:
+        """Of what runs now.
+
+        Parameters
+        ----------
+        problem
+            Has the load.
+        asked
+            Of its executors.
+        predicted
+            Tells how full links are; None where nothing is predicted.
+        """
+        placed, count = PlacedExecutors(problem, problem.current_slot), len(problem.supervisors)
+        cpu, memory = problem.node_cpu_hz, problem.node_memory_mb
+        racks = tuple(dict.fromkeys(supervisor.rack for supervisor in problem.supervisors))
+        return cls(
+            use={
+                "cpu": _part(placed.sum_by_node(problem.executor_cpu_hz), cpu),
+                "cpu-asked": _part(placed.sum_by_node(asked.cpu_hz), cpu),
+                "memory": _part(placed.sum_by_node(problem.executor_memory_mb), memory),
+                "memory-asked": _part(placed.sum_by_node(asked.memory_mb), memory),
+                "link": _links(predicted, count),
+            },
+            executors=np.bincount(placed.node, minlength=count),
+            workers=np.bincount(problem.slot_node[placed.workers.slot], minlength=count),
+            slots=np.bincount(problem.slot_node, minlength=count),
+            usable=problem.node_usable,
+            rack=problem.node_rack,
+            racks=racks,
+        )
+
+    def of_rack(self, rack: int) -> IndexArray:
+        """Indices of a rack's nodes."""
+        return np.flatnonzero(self.rack == rack)
+
+    def fullest(self, use: str = "cpu") -> float:
+        """The fullest node's part; 0 where none is known."""
+        known = self.use[use][~np.isnan(self.use[use])]
+        return float(known.max()) if len(known) else 0.0
+
+    def over(self) -> IndexArray:
+        """Nodes whose measured CPU is more than they have."""
+        return np.flatnonzero(np.nan_to_num(self.use["cpu"]) > 1 + 1e-9)
+
+
+def core_hz(problem: Problem) -> FloatArray:
+    """Speed of a core of every node in Hz, shape (N,), where it tells how many it has; else that of all cores."""
+    told = [
+        supervisor.cpu_hz / (cores / 100) if (cores := supervisor.resources.get("cpu.pcore.percent", 0.0)) else 0.0
+        for supervisor in problem.supervisors
+    ]
+    return np.array([speed or problem.core_hz for speed in told])
+
+
+def slots_of(problem: Problem, node: int) -> list[int]:
+    """Indices of a node's slots."""
+    return [int(slot) for slot in np.flatnonzero(problem.slot_node == node)]
+
+
+def in_slots(problem: Problem) -> dict[int, list[int]]:
+    """Slot → its executors, of slots that are in use."""
+    order = np.argsort(problem.current_slot, kind="stable")
+    slots, first = np.unique(problem.current_slot[order], return_index=True)
+    ends = [*first[1:].tolist(), len(order)]
+    parts = zip(slots.tolist(), first.tolist(), ends, strict=True) if len(order) else ()
+    return {slot: order[begin:end].tolist() for slot, begin, end in parts if slot != UNPLACED}
+
+
+def _part(used: FloatArray, there: FloatArray) -> FloatArray:
+    """NaN where nobody tells how much is there."""
+    known = np.isfinite(there) & (there > 0)
+    part: FloatArray = np.divide(used, there, out=np.full(len(used), np.nan), where=known)
+    return part
+
+
+def _links(predicted: Prediction | None, count: int) -> FloatArray:
+    if predicted is None:
+        return np.full(count, np.nan)
+    both = [[each.value if each else np.nan for each in (node.link_out, node.link_in)] for node in predicted.nodes]
+    parts = np.array(both or np.empty((0, 2)))
+    fuller: FloatArray = np.fmax(parts[:, 0], parts[:, 1])
+    return fuller
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """A moment of what runs.
+
+    Parameters
+    ----------
+    number
+        Grows with each scene.
+    at_ms
+        When it was taken.
+    problem
+        What it is of.
+    predicted, unpredicted
+        The state that it comes to; None where that cannot be said, with the reason.
+    asked, nodes, heat
+        What executors ask for, how full nodes are, and what these send each other.
+    """
+
+    number: int
+    at_ms: int
+    problem: Problem
+    predicted: Prediction | None
+    unpredicted: str
+    asked: AskedFor
+    nodes: NodeFigures
+    heat: Heat
+
+    @classmethod
+    def of(cls, problem: Problem, last: Scene | None = None, clock: Clock = WALL) -> Scene:
+        """Of a problem; what has not changed since the last scene is taken from it."""
+        at_ms, number = round(clock.time() * 1000), last.number if last else 0
+        if last and _same(problem, last.problem):
+            return cls(number, at_ms, problem, last.predicted, last.unpredicted, last.asked, last.nodes, last.heat)
+        predicted, why = _predicted(problem)
+        asked = last.asked if last and last.problem.workload is problem.workload else AskedFor.of(problem)
+        nodes = NodeFigures.of(problem, asked, predicted)
+        return cls(number + 1, at_ms, problem, predicted, why, asked, nodes, Heat.of(problem))
+
+    @cached_property
+    def by_topology(self) -> dict[str, TopologyPrediction]:
+        """Topology (id) → what is predicted of it."""
+        return {each.topology: each for each in self.predicted.topologies} if self.predicted else {}
+
+    @cached_property
+    def workers(self) -> dict[int, list[int]]:
+        """Slot → its executors."""
+        return in_slots(self.problem)
+
+    @cached_property
+    def unplaced(self) -> dict[str, int]:
+        """Topology (id) → its executors without a slot, of those that have some."""
+        lost = np.bincount(
+            self.problem.executor_topology[self.problem.current_slot == UNPLACED],
+            minlength=len(self.problem.topologies),
+        )
+        return {self.problem.topologies[index].id: int(lost[index]) for index in np.flatnonzero(lost)}
+
+    @property
+    def rate_tps(self) -> float:
+        """Trees/s of all topologies that were measured."""
+        return sum(each.measured_tps for each in self.by_topology.values() if not each.assumed)
+
+    def short(self) -> list[TopologyPrediction]:
+        """Topologies whose measured rate is not sustained for sure, the worst first."""
+        found = [each for each in self.by_topology.values() if each.sustained in ("no", "perhaps") and not each.assumed]
+        return sorted(found, key=lambda each: each.headroom)
+
+
+def _same(problem: Problem, last: Problem) -> bool:
+    """Whether nothing that a scene shows has changed: each part is made of the same."""
+    return all(now is was for now, was in zip(problem.parts or (), last.parts or (), strict=True))
+
+
+def _predicted(problem: Problem) -> tuple[Prediction | None, str]:
+    if not (problem.current_slot != UNPLACED).any():
+        return None, "nothing runs yet"
+    try:
+        return predict(problem), ""
+    except StormwrightError as error:
+        return None, str(error)

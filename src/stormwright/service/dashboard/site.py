@@ -1,0 +1,161 @@
+"""The pages' routes: requests in, HTML out, and no page that fails without a sentence."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Awaitable, Callable
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from stormwright.client.shapes import Overview
+from stormwright.errors import ConflictError, InputError, NotAllowedError, NotThereError, StormwrightError
+from stormwright.service.auth.middleware import Door, visitor_of
+from stormwright.service.dashboard import forms
+from stormwright.service.dashboard.live import Live
+from stormwright.service.dashboard.login import Login
+from stormwright.service.dashboard.rendering import ASSETS, HEADERS, asset, written
+from stormwright.service.dashboard.state import Known
+from stormwright.service.dashboard.views import cluster, over_time, overview, plans, topologies
+from stormwright.service.dashboard.views.page import Page, Query
+from stormwright.service.http.api import from_here
+from stormwright.service.http.app import Bodies
+
+log = logging.getLogger(__name__)
+
+#: Of a form.
+_MOST_BYTES = 64 * 1024
+
+Path = dict[str, str]
+
+#: Path → the page that is there.
+VIEWS: dict[str, Callable[[Known, Path, Query], Page]] = {
+    "/cluster": lambda known, _, query: cluster.cluster(known, query),
+    "/cluster/racks/{rack}": lambda known, path, query: cluster.rack(known, path["rack"], query),
+    "/cluster/nodes/{node}": lambda known, path, _: cluster.node(known, path["node"]),
+    "/topologies": lambda known, _, query: topologies.topologies(known, query),
+    "/topologies/{topology}": lambda known, path, _: topologies.topology(known, path["topology"]),
+    "/topologies/{topology}/why": lambda known, path, query: topologies.why(known, path["topology"], query),
+    "/traffic": lambda known, _, __: over_time.traffic(known),
+    "/timeline": lambda known, _, __: over_time.timeline(known),
+    "/plans": lambda known, _, __: plans.plans(known),
+    "/plans/{plan}": lambda known, path, _: plans.plan(known, path["plan"]),
+    "/history": lambda known, _, query: plans.history(known, query),
+    "/try": lambda known, _, __: plans.trying(known),
+    "/try/{trial}": lambda known, path, _: plans.tried(known, path["trial"]),
+}
+
+#: Path → what a form that is sent there does.
+FORMS: dict[str, Callable[[Known, Path, forms.Form], str]] = {
+    "/plans": lambda known, _, form: forms.ask_for_plan(known, form),
+    "/plans/{plan}/{button}": lambda known, path, form: forms.press(known, path["plan"], path["button"], form),
+    "/history/{n}/revert": lambda known, path, form: forms.revert(known, path["n"], form),
+    "/cluster/nodes/{node}/{button}": lambda known, path, form: forms.press_node(
+        known, path["node"], path["button"], form
+    ),
+    "/try/compare": lambda known, _, form: forms.ask_to_compare(known, form),
+    "/try/what-if": lambda known, _, form: forms.ask_what_if(known, form),
+}
+
+
+class Site:
+    """The dashboard.
+
+    Parameters
+    ----------
+    known
+        What it shows.
+    door
+        Lets in who has a token; by default nobody is asked who he is.
+    """
+
+    def __init__(self, known: Known, door: Door | None = None) -> None:
+        self.known = known
+        self._bodies = Bodies(_MOST_BYTES, 16 * _MOST_BYTES)
+        # Forms first: of two routes of one path, the second is asked only where the first has another method.
+        self.routes = [
+            *(Route(path, self._taking(do), methods=["POST"]) for path, do in FORMS.items()),
+            *(Route(path, self._showing(view), methods=["GET"]) for path, view in VIEWS.items()),
+            Route("/live", Live(known.version).listen, methods=["GET"]),
+            Route("/assets/{name}", _asset, methods=["GET"]),
+            *(Login(door).routes if door and door.tokens else ()),
+        ]
+
+    async def home(self, request: Request) -> Response:
+        """The first page."""
+        return await self._answered(request, lambda: overview.overview(self.known))
+
+    def overview(self) -> Overview:
+        """What the first page tells, for programs."""
+        return overview.told(self.known)
+
+    async def refused(self, request: Request, status: int, why: str) -> Response:
+        """A page that says why there is none."""
+        return await self._answered(request, lambda: _told(status, why))
+
+    def _showing(self, view: Callable[[Known, Path, Query], Page]) -> Callable[[Request], Awaitable[Response]]:
+        async def show(request: Request) -> Response:
+            return await self._answered(request, lambda: view(self.known, request.path_params, request.query_params))
+
+        return show
+
+    def _taking(self, do: Callable[[Known, Path, forms.Form], str]) -> Callable[[Request], Awaitable[Response]]:
+        async def take(request: Request) -> Response:
+            if not from_here(request):
+                return await self.refused(request, 403, "another site has sent this form: nothing was done")
+            body = await self._bodies.read(request)
+            where = ""
+
+            def done() -> Page | None:
+                nonlocal where
+                form = forms.signed(forms.form_of(body), visitor_of(request.scope))
+                request.scope.get("noted", {}).update(forms.noted(form))
+                where = do(self.known, request.path_params, form)
+                return None
+
+            answer = await self._answered(request, done)
+            return RedirectResponse(where, 303, HEADERS) if where else answer
+
+        return take
+
+    async def _answered(self, request: Request, make: Callable[[], Page | None]) -> Response:
+        return await run_in_threadpool(self._answer, request, make)
+
+    def _answer(self, request: Request, make: Callable[[], Page | None]) -> Response:
+        try:
+            page = make()
+        except NotThereError as error:
+            page = _told(404, str(error))
+        except NotAllowedError as error:
+            page = _told(403, str(error))
+        except ConflictError as error:
+            page = _told(409, str(error))
+        except InputError as error:
+            page = _told(400, "; ".join(f"{fault.path}: {fault.message}" for fault in error.faults) or str(error))
+        except (sqlite3.Error, StormwrightError) as error:
+            log.warning("a page cannot be shown: %s", error)
+            page = _told(503, str(error))
+        if page is None:
+            return Response(status_code=204)
+        return Response(written(page, self.known, visitor_of(request.scope)), page.status, HEADERS, "text/html")
+
+
+def wants_pages(request: Request) -> bool:
+    """Whether a browser asks, which says that it takes HTML; programs do not."""
+    return request.method in ("GET", "HEAD", "POST") and "text/html" in request.headers.get("accept", "")
+
+
+def _told(status: int, why: str) -> Page:
+    titles = {400: "That cannot be done so", 403: "Refused", 404: "There is no such page", 409: "Not now"}
+    return Page("told", titles.get(status, "That did not work"), "", {"why": why}, "", status)
+
+
+async def _asset(request: Request) -> Response:
+    name = request.path_params["name"]
+    if name not in ASSETS:
+        return Response("there is no such file\n", 404, HEADERS, "text/plain")
+    kept = "public, max-age=31536000, immutable" if request.url.query else "no-cache"
+    return Response(asset(name), 200, HEADERS | {"cache-control": kept}, ASSETS[name])

@@ -1,0 +1,46 @@
+"""What the pages are told by: a running service, or a problem that nobody runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from stormwright.clock import WALL, Clock
+from stormwright.model import Problem
+from stormwright.service.dashboard.trials import Trials
+from stormwright.service.status import ServiceStatus
+
+if TYPE_CHECKING:
+    from stormwright.service.plans.plan_service import Desk
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Where pages have from what they show; each may be called from any thread.
+
+    Parameters
+    ----------
+    problem
+        What runs now, under the load measured last; None while that is not known.
+    status
+        What the service does; None where there is no service, only a problem.
+    age_s
+        Seconds since Nimbus asked last; None where there is no Nimbus.
+    unfit
+        Topology → why Nimbus's description of it cannot be used.
+    desk
+        Plans, history and modes; None where there are none.
+    trials
+        Who compares schedulers and predicts changes; None where nobody does.
+    clock
+        Of the cluster.
+    """
+
+    problem: Callable[[], Problem | None]
+    status: Callable[[], ServiceStatus | None] = lambda: None
+    age_s: Callable[[], float | None] = lambda: None
+    unfit: Callable[[], Mapping[str, str]] = field(default=dict)
+    desk: Desk | None = None
+    trials: Trials | None = None
+    clock: Clock = WALL

@@ -1,0 +1,236 @@
+"""All that pages know: the newest scene, the newest status, and what was measured since the start."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Generic, Self, TypeVar
+
+from stormwright.client.shapes import Drained, History, Modes, Plans
+from stormwright.service.dashboard.scene import Scene
+from stormwright.service.dashboard.sources import Sources
+from stormwright.service.dashboard.trials import TrialDesk
+from stormwright.service.status import ServiceStatus
+
+# Cached results -----------------------------------------------------------------------------------
+# Something that takes long to make, kept while it is fresh; who asks gets the last one at once.
+
+log = logging.getLogger(__name__)
+
+_Made = TypeVar("_Made")
+
+#: It is made at most this part of the time, however often it is asked for.
+_PART_OF_TIME = 0.1
+
+
+class Keeper(Generic[_Made]):
+    """Makes a thing anew, in a thread of its own, when somebody asks for it and the last one is old.
+
+    Parameters
+    ----------
+    make
+        Takes the last one (None at first), and gives the next, or None where there is none.
+    fresh_s
+        Seconds for which one is new enough; longer where it takes long to make.
+    """
+
+    def __init__(self, make: Callable[[_Made | None], _Made | None], fresh_s: float) -> None:
+        self._make, self._fresh_s = make, fresh_s
+        self._lock = threading.Lock()
+        self._made = threading.Event()
+        self._value: _Made | None = None
+        self._due_s = float("-inf")
+        self._busy = False
+        #: Why the last one could not be made; empty where it could.
+        self.error = ""
+        #: Seconds from one to the next.
+        self.every_s = fresh_s
+
+    def get(self, wait_s: float = 0.0) -> _Made | None:
+        """The last one made; where there is none yet, or none any more, wait for it so long at most."""
+        with self._lock:
+            begin = not self._busy and time.monotonic() >= self._due_s
+            if begin:
+                self._busy = True
+                self._made.clear()
+        if begin:
+            threading.Thread(target=self._renew, name="stormwright-pages", daemon=True).start()
+        if self._value is None and wait_s:
+            self._made.wait(wait_s)
+        return self._value
+
+    def _renew(self) -> None:
+        began_s = time.monotonic()
+        try:
+            self._value = self._make(self._value)
+            self.error = ""
+        except Exception as error:  # a page says so; the service goes on
+            log.warning("the dashboard cannot show what runs: %s: %s", type(error).__name__, error)
+            log.debug("what failed", exc_info=error)
+            self.error = f"{type(error).__name__}: {error}"
+        with self._lock:
+            took_s = time.monotonic() - began_s
+            self.every_s = max(self._fresh_s, took_s / _PART_OF_TIME)
+            # What is not there yet may be there soon.
+            self._due_s = time.monotonic() + (self.every_s if self._value is not None else min(self.every_s, 1.0))
+            self._busy = False
+        self._made.set()
+
+
+# Trace --------------------------------------------------------------------------------------------
+# What was measured since the service started, a point each half minute: what the timeline draws.
+
+#: From one point to the next, and points that are kept: half a day.
+EVERY_S, KEPT = 30.0, 1440
+
+#: The quantile of complete latency that is drawn.
+QUANTILE = "p50"
+
+
+@dataclass(frozen=True)
+class Point:
+    """A moment.
+
+    Parameters
+    ----------
+    at_ms
+        When.
+    rate_tps, latency_ms
+        Topology (id) → trees/s, and the median of its complete latency, of those that were measured.
+    inter_node_tps
+        Tuples/s between nodes.
+    alarms
+        Nodes that are overloaded.
+    """
+
+    at_ms: int
+    rate_tps: Mapping[str, float]
+    latency_ms: Mapping[str, float]
+    inter_node_tps: float
+    alarms: Sequence[str]
+
+
+class Trace:
+    """Keeps the newest points."""
+
+    def __init__(self) -> None:
+        self._points: deque[Point] = deque(maxlen=KEPT)
+
+    def add(self, scene: Scene, status: ServiceStatus | None) -> None:
+        """Take note of a scene, unless it was noted already."""
+        if self._points and self._points[-1].at_ms >= scene.at_ms:
+            return
+        told = status.pipeline if status else {"running": False, "error": None, "batch": -1}
+        latencies = told.get("complete_latency_ms") or {}
+        alarms = (told.get("alarms") or {}).get("up", [])
+        self._points.append(
+            Point(
+                at_ms=scene.at_ms,
+                rate_tps={t: each.measured_tps for t, each in scene.by_topology.items() if not each.assumed},
+                latency_ms={t: ms for t, each in latencies.items() if (ms := each.get(QUANTILE)) is not None},
+                inter_node_tps=scene.heat.total_tps,
+                alarms=tuple(alarm["node"] for alarm in alarms),
+            )
+        )
+
+    def points(self) -> list[Point]:
+        """All of them, the oldest first."""
+        return list(self._points)
+
+
+#: Seconds for which a scene and a status are new enough.
+SCENE_S, STATUS_S = 5.0, 2.0
+
+#: How long a page waits for the very first scene before it says that one is being made.
+FIRST_S = 1.5
+
+
+class Known:
+    """What pages are made of; a context manager, which takes note of what is measured while it is open.
+
+    Nothing here waits for Nimbus's questions or keeps them waiting: scenes are made in a thread of their own, from
+    snapshots that nobody changes.
+
+    Parameters
+    ----------
+    sources
+        Tell it.
+    """
+
+    def __init__(self, sources: Sources) -> None:
+        self.sources = sources
+        self.trials = TrialDesk()
+        self.trace = Trace()
+        self._scenes = Keeper(self._look, SCENE_S)
+        self._statuses: Keeper[ServiceStatus] = Keeper(lambda _: sources.status(), STATUS_S)
+        self._stop = threading.Event()
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._watch, name="stormwright-trace", daemon=True).start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self._stop.set()
+        self.trials.close()
+
+    def scene(self) -> Scene | None:
+        """The newest; None where nothing is known, or the first is still being made."""
+        return self._scenes.get(FIRST_S)
+
+    def status(self) -> ServiceStatus | None:
+        """The newest; None where there is no service."""
+        return self._statuses.get(FIRST_S)
+
+    def runs(self) -> Collection[str]:
+        """Topologies (ids) that have a page."""
+        scene = self._scenes.get()
+        return scene.problem.topology_index if scene else ()
+
+    @property
+    def error(self) -> str:
+        """Why there is no new scene; empty where there is."""
+        return self._scenes.error
+
+    def modes(self) -> Modes | None:
+        """What the service may do by itself; None where there is none."""
+        return self.sources.desk.modes() if self.sources.desk else None
+
+    def drained(self) -> dict[str, Drained]:
+        """Host → its drain, of those that take nothing new."""
+        desk = self.sources.desk
+        return {each.host: each for each in desk.nodes.drained().drained} if desk else {}
+
+    def plans(self, *states: str, most: int = 100) -> Plans:
+        """Plans, the newest first; none where there is no service."""
+        return self.sources.desk.plans(states, most) if self.sources.desk else Plans(plans=())
+
+    def history(self, most: int = 50, before: int | None = None) -> History:
+        """What was done, the newest first."""
+        return self.sources.desk.history(most, before) if self.sources.desk else History(done=(), more=False)
+
+    def version(self) -> str:
+        """Changes when something that a page shows has."""
+        scene = self._scenes.get()
+        plans = [(each.id, each.state, each.stage, each.steps_made) for each in self.plans(most=20).plans]
+        trials = [(each.id, each.state) for each in self.trials.trials()]
+        done = [each.n for each in self.history(1).done]
+        hosts = self.sources.desk.nodes.hosts() if self.sources.desk else ()
+        told = repr((scene.at_ms if scene else 0, plans, trials, done, self.modes(), hosts))
+        return hashlib.sha256(told.encode()).hexdigest()[:16]
+
+    def _look(self, last: Scene | None) -> Scene | None:
+        problem = self.sources.problem()
+        return None if problem is None else Scene.of(problem, last, self.sources.clock)
+
+    def _watch(self) -> None:
+        while not self._stop.is_set():
+            scene = self._scenes.get(60.0)
+            if scene is not None:
+                self.trace.add(scene, self.status())
+            self._stop.wait(max(EVERY_S, self._scenes.every_s) if scene else 1.0)

@@ -1,0 +1,170 @@
+"""The cluster: racks, nodes, workers, executors, and how full each is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from stormwright.errors import NotThereError
+from stormwright.service.dashboard.charts import MOST_LINKS, cells
+from stormwright.service.dashboard.scene import USES, Scene, core_hz, slots_of
+from stormwright.service.dashboard.state import Known
+from stormwright.service.dashboard.views.page import Page, PagePart, Query, waiting
+
+_HERE, _COMMAND = "/cluster", "stormwright predict problem.json"
+
+#: Racks that are drawn, and nodes that are listed all.
+_MOST_RACKS, _FEW = 250, 60
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A node, or a rack as the mean and the most of its nodes.
+
+    Parameters
+    ----------
+    name, key
+        As people call it, and what its page is found by.
+    nodes, executors, workers, slots
+        How many.
+    use, most
+        Key of `USES` → part in use: the mean, and the most.
+    usable
+        Whether it takes anything new.
+    """
+
+    name: str
+    key: str
+    nodes: int
+    executors: int
+    workers: int
+    slots: int
+    use: dict[str, float]
+    most: dict[str, float]
+    usable: bool = True
+
+
+def cluster(known: Known, query: Query) -> Page:
+    """All racks, each with its nodes as cells."""
+    scene = known.scene()
+    if scene is None:
+        return waiting(_HERE, "Cluster", known.error, known.sources.status is not None)
+    by, nodes = _by(query), scene.nodes
+    count, racks = len(scene.problem.supervisors), []
+    for number, name in enumerate(nodes.racks[:_MOST_RACKS]):
+        own = nodes.of_rack(number)
+        racks.append((_row(scene, own, name, str(number)), _cells(scene, own, by, count)))
+    every = [_node_row(scene, node) for node in range(count)] if count <= _FEW else []
+    shows = {"scene": scene, "racks": racks, "by": by, "uses": USES, "nodes": every, "fullest": _fullest(scene, by)}
+    shows |= {"left": len(nodes.racks) - len(racks), "many": count > MOST_LINKS}
+    return Page("cluster", "Cluster", _COMMAND, shows, _HERE)
+
+
+def rack(known: Known, number: str, query: Query) -> Page:
+    """A rack's nodes, fullest first."""
+    scene = known.scene()
+    if scene is None:
+        return waiting(_HERE, "Cluster", known.error, known.sources.status is not None)
+    if not (number.isascii() and number.isdigit() and len(number) < 7 and int(number) < len(scene.nodes.racks)):
+        raise NotThereError(f"there is no rack number {number}: racks may have come and gone")
+    by, wanted = _by(query), query.get("find", "").strip()
+    own = scene.nodes.of_rack(int(number))
+    supervisors = scene.problem.supervisors
+    found = [n for n in own.tolist() if wanted.lower() in supervisors[n].host.lower() or wanted in supervisors[n].id]
+    found.sort(key=lambda node: (-np.nan_to_num(scene.nodes.use[by][node], nan=-1.0), node))
+    part = PagePart.of([_node_row(scene, node) for node in found], query)
+    name = scene.nodes.racks[int(number)]
+    shows = {
+        "name": name,
+        "part": part,
+        "by": by,
+        "uses": USES,
+        "find": wanted,
+        "drawn": _cells(scene, own, by, len(own)),
+    }
+    return Page("rack", f"Rack {name}", _COMMAND, shows, _HERE)
+
+
+def node(known: Known, name: str) -> Page:
+    """A node with its workers, and what runs in each."""
+    scene = known.scene()
+    if scene is None:
+        return waiting(_HERE, "Cluster", known.error, known.sources.status is not None)
+    index = scene.problem.cluster.find_node(name)
+    if index is None:
+        raise NotThereError(f"the cluster has no node {name}: it may be gone")
+    supervisor, status = scene.problem.supervisors[index], known.status()
+    measured = status.pipeline.get("nodes", {}).get(supervisor.id) if status else None
+    shows = {
+        "scene": scene,
+        "row": _node_row(scene, index),
+        "uses": USES,
+        "supervisor": supervisor,
+        "name": scene.problem.cluster.node_names[index],
+        "rack_number": int(scene.nodes.rack[index]),
+        "predicted": scene.predicted.nodes[index] if scene.predicted else None,
+        "measured": measured,
+        "drained": known.drained().get(supervisor.host),
+        "has_desk": known.sources.desk is not None and status is not None,
+        "workers": [_worker(scene, slot) for slot in slots_of(scene.problem, index)],
+    }
+    return Page("node", scene.problem.cluster.node_names[index], f"stormwright drain {supervisor.host}", shows, _HERE)
+
+
+def _by(query: Query) -> str:
+    return by if (by := query.get("by", "cpu")) in USES else "cpu"
+
+
+def _cells(scene: Scene, own: Any, by: str, on_page: int) -> Any:
+    return cells(own, scene.nodes.use[by], scene.problem.cluster, USES[by], on_page)
+
+
+def _fullest(scene: Scene, by: str) -> list[_Row]:
+    known = np.nan_to_num(scene.nodes.use[by], nan=-1.0)
+    return [_node_row(scene, int(node)) for node in np.argsort(-known, kind="stable")[:10]]
+
+
+def _node_row(scene: Scene, node: int) -> _Row:
+    name = scene.problem.cluster.node_names[node]
+    return _row(scene, np.array([node]), name, scene.problem.supervisors[node].id)
+
+
+def _row(scene: Scene, own: Any, name: str, key: str) -> _Row:
+    nodes, use, most = scene.nodes, {}, {}
+    for each in USES:
+        parts = nodes.use[each][own]
+        parts = parts[~np.isnan(parts)]
+        use[each] = float(parts.mean()) if len(parts) else float("nan")
+        most[each] = float(parts.max()) if len(parts) else float("nan")
+    executors, workers, slots = (int(each[own].sum()) for each in (nodes.executors, nodes.workers, nodes.slots))
+    return _Row(name, key, len(own), executors, workers, slots, use, most, bool(nodes.usable[own].all()))
+
+
+def _worker(scene: Scene, slot: int) -> dict[str, Any]:
+    problem, own = scene.problem, scene.workers.get(slot, [])
+    speed = float(core_hz(problem)[problem.slot_node[slot]])
+    executors = []
+    for executor in own:
+        topology = problem.topologies[int(problem.executor_topology[executor])]
+        number = executor - int(problem.executor_offset[int(problem.executor_topology[executor])])
+        executors.append(
+            {
+                "component": topology.components[int(topology.executor_component[number])].id,
+                "number": number,
+                "cpu_hz": float(problem.executor_cpu_hz[executor]),
+                "core": float(problem.executor_cpu_hz[executor]) / speed,
+                "asked_hz": float(scene.asked.cpu_hz[executor]),
+                "memory_mb": float(problem.executor_memory_mb[executor]),
+                "asked_mb": float(scene.asked.memory_mb[executor]),
+            }
+        )
+    topologies = dict.fromkeys(int(problem.executor_topology[executor]) for executor in own)
+    return {
+        "port": problem.slots[slot].port,
+        "topologies": [problem.topologies[index] for index in topologies],
+        "executors": executors,
+        "cpu_hz": sum(each["cpu_hz"] for each in executors),
+        "memory_mb": sum(each["memory_mb"] for each in executors),
+    }

@@ -1,0 +1,86 @@
+"""Traffic between nodes now, and what was measured over time."""
+
+from __future__ import annotations
+
+from statistics import median
+
+from stormwright.service.dashboard.charts import ACROSS, Line, Mark, chart, heat_map
+from stormwright.service.dashboard.state import Known, Point
+from stormwright.service.dashboard.views.page import Page, waiting
+
+#: Pairs of places that are told by name; topologies with a line of their own.
+_PAIRS, _LINES = 10, 5
+
+
+def traffic(known: Known) -> Page:
+    """Who sends whom how much."""
+    scene = known.scene()
+    if scene is None:
+        return waiting("/traffic", "Traffic", known.error, known.sources.status is not None)
+    heat, pairs = scene.heat, []
+    for row, source in enumerate(heat.names):
+        for column, target in enumerate(heat.names):
+            if row != column and heat.tps[row, column] > 0:
+                pairs.append((source, target, float(heat.tps[row, column])))
+    pairs.sort(key=lambda pair: -pair[2])
+    everything = float(heat.tps.sum())
+    shows = {
+        "heat": heat,
+        "drawn": heat_map(heat),
+        "pairs": pairs[:_PAIRS],
+        "within": everything - heat.total_tps,
+        "everything": everything,
+    }
+    return Page("traffic", "Traffic", "stormwright compare problem.json --schedulers even", shows, "/traffic")
+
+
+def timeline(known: Known) -> Page:
+    """Measured throughput, latency, traffic, moves and alarms since the service started."""
+    points, scene = known.trace.points(), known.scene()
+    names = {each.id: each.name for each in scene.problem.topologies} if scene else {}
+    marks = _marks(known)
+    charts = []
+    rates = [(each.at_ms, sum(each.rate_tps.values())) for each in points if each.rate_tps]
+    if len(rates) > 1:
+        most = _most(points)
+        lines = [Line("all topologies", rates)] if len(most) != 1 else []
+        lines += [
+            Line(names.get(t, t), [(each.at_ms, each.rate_tps[t]) for each in points if t in each.rate_tps])
+            for t in most
+        ]
+        charts.append(("Measured throughput", lines, chart(lines, "trees/s", marks, ACROSS)))
+    known_ms = [each for each in points if each.latency_ms]
+    if len(known_ms) > 1:
+        lines = [
+            Line("median topology", [(each.at_ms, median(each.latency_ms.values())) for each in known_ms]),
+            Line("slowest topology", [(each.at_ms, max(each.latency_ms.values())) for each in known_ms]),
+        ]
+        charts.append(("Complete latency", lines, chart(lines, "ms", marks, ACROSS)))
+    if len(points) > 1:
+        lines = [Line("between nodes", [(each.at_ms, each.inter_node_tps) for each in points])]
+        charts.append(("Traffic between nodes", lines, chart(lines, "tuples/s", marks, ACROSS)))
+        if any(each.alarms for each in points):
+            lines = [Line("overloaded nodes", [(each.at_ms, float(len(each.alarms))) for each in points])]
+            charts.append(("Alarms", lines, chart(lines, "nodes", marks, ACROSS)))
+    events = known.history(20)
+    status = known.status()
+    alarms = (status.pipeline.get("alarms") or {}) if status else {}
+    shows = {"charts": charts, "done": events.done, "alarms": alarms, "served": status is not None}
+    shows["there"] = scene.problem.node_index if scene else ()
+    return Page("timeline", "Timeline", "stormwright history", shows, "/timeline")
+
+
+def _marks(known: Known) -> list[Mark]:
+    return [
+        Mark(
+            each.at_ms, str(each.n), f"entry {each.n}: {each.kind} by {each.who}: {each.reason}", f"/history#n{each.n}"
+        )
+        for each in known.history(50).done
+        if each.moves
+    ]
+
+
+def _most(points: list[Point]) -> list[str]:
+    """Topologies with the highest rates at last."""
+    rates = points[-1].rate_tps
+    return sorted(rates, key=lambda topology: -rates[topology])[:_LINES]

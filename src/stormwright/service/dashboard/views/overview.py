@@ -1,0 +1,211 @@
+"""The first page: is all well, what would stormwright change, what did it change, what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from urllib.parse import quote
+
+import numpy as np
+
+from stormwright import __version__
+from stormwright.client.shapes import Concern, Level, Overview
+from stormwright.model.humanize import counted
+from stormwright.service.dashboard.charts import Line, chart
+from stormwright.service.dashboard.scene import Scene
+from stormwright.service.dashboard.state import Known
+from stormwright.service.dashboard.views.page import Page, waiting
+from stormwright.service.dashboard.views.plans import HALTED, MOVING, OPEN
+from stormwright.service.status import ServiceStatus
+
+# Health -------------------------------------------------------------------------------------------
+# Whether all is well: what needs a look, worst first, each in a sentence with where to look.
+
+#: Nimbus asks each 10 s; after so many without a question something is wrong. A load is measured each few seconds.
+SILENT_S, OLD_LOAD_S = 60.0, 120.0
+
+#: Things of a kind that are told by name.
+_EACH = 3
+
+
+def findings(known: Known, scene: Scene | None) -> list[Concern]:
+    """All of them, worst first."""
+    found = [*_of_service(known), *(_of_scene(scene) if scene else ()), *_of_plans(known)]
+    return sorted(found, key=lambda each: ("bad", "warn", "note").index(each.level))
+
+
+def _of_service(known: Known) -> Iterator[Concern]:
+    status, age_s = known.status(), known.sources.age_s()
+    if known.error:
+        yield _concern("bad", f"What runs cannot be shown: {known.error}", "/cluster")
+    if status is None:
+        return
+    if age_s is not None and age_s > SILENT_S:
+        yield _concern(
+            "bad", f"Nimbus has not asked for {_seconds(age_s)}: is it up, and does it reach this?", "/cluster"
+        )
+    for topology, why in known.sources.unfit().items():
+        yield _concern("bad", f"{topology} cannot be placed: {why}", "/topologies")
+    for each in status.anomalies[:_EACH]:
+        done = each["done"] or (f"not drained: {each['waits']}" if each["waits"] else "")
+        told = f"{each['text']}; {done}" if done else each["text"]
+        level: Level = "note" if each["response"] == "ignore" else "warn"
+        yield _concern(level, f"{told} ({each['kind']})", f"/cluster/nodes/{quote(each['supervisor'], safe='')}")
+    if status.hold:
+        yield _concern("warn", f"Nothing moves ({status.hold}): {status.hold_why}", "/timeline")
+    yield from _of_pipeline(status)
+    for part, error in status.history["errors"].items():
+        yield _concern("warn", f"The history ({part}) has failed: {error['error']}", "/history")
+    for topology, why_not in list(status.refused.items())[:_EACH]:
+        yield _concern("note", f"{topology} was moved back: {'; '.join(why_not)}", "/history")
+
+
+def _of_pipeline(status: ServiceStatus) -> Iterator[Concern]:
+    told = status.pipeline
+    if not told["running"]:
+        yield _concern("bad", f"Loads are not measured: {told['error'] or 'the stream does not run'}", "/timeline")
+        return
+    age_s = told.get("profile_age_s")
+    if age_s is None:
+        yield _concern("note", "No load was measured yet: do topologies have the probe?", "/timeline")
+    elif age_s > OLD_LOAD_S:
+        yield _concern("warn", f"The newest load is {_seconds(age_s)} old: do the probes reach this?", "/timeline")
+    for alarm in ((told.get("alarms") or {}).get("up") or [])[:_EACH]:
+        yield _concern("warn", f"Node {alarm['node']} is overloaded, says its alarm", "/timeline")
+
+
+def _of_scene(scene: Scene) -> Iterator[Concern]:
+    problem = scene.problem
+    names = {topology.id: topology.name for topology in problem.topologies}
+    lost = scene.unplaced
+    told = [f"{counted(count, 'executor')} of {names[topology]}" for topology, count in lost.items()]
+    have = "has" if list(lost.values()) == [1] else "have"
+    yield from _together("bad", told, f"{have} no slot", [_topology(t) for t in lost], "/topologies")
+    over = scene.nodes.over()
+    over = over[np.argsort(-scene.nodes.use["cpu"][over], kind="stable")]
+    nodes = problem.cluster.node_names
+    told = [f"{nodes[node]} ({scene.nodes.use['cpu'][node]:.0%})" for node in over]
+    pages = [f"/cluster/nodes/{quote(problem.supervisors[node].id, safe='')}" for node in over]
+    text = "uses more CPU than it has" if len(told) == 1 else "use more CPU than they have"
+    yield from _together("warn", told, text, pages, "/cluster")
+    for sustained in ("no", "perhaps"):
+        short = [each for each in scene.short() if each.sustained == sustained]
+        told = [f"{names[each.topology]} ({each.rate_tps:,.0f} trees/s, {each.bottleneck})" for each in short]
+        pages = [_topology(each.topology) for each in short]
+        doubt = "perhaps does not sustain" if len(told) == 1 else "perhaps do not sustain"
+        firm = "does not sustain" if len(told) == 1 else "do not sustain"
+        text = f"{firm if sustained == 'no' else doubt} {'its rate' if len(told) == 1 else 'their rates'}"
+        yield from _together("warn" if sustained == "no" else "note", told, text, pages, "/topologies")
+    assumed = sum(load is None for load in problem.demand.measured)
+    if assumed:
+        of_all = f"{counted(assumed, 'topology')} of {len(problem.topologies):,}"
+        yield _concern("note", f"The load of {of_all} is not measured, but assumed", "/topologies")
+
+
+def _of_plans(known: Known) -> Iterator[Concern]:
+    for plan in known.plans("waiting", "stopped", most=_EACH).plans:
+        given_up = f"`stormwright plan --discard {plan.id}` gives it up"
+        text = f"Plan {plan.id} is {plan.state} for a person: {plan.why}; {given_up}"
+        yield _concern("warn", text, f"/plans/{quote(plan.id)}")
+    for host, drained in list(known.drained().items())[:_EACH]:
+        left = f", and {counted(drained.workers, 'worker')} still there" if drained.workers else ""
+        node = f"/cluster/nodes/{quote(drained.nodes[0], safe='')}" if drained.nodes else "/cluster"
+        yield _concern("note", f"{host} is drained by {drained.by}{left}: {drained.reason}", node)
+    modes = known.modes()
+    if modes and modes.frozen:
+        yield _concern("note", f"Everything is frozen: {modes.frozen}", "/plans")
+
+
+def _together(level: Level, told: list[str], text: str, pages: list[str], of_all: str) -> Iterator[Concern]:
+    """One finding of all of a kind, the first of them by name; it leads to the page of the one, or of all."""
+    if told:
+        left = len(told) - _EACH
+        named = ", ".join(told[:_EACH]) + (f" and {left:,} more" if left > 0 else "")
+        yield _concern(level, f"{named} {text}", pages[0] if len(pages) == 1 else of_all)
+
+
+def _concern(level: Level, text: str, page: str) -> Concern:
+    return Concern(level=level, text=text, page=page)
+
+
+def _topology(topology: str) -> str:
+    return f"/topologies/{quote(topology, safe='')}"
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 600 else f"{seconds / 60:.0f} min"
+
+
+#: Rows of its lists, and of those of what came of moves.
+_ROWS, _JUDGED = 5, 3
+
+#: Plans that are read for those that would move something.
+_READ = 50
+
+#: Entries of the history that are looked through for what came of moves.
+_LOOKED_AT = 20
+
+
+def overview(known: Known) -> Page:
+    """The page."""
+    scene, status = known.scene(), known.status()
+    if scene is None and status is None:
+        return waiting("/", "Overview", known.error, served=False)
+    now = told(known)
+    trouble = [each for each in now.findings if each.level != "note"]
+    tight = sorted(scene.by_topology.values(), key=lambda each: each.headroom)[:_ROWS] if scene else []
+    names = {topology.id: topology.name for topology in scene.problem.topologies} if scene else {}
+    points = known.trace.points()
+    rates = [(point.at_ms, sum(point.rate_tps.values())) for point in points if point.rate_tps]
+    shows = {
+        "verdict": now.verdict,
+        "level": trouble[0].level if trouble else "good" if scene else "note",
+        "findings": now.findings,
+        "scene": scene,
+        "runs": known.runs(),
+        "service": status,
+        "open_plans": [each for each in (*now.waiting, *now.under_way) if each.state not in HALTED][:_ROWS],
+        "has_desk": known.sources.desk is not None,
+        "done": now.done[:_ROWS],
+        "judged": [(each.n, move, judged) for each in now.done for move in each.moves for judged in move.judged][
+            :_JUDGED
+        ],
+        "tight": [(names[each.topology], each) for each in tight],
+        "rate": chart([Line("measured throughput", rates)], "trees/s") if len(rates) > 1 else None,
+    }
+    command = "stormwright status" if status else "stormwright predict problem.json"
+    return Page("overview", "Overview", command, shows, "/")
+
+
+def told(known: Known) -> Overview:
+    """What the page tells in words, for programs, too."""
+    scene, status, modes = known.scene(), known.status(), known.modes()
+    found = findings(known, scene)
+    trouble = sum(each.level != "note" for each in found)
+    plans = known.plans(*OPEN, *MOVING, *HALTED, most=_READ).plans
+    problem = scene.problem if scene else None
+    return Overview(
+        service=f"stormwright {__version__}",
+        well=scene is not None and not trouble,
+        verdict=_verdict(trouble, scene is not None),
+        findings=tuple(found),
+        mode=modes.default if modes else "observe",
+        frozen=modes.frozen if modes else "",
+        scheduler=status.scheduler if status else "",
+        nimbus_age_s=known.sources.age_s(),
+        load_age_s=status.pipeline.get("profile_age_s") if status else None,
+        topologies=len(problem.topologies) if problem else None,
+        executors=problem.num_executors if problem else None,
+        nodes=len(problem.supervisors) if problem else None,
+        rate_tps=scene.rate_tps if scene else None,
+        decision=(status.decision if status else None) or "",
+        waits=tuple(status.waits) if status else (),
+        under_way=tuple(each for each in plans if each.state not in OPEN),
+        waiting=tuple(each for each in plans if each.state in OPEN and each.steps),
+        done=tuple(each for each in known.history(_LOOKED_AT).done if each.kind != "modes"),
+    )
+
+
+def _verdict(trouble: int, known: bool) -> str:
+    if trouble:
+        return f"{counted(trouble, 'thing')} {'needs' if trouble == 1 else 'need'} a look"
+    return "All is well" if known else "Waiting for Nimbus"

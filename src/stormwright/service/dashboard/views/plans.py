@@ -1,0 +1,95 @@
+"""Plans and the history: what would change, what was changed, and what came of it."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+from stormwright.client.shapes import Goal
+from stormwright.errors import NotThereError
+from stormwright.service.dashboard.state import Known
+from stormwright.service.dashboard.views.page import Page, Query
+
+# What-if ------------------------------------------------------------------------------------------
+# Questions about what runs: schedulers compared, and what a change would bring.
+
+
+def trying(known: Known) -> Page:
+    """The two forms, and the questions that were asked."""
+    trials = known.sources.trials
+    shows = {
+        "schedulers": trials.schedulers() if trials else {},
+        "can": trials is not None,
+        "trials": known.trials.trials(),
+        "scene": known.scene(),
+    }
+    return Page("trying", "Try", "stormwright compare problem.json", shows, "/try")
+
+
+def tried(known: Known, name: str) -> Page:
+    """A question and its answer."""
+    trial = known.trials.trial(name)
+    return Page("tried", trial.title, trial.command, {"trial": trial}, "/try")
+
+
+#: States in which a plan may be applied, goes on by itself, and waits for a person.
+OPEN, MOVING, HALTED = (
+    ("planned", "proposed"),
+    ("planning", "applying", "judging", "taking back"),
+    ("waiting", "stopped"),
+)
+
+#: Steps and entries that a page shows.
+_STEPS, _ENTRIES = 100, 25
+
+
+def plans(known: Known) -> Page:
+    """All plans, and a form that asks for one."""
+    shows = {
+        "has_desk": known.sources.desk is not None,
+        "plans": known.plans().plans,
+        "goals": get_args(Goal),
+        "modes": known.modes(),
+    }
+    return Page("plans", "Plans", "stormwright plan --list", shows, "/plans")
+
+
+def plan(known: Known, name: str) -> Page:
+    """One plan, before and after, and what can be done with it."""
+    if known.sources.desk is None:
+        raise NotThereError("there are no plans here: nobody serves a cluster")
+    found = known.sources.desk.plan(name, _STEPS)
+    can = []
+    if found.state in OPEN and found.steps:
+        can.append("apply")
+    if found.state in ("applying", "judging"):
+        can.append("stop")
+    if found.state in HALTED:
+        can.append("resume")
+    if found.state in (*OPEN, *HALTED, "planning"):
+        can.append("discard")
+    applies = known.sources.status() is not None
+    shows = {
+        "plan": found,
+        "can": can if applies else [each for each in can if each == "discard"],
+        "applies": applies,
+        "runs": known.runs(),
+        "steps": found.made,
+        "more_steps": max(found.steps - _STEPS, 0),
+        "moving": found.state in MOVING,
+    }
+    return Page("plan", f"Plan {found.id}", f"stormwright plan --show {found.id}", shows, "/plans")
+
+
+def history(known: Known, query: Query) -> Page:
+    """What was done, by whom, why, what was promised and what came of it."""
+    told = query.get("before", "")
+    before = int(told) if told.isascii() and told.isdigit() and len(told) < 19 else None
+    found = known.history(_ENTRIES, before)
+    shows = {
+        "has_desk": known.sources.desk is not None,
+        "applies": known.sources.status() is not None,
+        "history": found,
+        "before": before,
+        "runs": known.runs(),
+    }
+    return Page("history", "History", "stormwright history", shows, "/history")

@@ -1,0 +1,216 @@
+"""Topologies: what each comes to, its graph, and where its workers are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from stormwright.errors import NotThereError
+from stormwright.model import UNPLACED, Topology
+from stormwright.model.arrays import IntArray
+from stormwright.predict.prediction import TopologyPrediction
+from stormwright.service.dashboard.charts import Line, chart
+from stormwright.service.dashboard.scene import Scene, component_flows, core_hz
+from stormwright.service.dashboard.state import Known
+from stormwright.service.dashboard.topology_graph import Box, Edge, graph
+from stormwright.service.dashboard.views.page import Page, PagePart, Query, waiting
+from stormwright.service.plans.plan_service import explained
+
+# Explanations -------------------------------------------------------------------------------------
+# Why executors of a topology are where they are, or have no slot.
+
+
+def why(known: Known, name: str, query: Query) -> Page:
+    """Of one executor; by default of all without a slot, or where there are none of the busiest."""
+    scene, here = known.scene(), "/topologies"
+    if scene is None:
+        return waiting(here, "Topologies", known.error, known.sources.status is not None)
+    index = scene.problem.topology_index.get(name)
+    if index is None:
+        raise NotThereError(f"no topology {name} runs: it may have ended")
+    of, unplaced = scene.problem.topologies[index], scene.unplaced.get(name, 0)
+    told = query.get("executor", "")
+    executor = int(told) if told.isascii() and told.isdigit() and len(told) < 10 else None
+    if executor is None and not unplaced and of.num_executors:
+        executor = int(np.argmax(scene.problem.executor_cpu_hz[scene.problem.executors_of(index)]))
+    shows = {
+        "topology": of,
+        "unplaced": unplaced,
+        "executor": executor,
+        "explained": explained(scene.problem, name, executor),
+        "components": [component.id for component in of.components],
+        "ranges": _ranges(of.executor_component),
+    }
+    command = f"stormwright explain problem.json --topology {name}"
+    if executor is not None:
+        command += f" --executor {executor}"
+    return Page("why", f"Why {of.name} is where it is", command, shows, here)
+
+
+def _ranges(component: IntArray) -> list[tuple[int, int, int]]:
+    """First and last executor and component, where executors of a component follow each other."""
+    if not len(component):
+        return []
+    starts = [0, *(np.flatnonzero(np.diff(component)) + 1).tolist()]
+    ends = [*starts[1:], len(component)]
+    return [(start, end - 1, int(component[start])) for start, end in zip(starts, ends, strict=True)]
+
+
+_HERE, _COMMAND = "/topologies", "stormwright predict problem.json"
+
+#: Components of Storm itself begin so; of their traffic there is more than a graph can show.
+_STORMS = "__"
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A topology in a list."""
+
+    topology: Topology
+    predicted: TopologyPrediction | None
+    unplaced: int
+    workers: int
+
+
+def topologies(known: Known, query: Query) -> Page:
+    """All of them, the one with the least headroom first."""
+    scene = known.scene()
+    if scene is None:
+        return waiting(_HERE, "Topologies", known.error, known.sources.status is not None)
+    wanted = query.get("find", "").strip().lower()
+    found = [each for each in scene.problem.topologies if wanted in each.name.lower() or wanted in each.id.lower()]
+    workers = _worker_counts(scene)
+    rows = [
+        _Row(each, scene.by_topology.get(each.id), scene.unplaced.get(each.id, 0), workers.get(each.id, 0))
+        for each in found
+    ]
+    rows.sort(
+        key=lambda row: (not row.unplaced, row.predicted.headroom if row.predicted else float("inf"), row.topology.name)
+    )
+    shows = {"part": PagePart.of(rows, query), "find": query.get("find", ""), "scene": scene}
+    return Page("topologies", "Topologies", _COMMAND, shows, _HERE)
+
+
+def topology(known: Known, name: str) -> Page:
+    """One with its graph, its workers, and what was measured of it."""
+    scene = known.scene()
+    if scene is None:
+        return waiting(_HERE, "Topologies", known.error, known.sources.status is not None)
+    index = scene.problem.topology_index.get(name)
+    if index is None:
+        raise NotThereError(f"no topology {name} runs: it may have ended")
+    of, predicted = scene.problem.topologies[index], scene.by_topology.get(name)
+    use = _core_parts(scene, index)
+    kinds = [each for each in range(len(of.components)) if not of.components[each].id.startswith(_STORMS)]
+    shows = {
+        "topology": of,
+        "predicted": predicted,
+        "unpredicted": scene.unpredicted,
+        "unplaced": scene.unplaced.get(name, 0),
+        "graph": _graph(scene, index, kinds, use),
+        "components": [_component(scene, index, each, use) for each in range(len(of.components))],
+        "workers": _workers(scene, index, predicted),
+        "charts": _charts(known, name),
+    }
+    return Page("topology", of.name, _COMMAND, shows, _HERE)
+
+
+def _core_parts(scene: Scene, index: int) -> Any:
+    """Part of a core that every executor of a topology takes; of one without a slot, of the cluster's usual core."""
+    problem = scene.problem
+    own = problem.executors_of(index)
+    slots = problem.current_slot[own]
+    nodes = (
+        problem.slot_node[np.where(slots == UNPLACED, 0, slots)] if len(problem.slots) else np.zeros(len(slots), int)
+    )
+    speeds = core_hz(problem)[nodes] if len(problem.supervisors) else problem.core_hz
+    return problem.executor_cpu_hz[own] / np.where(slots == UNPLACED, problem.core_hz, speeds)
+
+
+def _graph(scene: Scene, index: int, kinds: list[int], use: Any) -> Any:
+    of, at = scene.problem.topologies[index], {component: number for number, component in enumerate(kinds)}
+    predicted = scene.by_topology.get(of.id)
+    limit = str(predicted.bottleneck) if predicted and predicted.bottleneck.kind == "thread" else ""
+    boxes = []
+    for component in kinds:
+        own = use[of.executor_component == component]
+        name = of.components[component].id
+        boxes.append(Box(name, len(own), float(own.max()) if len(own) else 0.0, f"(component {name})" in limit))
+    flows = {(flow.source, flow.target): flow.tps for flow in component_flows(scene.problem, index)}
+    declared = [
+        (of.component_index[grouping.source], component)
+        for component in kinds
+        for grouping in of.components[component].inputs
+        if grouping.source in of.component_index
+    ]
+    pairs = [pair for pair in dict.fromkeys([*flows, *declared]) if pair[0] in at and pair[1] in at]
+    edges = [Edge(at[s], at[t], flows.get((s, t), 0.0), (s, t) in flows) for s, t in pairs]
+    return graph(boxes, edges, f"components of {of.name} and what they send each other")
+
+
+def _component(scene: Scene, index: int, component: int, use: Any) -> dict[str, Any]:
+    problem, of = scene.problem, scene.problem.topologies[index]
+    mine = of.executor_component == component
+    own = problem.executors_of(index)
+    sent = [flow.tps for flow in component_flows(problem, index) if flow.source == component]
+    taken = [flow.tps for flow in component_flows(problem, index) if flow.target == component]
+    return {
+        "id": of.components[component].id,
+        "type": of.components[component].type,
+        "executors": int(mine.sum()),
+        "busiest": float(use[mine].max()) if mine.any() else 0.0,
+        "cpu_hz": float(problem.executor_cpu_hz[own][mine].sum()),
+        "asked_hz": float(scene.asked.cpu_hz[own][mine].sum()),
+        "memory_mb": float(problem.executor_memory_mb[own][mine].sum()),
+        "received_tps": sum(taken),
+        "sent_tps": sum(sent),
+    }
+
+
+def _workers(scene: Scene, index: int, predicted: TopologyPrediction | None) -> list[dict[str, Any]]:
+    problem, of = scene.problem, scene.problem.topologies[index]
+    own = problem.executors_of(index)
+    slots = problem.current_slot[own]
+    limit = predicted.bottleneck.node if predicted else ""
+    found = []
+    for slot in np.unique(slots[slots != UNPLACED]).tolist():
+        mine = slots == slot
+        names, counts = np.unique(of.executor_component[mine], return_counts=True)
+        node = int(problem.slot_node[slot])
+        name = problem.cluster.node_names[node]
+        found.append(
+            {
+                "node": name,
+                "key": problem.supervisors[node].id,
+                "rack": problem.supervisors[node].rack,
+                "port": problem.slots[slot].port,
+                "executors": int(mine.sum()),
+                "cpu_hz": float(problem.executor_cpu_hz[own][mine].sum()),
+                "components": [(of.components[int(c)].id, int(n)) for c, n in zip(names, counts, strict=True)],
+                "limits": name == limit,
+            }
+        )
+    return found
+
+
+def _worker_counts(scene: Scene) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for executors in scene.workers.values():
+        for index in {int(scene.problem.executor_topology[executor]) for executor in executors}:
+            name = scene.problem.topologies[index].id
+            counts[name] = counts.get(name, 0) + 1
+    return counts
+
+
+def _charts(known: Known, name: str) -> list[Any]:
+    points = known.trace.points()
+    rates = [(each.at_ms, each.rate_tps[name]) for each in points if name in each.rate_tps]
+    latencies = [(each.at_ms, each.latency_ms[name]) for each in points if name in each.latency_ms]
+    drawn = []
+    if len(rates) > 1:
+        drawn.append(chart([Line("measured throughput", rates)], "trees/s"))
+    if len(latencies) > 1:
+        drawn.append(chart([Line("median complete latency", latencies)], "ms"))
+    return drawn

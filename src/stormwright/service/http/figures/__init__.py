@@ -1,1 +1,0 @@
-"""What `/metrics` has beyond the status: the cluster, plans and modes."""

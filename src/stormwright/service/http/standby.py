@@ -1,0 +1,136 @@
+"""What a service answers that stands by: what is kept can be read; for all else it says who leads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from errno import EAGAIN
+from typing import cast
+
+import orjson
+from prometheus_client import CollectorRegistry, generate_latest
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from stormwright import __version__
+from stormwright.client.shapes import Modes
+from stormwright.controller.plans.modes import thawed
+from stormwright.service.auth.middleware import Door
+from stormwright.service.auth.roles import HEALTH
+from stormwright.service.dashboard.login import Login
+from stormwright.service.dashboard.rendering import ASSETS, HEADERS, asset, written_outside
+from stormwright.service.dashboard.site import wants_pages
+from stormwright.service.dashboard.views.page import Page
+from stormwright.service.http.api import routes_of
+from stormwright.service.http.app import Endpoints
+from stormwright.service.http.deliveries import Deliveries
+from stormwright.service.http.endpoints import ENDPOINTS
+from stormwright.service.http.metrics import CONTENT_TYPE, LEADS, ReadyMetrics, gauge
+from stormwright.service.leader_election.standby import StandingBy
+from stormwright.service.plans.journal import Ledger
+from stormwright.service.plans.plan_service import Desk
+from stormwright.service.plans.plans import KeptPlans
+from stormwright.service.plans.queries import Reading
+from stormwright.service.storage.database import State
+
+#: What is read of what is kept.
+_READ = {"/v1/plans", "/v1/plans/{plan}", "/v1/history", "/v1/modes"}
+
+_METHODS = ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"]
+
+
+def standing_app(standing: StandingBy, door: Door) -> Endpoints:
+    """The routes of a service that stands by.
+
+    Parameters
+    ----------
+    standing
+        Knows who leads, and what he has decided.
+    door
+        Lets in who has a token.
+    """
+
+    def refuse(_: Sequence[bytes]) -> None:
+        raise OSError(EAGAIN, told(standing))
+
+    async def home(request: Request) -> Response:
+        return await (elsewhere if wants_pages(request) else status)(request)
+
+    async def elsewhere(request: Request) -> Response:
+        if wants_pages(request):
+            return Response(await run_in_threadpool(_page, standing, request), 503, HEADERS, "text/html")
+        leader = standing.leader.address if standing.leader else None
+        body = orjson.dumps({"error": told(standing), "leader": leader})
+        return Response(body, 503, media_type="application/json")
+
+    async def health(_: Request) -> Response:
+        return Response(b'{"ok":true}', media_type="application/json")
+
+    async def status(_: Request) -> Response:
+        document = {"service": f"stormwright {__version__}", "pair": _pair(standing)}
+        return Response(orjson.dumps(document), media_type="application/json")
+
+    async def metrics(_: Request) -> Response:
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(ReadyMetrics([gauge("leads", LEADS, (), {(): 0.0})]))
+        return Response(generate_latest(registry), media_type=CONTENT_TYPE)
+
+    async def show_asset(request: Request) -> Response:
+        name = request.path_params["name"]
+        return Response(asset(name), 200, HEADERS, ASSETS[name]) if name in ASSETS else await elsewhere(request)
+
+    reading = [each for each in ENDPOINTS if each.method == "GET" and each.path in _READ]
+    app = Starlette(
+        routes=[
+            Route("/", home, methods=["GET"]),
+            Route(HEALTH, health, methods=["GET"]),
+            Route("/v1/status", status, methods=["GET"]),
+            Route("/metrics", metrics, methods=["GET"]),
+            Route("/assets/{name}", show_asset, methods=["GET"]),
+            # What is asked of a desk there is all asked of what it has by this class.
+            *routes_of(cast(Desk, reading_of(standing.state)), reading),
+            *(Login(door).routes if door.tokens else ()),
+            Route("/{path:path}", elsewhere, methods=_METHODS),
+        ]
+    )
+    return Endpoints(app, Deliveries(refuse))
+
+
+def told(standing: StandingBy) -> str:
+    """Why a service does not do what it is asked for."""
+    if standing.leader is None:
+        return "this service stands by, and nobody leads yet: try again in some seconds"
+    return f"this service stands by: ask {standing.leader.address}, which leads"
+
+
+def reading_of(state: State) -> Reading:
+    """What is kept in a state, which others change."""
+
+    def modes() -> Modes:
+        kept = state.read("SELECT document FROM modes")
+        found = Modes.model_validate_json(kept[0]["document"]) if kept else Modes()
+        return thawed(found, state.clock.time())
+
+    return Reading(KeptPlans(state), Ledger(state), modes)
+
+
+def _pair(standing: StandingBy) -> dict[str, object]:
+    told: dict[str, object] = {"leads": None, "stands_by": True, "entries": standing.position}
+    if leader := standing.leader:
+        told |= {"leads": leader.address, "since_ms": leader.since_ms, "epoch": leader.epoch}
+    return told
+
+
+def _page(standing: StandingBy, request: Request) -> str:
+    reading: Reading = reading_of(standing.state)
+    shows = {
+        "told": told(standing),
+        "leader": standing.leader.address if standing.leader else "",
+        "path": request.url.path + (f"?{request.url.query}" if request.url.query else ""),
+        "history": reading.history(10).done,
+        "plans": reading.plans(most=10).plans,
+        "mode": reading.modes().default,
+    }
+    return written_outside(Page("standing", "This service stands by", "stormwright history", shows, "", 503))

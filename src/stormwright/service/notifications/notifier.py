@@ -1,0 +1,208 @@
+"""Tells the outside of events, without ever keeping the service waiting."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Final, Self
+
+from stormwright.errors import HookError
+from stormwright.service.notifications.webhook import RefusedError
+
+# Events -------------------------------------------------------------------------------------------
+# What the service tells the outside: one kind of message for programs, functions and web hooks.
+
+#: Kind of an event → what it is.
+KINDS: Final = {
+    "slow-node": "a node is slow",
+    "node-lost": "a node is away",
+    "overload": "a node is overloaded",
+    "hold": "nothing moves any more",
+    "plan": "a plan waits for a person, or has failed",
+    "taken-back": "a move was taken back, as a topology did worse",
+    "move-failed": "a move failed",
+}
+
+
+@dataclass(frozen=True)
+class ServiceEvent:
+    """Something that happened, or is over.
+
+    Parameters
+    ----------
+    kind
+        Of `KINDS`.
+    subject
+        What it is about: a node, a topology, a plan.
+    text
+        A sentence.
+    over
+        Whether it is so no longer.
+    at_ms
+        When.
+    """
+
+    kind: str
+    subject: str
+    text: str
+    over: bool = False
+    at_ms: int = field(default_factory=lambda: round(time.time() * 1000))
+
+    @property
+    def title(self) -> str:
+        """A line."""
+        return f"stormwright: {self.subject}: {KINDS[self.kind]}" + (", no longer" if self.over else "")
+
+
+log = logging.getLogger(__name__)
+
+#: Seconds after a try that failed until the next; after the last the event is given up.
+WAITS_S = (1.0, 5.0, 30.0, 120.0)
+
+#: Events that wait for a place to be told them, at most.
+MOST_WAITING = 100
+
+#: Seconds that a call under way has to finish when the service ends.
+FAREWELL_S = 12.0
+
+
+@dataclass(frozen=True)
+class Target:
+    """Who is told of which events.
+
+    Parameters
+    ----------
+    kinds
+        Of events.
+    shown
+        What may be told of it: no secrets.
+    send
+        Tells one event; raises HookError where it cannot.
+    """
+
+    kinds: frozenset[str]
+    shown: str
+    send: Callable[[ServiceEvent], object]
+
+
+class Notifier:
+    """Tells each target of the events that it is for, in order, in a thread of its own; a context manager.
+
+    What cannot be told is tried again, less and less often, and given up after the last of `WAITS_S`; of events that
+    wait the oldest is given up where there are `MOST_WAITING`.
+
+    Parameters
+    ----------
+    targets
+        Who is told.
+    """
+
+    def __init__(self, targets: Sequence[Target]) -> None:
+        self._lines = [_Line(target) for target in targets]
+        self._leaving: list[_Line] = []
+
+    def __enter__(self) -> Self:
+        for line in self._lines:
+            line.start()
+        return self
+
+    def change(self, targets: Sequence[Target]) -> None:
+        """Tell others from now on; what waits for those before is told them yet."""
+        lines = [_Line(target) for target in targets]
+        for line in lines:
+            line.start()
+        before, self._lines = self._lines, lines
+        for line in before:
+            line.leave()
+        self._leaving = [line for line in (*self._leaving, *before) if line.runs()]
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        lines = [*self._lines, *self._leaving]
+        for line in lines:
+            line.end()
+        for line in lines:
+            line.join()
+
+    def tell(self, event: ServiceEvent) -> None:
+        """Take an event; returns at once."""
+        for line in self._lines:
+            line.take(event)
+
+
+class _Line:
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._waiting: deque[ServiceEvent] = deque()
+        self._ending, self._leaving = False, False
+        self._changed = threading.Condition()
+        # A daemon: a place that never answers does not keep the service from ending.
+        self._thread = threading.Thread(target=self._run, name="stormwright-notify", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def runs(self) -> bool:
+        return self._thread.is_alive()
+
+    def leave(self) -> None:
+        with self._changed:
+            self._leaving = True
+            self._changed.notify()
+
+    def end(self) -> None:
+        with self._changed:
+            self._ending = True
+            self._changed.notify()
+
+    def join(self) -> None:
+        self._thread.join(FAREWELL_S)
+
+    def take(self, event: ServiceEvent) -> None:
+        if event.kind not in self._target.kinds:
+            return
+        with self._changed:
+            if len(self._waiting) == MOST_WAITING:
+                log.warning("%s: %s is not told, as %d wait", self._target.shown, self._waiting[0].title, MOST_WAITING)
+                self._waiting.popleft()
+            self._waiting.append(event)
+            self._changed.notify()
+
+    def _run(self) -> None:
+        while (event := self._next()) is not None:
+            for wait_s in (*WAITS_S, None):
+                why = self._try(event)
+                if why is None or self._over(wait_s):
+                    break
+            if why is not None:
+                log.warning("%s: was not told of %s: %s", self._target.shown, event.title, why)
+
+    def _try(self, event: ServiceEvent) -> str | None:
+        """None where it was told, or there is no use in another try."""
+        try:
+            self._target.send(event)
+        except RefusedError as error:
+            log.warning("%s: was not told of %s: %s", self._target.shown, event.title, error)
+        except HookError as error:
+            return str(error)
+        except Exception as error:  # a bug, whose text may have the address in it
+            log.debug("%s", traceback.format_exc())
+            return type(error).__name__
+        return None
+
+    def _over(self, wait_s: float | None) -> bool:
+        """Wait for the next try; whether there is none."""
+        if wait_s is None:
+            return True
+        with self._changed:
+            return self._changed.wait_for(lambda: self._ending, wait_s)
+
+    def _next(self) -> ServiceEvent | None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._ending or self._leaving)
+            return self._waiting.popleft() if self._waiting and not self._ending else None

@@ -1,1 +1,0 @@
-"""Drawings of the pages, as SVG; text in them is escaped as the document is written."""

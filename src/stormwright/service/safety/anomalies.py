@@ -1,0 +1,227 @@
+"""What is not as it should be: noted, told, and, where the modes say so, acted on."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from stormwright.client.shapes import Anomalies, Anomaly, AnomalyKind, DrainAsked
+from stormwright.controller.plans.modes import AUTO, FIX, IGNORE, response_to
+from stormwright.controller.safety.holds import Hold
+from stormwright.controller.safety.slowness import SlowNode, SlowNodes, WorkWindows
+from stormwright.errors import StormwrightError
+from stormwright.model import Problem
+from stormwright.service.notifications.notifier import ServiceEvent
+from stormwright.service.plans.guard import Guard
+from stormwright.service.plans.plans import KeptPlans
+from stormwright.service.safety.nodes import NodeDesk
+from stormwright.service.storage.database import State
+
+# Notifications ------------------------------------------------------------------------------------
+# What of the service's own doings the outside is told: plans that wait for a person, and that nothing moves.
+
+#: States of a plan in which a person has to look at it.
+_TOLD = ("waiting", "stopped", "failed", "proposed")
+
+#: Why nothing moves that is worth to be told: that a service has just started is not.
+_HOLDS = ("missing", "rebalancing", "silent", "stale")
+
+
+class Telling:
+    """Looks each second what there is to tell.
+
+    Parameters
+    ----------
+    plans
+        Tell where they stand.
+    hold
+        Why nothing moves; None where things may.
+    tell
+        Takes events.
+    """
+
+    def __init__(self, plans: KeptPlans, hold: Callable[[], Hold | None], tell: Callable[[ServiceEvent], None]) -> None:
+        self._plans, self._hold, self._tell = plans, hold, tell
+        # What stood so before the service started was told by the one before.
+        self._known = {(plan, state) for plan, state, _ in plans.standing(_TOLD)}
+        self._held = ""
+
+    def look(self) -> None:
+        """Tell what is new."""
+        stand = self._plans.standing(_TOLD)
+        for plan, state, told in stand:
+            if (plan, state) not in self._known:
+                log.info("plan %s is %s: %s", plan, state, told)
+                self._tell(ServiceEvent("plan", f"plan {plan}", f"it is {state}: {told}"))
+        self._known = {(plan, state) for plan, state, _ in stand}
+        hold = self._hold()
+        word = hold.word if hold and hold.word in _HOLDS else ""
+        if word != self._held:
+            if self._held:
+                log.info("things may move again")
+                self._tell(ServiceEvent("hold", self._held, "things may move again", over=True))
+            if hold and word:
+                log.warning("nothing moves: %s", hold.why)
+                self._tell(ServiceEvent("hold", word, hold.why))
+            self._held = word
+
+
+log = logging.getLogger(__name__)
+
+#: Seconds from one look to the next, and for which a node may be away before that is an anomaly.
+EVERY_S, LOST_S = 5.0, 30.0
+
+#: A slow node that a service before this one has found counts for so many seconds: what it was found by is lost.
+KEPT_S = 3600.0
+
+#: Who drains nodes by itself, and of how many nodes at most, at least one.
+ITSELF, MOST_DRAINED = "stormwright", 0.1
+
+_NAME = "anomalies"
+
+
+class SlowWatch:
+    """Finds slow nodes in records as they come; safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._work, self._nodes, self._lock = WorkWindows(), SlowNodes(), threading.Lock()
+
+    def count(self, records: Iterable[Mapping[str, Any]]) -> None:
+        """Take records that were not taken before."""
+        with self._lock:
+            self._work.count(records)
+            for window in self._work.over():
+                self._nodes.take(window)
+
+    def slow(self) -> dict[str, SlowNode]:
+        """Node → why it is slow."""
+        with self._lock:
+            return dict(self._nodes.slow)
+
+    def forget(self, nodes: Iterable[str]) -> None:
+        """What is known of nodes that are gone is no reference any more."""
+        with self._lock:
+            self._nodes.forget(list(nodes))
+
+
+class Watching:
+    """Notes anomalies and acts on them; `look` on the loop's thread, `told` on any.
+
+    An anomaly is acted on as long as it is open, not as it comes: one that came while that was not allowed is acted on
+    once it is.
+
+    Parameters
+    ----------
+    guard, nodes
+        Tell what is allowed, and drain.
+    problem
+        What runs now; None where that is not known.
+    slow
+        Finds slow nodes.
+    tell
+        Takes events for the outside; returns at once.
+    state
+        Keeps what was found over restarts.
+    """
+
+    def __init__(
+        self,
+        guard: Guard,
+        nodes: NodeDesk,
+        problem: Callable[[], Problem | None],
+        slow: SlowWatch,
+        tell: Callable[[ServiceEvent], None],
+        state: State,
+    ) -> None:
+        self._guard, self._nodes, self._problem, self._slow, self._tell = guard, nodes, problem, slow, tell
+        self._state, self._looked_s = state, float("-inf")
+        document = state.kept(_NAME)
+        kept = Anomalies.model_validate_json(document).anomalies if document else ()
+        self._open = {(each.kind, each.supervisor or each.node): each for each in kept}
+        self._before = {key: each.text for key, each in self._open.items() if each.kind == "slow-node"}
+        self._begun_s = self._state.clock.time()
+
+    def told(self) -> Anomalies:
+        """All that are open."""
+        return Anomalies(anomalies=tuple(sorted(self._open.values(), key=lambda each: (each.since_ms, each.node))))
+
+    def look(self) -> None:
+        """See what is not as it should be, and do what is to be done; cheap enough for each second."""
+        now_s = self._state.clock.time()
+        if 0 <= now_s - self._looked_s < EVERY_S or (problem := self._problem()) is None:
+            return
+        self._looked_s = now_s
+        found, before = self._found(problem, now_s), self._open
+        opened = {
+            key: before[key].model_copy(update={"text": text}) if key in before else self._begun(*key, text, now_s)
+            for key, text in found.items()
+        }
+        self._open = {key: self._dealt_with(problem, each) for key, each in opened.items()}
+        for key in self._open.keys() - before.keys():
+            self._tell_of(self._open[key], over=False)
+        for key in before.keys() - self._open.keys():
+            self._tell_of(before[key], over=True)
+        if self._open != before:
+            self._keep()
+
+    def _found(self, problem: Problem, now_s: float) -> dict[tuple[AnomalyKind, str], str]:
+        """Kind and node → what is wrong with it."""
+        nodes, name = problem.node_index, self._guard.holds.names.of
+        slow, lost = self._slow.slow(), self._guard.holds.lost(problem, now_s, LOST_S)
+        if gone := slow.keys() - nodes.keys():
+            self._slow.forget(gone)
+        if now_s - self._begun_s > KEPT_S:
+            self._before = {}
+        found: dict[tuple[AnomalyKind, str], str] = {key: text for key, text in self._before.items() if key[1] in nodes}
+        found |= {("slow-node", node): f"{name(node)}: {why}" for node, why in slow.items() if node in nodes}
+        found |= {
+            ("node-lost", node): f"{name(node)} has been away for {away_s:.0f} s" for node, away_s in lost.items()
+        }
+        return found
+
+    def _begun(self, kind: AnomalyKind, node: str, text: str, now_s: float) -> Anomaly:
+        name, since_ms = self._guard.holds.names.of(node), round(now_s * 1000)
+        return Anomaly(kind=kind, node=name, supervisor=node, text=text, since_ms=since_ms, response=FIX)
+
+    def _dealt_with(self, problem: Problem, anomaly: Anomaly) -> Anomaly:
+        """The anomaly, once it was seen what can be done about it."""
+        response = response_to(self._guard.modes, anomaly.kind)
+        update: dict[str, str] = {"response": response, "waits": ""}
+        if anomaly.kind == "slow-node":
+            host = problem.supervisors[problem.node_index[anomaly.supervisor or anomaly.node]].host
+            if host in self._guard.drains.hosts:
+                update["done"] = anomaly.done or f"{host} is drained"
+            elif response == FIX and not anomaly.done:
+                update |= self._drain(problem, host, anomaly.text)
+        return anomaly.model_copy(update=update)
+
+    def _drain(self, problem: Problem, host: str, why: str) -> dict[str, str]:
+        try:
+            if why_not := self._why_not(problem, host):
+                return {"waits": why_not}
+            self._nodes.drain(host, DrainAsked(by=ITSELF, reason=f"it is slow: {why}"))
+        except StormwrightError as error:
+            return {"waits": error.line}
+        return {"done": f"{host} was drained"}
+
+    def _why_not(self, problem: Problem, host: str) -> str:
+        mode, why = self._guard.allowed(problem, host)
+        if mode != AUTO:
+            return why
+        drained = sum(each.by == ITSELF for each in self._guard.drains.all())
+        if drained >= max(1, int(MOST_DRAINED * len(problem.supervisors))):
+            return f"{drained} are drained like this already: a person has to look"
+        return ""
+
+    def _tell_of(self, anomaly: Anomaly, *, over: bool) -> None:
+        if anomaly.response == IGNORE:
+            return
+        text = anomaly.text + (f"; {more}" if (more := anomaly.done or anomaly.waits) else "")
+        log.warning("%s %s: %s", anomaly.kind, anomaly.node, "is over" if over else text)
+        at_ms = round(self._state.clock.time() * 1000)
+        self._tell(ServiceEvent(anomaly.kind, anomaly.node, "is over" if over else text, over=over, at_ms=at_ms))
+
+    def _keep(self) -> None:
+        self._state.keep(_NAME, self.told().model_dump_json())

@@ -1,0 +1,118 @@
+"""Which nodes take nothing new, by whom and why; it is kept whoever is killed."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Collection
+from dataclasses import replace
+
+import orjson
+
+from stormwright.client.shapes import Drained
+from stormwright.model import Problem
+from stormwright.model.humanize import in_utc
+from stormwright.service.storage.database import State
+
+
+class DrainedNodes:
+    """Keeps the nodes that are drained; safe to use from several threads.
+
+    A drain is of a host, as in Storm's blacklist: supervisors that share it share its machine. Where it holds, our
+    schedulers see the host as Storm shows them one that it has blacklisted itself, and say by whom it was drained.
+
+    Parameters
+    ----------
+    state
+        Where.
+    """
+
+    def __init__(self, state: State) -> None:
+        self._state, self._changing = state, threading.Lock()
+        self._drained = {row["host"]: _drained(row) for row in state.read("SELECT * FROM drains ORDER BY since_ms")}
+        self._seen: tuple[Problem, dict[str, str], Problem] | None = None
+
+    def all(self) -> tuple[Drained, ...]:
+        """Every drained host, in the order in which they were drained."""
+        return tuple(self._drained.values())
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        """Those that take nothing new."""
+        return frozenset(self._drained)
+
+    def find(self, node: str) -> Drained | None:
+        """The drain of a host, or of a supervisor (by id) on it."""
+        drained = self._drained
+        return drained.get(node) or next((each for each in drained.values() if node in each.nodes), None)
+
+    def drain(self, host: str, nodes: Collection[str], who: str, reason: str) -> Drained:
+        """Let a host take nothing new; of two reasons the newer counts.
+
+        Parameters
+        ----------
+        host, nodes
+            Its name, and the ids of its supervisors.
+        who, reason
+            Who wants it, and why.
+        """
+        with self._changing:
+            row = (host, orjson.dumps(sorted(nodes)).decode(), round(self._state.clock.time() * 1000), who, reason)
+            with self._state.change() as to:
+                to.execute("INSERT OR REPLACE INTO drains (host, nodes, since_ms, who, reason) VALUES (?,?,?,?,?)", row)
+            told = Drained(host=host, nodes=tuple(sorted(nodes)), since_ms=row[2], by=who, reason=reason)
+            self._drained = {**self._drained, host: told}
+            return told
+
+    def planned(self, host: str, plan: str) -> None:
+        """Note the plan that empties a host."""
+        with self._changing:
+            with self._state.change() as to:
+                to.execute("UPDATE drains SET plan = ? WHERE host = ?", (plan, host))
+            if found := self._drained.get(host):
+                self._drained = {**self._drained, host: found.model_copy(update={"plan": plan})}
+
+    def uncordon(self, host: str) -> bool:
+        """Let a host take what comes again; False where it was not drained."""
+        with self._changing:
+            with self._state.change() as to:
+                gone = to.execute("DELETE FROM drains WHERE host = ?", (host,)).rowcount
+            self._drained = {other: each for other, each in self._drained.items() if other != host}
+            return bool(gone)
+
+    def on(self, problem: Problem) -> Problem:
+        """A problem whose drained hosts take nothing new; the same where there are none of them.
+
+        It is asked each second: the last answer is kept, and of another snapshot all that is made of its nodes.
+        """
+        drained = self._drained
+        there = drained.keys() & {node.host for node in problem.supervisors} if drained else ()
+        told = {host: _by_whom(drained[host]) for host in sorted(there)}
+        if told == problem.drained:
+            return problem
+        seen = self._seen
+        if seen and seen[0] is problem and seen[1] == told:
+            return seen[2]
+        both = problem.blacklisted_hosts | told.keys()
+        parts = problem.parts
+        if seen and parts and seen[2].blacklisted_hosts == both:
+            # The very object by which it is known that nothing of the nodes has changed.
+            both, parts = seen[2].blacklisted_hosts, parts._replace(cluster=seen[2].cluster)
+        found = replace(problem, blacklisted_hosts=both, drained=told, parts=parts)
+        self._seen = (problem, told, found)
+        return found
+
+
+def _by_whom(drained: Drained) -> str:
+    return f"drained by {drained.by} since {in_utc(drained.since_ms)[: len('2026-11-21 10:30')]} UTC"
+
+
+def _drained(row: sqlite3.Row) -> Drained:
+    return Drained(
+        host=row["host"],
+        nodes=tuple(orjson.loads(row["nodes"])),
+        since_ms=row["since_ms"],
+        by=row["who"],
+        reason=row["reason"],
+        plan=row["plan"],
+    )

@@ -1,0 +1,139 @@
+"""Whether anything may be moved now: as long as much of the cluster is missing, or others move things, nothing is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import orjson
+
+from stormwright.controller.safety.holds import MOST_MISSING, Attendance, Hold
+from stormwright.model import Problem, WorkerSlot
+from stormwright.model.cluster import Cluster
+from stormwright.service.safety.drains import DrainedNodes
+from stormwright.service.storage.database import State
+
+# Names of nodes -----------------------------------------------------------------------------------
+# What nodes are called, also those that are gone: Storm tells of these by the ids of supervisors alone.
+
+#: Nodes that are gone are remembered up to this number, those seen last.
+_MOST_GONE = 10_000
+
+_NAME_names = "node-names"
+
+
+class NodeNames:
+    """Remembers the name of every node that was there; used on the loop's thread, read on any.
+
+    Parameters
+    ----------
+    state
+        Keeps them over restarts.
+    """
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._seen: Cluster | None = None
+        self._names: dict[str, str] = orjson.loads(state.kept(_NAME_names) or "{}")
+
+    def see(self, problem: Problem) -> None:
+        """Take the names of the nodes that are there; next to nothing where they are those of before."""
+        cluster = problem.cluster
+        if cluster is self._seen:
+            return
+        self._seen = cluster
+        names = dict(zip(cluster.node_index, cluster.node_names, strict=True))
+        gone = [(node, name) for node, name in self._names.items() if node not in names]
+        known = dict(gone[-_MOST_GONE:]) | names
+        if list(known.items()) != list(self._names.items()):  # in their order, too: of those gone some are forgotten
+            self._names = known
+            self._state.keep(_NAME_names, orjson.dumps(known).decode())
+
+    def of(self, node: str) -> str:
+        """What a node (id of its supervisor) is called, or was; the id where it was never seen.
+
+        One that is gone has its id beside its name where another has that now: its host has come back as a new node.
+        """
+        name = self._names.get(node, node)
+        there = self._seen
+        other = there is not None and node not in there.node_index and there.find_node(name) is not None
+        return f"{node}@{name}" if other else name
+
+    def of_slot(self, slot: WorkerSlot) -> str:
+        """What a worker slot is called."""
+        return f"{self.of(slot.supervisor)}:{slot.port}"
+
+
+#: Seconds from one time that it is kept which nodes were there to the next.
+KEEP_S = 60.0
+
+_NAME = "attendance"
+
+
+class Holds:
+    """Tells whether things may move; used on the loop's thread and, by `before_moving`, on others.
+
+    Parameters
+    ----------
+    state
+        Keeps which nodes were there: a service that starts while half of them are away knows it.
+    drains
+        Nodes that may be away.
+    most_missing
+        The part of nodes that were there lately that may be missing, from 0 to 1.
+    rebalancing
+        Asks Nimbus for names of topologies that are being rebalanced now.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        drains: DrainedNodes,
+        most_missing: float = MOST_MISSING,
+        rebalancing: Callable[[], Sequence[str]] = lambda: (),
+    ) -> None:
+        self._state, self._drains, self._rebalancing = state, drains, rebalancing
+        self._attendance = Attendance(most_missing)
+        #: Of all nodes that were there.
+        self.names = NodeNames(state)
+        self._kept_s = 0.0
+        self._missing: Hold | None = None
+        #: The last one that was told; None where things may move.
+        self.last: Hold | None = None
+        if kept := state.kept(_NAME):
+            self._attendance.restore(orjson.loads(kept))
+
+    def change(self, most_missing: float) -> None:
+        """Let another part be missing from now on."""
+        self._attendance.most_missing = most_missing
+
+    def look(self, problem: Problem) -> Hold | None:
+        """Whether too much of the cluster is missing; cheap enough for each second."""
+        nodes, now_s = problem.node_index.keys(), self._state.clock.time()
+        self._attendance.see(nodes, now_s)
+        self.names.see(problem)
+        if now_s - self._kept_s >= KEEP_S:
+            self._kept_s = now_s
+            self._state.keep(_NAME, orjson.dumps(self._attendance.seen_s).decode())
+        self.last = self._missing = self._attendance.hold(nodes, self._excused(), self.names.of)
+        return self.last
+
+    def lost(self, problem: Problem, now_s: float, for_s: float) -> dict[str, float]:
+        """Node → seconds since it was seen, of those that are away for longer than `for_s`, and not drained."""
+        excused = self._excused()
+        away = {node: now_s - at_s for node, at_s in self._attendance.seen_s.items() if node not in excused}
+        return {node: s for node, s in away.items() if s > for_s and node not in problem.node_index}
+
+    def _excused(self) -> set[str]:
+        """Nodes that may be away."""
+        return {node for drained in self._drains.all() for node in drained.nodes}
+
+    def before_moving(self) -> Hold | None:
+        """The same, by the last look, right before something moves: Nimbus is asked, too, and it raises what that does.
+
+        Nothing of ours is under way then, so whatever is being rebalanced somebody else has begun.
+        """
+        hold = self._missing
+        if hold is None and (names := self._rebalancing()):
+            hold = Hold("rebalancing", f"somebody else rebalances {', '.join(sorted(names))}: nothing moves meanwhile")
+        self.last = hold
+        return hold

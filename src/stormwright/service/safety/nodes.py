@@ -1,0 +1,159 @@
+"""What people ask about nodes: that they take nothing new, and take again."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from stormwright.client import shapes
+from stormwright.client.shapes import DrainAsked, DrainBegun, Drained, Drains, Plan, Told
+from stormwright.errors import ConflictError, NotThereError, who_is_there
+from stormwright.model import UNPLACED, Problem
+from stormwright.service.http.endpoints import Endpoint
+from stormwright.service.plans.journal import Ledger
+from stormwright.service.safety.drains import DrainedNodes
+
+# Endpoints ----------------------------------------------------------------------------------------
+# The endpoints by which people keep nodes out of use, and are told what keeps things from moving.
+
+GUARDING: Sequence[Endpoint] = (
+    Endpoint(
+        "GET",
+        "/v1/drains",
+        "Nodes that take nothing new, and how many workers are still on each.",
+        shapes.Drains,
+        lambda desk, _: desk.nodes.drained(),
+    ),
+    Endpoint(
+        "POST",
+        "/v1/nodes/{node}/drain",
+        "Let a node (a host, or the id of a supervisor on it) take nothing new, and plan away what runs there. The "
+        "plan begins by itself unless `wait` says that it is only made.",
+        shapes.DrainBegun,
+        lambda desk, asking: desk.nodes.drain(asking.path["node"], asking.body),
+        shapes.DrainAsked,
+        202,
+    ),
+    Endpoint(
+        "POST",
+        "/v1/nodes/{node}/uncordon",
+        "Let a drained node take what comes again.",
+        shapes.Drained,
+        lambda desk, asking: desk.nodes.uncordon(asking.path["node"], asking.body),
+        Told,
+    ),
+)
+
+
+log = logging.getLogger(__name__)
+
+
+class NodeDesk:
+    """Answers what people ask about nodes; safe to use from several threads.
+
+    Parameters
+    ----------
+    drains, ledger
+        Keep which nodes are drained, and what was done.
+    now
+        What runs now; raises ConflictError where that is not known.
+    empty
+        Begins a plan that brings everything away from a host.
+    leave
+        Gives up the plans of that kind that were not begun.
+    """
+
+    def __init__(
+        self,
+        drains: DrainedNodes,
+        ledger: Ledger,
+        now: Callable[[], Problem],
+        empty: Callable[[str, DrainAsked], Plan],
+        leave: Callable[[str, Told], None],
+    ) -> None:
+        self._drains, self._ledger, self._now, self._empty, self._leave = drains, ledger, now, empty, leave
+
+    def drain(self, node: str, asked: DrainAsked) -> DrainBegun:
+        """Let a node take nothing new, and begin to bring away what runs there, unless it is only to be cordoned.
+
+        Parameters
+        ----------
+        node
+            A host, or the id of a supervisor: then it is that one's host.
+        asked
+            By whom, why, and how.
+
+        Raises
+        ------
+        NotThereError
+            There is no such node.
+        ConflictError
+            It is the last one that takes anything, Nimbus has not asked yet, or too many plans wait to be made.
+        """
+        problem = self._now()
+        host = _host(problem, node)
+        nodes = [each.id for each in problem.supervisors if each.host == host]
+        others = [each.host != host for each in problem.supervisors]
+        if not (problem.node_usable & np.array(others, dtype=bool)).any():
+            raise ConflictError(f"{host} is the last node that takes anything: add a node, or uncordon another, first")
+        drained = self._drains.drain(host, nodes, asked.by, asked.reason)
+        self._ledger.begin("drain", asked.by, asked.reason, f"{host} takes nothing new")
+        log.info("%s takes nothing new from now on, says %s: %s", host, asked.by, asked.reason)
+        workers = workers_on(problem, host)
+        if asked.only_cordon or not workers:
+            return DrainBegun(drained=drained.model_copy(update={"workers": workers}))
+        plan = self._empty(host, asked)
+        self._drains.planned(host, plan.id)
+        return DrainBegun(drained=drained.model_copy(update={"workers": workers, "plan": plan.id}), plan=plan)
+
+    def uncordon(self, node: str, told: Told) -> Drained:
+        """Let a node take what comes again, from the next look on; plans to empty it that were not begun are given up.
+
+        Raises
+        ------
+        NotThereError
+            It is not drained.
+        """
+        drained = self._drains.find(node)
+        if drained is None:
+            known = ", ".join(sorted(self._drains.hosts)) or "no node"
+            raise NotThereError(f"{node} is not drained; {known} is")
+        self._drains.uncordon(drained.host)
+        self._leave(drained.host, told)
+        self._ledger.begin("uncordon", told.by, told.reason, f"{drained.host} takes what comes")
+        log.info("%s takes what comes again, says %s: %s", drained.host, told.by, told.reason)
+        return drained
+
+    def hosts(self) -> tuple[str, ...]:
+        """Names of drained hosts, in the order in which they were drained."""
+        return tuple(each.host for each in self._drains.all())
+
+    def drained(self) -> Drains:
+        """All drained nodes, with how many workers are still on each."""
+        told = self._drains.all()
+        try:
+            problem = self._now() if told else None
+        except ConflictError:
+            problem = None
+        if problem is not None:
+            told = tuple(each.model_copy(update={"workers": workers_on(problem, each.host)}) for each in told)
+        return Drains(drained=told)
+
+
+def workers_on(problem: Problem, host: str) -> int:
+    """How many workers run on a host."""
+    used = np.unique(problem.current_slot[problem.current_slot != UNPLACED])
+    there = [node.host == host for node in problem.supervisors]
+    return int(np.array(there, dtype=bool)[problem.slot_node[used]].sum())
+
+
+def _host(problem: Problem, node: str) -> str:
+    hosts = {each.host for each in problem.supervisors}
+    if node in hosts:
+        return node
+    index = problem.cluster.find_node(node)
+    if index is None:
+        raise NotThereError(f"there is no node {node}{who_is_there(node, hosts)}")
+    return problem.supervisors[index].host

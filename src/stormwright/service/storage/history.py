@@ -1,0 +1,411 @@
+"""The history of a running service: noted down, taken into the tables, judged; never in the way of what it is about."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from functools import partial
+from pathlib import Path
+from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from stormwright.clock import WALL, Clock
+from stormwright.controller.plans.document import where
+from stormwright.controller.policy import Decision
+from stormwright.controller.reports import MoveReport
+from stormwright.errors import StormwrightError
+from stormwright.files import write_whole
+from stormwright.history.evaluation.measured import MeasuredTopologies
+from stormwright.history.evaluation.moves import Evaluation, JudgedMove, Moved, Worse
+from stormwright.history.evaluation.verdict import Promise
+from stormwright.history.evaluation.window import ObservedTraffic
+from stormwright.history.tables.ingest import ingest
+from stormwright.history.tables.staging import Staging
+from stormwright.history.tables.store import check_format, open_store, tables_below
+from stormwright.model import Problem
+from stormwright.perflog.records import LogRecord
+from stormwright.pipeline.spark.target import MASTER_VARIABLE
+from stormwright.service.storage.recorder import Recorder
+from stormwright.state_files import unless_damaged
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+# Evaluations --------------------------------------------------------------------------------------
+# What is known of moves while the service runs, and over its restarts: what was measured, what came of each move.
+
+#: Length of the windows that topologies are looked at in, and from one writing down of what was measured to the next.
+WINDOW_S, KEEP_EVERY_S = 5.0, 10.0
+
+#: So long after a move, in ms, Nimbus has certainly told where the topology is.
+STALE_MS = 60_000
+
+
+class Judging:
+    """Knows how long topologies were measured, and what became of them after their moves.
+
+    Parameters
+    ----------
+    directory
+        Holds ``judging.json`` and ``measured.json``; is made where it is not there.
+    clock
+        Of the cluster.
+    """
+
+    def __init__(self, directory: Path, clock: Clock = WALL) -> None:
+        self._clock = clock
+        self._moves, self._file = directory / "judging.json", directory / "measured.json"
+        self.observed = ObservedTraffic(WINDOW_S, clock)
+        self._evaluation: Evaluation | None = None
+        self._measured = MeasuredTopologies(self.observed)
+        self._kept_s = float("-inf")
+        self._kept: dict[str, Any] = {}
+
+    def begin(self) -> None:
+        """Go on with what an earlier service wrote down; what is damaged is put aside, and begun anew."""
+        lost = "moves before now are not judged"
+        self._evaluation = unless_damaged(self._moves, self._pending, self._pending, lost)
+        lost = "all topologies are measured for long enough again before they move"
+        self._measured = unless_damaged(self._file, self._known, self._known, lost)
+
+    def count(self, records: Iterable[LogRecord]) -> None:
+        """Count records that have not come before."""
+        self.observed.add(records)
+
+    def look(self, problem: Problem) -> list[JudgedMove]:
+        """Count what was measured since the last look; what can be judged by now, each once."""
+        self.observed.forget(topology.id for topology in problem.topologies)
+        self._measured.look(problem)
+        self._keep()
+        return self._evaluation.due() if self._evaluation else []
+
+    def resumed(self, names: Iterable[str], problem: Problem) -> None:
+        """What was measured of topologies (names) that were paused counts no longer."""
+        paused = set(names)
+        for topology in problem.topologies:
+            if topology.name in paused:
+                self._measured.begin_anew(topology.id, self._now_ms())
+
+    def waits(self, problem: Problem, least_s: float) -> dict[str, str]:
+        """Topology → how much of `least_s` seconds is still to be measured of it (`MeasuredTopologies.waits`)."""
+        return self._measured.waits(problem, least_s)
+
+    def moved(self, moved: Moved) -> list[JudgedMove]:
+        """A topology was moved; what came of its last move."""
+        return self._evaluation.moved(moved) if self._evaluation else []
+
+    def forget(self, topology: str) -> list[JudgedMove]:
+        """A topology is somewhere else now; what came of its last move."""
+        return self._evaluation.forget(topology) if self._evaluation else []
+
+    def worse(self, problem: Problem) -> tuple[list[Worse], list[JudgedMove]]:
+        """Topologies that do measurably worse since they were moved, and what came of moves that others have undone."""
+        found, gone = [], []
+        for each in self._evaluation.worse() if self._evaluation else []:
+            if where(problem.current.get(each.moved.topology)) == where(each.moved.after):
+                found.append(each)
+            elif self._now_ms() > each.moved.ended_ms + STALE_MS:
+                gone += self.forget(each.moved.topology)
+        return found, gone
+
+    def status(self) -> dict[str, Any]:
+        """What came of moves, for the status endpoint (`Evaluation.status`)."""
+        return self._evaluation.status() if self._evaluation else {}
+
+    def _pending(self) -> Evaluation:
+        return Evaluation(self._moves, self.observed, self._now_ms)
+
+    def _now_ms(self) -> int:
+        return round(self._clock.time() * 1000)
+
+    def _known(self) -> MeasuredTopologies:
+        kept = orjson.loads(self._file.read_bytes()) if self._file.exists() else None
+        return MeasuredTopologies(self.observed, kept)
+
+    def _keep(self) -> None:
+        now_s = self._clock.monotonic()
+        if now_s - self._kept_s < KEEP_EVERY_S:
+            return
+        self._kept_s, kept = now_s, self._measured.kept()
+        if kept != self._kept:
+            # On a full disk rows of the history, which go to the same place, tell of it.
+            with suppress(OSError):
+                self._file.parent.mkdir(parents=True, exist_ok=True)
+                write_whole(self._file, orjson.dumps(kept))
+                self._kept = kept
+
+
+log = logging.getLogger(__name__)
+
+#: Below the state directory: what waits to be taken in, and the tables where nothing else is said.
+DIRECTORY = "history"
+
+#: Seconds from one look at whether the service ends to the next, and that what is under way then may take.
+_POLL_S = 1.0
+END_S = 30.0
+
+
+@dataclass(frozen=True)
+class HistorySettings:
+    """What is kept where.
+
+    Parameters
+    ----------
+    uri
+        Directory of the tables, of any Hadoop file system; below the state directory by default.
+    format
+        ``parquet`` or ``delta``.
+    keep_days
+        How long each table is kept.
+    ingest_every_s, tables
+        From one time that rows are taken into the tables to the next, and whether there are any: not without Spark.
+    """
+
+    uri: str | None = None
+    format: str = "parquet"
+    keep_days: int = 90
+    ingest_every_s: float = 600.0
+    tables: bool = True
+
+    def __post_init__(self) -> None:
+        check_format(self.format)
+
+
+class KeptHistory:
+    """Everything about the history that a running service calls.
+
+    Nothing here raises: what fails is said once, shown in `status`, and tried again where it can be. Rows wait on disk
+    until Spark has taken them into the tables.
+
+    Parameters
+    ----------
+    settings
+        What is kept where.
+    state_dir
+        Of the service.
+    scheduler
+        Who decides.
+    tell_judged
+        Is told what came of each move. `decision_ms` is when it was last decided, the key of the tables; 0 unknown.
+    clock
+        Of the cluster.
+    """
+
+    def __init__(
+        self,
+        settings: HistorySettings,
+        state_dir: Path,
+        scheduler: str,
+        tell_judged: Callable[[JudgedMove], None] = lambda _: None,
+        clock: Clock = WALL,
+    ) -> None:
+        self._tell_judged, self._settings, self._clock = tell_judged, settings, clock
+        self._state_dir, directory = state_dir, state_dir / DIRECTORY
+        self._uri = settings.uri or tables_below(state_dir)
+        self.staging = Staging(directory)
+        self._judging = Judging(directory, clock)
+        self._recorder = Recorder(self.staging if settings.tables else None, scheduler, clock)
+        self._errors: dict[str, dict[str, Any]] = {}
+        self._told: dict[str, tuple[type[Exception], str | None]] = {}
+        self.decision_ms = 0
+        self._decision: Decision | None = None
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._taken: dict[str, Any] = {}
+        self._tidied: date | None = None
+
+    def start(self, spark: Callable[[], SparkSession | None]) -> None:
+        """Begin to take in what is staged, in a thread of its own; `spark` gives the session while there is one."""
+        self._guarded("evaluation", self._judging.begin)
+        self._thread = threading.Thread(target=self._keep, args=(spark,), name="stormwright-history", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread, for `END_S` seconds at most; what is staged waits for the next start."""
+        self._stop.set()
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.join(END_S)
+        if thread is not None and thread.is_alive():
+            text = "history: rows are still being taken into %s after %g s: broken off, they wait for the next start"
+            log.warning(text, self._uri, END_S)
+
+    def count(self, records: Iterable[LogRecord]) -> None:
+        """Count records that have not come before."""
+        self._guarded("evaluation", lambda: self._judging.count(records))
+
+    def observe(self, problem: Problem) -> None:
+        """Note cluster and load, and judge what can be judged."""
+        self._guarded("records", lambda: self._recorder.observe(problem))
+        self._guarded("evaluation", lambda: self._note(self._judging.look(problem)))
+
+    def decide(self, problem: Problem, decision: Decision, dry_run: bool) -> None:
+        """Note a look at the placement."""
+
+        def note() -> None:
+            self.decision_ms, self._decision = 0, decision
+            self.decision_ms = self._recorder.decide(problem, decision, dry_run)
+
+        self._guarded("records", note)
+
+    def move(self, topology: str, report: MoveReport | None, failure: str | None = None) -> None:
+        """Note a move that the last decision led to."""
+        self._guarded("records", lambda: self._recorder.move(self.decision_ms, topology, report, failure))
+        if report is not None:
+            self._guarded("evaluation", lambda: self._await_effect(topology, report))
+
+    def status(self) -> dict[str, Any]:
+        """For the status endpoint.
+
+        ``uri`` of the tables, ``staged_files`` and ``staged_bytes`` that wait, ``taken`` (when rows were taken in last,
+        and how many by table if that is known), ``errors`` (the last one of each part, with its time).
+        """
+        files, size = self.staging.waiting()
+        return {
+            "uri": self._uri,
+            "staged_files": files,
+            "staged_bytes": size,
+            "taken": dict(self._taken),
+            "errors": dict(self._errors),
+        }
+
+    def resumed(self, names: Iterable[str], problem: Problem) -> None:
+        """Topologies (names) that were paused go on."""
+        self._guarded("evaluation", lambda: self._judging.resumed(names, problem))
+
+    def waits(self, problem: Problem, least_s: float) -> dict[str, str]:
+        """Topology → how much of `least_s` seconds is still to be measured of it."""
+        return self._judging.waits(problem, least_s)
+
+    def worse(self, problem: Problem) -> list[Worse]:
+        """Topologies that do measurably worse since they were moved."""
+        found: list[Worse] = []
+
+        def look() -> None:
+            worse, gone = self._judging.worse(problem)
+            found.extend(worse)
+            self._note(gone)
+
+        self._guarded("evaluation", look)
+        return found
+
+    def judged(self) -> dict[str, Any]:
+        """What came of moves, for the status endpoint (`Evaluation.status`)."""
+        return self._judging.status()
+
+    def take_in(self, spark: SparkSession) -> None:
+        """Take what is staged into the tables.
+
+        Raises
+        ------
+        StormwrightError
+            The process that does it for Delta, which the stream's Spark has not, failed.
+        """
+        if self._settings.format == "delta":
+            self._run(["ingest"])
+            rows = None
+        else:
+            rows = ingest(spark, open_store(spark, self._uri, self._settings.format), self.staging)
+        self._taken = {"at_ms": round(self._clock.time() * 1000), "rows": rows}
+
+    def tidy(self) -> None:
+        """Once a day, compact the days that are past and delete what is old.
+
+        In a process of its own: in the stream's Spark, which has one core, its batches would wait for minutes.
+
+        Raises
+        ------
+        StormwrightError
+            That process failed.
+        """
+        today = datetime.now(UTC).date()
+        if self._tidied == today:
+            return
+        for work in (["compact"], ["retain", str(self._settings.keep_days)]):
+            self._run(work)
+        self._tidied = today
+
+    def _run(self, arguments: list[str]) -> None:
+        place = ["--state", str(self._state_dir), "--history", self._uri, "--history-format", self._settings.format]
+        command = [sys.executable, "-m", "stormwright", "history", *arguments, *place]
+        # Like the stream it works on this machine, where the tables may be, wherever other verbs do.
+        environment = {name: value for name, value in os.environ.items() if name != MASTER_VARIABLE}
+        with Popen(command, stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE, text=True, env=environment) as process:
+            while True:
+                try:
+                    _, told = process.communicate(timeout=_POLL_S)
+                    break
+                except TimeoutExpired:
+                    if self._stop.is_set():
+                        process.terminate()
+        if process.returncode and not self._stop.is_set():
+            last = (told.strip().splitlines() or [f"exit code {process.returncode}"])[-1]
+            raise StormwrightError(f"history {arguments[0]}: {last}")
+
+    def _keep(self, spark: Callable[[], SparkSession | None]) -> None:
+        while not self._stop.wait(self._settings.ingest_every_s):
+            session = spark()
+            if session is not None:
+                self._guarded("tables", partial(self.take_in, session))
+                self._guarded("old days", self.tidy)
+
+    def _await_effect(self, topology: str, report: MoveReport) -> None:
+        if not report.complete or self._decision is None:
+            self._note(self._judging.forget(topology))
+            return
+        whole = [move for move in self._decision.plan.moves if move.topology.id == topology]
+        self._note(
+            self._judging.moved(
+                Moved(
+                    self.decision_ms,
+                    topology,
+                    self._decision.promises.get(topology, Promise()),
+                    report.started_ms,
+                    report.ended_ms,
+                    whole[0].before if whole else None,
+                    whole[-1].after if whole else None,
+                    takes_back=topology in self._decision.takes_back,
+                )
+            )
+        )
+
+    def _note(self, found: Iterable[JudgedMove]) -> None:
+        for judged in found:
+            self._recorder.judge(judged)
+            self._tell_judged(judged)
+            judgement = judged.judgement
+            measured = "unknown" if judgement.measured is None else f"{judgement.measured:.2f}"
+            log.info(
+                "%s: %s %s of what it was before the move, %.2f predicted: %s",
+                judged.topology,
+                judgement.quantity,
+                measured,
+                judgement.predicted,
+                judgement.verdict,
+            )
+
+    def _guarded(self, part: str, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except Exception as error:  # a full disk, tables that cannot be reached, or a bug: the placement goes on
+            self._failed(part, error)
+
+    def _failed(self, part: str, error: Exception) -> None:
+        # Every row has a file of its own: a full disk is the same fault for all of them.
+        fault = (type(error), error.strerror if isinstance(error, OSError) else str(error))
+        # Spark's own messages go on with the JVM's stack.
+        told = "; ".join(str(error).splitlines()[: None if isinstance(error, StormwrightError) else 1])
+        text = f"{type(error).__name__}: {told}"
+        if self._told.get(part) != fault:
+            log.warning("history: %s: %s; the placement goes on without", part, text)
+        self._told[part] = fault
+        self._errors[part] = {"error": text, "at_ms": round(self._clock.time() * 1000)}

@@ -1,0 +1,136 @@
+"""The pages beside the other endpoints of a service: over sockets, live, and fast at any size."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pytest
+from tests.service.pages.living import living
+from tests.service.pages.sites import SERVED, browsing
+
+from stormwright.api import compare
+from stormwright.cli import run
+from stormwright.model import Problem
+from stormwright.schedulers import make_scheduler
+from stormwright.service.dashboard.rendering import span
+from stormwright.service.dashboard.site import Site
+from stormwright.service.dashboard.sources import Sources
+from stormwright.service.dashboard.state import Known
+from stormwright.service.dashboard.trials import Change
+from stormwright.service.http.app import make_app
+from stormwright.service.http.server import HttpServer
+from stormwright.storm.bridge import Bridge
+from stormwright.workbench.live_trials import LiveTrials
+
+HOST = "127.0.0.1"
+BROWSER, PROGRAM = {"accept": "text/html,*/*;q=0.8"}, {"accept": "*/*"}
+
+
+@contextmanager
+def serving(problem: Problem) -> Iterator[http.client.HTTPConnection]:
+    with socket.socket() as free:
+        free.bind((HOST, 0))
+        number = free.getsockname()[1]
+    bridge = Bridge(make_scheduler("even"), "even")
+    with Known(Sources(lambda: problem, lambda: SERVED, lambda: 1.0)) as known:
+        app = make_app(bridge, lambda _: None, lambda: SERVED, lambda: problem, pages=Site(known))
+        with HttpServer(app, HOST, number):
+            connection = http.client.HTTPConnection(HOST, number, timeout=60)
+            yield connection
+            connection.close()
+
+
+def ask(connection: http.client.HTTPConnection, path: str, headers: dict[str, str]) -> tuple[int, str, bytes]:
+    connection.request("GET", path, headers=headers)
+    answer = connection.getresponse()
+    return answer.status, answer.headers["content-type"], answer.read()
+
+
+def test_browsers_get_pages_where_programs_get_json() -> None:
+    with serving(living(2, 3)) as connection:
+        status, kind, body = ask(connection, "/", PROGRAM)
+        assert (status, kind) == (200, "application/json")
+        assert "GET /v1/status" in orjson.loads(body)["endpoints"]
+        status, kind, body = ask(connection, "/", BROWSER)
+        assert (status, kind) == (200, "text/html; charset=utf-8")
+        assert b"<h1" in body
+        assert ask(connection, "/v1/none", PROGRAM)[:2] == (404, "application/json")
+        assert ask(connection, "/none", BROWSER)[:2] == (404, "text/html; charset=utf-8")
+        assert ask(connection, "/v1/status", BROWSER)[1] == "application/json"
+
+
+def test_pages_hear_that_something_has_changed(tmp_path: Path) -> None:
+    with serving(living(2, 3)) as connection:
+        connection.request("GET", "/live", headers={"accept": "text/event-stream"})
+        answer = connection.getresponse()
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        lines = [answer.readline() for _ in range(4)]
+        assert lines[1] == b"event: version\n"
+        connection.close()
+    with browsing(tmp_path, living(2, 3)) as browser:
+        known = browser.site.known
+        known.scene()
+        before = known.version()
+        browser.post("/plans", by="anna", reason="a look")
+        assert known.version() != before
+
+
+def test_answers_are_those_of_the_command_line() -> None:
+    shops = living(4, 6)
+    table = LiveTrials().compare(shops, ["even", "online"])
+    rows = {row.name: row for row in compare(shops, "even,online").rows}
+    cost = {row[0]: row[list(table.head).index("cost")] for row in table.rows}
+    for name, row in rows.items():
+        assert row.figures is not None
+        assert float(cost[name].replace(",", "")) == pytest.approx(row.figures.cost.total, abs=0.05)
+    told = LiveTrials().what_if(shops, Change(rate="×2", kill_node="sup-0001"))
+    assert [row[1] for row in told.rows[:2]] == ["today", "then"]
+    assert float(told.rows[1][2].partition(",")[0].replace(",", "")) > 0
+    assert any("placed by" in note for note in told.notes)
+
+
+def test_the_dashboard_of_a_file_says_what_is_wrong_before_it_serves(
+    tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    assert run(["dashboard", str(tmp_path / "none.json")]) == 2
+    assert "none.json" in capsys.readouterr().err
+    case = Path(__file__).parents[2] / "cases" / "placement" / "s01_excl18_n5.json.gz"
+    assert run(["dashboard", str(case), "--scheduler", "none"]) == 2
+
+
+def test_an_address_that_is_taken_is_said_of_the_dashboard_of_a_file(capfd: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as taken:
+        taken.bind((HOST, 0))
+        taken.listen(1)
+        where = taken.getsockname()[1]
+        assert run(["dashboard", "ready:cluster-20", "--port", str(where)]) == 2
+    (said,) = capfd.readouterr().err.splitlines()
+    assert said.startswith(f"stormwright: {HOST}:{where}: cannot be listened at (Address already in use): stop what")
+
+
+@pytest.mark.slow
+def test_pages_of_the_largest_cluster_come_at_once() -> None:
+    """1,000 topologies, 100,000 executors, 5,000 nodes: p99 within 200 ms, once the first has been drawn."""
+    paths = ["/", "/cluster", "/cluster/racks/3", "/cluster/nodes/sup-0004", "/topologies", "/traffic", "/timeline"]
+    with serving(living(1000, 5000, racks=100, sizes=(10, 20, 20, 30, 20))) as connection:
+        began = time.perf_counter()
+        while ask(connection, "/cluster", BROWSER)[0] != 200:
+            assert time.perf_counter() - began < 60
+        seconds = []
+        for _ in range(20):
+            for path in paths:
+                began = time.perf_counter()
+                assert ask(connection, path, BROWSER)[0] == 200
+                seconds.append(time.perf_counter() - began)
+        assert np.quantile(seconds, 0.99) < 0.2
+
+
+def test_what_was_measured_just_now_is_no_time_to_come() -> None:
+    assert span(-0.0004) == "0 s"

@@ -1,0 +1,313 @@
+"""The pages as a browser gets them: whole, linked, usable by keyboard and by ear, and of nobody else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import numpy as np
+import pytest
+from tests.service.operating.nimbus import ANNA, Nimbus, settled
+from tests.service.pages.living import living
+from tests.service.pages.sites import SERVED, Browser, Page, browsing, over_nimbus, until
+
+from stormwright.client.shapes import Anomaly, DrainAsked, PlanAsked
+from stormwright.service.dashboard.rendering import NAVIGATION
+from stormwright.service.dashboard.site import VIEWS
+from tests.controller.builders import on, problem, topology
+
+#: Pages that name nothing.
+PLAIN = sorted({"/", *(path for path in VIEWS if "{" not in path)})
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with browsing(tmp_path_factory.mktemp("state"), living(8, 10)) as browser:
+        browser.post("/plans", by="anna", reason="a look")
+        browser.post("/try/compare", scheduler=["even", "online"])
+        until(lambda: "answered" in browser.get("/try").said and "planning" not in browser.get("/plans").said)
+        yield browser
+
+
+def every_page(browser: Browser) -> dict[str, Page]:
+    """Path → page, of all that can be come to from the first by links."""
+    found: dict[str, Page] = {}
+    left = ["/"]
+    while left:
+        path = left.pop()
+        if path in found:
+            continue
+        found[path] = browser.get(path)
+        for link in found[path].links:
+            split = urlsplit(link)
+            goes = (split.path or path.partition("?")[0]) + (f"?{split.query}" if split.query else "")
+            left += [goes] if not split.path.startswith("/v1/") and goes not in found else []
+    return found
+
+
+@pytest.fixture(scope="module")
+def pages(shop: Browser) -> dict[str, Page]:
+    return every_page(shop)
+
+
+def test_every_link_leads_to_a_page_and_every_view_has_one(pages: dict[str, Page]) -> None:
+    paths = {path.partition("?")[0] for path in pages}
+    for pattern in VIEWS:
+        shape = re.compile(re.sub(r"\{\w+\}", "[^/]+", pattern))
+        assert any(shape.fullmatch(path) for path in paths), pattern
+
+
+def test_no_page_names_another_machine_or_has_code_or_style_in_it(shop: Browser, pages: dict[str, Page]) -> None:
+    for path, page in pages.items():
+        for tag, attributes, _ in page.elements:
+            assert tag not in ("style", "iframe", "object", "base"), path
+            for name, value in attributes.items():
+                assert name != "style", (path, tag)
+                assert not name.startswith("on"), (path, tag)
+                assert "//" not in value or name in ("value", "title"), (path, tag, value)
+                assert "javascript:" not in value, (path, tag)
+        assert all(script.get("src", "").startswith("/assets/") for script in page.all("script"))
+    policy = shop.client.get("/").headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert "http" not in policy
+    for name in ("style.css", "live.js", "icon.svg"):
+        text = shop.client.get(f"/assets/{name}").text
+        assert not re.search(r"(?:https?:)?//(?!www\.w3\.org)[a-z]+\.[a-z]", text), name
+
+
+def test_pages_are_usable_by_keyboard_and_by_ear(pages: dict[str, Page]) -> None:
+    for path, page in pages.items():
+        tags = [tag for tag, _, _ in page.elements]
+        assert page.all("html")[0]["lang"] == "en"
+        assert [tags.count(tag) for tag in ("main", "header", "footer", "h1")] >= [1, 1, 1, 1], path
+        assert tags.count("h1") == tags.count("main") == 1, path
+        assert page.links[0] == "#content", "who has no mouse need not go through the navigation"
+        ids = [each["id"] for _, each, _ in page.elements if "id" in each]
+        assert len(ids) == len(set(ids)), path
+        for tag, attributes, within in page.elements:
+            if tag in ("input", "select") and attributes.get("type") != "hidden":
+                assert "label" in within, (path, attributes)
+            if tag == "th":
+                assert "scope" in attributes, path
+            if tag == "img":
+                assert "alt" in attributes, path
+            if tag == "nav":
+                assert attributes["aria-label"], path
+            if tag == "table":
+                assert "div" in within, path
+            if "scroll" in attributes.get("class", "").split():
+                assert attributes["tabindex"] == "0", "who has no mouse scrolls it by keys"
+                assert "aria-label" in attributes or attributes["aria-labelledby"] in ids, path
+            if "aria-labelledby" in attributes:
+                assert attributes["aria-labelledby"] in ids, (path, attributes)
+            if int(attributes.get("tabindex", "0")) > 0:
+                pytest.fail(f"{path}: an order of its own")
+        levels = [int(tag[1]) for tag in tags if tag in ("h1", "h2", "h3")]
+        assert all(b - a <= 1 for a, b in pairwise(levels)), (path, levels)
+
+
+def test_where_one_is_stands_in_the_navigation(shop: Browser) -> None:
+    for path, name in NAVIGATION.items():
+        page = shop.get(path)
+        assert [each["href"] for each in page.all("a") if each.get("aria-current") == "page"] == [path]
+        assert page.said.startswith(name), "the title of the tab"
+
+
+def test_each_page_names_its_command(pages: dict[str, Page]) -> None:
+    assert all("The same on the command line: stormwright " in page.said for page in pages.values())
+    assert all("/v1/problem" in page.links for page in pages.values())
+
+
+def test_before_nimbus_has_asked_each_page_says_so(tmp_path: Path) -> None:
+    with browsing(tmp_path, None) as browser:
+        for path in PLAIN:
+            page = Page(browser.client.get(path).text)
+            assert any(each.get("class", "").startswith("empty") for _, each, _ in page.elements) or path == "/try"
+        assert "Either Nimbus has not asked" in browser.get("/cluster", 503).said
+        assert "Waiting for Nimbus" in browser.get("/").said or "need" in browser.get("/").said
+
+
+def test_of_nothing_that_runs_there_are_pages(tmp_path: Path) -> None:
+    empty = problem([topology("t")])
+    with browsing(tmp_path, empty) as browser:
+        pages = every_page(browser)
+        assert "4 executors of t have no slot" in pages["/"].said
+        assert "No worker None of its executors has a slot" in pages["/topologies/t-1-0"].said
+    with browsing(tmp_path / "none", problem([], nodes=1)) as browser:
+        assert "No topology runs" in every_page(browser)["/topologies"].said
+
+
+def test_names_are_shown_as_they_are_and_nothing_more(tmp_path: Path) -> None:
+    evil = "<script>alert(1)</script>\"'&"
+    named = topology("t")
+    components = tuple(replace(each, id=f"{each.id}{evil}", inputs=()) for each in named.components)
+    bad = replace(named, name=evil, components=components)
+    cluster = problem([bad], current={bad.id: on("n0", "n1")}, name=evil)
+    cluster = replace(
+        cluster, supervisors=tuple(replace(each, host=f"{each.host}{evil}") for each in cluster.supervisors)
+    )
+    with browsing(tmp_path, cluster) as browser:
+        browser.post("/plans", by=evil, reason=evil)
+        until(lambda: "planning" not in browser.get("/plans").said)
+        for path, page in every_page(browser).items():
+            assert len(page.all("script")) == 1, path
+        assert evil in browser.get(f"/topologies/{bad.id}").said
+        assert evil in browser.get("/plans").said
+        assert evil in browser.get("/cluster/nodes/n0").said
+        assert "<script>alert" not in browser.client.get(f"/topologies?find={evil}").text
+        assert "<script>alert" not in browser.client.get(f"/plans/{evil}").text
+
+
+def test_what_is_not_there_is_told_with_a_sentence(shop: Browser) -> None:
+    for path in (
+        "/nothing",
+        "/cluster/nodes/none",
+        "/cluster/racks/99",
+        "/topologies/none",
+        "/plans/none",
+        "/try/none",
+    ):
+        page = shop.get(path, 404)
+        assert "To the overview" in page.said, path
+        assert "on the command line" not in page.said, path
+    assert "no node none" in shop.get("/cluster/nodes/none", 404).said
+
+
+def test_forms_of_other_sites_do_nothing(shop: Browser) -> None:
+    before = shop.get("/plans").said
+    told = {"by": "mallory", "reason": "mischief"}
+    assert "another site" in shop.refused("/plans", 403, {"sec-fetch-site": "cross-site"}, **told)
+    assert "another site" in shop.refused("/plans", 403, {"origin": "http://evil.example"}, **told)
+    assert before.split("ago")[0] in shop.get("/plans").said
+    assert "mallory" not in shop.get("/plans").said
+
+
+def test_what_is_wrong_with_a_form_is_told(shop: Browser) -> None:
+    assert "your name: fill this in" in shop.refused("/plans", 400, reason="a look")
+    assert "why: fill this in" in shop.refused("/plans", 400, by="anna")
+    assert "tick at least one scheduler" in shop.refused("/try/compare", 400)
+    assert "there is no scheduler best" in shop.refused("/try/compare", 400, scheduler="best")
+    assert "nothing is to be different" in shop.refused("/try/what-if", 400)
+    assert "should be a number" in shop.refused("/try/what-if", 400, add_nodes="many")
+    assert "no button" in shop.refused("/plans/x/destroy", 404, by="a", reason="b")
+
+
+def test_questions_are_answered_on_their_pages(shop: Browser) -> None:
+    where = shop.post("/try/what-if", rate="×1.5")
+    page = until(lambda: page if "answered" in (page := shop.get(where)).said else None)
+    assert "×1.5" in page.said
+    assert "stormwright whatif problem.json --rate ×1.5" in page.said
+
+
+def test_a_plan_is_asked_for_applied_and_taken_back_by_pages(tmp_path: Path) -> None:
+    start = problem([topology("t")], current={topology("t").id: on("n0", "n1")})
+    nimbus = Nimbus(tmp_path, start)
+    nimbus.wants = np.array([4, 4, 5, 5], dtype=np.int32)
+    before = nimbus.where()
+    try:
+        with over_nimbus(nimbus) as browser:
+            plan = nimbus.propose(nimbus.wants)
+            page = browser.get(f"/plans/{plan}")
+            assert "Apply" in page.said
+            assert "Before and after, as predicted" in page.said
+            assert browser.post(f"/plans/{plan}/apply", by="anna", reason="it pays") == f"/plans/{plan}"
+            nimbus.run()
+            assert nimbus.where() != before
+            assert "done" in browser.get(f"/plans/{plan}").said
+            history = browser.get("/history")
+            assert "anna" in history.said
+            (form,) = [each["action"] for each in history.all("form") if each.get("method") == "post"]
+            back = browser.post(form, by="anna", reason="too soon").rpartition("/")[2]
+            until(lambda: settled(nimbus, back).state != "planned")
+            nimbus.run()
+            assert nimbus.where() == before
+            assert "Apply" not in browser.get(f"/plans/{plan}").said, "it is done"
+            assert "is done" in browser.refused(f"/plans/{plan}/apply", 409, by="anna", reason="again")
+    finally:
+        nimbus.end()
+
+
+def test_a_node_is_drained_and_used_again_by_its_page(tmp_path: Path) -> None:
+    nimbus = Nimbus(tmp_path, problem([topology("t")], current={topology("t").id: on("n0", "n1")}))
+    try:
+        with over_nimbus(nimbus) as browser:
+            where = browser.post("/cluster/nodes/n0/drain", by="anna", reason="new disks")
+            until(lambda: not settled(nimbus, where.rpartition("/")[2]).begins)
+            nimbus.run()
+            page = browser.get("/cluster/nodes/n0")
+            assert "host0 drained" in page.said
+            assert "anna" in page.said
+            assert "new disks" in page.said
+            assert "stormwright drain host0" in page.said
+            assert "host0 is drained by anna: new disks" in browser.get("/").said
+            assert browser.post("/cluster/nodes/n0/uncordon", by="anna", reason="done") == "/cluster/nodes/n0"
+            assert "drained" not in browser.get("/cluster/nodes/n0").said
+            assert "is not drained" in browser.refused("/cluster/nodes/n0/uncordon", 404, by="anna", reason="again")
+    finally:
+        nimbus.end()
+
+
+def test_the_first_page_offers_plans_that_would_move_something(tmp_path: Path) -> None:
+    nimbus = Nimbus(tmp_path, problem([topology("t")], current={topology("t").id: on("n0", "n1")}))
+    try:
+        with over_nimbus(nimbus) as browser:
+            nothing = nimbus.desk.ask(PlanAsked(by="anna", reason="a look")).id
+            assert settled(nimbus, nothing).steps == 0
+            asked = DrainAsked(by="anna", reason="new disks", wait=True)
+            drain = nimbus.desk.nodes.drain("n0", asked).plan
+            assert drain is not None
+            settled(nimbus, drain.id)
+            assert f"/plans/{drain.id}" in (links := browser.get("/").links)
+            assert f"/plans/{nothing}" not in links
+            nimbus.desk.apply(drain.id, ANNA)
+            nimbus.desk.nodes.uncordon("n0", ANNA)
+            nimbus.run()
+            said = browser.get("/").said
+            assert f"Plan {drain.id} is stopped for a person" in said
+            assert f"stormwright plan --discard {drain.id}" in said
+    finally:
+        nimbus.end()
+
+
+def test_anomalies_and_what_holds_are_told_on_the_first_page(tmp_path: Path) -> None:
+    nimbus = Nimbus(tmp_path, problem([topology("t")], current={topology("t").id: on("n0", "n1")}))
+    slow = Anomaly(
+        kind="slow-node",
+        node="host0",
+        supervisor="n0",
+        text="host0: slow",
+        since_ms=1,
+        response="fix",
+        waits="mode observe",
+    )
+    served = replace(SERVED, hold="missing", hold_why="3 nodes of 5 are missing", anomalies=[slow.model_dump()])
+    try:
+        with over_nimbus(nimbus, served) as browser:
+            said = browser.get("/").said
+            assert "Nothing moves (missing): 3 nodes of 5 are missing" in said
+            assert "host0: slow; not drained: mode observe (slow-node)" in said
+    finally:
+        nimbus.end()
+
+
+def test_a_placement_that_is_short_is_told_first(tmp_path: Path) -> None:
+    crowded = living(8, 1)
+    with browsing(tmp_path, crowded) as browser:
+        said = browser.get("/").said
+        assert "node-0000.example" in said.partition("uses more CPU than it has")[0]
+        assert "All is well" not in said
+
+
+def test_a_topology_tells_why_it_is_where_it_is(shop: Browser) -> None:
+    where = next(each for each in shop.get("/topologies").links if each.startswith("/topologies/")) + "/why"
+    assert where in shop.get(where.removesuffix("/why")).links
+    said = shop.get(f"{where}?executor=1").said
+    assert "Executor 1 " in said
+    assert "it could go to" in said
+    assert f"--topology {where.split('/')[2]} --executor 1" in said
+    assert "has no such executor" in shop.get(f"{where}?executor=9999", 400).said

@@ -1,0 +1,105 @@
+"""One of two services is killed, or stopped, at any step of a plan: the other goes on, and nothing happens twice."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.service.leading.pairs import Pair, after_it_wakes
+from tests.service.operating.nimbus import ANNA
+from tests.service.operating.test_applying import PLANS, Begin, moving, planned, unpredicted  # noqa: F401
+
+from stormwright.errors import NotLeadingError
+from stormwright.service.plans.plans import UNDER_WAY
+
+
+@pytest.fixture
+def begin(tmp_path: Path) -> Iterator[Begin]:
+    begun: list[Pair] = []
+
+    def start(cluster: object, seed: int = 0) -> Pair:
+        directory = tmp_path / str(len(begun))
+        directory.mkdir()
+        begun.append(Pair(directory, cluster, seed))  # type: ignore[arg-type]
+        return begun[-1]
+
+    yield start
+    for each in begun:
+        each.end()
+
+
+def moments(begin: Begin, seed: int) -> list[int]:
+    """Some moments of a plan that is applied from its beginning to its end."""
+    cluster, wanted = moving(seed)
+    plain = begin(cluster)
+    plan = plain.propose(wanted)
+    begun = plain.ticks
+    plain.desk.apply(plan, ANNA)
+    plain.run()
+    last = plain.ticks - begun
+    some = random.Random(seed)  # noqa: S311 (no secret)
+    return list(range(last)) if seed == 1 else sorted(some.sample(range(last), 4))
+
+
+@pytest.mark.parametrize("seed", range(PLANS))
+def test_the_other_goes_on_with_a_plan_or_takes_it_back(begin: Begin, seed: int) -> None:
+    for moment in moments(begin, seed):
+        cluster, wanted = moving(seed)
+        pair = begin(cluster, seed)
+        plan = pair.propose(wanted)
+        then = planned(pair, plan)
+        pair.until_killed = moment
+        pair.asked(lambda p=pair, n=plan: p.desk.apply(n, ANNA))
+        pair.run()
+        row = pair.desk.plan(plan)
+        if row.state == "proposed":  # killed before it was agreed that it begins
+            pair.asked(lambda p=pair, n=plan: p.desk.apply(n, ANNA))
+            pair.run()
+            row = pair.desk.plan(plan)
+        while row.state == "waiting":  # what moved as it was killed could not be measured
+            pair.desk.resume(plan, ANNA)
+            pair.run()
+            row = pair.desk.plan(plan)
+        assert (pair.kills, pair.paused) == (1, set())
+        assert row.state in ("done", "taken back"), row.why
+        if row.state == "done":
+            assert pair.where() == then
+        numbers = [each.n for each in pair.desk.history().done]
+        assert len(numbers) == len(set(numbers))
+        assert [each.plan for each in pair.desk.history().done].count(plan) == 1, "it began once"
+        epochs = [epoch for epoch, _ in pair.place.log]
+        assert epochs == sorted(epochs)
+
+
+@pytest.mark.parametrize("seed", range(PLANS))
+def test_who_was_stopped_and_wakes_does_nothing_any_more(begin: Begin, seed: int) -> None:
+    for moment in moments(begin, seed):
+        cluster, wanted = moving(seed)
+        pair = begin(cluster, seed)
+        plan = pair.propose(wanted)
+        pair.until_stopped = moment
+        try:
+            pair.desk.apply(plan, ANNA)
+            pair.run()
+        except NotLeadingError:
+            pass
+        assert pair.stops == 1
+        after_it_wakes(pair)
+        where, states, log = pair.led
+        assert (pair.where(), pair.place.log, pair.paused) == (where, log, set())
+        assert not set(states) & set(UNDER_WAY)
+
+
+def test_who_comes_back_has_all_that_was_decided_meanwhile(begin: Begin) -> None:
+    cluster, wanted = moving(3)
+    pair = begin(cluster)
+    first = pair.propose(wanted)
+    for _ in range(4):
+        before = (pair.desk.history(), [each.id for each in pair.desk.plans().plans], pair.desk.modes())
+        pair.again()
+        after = (pair.desk.history(), [each.id for each in pair.desk.plans().plans], pair.desk.modes())
+        assert after == before
+        pair.propose(wanted)
+    assert pair.desk.plan(first).state == "proposed"

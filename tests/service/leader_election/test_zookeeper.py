@@ -1,0 +1,237 @@
+"""Services that agree at a real ZooKeeper: who is killed, stopped or cut off is followed by another, in time."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, suppress
+from pathlib import Path
+
+import pytest
+from tests.service.access.authorities import Authority
+from tests.service.leading.zookeepers import secured_zookeeper, zookeeper
+
+from stormwright.errors import ClusterError, NotLeadingError
+from stormwright.service.leader_election.lead import Leading, Lease
+from stormwright.service.leader_election.replicated_state import ENTRIES
+from stormwright.service.leader_election.standby import renewing, standing_by
+from stormwright.service.leader_election.zookeeper import LEASE_S, ZooKeeper, ZooKeeperTls
+from stormwright.service.plans.journal import Ledger
+from stormwright.service.storage.database import FILE, State
+
+pytestmark = pytest.mark.zookeeper
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with zookeeper(tmp_path_factory.mktemp("zookeeper")) as address:
+        yield address
+
+
+@pytest.fixture
+def hosts(server: str) -> str:
+    """A place of a test's own."""
+    return f"{server}/{secrets.token_hex(4)}"
+
+
+class Service:
+    """One of several, that leads as soon as nobody does."""
+
+    def __init__(self, hosts: str, home: Path, name: str) -> None:
+        self.home, self.stop, self.leads = home, threading.Event(), threading.Event()
+        self.agreed = ZooKeeper(hosts, "word")
+        self.lease = Lease(self.agreed, name)
+        self.lead = Leading(self.lease, self.agreed)
+        self.running = ExitStack()
+        self.running.enter_context(self.agreed)
+        self.running.enter_context(renewing(self.lease, self.lead))
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def _run(self) -> None:
+        with standing_by(self.home, self.agreed, self.lease) as standing:
+            if not standing.until_it_leads(self.stop):
+                return
+        self.state = State(self.home / FILE)
+        self.lead.begin(self.state)
+        self.leads.set()
+
+    def end(self) -> None:
+        self.stop.set()
+        self.thread.join(10)
+        self.running.close()
+
+
+Begin = Callable[..., Service]
+
+
+@pytest.fixture
+def begin(hosts: str, tmp_path: Path) -> Iterator[Begin]:
+    begun: list[Service] = []
+
+    def start(name: str, at: str = hosts) -> Service:
+        begun.append(Service(at, tmp_path / name, name))
+        return begun[-1]
+
+    yield start
+    for each in begun:
+        each.end()
+
+
+def test_both_start_at_once_and_one_leads(begin: Begin) -> None:
+    services = [begin(name) for name in ("one", "other", "third")]
+    until = time.monotonic() + 20
+    while not any(each.leads.is_set() for each in services) and time.monotonic() < until:
+        time.sleep(0.05)
+    time.sleep(1.5)
+    (leader,) = [each for each in services if each.leads.is_set()]
+    assert [each.lease.leader for each in services if each is not leader] == [None, None]
+
+
+def test_who_ends_in_order_is_followed_at_once_with_all_that_it_decided(begin: Begin) -> None:
+    one = begin("one")
+    assert one.leads.wait(20)
+    other = begin("other")
+    for number in range(3):
+        Ledger(one.state).begin("auto", "anna", f"decision {number}")
+    one.end()
+    began = time.monotonic()
+    assert other.leads.wait(20)
+    assert time.monotonic() - began < LEASE_S / 2
+    assert [each.reason for each in Ledger(other.state).entries(9, None).done] == [f"decision {n}" for n in (2, 1, 0)]
+    assert Ledger(other.state).begin("auto", "anna", "the next") == 4
+    with pytest.raises(NotLeadingError):
+        Ledger(one.state).begin("auto", "anna", "one too late")
+    assert len(Ledger(one.state).entries(9, None).done) == 3
+    assert other.lease.require().epoch > one.lease.leader.epoch  # type: ignore[union-attr]
+
+
+class Wire:
+    """A connection to a server that can be cut without either side being told."""
+
+    def __init__(self, server: str) -> None:
+        host, _, port = server.rpartition(":")
+        self._to, self.cut = (host, int(port)), threading.Event()
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.port, self._open = self._listening.getsockname()[1], list[socket.socket]()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                near = self._listening.accept()[0]
+                far = socket.create_connection(self._to)
+                self._open += [near, far]
+                for source, sink in ((near, far), (far, near)):
+                    threading.Thread(target=self._pass, args=(source, sink), daemon=True).start()
+
+    def _pass(self, source: socket.socket, sink: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(65536):
+                while self.cut.is_set():
+                    time.sleep(0.05)
+                sink.sendall(data)
+
+    def close(self) -> None:
+        self.cut.clear()
+        for each in (self._listening, *self._open):
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
+
+
+def test_who_is_cut_off_stops_before_the_other_begins_which_is_soon(begin: Begin, hosts: str, server: str) -> None:
+    with closing(Wire(server)) as wire:
+        one = begin("one", f"127.0.0.1:{wire.port}/{hosts.partition('/')[2]}")
+        assert one.leads.wait(20)
+        other = begin("other")
+        time.sleep(1.5)
+        assert not other.leads.is_set()
+        wire.cut.set()
+        began = time.monotonic()
+        with suppress(NotLeadingError):
+            while True:
+                one.lease.require()
+                assert not other.leads.is_set()
+                time.sleep(0.02)
+        ended = time.monotonic() - began
+        assert other.leads.wait(20)
+        taken = time.monotonic() - began
+        assert ended < taken < 15
+        Ledger(other.state).begin("auto", "anna", "by the other")
+        with pytest.raises((NotLeadingError, ClusterError)):
+            Ledger(one.state).begin("auto", "anna", "by one that was cut off")
+        wire.cut.clear()
+        until = time.monotonic() + 30
+        while not one.lease.lost and time.monotonic() < until:
+            time.sleep(0.1)
+        assert one.lease.lost
+        assert [each.reason for each in Ledger(other.state).entries(9, None).done] == ["by the other"]
+
+
+def test_who_joins_late_has_what_matters_and_keeps_its_own_aside(begin: Begin, tmp_path: Path) -> None:
+    one = begin("one")
+    assert one.leads.wait(20)
+    ledger = Ledger(one.state)
+    with one.state.change():
+        for number in range(ENTRIES + 20):
+            ledger.begin("auto", "anna", f"decision {number}")
+    one.state.keep("large", secrets.token_hex(400_000))
+    one.lead._together.keep_whole()  # type: ignore[union-attr]  # noqa: SLF001 (what is done each minute)
+    one.lead._together.keep_whole()  # type: ignore[union-attr]  # noqa: SLF001
+    assert list(one.agreed.entries(0)) == [], "what is kept whole need not be kept in entries"
+    with closing(State(tmp_path / "other" / FILE)) as own:
+        Ledger(own).begin("modes", "otto", "by myself")
+    other = begin("other")
+    time.sleep(1.5)
+    one.end()
+    assert other.leads.wait(20)
+    entries = Ledger(other.state).entries(1000, None).done
+    assert [entries[0].reason, len(entries)] == [f"decision {ENTRIES + 19}", ENTRIES]
+    assert other.state.kept("large") == one.state.kept("large")
+    (aside,) = (tmp_path / "other").glob(f"{FILE}.before-*")
+    with closing(State(aside)) as own:
+        assert [each.who for each in Ledger(own).entries(9, None).done] == ["otto"]
+
+
+def test_who_does_not_know_the_word_reads_and_changes_nothing(begin: Begin, hosts: str) -> None:
+    one = begin("one")
+    assert one.leads.wait(20)
+    before = set(threading.enumerate())
+    for word in ("wrong", ""):
+        with pytest.raises(ClusterError, match="--pair-secret is another"), ZooKeeper(hosts, word) as agreed:
+            agreed.leader()
+    assert not [each.name for each in set(threading.enumerate()) - before if each.is_alive()], "nobody goes on asking"
+
+
+def test_where_nobody_answers_it_says_so() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+    with pytest.raises(ClusterError, match="ZooKeeper does not do it"), ZooKeeper(f"127.0.0.1:{port}/x"):
+        pass
+
+
+# Its client leaves open what was refused, until Python finds it.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_over_tls_who_leads_is_agreed_with_its_zookeeper_and_with_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, others = Authority(tmp_path / "ours"), Authority(tmp_path / "others")
+    shown = ours.certify("127.0.0.1")
+    with secured_zookeeper(tmp_path / "zookeeper", shown, ours.file) as hosts:
+        with ZooKeeper(f"{hosts}/us", "word", ZooKeeperTls(ours.file, shown.certificate, shown.key)) as agreed:
+            assert agreed.claim("http://a", 1) is not None
+            agreed.append(1, b"decided")
+            assert list(agreed.entries(0)) == [(1, b"decided")]
+        monkeypatch.setattr("stormwright.service.leader_election.zookeeper.LEASE_S", 1.0)
+        stranger = others.certify("127.0.0.1")
+        for refused in (
+            None,
+            ZooKeeperTls(others.file, shown.certificate, shown.key),
+            ZooKeeperTls(ours.file, stranger.certificate, stranger.key),
+        ):
+            with pytest.raises(ClusterError, match="ZooKeeper does not do it: no answer within"):
+                ZooKeeper(f"{hosts}/us", "word", refused).__enter__()

@@ -1,0 +1,203 @@
+"""The operator's function: called once a failure, from a thread of its own, and harmless whatever it does."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from dataclasses import replace
+
+import pytest
+
+from stormwright.cli.progress import shown
+from stormwright.errors import HookError
+from stormwright.model import Topology
+from stormwright.schedulers import make_scheduler
+from stormwright.service.notifications import hook_program
+from stormwright.service.notifications.hook_program import FailureHook
+from stormwright.storm.bridge import Bridge, Failure
+from tests.controller.builders import place, problem, topology
+
+#: Longer than any call takes; whoever waits for one goes on as soon as it comes.
+SOON_S = 20.0
+
+
+def failure(name: str, *reasons: str) -> Failure:
+    return Failure(f"{name}-1-0", name, "even", reasons)
+
+
+A, B = failure("a", "no free worker slot"), failure("b", "no free worker slot")
+A_LATER = failure("a", "memory short by 1 MB")
+
+
+class Calls:
+    """A hook that keeps what it is told; then waits while it is `held`, and raises what it has to."""
+
+    def __init__(self, raises: BaseException | None = None) -> None:
+        self._told: queue.Queue[Failure] = queue.Queue()
+        self._raises = raises
+        self._go_on = threading.Event()
+        self._go_on.set()
+
+    def __call__(self, told: Failure) -> None:
+        self._told.put(told)
+        self._go_on.wait(SOON_S)
+        if self._raises:
+            raise self._raises
+
+    def next(self) -> Failure:
+        return self._told.get(timeout=SOON_S)
+
+    def hold(self) -> None:
+        self._go_on.clear()
+
+    def release(self) -> None:
+        self._go_on.set()
+
+
+def test_each_failure_is_told_once() -> None:
+    calls = Calls()
+    with FailureHook(calls) as hook:
+        hook.update([A])
+        assert calls.next() == A
+        hook.update([A])
+        hook.update([A, B])
+        assert calls.next() == B, "and a was not told again before it"
+
+
+def test_another_hook_is_told_of_all_that_fail_by_then() -> None:
+    first, other = Calls(), Calls()
+    with FailureHook(None) as hook:
+        hook.update([A])
+        hook.change(first)
+        assert first.next() == A, "nobody was told before"
+        hook.change(other)
+        assert other.next() == A
+        hook.change(None)
+        hook.update([A, B])
+        hook.change(other)
+        assert [other.next(), other.next()] == [A, B]
+
+
+def test_other_reasons_are_news() -> None:
+    calls = Calls()
+    with FailureHook(calls) as hook:
+        for told in (A, A_LATER, A):
+            hook.update([told])
+            assert calls.next() == told
+
+
+@pytest.mark.parametrize(
+    ("first", "other"),
+    [
+        ("CPU short by 9.1e+08 Hz on 3 usable nodes together", "CPU short by 93.5 Hz on 2 usable nodes together"),
+        ("load -0.91 GHz", "load 12 GHz"),
+    ],
+)
+def test_other_numbers_alone_are_no_news(first: str, other: str) -> None:
+    calls = Calls()
+    with FailureHook(calls) as hook:
+        hook.update([failure("a", first)])
+        assert calls.next().reasons == (first,)
+        hook.update([failure("a", other), B])
+        assert calls.next() == B, "and a was not told again before it"
+
+
+@pytest.mark.parametrize(
+    ("first", "other"),
+    [("waits behind wc-1-17", "waits behind wc-2-18"), ("host 10.0.0.1", "host 10.0.0.2"), ('tag "1"', 'tag "2"')],
+)
+def test_a_number_in_a_name_is_news(first: str, other: str) -> None:
+    calls = Calls()
+    with FailureHook(calls) as hook:
+        for reason in (first, other):
+            hook.update([failure("a", reason)])
+            assert calls.next().reasons == (reason,)
+
+
+def test_what_was_placed_and_fails_again_is_news() -> None:
+    calls = Calls()
+    with FailureHook(calls) as hook:
+        hook.update([A])
+        assert calls.next() == A
+        hook.update([])
+        hook.update([A])
+        assert calls.next() == A
+
+
+def test_while_the_hook_is_slow_only_the_newest_waits_and_nothing_that_is_over() -> None:
+    calls = Calls()
+    with FailureHook(calls) as hook:
+        calls.hold()
+        hook.update([A])
+        assert calls.next() == A
+        for number in range(1000):
+            hook.update([failure("a", str(number)), B])
+        hook.update([A_LATER])
+        calls.release()
+        assert calls.next() == A_LATER
+        hook.update([A_LATER, B])
+        assert calls.next() == B
+
+
+@pytest.mark.parametrize("error", [ValueError("no such server"), SystemExit("no such server")])
+def test_what_it_raises_is_told_and_the_next_failure_comes_through(error: BaseException) -> None:
+    calls, said = Calls(error), queue.Queue[str]()
+    with shown(tell=said.put), FailureHook(calls) as hook:
+        hook.update([A])
+        hook.update([A, B])
+        assert [calls.next(), calls.next()] == [A, B]
+        text = said.get(timeout=SOON_S)
+    assert text.startswith("--on-failure, told of a: Traceback")
+    assert "no such server" in text
+
+
+def test_a_call_that_failed_is_told_in_a_line() -> None:
+    calls, said = Calls(HookError("exit code 3")), queue.Queue[str]()
+    with shown(tell=said.put), FailureHook(calls) as hook:
+        hook.update([A])
+        assert said.get(timeout=SOON_S) == "--on-failure, told of a: exit code 3"
+
+
+def test_where_nothing_can_be_said_the_next_failure_still_comes_through() -> None:
+    def broken(_: str) -> None:
+        raise BrokenPipeError
+
+    calls = Calls(HookError("exit code 3"))
+    with shown(tell=broken), FailureHook(calls) as hook:
+        hook.update([A])
+        assert calls.next() == A
+        hook.update([A, B])
+        assert calls.next() == B
+
+
+def test_a_hook_that_does_not_return_does_not_keep_the_service_from_ending(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hook_program, "FAREWELL_S", 0.0)
+    calls = Calls()
+    with FailureHook(calls) as hook:
+        calls.hold()
+        hook.update([A])
+        assert calls.next() == A
+    calls.release()
+
+
+def test_nimbus_has_its_answer_while_the_hook_is_busy() -> None:
+    """The whole way: a topology whose tag no node has, and one that is in nobody's way."""
+    gpu, plain = tagged("gpu", "gpu"), topology("plain")
+    cluster = problem([gpu, plain])
+    calls = Calls()
+    with FailureHook(calls) as hook:
+        bridge = Bridge(make_scheduler("tag_aware"), "tag_aware", hook.update)
+        calls.hold()
+        for _ in range(3):
+            assert set(bridge.answer(cluster).assignments) == {plain.id}
+        assert calls.next() == Failure(gpu.id, "gpu", "tag_aware", ('0 of 3 nodes: tag "gpu"',))
+        calls.release()
+        # EvenScheduler found slots for it, then they are gone.
+        bridge.answer(cluster.with_current({gpu.id: place([("n0", 6700), ("n1", 6700)], [0, 1, 0, 1])}))
+        bridge.answer(cluster)
+        assert calls.next().topology_id == gpu.id
+
+
+def tagged(name: str, tag: str) -> Topology:
+    of = topology(name)
+    return replace(of, components=tuple(replace(component, tags=(tag,)) for component in of.components))

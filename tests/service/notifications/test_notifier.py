@@ -1,0 +1,202 @@
+"""Events go where they are to go, in the form of that place, again where it fails, and with nothing secret told."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stormwright.errors import InputError
+from stormwright.service.notifications import notifier
+from stormwright.service.notifications.notifier import KINDS, MOST_WAITING, Notifier, ServiceEvent, Target
+from stormwright.service.notifications.webhook import places
+
+EVENT = ServiceEvent("slow-node", "n0", "CPU per tuple is up by <60 %> & more", at_ms=1_795_219_140_000)
+SECRET = "T00/B00/very-secret"  # noqa: S105 (no password)
+
+
+class Place:
+    """An HTTP server that answers with some statuses in turn, the last one for ever."""
+
+    def __init__(self, *statuses: int) -> None:
+        self.got: list[tuple[str, Any]] = []
+        left = list(statuses)
+        place = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                place.got.append((self.path, body))
+                self.send_response(left.pop(0) if len(left) > 1 else left[0])
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self._server = HTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
+        self._thread.start()
+
+    def wait(self, count: int) -> None:
+        until = time.monotonic() + 20
+        while len(self.got) < count:
+            assert time.monotonic() < until, self.got
+            time.sleep(0.005)
+
+    def end(self) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notifier, "WAITS_S", (0.01, 0.01, 0.01))
+
+
+@pytest.fixture
+def place() -> Iterator[Place]:
+    made = Place(200)
+    yield made
+    made.end()
+
+
+def tell(told: list[str], *events: ServiceEvent) -> None:
+    with Notifier(places(told)) as telling:
+        for event in events:
+            telling.tell(event)
+        time.sleep(0.3)
+
+
+def test_each_place_gets_its_form(place: Place) -> None:
+    tell([f"all=slack:{place.url}/services/{SECRET}?x=1"], EVENT)
+    ((path, body),) = place.got
+    assert path == f"/services/{SECRET}?x=1"
+    assert body == {
+        "text": "*stormwright: n0: a node is slow*\nCPU per tuple is up by &lt;60 %&gt; &amp; more",
+    }
+    tell([f"all=teams:{place.url}/hook"], EVENT)
+    (card,) = place.got[1][1]["attachments"]
+    assert place.got[1][1]["type"] == "message"
+    assert card["contentType"] == "application/vnd.microsoft.card.adaptive"
+    assert [block["text"] for block in card["content"]["body"]] == [EVENT.title, EVENT.text]
+    tell([f"all=json:{place.url}"], EVENT)
+    assert place.got[2][1]["subject"] == "n0"
+
+
+def test_an_alertmanager_gets_an_alert_and_its_end(place: Place) -> None:
+    over = ServiceEvent("slow-node", "n0", "is over", over=True, at_ms=EVENT.at_ms + 60_000)
+    tell([f"all=alertmanager:{place.url}"], EVENT, over)
+    (path, (one,)), (_, (other,)) = place.got
+    assert path == "/api/v2/alerts"
+    assert one["labels"] == other["labels"]
+    assert one["labels"]["alertname"] == "StormwrightSlowNode"
+    assert (one["startsAt"], other["endsAt"]) == ("2026-11-20T23:59:00+00:00", "2026-11-21T00:00:00+00:00")
+
+
+def test_only_the_events_that_are_meant_are_told(place: Place) -> None:
+    tell([f"plan,hold=json:{place.url}"], EVENT, ServiceEvent("hold", "missing", "3 of 4"))
+    assert [body["kind"] for _, body in place.got] == ["hold"]
+
+
+def test_what_fails_is_tried_again_and_given_up_in_the_end(caplog: pytest.LogCaptureFixture) -> None:
+    for statuses, times, told in (((503, 503, 200), 3, ""), ((500,), 4, "answers 500"), ((404,), 1, "answers 404")):
+        made = Place(*statuses)
+        caplog.clear()
+        try:
+            tell([f"all=slack:{made.url}/{SECRET}"], EVENT)
+            assert len(made.got) == times
+            assert told in caplog.text
+            assert SECRET not in caplog.text
+        finally:
+            made.end()
+
+
+def test_nobody_waits_for_a_place_that_hangs_or_is_away(caplog: pytest.LogCaptureFixture) -> None:
+    held, told = threading.Event(), []
+    telling = Notifier([Target(frozenset(KINDS), "a place", lambda _: told.append(held.wait(20)))])
+    with telling:
+        for _ in range(MOST_WAITING + 50):
+            telling.tell(EVENT)
+        assert told == [], "all have been told of, and the first still hangs"
+        held.set()
+    assert "is not told, as 100 wait" in caplog.text
+    caplog.clear()
+    tell([f"all=slack:http://127.0.0.1:9/{SECRET}"], EVENT)
+    assert "slack at 127.0.0.1: was not told of stormwright: n0: a node is slow: cannot be reached" in caplog.text
+    assert SECRET not in caplog.text
+
+
+def test_a_place_with_a_bug_harms_nobody(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+    def bug(_: ServiceEvent) -> None:
+        raise ValueError(SECRET)
+
+    with Notifier([Target(frozenset(KINDS), "a place", bug), *places([f"all=json:{place.url}"])]) as telling:
+        telling.tell(EVENT)
+        place.wait(1)
+        time.sleep(0.2)
+    assert SECRET not in "".join(each.getMessage() for each in caplog.records if each.levelno > logging.DEBUG)
+
+
+def test_a_program_and_a_function_get_events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    got = tmp_path / "got"
+    program = tmp_path / "page"
+    program.write_text(f"#!{sys.executable}\nimport sys\nopen({str(got)!r}, 'a').write(sys.stdin.read())\n")
+    program.chmod(0o755)
+    tell([f"all=program:{program}"], EVENT)
+    assert json.loads(got.read_text())["text"] == EVENT.text
+    (tmp_path / "pager.py").write_text(f"def page(event):\n    open({str(got)!r}, 'w').write(event.title)\n")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{':'.join(sys.path)}")
+    tell(["all=python:pager:page"], EVENT)
+    until = time.monotonic() + 20
+    while got.read_text() != EVENT.title:
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def test_what_is_wrong_is_told_all_at_once_and_without_addresses(tmp_path: Path) -> None:
+    file = tmp_path / "url"
+    file.write_text("https://hooks.example/" + SECRET + "\n")
+    (target,) = places([f"all=slack:@{file}"])
+    assert target.shown == "slack at hooks.example"
+    assert SECRET not in repr(target)
+    wrong = [
+        f"slack:https://hooks.example/{SECRET}",
+        f"slow=slack:https://hooks.example/{SECRET}",
+        f"all=slack:ftp://hooks.example/{SECRET}",
+        f"all=slack:@{tmp_path}/none",
+        "all=program:no-such-program",
+        "all=python:no_such_module:f",
+        "=slack:https://x",
+    ]
+    with pytest.raises(InputError) as told:
+        places(wrong)
+    assert SECRET not in str(told.value)
+    assert len(told.value.faults) == len(wrong)
+    assert "number 2: there is no event slow: there is all, slow-node" in str(told.value)
+
+
+def test_others_are_told_from_now_on_and_what_waits_is_told_yet() -> None:
+    before, after = Place(500, 200), Place(200)
+    try:
+        with Notifier(places([f"all=json:{before.url}"])) as telling:
+            telling.tell(EVENT)
+            telling.change(places([f"all=json:{after.url}"]))
+            telling.tell(replace(EVENT, subject="n1"))
+            after.wait(1)
+            before.wait(2)
+        assert {body["subject"] for _, body in before.got} == {"n0"}
+        assert [body["subject"] for _, body in after.got] == ["n1"]
+    finally:
+        before.end()
+        after.end()

@@ -1,0 +1,393 @@
+"""Plans that are applied, killed, stopped, taken back and reverted, on a virtual Nimbus."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.service.operating.nimbus import ANNA, Killed, Nimbus, Where, random_cluster, settled
+
+from stormwright.client.shapes import ModesChange, Plan, Told
+from stormwright.controller.objectives.outlook import Outlook
+from stormwright.controller.plans.document import placement_of, where
+from stormwright.controller.plans.draft import PlanDraft
+from stormwright.controller.policy import Decision
+from stormwright.errors import ConflictError, NotThereError
+from stormwright.model import Problem
+from stormwright.model.arrays import IntArray
+
+#: Random plans: more of them by hand.
+PLANS = int(os.environ.get("STORMWRIGHT_RANDOM_PLANS", "12"))
+
+Begin = Callable[..., Nimbus]
+
+
+@pytest.fixture(autouse=True)
+def unpredicted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thousands of plans whose figures nobody looks at (`test_api.py` does)."""
+
+    def counted(draft: PlanDraft, _: object, stages: list[int] | None) -> dict[str, Any]:
+        steps = len(draft.plan.steps)
+        return {"steps": steps, "stages": min(steps, 1) if stages is None else max(stages, default=-1) + 1}
+
+    # It is the process that is killed, and not the machine.
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    monkeypatch.setattr("stormwright.service.plans.plan_service.plan_document", counted)
+    monkeypatch.setattr("stormwright.controller.objectives.outlook.Outlooks.promises", lambda *_: {})
+    monkeypatch.setattr("stormwright.controller.plans.draft.Outlooks.of", lambda *_: Outlook(0.0, "", ""))
+
+
+@pytest.fixture
+def begin(tmp_path: Path) -> Iterator[Begin]:
+    begun: list[Nimbus] = []
+
+    def start(cluster: Problem, seed: int = 0) -> Nimbus:
+        directory = tmp_path / str(len(begun))
+        directory.mkdir()
+        begun.append(Nimbus(directory, cluster, seed))
+        return begun[-1]
+
+    yield start
+    for each in begun:
+        each.end()
+
+
+def planned(nimbus: Nimbus, plan: str) -> Where:
+    """Where everything is once a plan is applied, by what it says."""
+    then = dict(nimbus.where())
+    for step in nimbus.plans.steps(plan):
+        for move in step.told["moves"]:
+            then[move["topology"]] = where(placement_of(move["after"]))
+    return dict(sorted(then.items()))
+
+
+def applied(nimbus: Nimbus, plan: str) -> Plan:
+    nimbus.asked(lambda: nimbus.desk.apply(plan, ANNA))
+    nimbus.run()
+    return nimbus.desk.plan(plan)
+
+
+def reverted(nimbus: Nimbus, n: int) -> Plan:
+    plan = settled(nimbus, nimbus.desk.revert(n, ANNA).id)
+    while plan.state == "planned":  # it starts by itself once it is made
+        plan = nimbus.desk.plan(plan.id)
+    nimbus.run()
+    return nimbus.desk.plan(plan.id)
+
+
+def moving(seed: int) -> tuple[Problem, IntArray]:
+    """A random cluster in which something is to move."""
+    while True:
+        cluster, wanted = random_cluster(seed)
+        if np.any(cluster.slot_node[cluster.current_slot] != cluster.slot_node[wanted]):
+            return cluster, wanted
+        seed += 100_000
+
+
+@pytest.mark.parametrize("seed", range(PLANS))
+def test_apply_does_what_the_plan_says_and_revert_restores_exactly(begin: Begin, seed: int) -> None:
+    cluster, wanted = moving(seed)
+    nimbus = begin(cluster)
+    before = nimbus.where()
+    plan = nimbus.propose(wanted)
+    then = planned(nimbus, plan)
+    done = applied(nimbus, plan)
+    assert (done.state, nimbus.where(), nimbus.paused) == ("done", then, set())
+    assert done.decision is not None
+    back = reverted(nimbus, done.decision)
+    assert (back.state, back.why) == ("done", "")
+    assert (back.stages, {step.stage for step in back.made}) == (1, {0}), "what goes back is not judged"
+    assert nimbus.where() == before
+
+
+@pytest.mark.parametrize("seed", range(PLANS))
+def test_a_service_that_is_killed_goes_on_or_takes_back(begin: Begin, seed: int) -> None:
+    cluster, wanted = moving(seed)
+    plain = begin(cluster)
+    ticks = plain.ticks
+    plan = plain.propose(wanted)
+    begun, then = plain.ticks, planned(plain, plan)
+    applied(plain, plan)
+    last = plain.ticks - begun
+    assert last > ticks
+    some = random.Random(seed)  # noqa: S311 (no secret)
+    moments = range(last) if seed == 1 else sorted(some.sample(range(last), 3))
+    for moment in moments:
+        nimbus = begin(cluster, seed)
+        before = nimbus.where()
+        plan = nimbus.propose(wanted)
+        nimbus.until_killed = moment
+        nimbus.asked(lambda n=nimbus, p=plan: n.desk.apply(p, ANNA))
+        nimbus.run()
+        row = nimbus.desk.plan(plan)
+        if row.state == "proposed":  # killed before it was kept that it begins
+            row = applied(nimbus, plan)
+        while row.state == "waiting":  # what moved as it was killed could not be measured
+            nimbus.desk.resume(plan, ANNA)
+            nimbus.run()
+            row = nimbus.desk.plan(plan)
+        assert nimbus.paused == set()
+        assert nimbus.kills == 1
+        assert row.state in ("done", "taken back"), row.why
+        if row.state == "done":
+            assert nimbus.where() == then
+        assert row.decision is not None
+        back = reverted(nimbus, row.decision) if row.decision in moved_in(nimbus) else None
+        assert back is None or back.state == "done", back.why
+        assert nimbus.where() == before
+
+
+def moved_in(nimbus: Nimbus) -> set[int]:
+    return {row["n"] for row in nimbus.state.read("SELECT n FROM moves")}
+
+
+def many() -> tuple[Problem, IntArray]:
+    """Six topologies of a worker each, which go round by one node: three stages."""
+    for seed in range(1000):
+        cluster, wanted = random_cluster(seed)
+        nodes = cluster.slot_node
+        moves = {int(t) for t in cluster.executor_topology[nodes[cluster.current_slot] != nodes[wanted]]}
+        if len(moves) == 6:
+            return cluster, wanted
+    raise AssertionError
+
+
+def test_what_does_worse_is_taken_back_and_the_rest_is_not_tried(begin: Begin) -> None:
+    nimbus = begin(many()[0])
+    before = nimbus.where()
+    plan = nimbus.propose(many()[1])
+    first = nimbus.plans.steps(plan)[0].told["moves"][0]["topology"]
+    nimbus.does_worse = {first}
+    row = applied(nimbus, plan)
+    assert row.state == "taken back"
+    assert "each tree takes longer" in row.why
+    assert nimbus.where() == before
+    assert first in nimbus.refused
+    assert {step.state for step in nimbus.desk.plan(plan).made} == {"back", "planned"}
+
+
+def test_what_is_unclear_waits_for_a_person(begin: Begin) -> None:
+    nimbus = begin(many()[0])
+    plan = nimbus.propose(many()[1])
+    then = planned(nimbus, plan)
+    nimbus.verdict = "cannot tell"
+    row = applied(nimbus, plan)
+    assert row.state == "waiting"
+    assert "throughput is 1.00 of what it was (0.50 to 1.50), and 1.00 was promised" in row.why
+    assert row.stages > 1
+    nimbus.verdict = "as predicted"
+    nimbus.desk.resume(plan, ANNA)
+    nimbus.run()
+    assert nimbus.desk.plan(plan).state == "done"
+    assert nimbus.where() == then
+
+
+def test_a_plan_that_is_stopped_goes_on_where_it_was(begin: Begin) -> None:
+    nimbus = begin(many()[0])
+    plan = nimbus.propose(many()[1])
+    then = planned(nimbus, plan)
+    nimbus.desk.apply(plan, ANNA)
+    nimbus.applying.advance()
+    nimbus.desk.stop(plan, ANNA)
+    nimbus.run()
+    row = nimbus.desk.plan(plan)
+    assert (row.state, row.why) == ("stopped", "as was asked")
+    assert row.steps_made < row.steps
+    nimbus.desk.resume(plan, ANNA)
+    nimbus.run()
+    assert nimbus.where() == then
+    with pytest.raises(ConflictError, match=f"plan {plan} is done"):
+        nimbus.desk.stop(plan, ANNA)
+
+
+def test_to_freeze_stops_the_plan_under_way(begin: Begin) -> None:
+    nimbus = begin(many()[0])
+    plan = nimbus.propose(many()[1])
+    nimbus.desk.apply(plan, ANNA)
+    nimbus.applying.advance()
+    nimbus.desk.change_modes(ModesChange(frozen="month end", by="anna", reason="accounts"))
+    nimbus.run()
+    assert nimbus.desk.plan(plan).state == "stopped"
+    with pytest.raises(ConflictError, match="everything is frozen"):
+        nimbus.desk.resume(plan, ANNA)
+
+
+def test_a_topology_that_does_not_drain_stops_the_plan_and_nothing_is_half_way(begin: Begin) -> None:
+    nimbus = begin(many()[0])
+    before = nimbus.where()
+    plan = nimbus.propose(many()[1])
+    nimbus.fails = {nimbus.plans.steps(plan)[0].told["moves"][0]["topology"]}
+    row = applied(nimbus, plan)
+    assert row.state == "stopped"
+    assert "does not drain" in row.why
+    assert (nimbus.where(), nimbus.paused) == (before, set())
+
+
+def test_a_plan_whose_cluster_has_changed_is_refused_and_says_what(begin: Begin) -> None:
+    cluster, wanted = many()
+    nimbus = begin(cluster)
+    plan = nimbus.propose(wanted)
+    nimbus.runs.pop("t0-1-0")
+    with pytest.raises(ConflictError, match="the cluster has changed since: t0-1-0 runs somewhere else"):
+        nimbus.desk.apply(plan, ANNA)
+    assert nimbus.desk.plan(plan).state == "proposed"
+
+
+def test_one_plan_at_a_time_none_while_frozen_and_none_by_who_asked_where_two_are_wanted(begin: Begin) -> None:
+    nimbus = begin(many()[0])
+    plan, other = nimbus.propose(many()[1]), nimbus.propose(many()[1])
+    nimbus.desk.change_modes(ModesChange(frozen="month end", by="anna", reason="accounts"))
+    with pytest.raises(ConflictError, match="everything is frozen: month end"):
+        nimbus.desk.apply(plan, ANNA)
+    nimbus.desk.change_modes(ModesChange(two_people=True, by="anna", reason="over"))
+    with pytest.raises(ConflictError, match="somebody else has to apply it"):
+        nimbus.desk.apply(plan, Told(by="stormwright", reason="itself"))
+    nimbus.desk.apply(plan, ANNA)
+    with pytest.raises(ConflictError, match=f"plan {plan} is applying: one is applied at a time"):
+        nimbus.desk.apply(other, ANNA)
+    with pytest.raises(NotThereError, match="the history has no entry 99"):
+        nimbus.desk.revert(99, ANNA)
+    told = [entry.text for entry in nimbus.desk.history().done if entry.kind == "modes"]
+    assert told == ["no longer frozen; two_people: true", "frozen: month end"]
+
+
+def test_what_goes_back_waits_for_a_second_person_where_two_are_wanted(begin: Begin) -> None:
+    nimbus = begin(many()[0])
+    done = applied(nimbus, nimbus.propose(many()[1]))
+    assert done.decision is not None
+    there = nimbus.where()
+    nimbus.desk.change_modes(ModesChange(by="anna", reason="a rule", two_people=True))
+    plan = settled(nimbus, nimbus.desk.revert(done.decision, ANNA).id)
+    while plan.begins:
+        plan = nimbus.desk.plan(plan.id)
+    assert (plan.state, plan.why) == ("planned", "anna has asked for it: somebody else has to apply it")
+    nimbus.again()
+    with pytest.raises(ConflictError, match="somebody else has to apply it"):
+        nimbus.desk.apply(plan.id, ANNA)
+    assert nimbus.where() == there
+    nimbus.desk.apply(plan.id, ANNA.model_copy(update={"by": "ben"}))
+    nimbus.run()
+    assert nimbus.where() != there
+
+
+def test_a_plan_begins_in_one_transaction(begin: Begin) -> None:
+    """Killed at any moment of it, there is an entry in the history where the plan is under way, and none where not."""
+    for moment in range(12):
+        nimbus = begin(many()[0])
+        plan = nimbus.propose(many()[1])
+        nimbus.until_killed = moment
+        found = nimbus.asked(lambda plan=plan, nimbus=nimbus: nimbus.desk.apply(plan, ANNA))
+        entries = nimbus.ledger.entries(9).done
+        assert len(entries) == (found.state == "applying"), moment
+        assert [entry.n for entry in entries] == ([found.decision] if entries else [])
+    assert found.state == "applying"
+
+
+def test_a_service_that_is_killed_while_it_reverts_does_it_or_takes_it_back(begin: Begin) -> None:
+    cluster, wanted = many()
+    for moment in range(0, 60, 7):
+        nimbus = begin(cluster, moment)
+        before = nimbus.where()
+        plan = nimbus.propose(wanted)
+        n = applied(nimbus, plan).decision
+        then = nimbus.where()
+        assert n is not None
+        back = settled(nimbus, nimbus.desk.revert(n, ANNA).id)
+        while back.state == "planned":
+            back = nimbus.desk.plan(back.id)
+        nimbus.until_killed = moment
+        try:
+            nimbus.run()
+        except Killed:
+            nimbus.again()
+            nimbus.run()
+        row = nimbus.desk.plan(back.id)
+        assert nimbus.paused == set()
+        assert (row.state, nimbus.where()) in [("done", before), ("taken back", then)], row.why
+
+
+def begun_stage(nimbus: Nimbus, plan: str) -> list[str]:
+    """The second stage has begun: the topologies of it that have moved, and are to."""
+    nimbus.desk.apply(plan, ANNA)
+    for _ in range(100):
+        nimbus.applying.advance()
+        row = nimbus.plans.row(plan)
+        own = [step for step in nimbus.plans.steps(plan) if step.stage == row.stage == 1]
+        if any(step.state == "moved" for step in own):
+            return [move["topology"] for step in own for move in step.told["moves"]]
+    raise AssertionError
+
+
+def test_a_plan_whose_topology_is_killed_after_it_has_moved_is_stopped(begin: Begin) -> None:
+    nimbus = begin(many()[0])
+    plan = nimbus.propose(many()[1])
+    gone = begun_stage(nimbus, plan)[0]
+    nimbus.kill(gone)
+    nimbus.run()
+    row = nimbus.desk.plan(plan)
+    assert (row.state, row.why) == ("stopped", f"the cluster has changed: {gone} is gone")
+
+
+def test_a_topology_that_is_gone_as_it_moves_holds_up_nobody(begin: Begin) -> None:
+    nimbus = begin(many()[0])
+    before = nimbus.where()
+    plan = nimbus.propose(many()[1])
+    gone = nimbus.plans.steps(plan)[0].told["moves"][0]["topology"]
+    nimbus.desk.apply(plan, ANNA)
+    nimbus.until_killed = 11  # its workers have ended, and no new ones begun
+    with pytest.raises(Killed):
+        nimbus.applying.advance()
+    nimbus.again()
+    nimbus.kill(gone)
+    nimbus.run()
+    row = nimbus.desk.plan(plan)
+    assert (row.state, row.why.endswith("gone as it was moved")) == ("taken back", True)
+    assert nimbus.where() == {each: slots for each, slots in before.items() if each != gone}
+
+
+def test_what_finds_no_slots_does_not_hold_up_the_service_for_ever(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stormwright.service.plans.applying.AGAIN_S", 0.0)
+    nimbus = begin(many()[0])
+    plan = nimbus.propose(many()[1])
+    first = nimbus.plans.steps(plan)[0]
+    nimbus.desk.apply(plan, ANNA)
+    nimbus.plans.set_step(plan, first.number, "moving")
+    nimbus.lose(first.told["moves"][0]["topology"])
+    assert all(nimbus.applying.advance() for _ in range(9))
+    nimbus.desk.stop(plan, ANNA)
+    nimbus.run()
+    assert nimbus.desk.plan(plan).state == "taken back"
+
+
+def test_what_is_taken_back_and_finds_no_slots_is_given_up(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stormwright.service.plans.applying.AGAIN_S", 0.0)
+    nimbus = begin(many()[0])
+    plan = nimbus.propose(many()[1])
+    lost = begun_stage(nimbus, plan)[0]
+    nimbus.plans.change(plan, ["applying"], "taking back", "it does worse")
+    nimbus.lose(lost)
+    nimbus.run()
+    row = nimbus.desk.plan(plan)
+    assert row.state == "failed"
+    assert f"{lost}: has executors without a slot now" in row.why
+
+
+def test_what_goes_on_after_another_decision_is_judged_by_its_own(begin: Begin) -> None:
+    nimbus = begin(many()[0])
+    plan = nimbus.propose(many()[1])
+    assert len(begun_stage(nimbus, plan)) > 1
+    nimbus.desk.stop(plan, ANNA)
+    nimbus.run()
+    assert nimbus.plans.row(plan).state == "stopped"
+    nimbus.decide(nimbus.now(), Decision(True, "of the service itself"))
+    nimbus.desk.resume(plan, ANNA)
+    nimbus.run()
+    row = nimbus.desk.plan(plan)
+    assert (row.state, row.why) == ("done", "")

@@ -1,0 +1,251 @@
+"""What becomes of the service's own decisions under each mode."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from tests.service.operating.nimbus import ANNA, Nimbus, settled
+from tests.service.operating.test_applying import many
+
+from stormwright.client.shapes import Mode, ModesChange, PlanAsked
+from stormwright.controller.planning.planner import plan_moves
+from stormwright.controller.plans.rollback import WHOLE
+from stormwright.controller.policy import Decision
+from stormwright.errors import ConflictError, StormwrightError
+from stormwright.model import Assignment, Problem
+from stormwright.service.loop import Loop
+from stormwright.service.plans.dispatcher import Dealing
+from stormwright.service.plans.guard import Guard
+from stormwright.service.plans.plan_service import MOST_WAITING, Makers
+from stormwright.service.plans.plans import PROPOSED_S, Tidying
+from stormwright.service.storage.database import FILE, MIGRATIONS, State
+
+
+@pytest.fixture
+def nimbus(tmp_path: Path) -> Iterator[Nimbus]:
+    made = Nimbus(tmp_path, many()[0])
+    yield made
+    made.end()
+
+
+class Service:
+    """The loop of a service whose scheduler always wants the same placement."""
+
+    def __init__(self, nimbus: Nimbus) -> None:
+        self._nimbus, self.acted = nimbus, list[Decision]()
+        #: What happens between a look and what is made of it.
+        self.meanwhile: Callable[[], None] = lambda: None
+        self._stop = threading.Event()
+        view = cast(Any, SimpleNamespace(problem=nimbus.look))
+        tidying = Tidying(nimbus.plans, nimbus.ledger, 90)
+        dealing = Dealing(nimbus.guard, nimbus.desk, nimbus.applying, view, tidying)
+        looking = SimpleNamespace(look=self._look)
+        acting = SimpleNamespace(act=lambda decision, _: self.acted.append(decision))
+        self._loop = Loop(cast(Any, looking), cast(Any, acting), lambda: None, lambda: None, dealing)
+
+    def _look(self) -> Decision:
+        self._stop.set()
+        now = self._nimbus.look()
+        assert now is not None
+        stay = self._nimbus.guard.stay(now)
+        self.meanwhile()
+        return Decision(True, "better", plan_moves(now, Assignment(many()[1]), WHOLE, stay, cpu_limits=False))
+
+    def once(self) -> None:
+        """A look, or as many turns as a plan under way takes."""
+        self._stop.clear()
+        for _ in range(200):
+            self._loop._once(self._stop)  # noqa: SLF001
+            if self._stop.is_set():
+                return
+
+
+def change(nimbus: Nimbus, **modes: object) -> None:
+    nimbus.desk.change_modes(ModesChange(by="anna", reason="a try", **modes))  # type: ignore[arg-type]
+
+
+def test_by_default_it_only_observes(nimbus: Nimbus) -> None:
+    service = Service(nimbus)
+    service.once()
+    assert (service.acted, nimbus.plans.rows()) == ([], [])
+
+
+def test_auto_moves_and_not_while_frozen_or_outside_of_its_windows(nimbus: Nimbus) -> None:
+    service = Service(nimbus)
+    change(nimbus, default="auto")
+    service.once()
+    assert len(service.acted) == 1
+    change(nimbus, default="auto", frozen="month end")
+    service.once()
+    another = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")[(datetime.now(UTC).weekday() + 3) % 7]
+    change(nimbus, default="auto", windows=(f"{another} 00:00-24:00",))
+    service.once()
+    assert len(service.acted) == 1
+
+
+def test_what_is_suggested_waits_for_a_person_and_is_not_suggested_twice(nimbus: Nimbus) -> None:
+    service = Service(nimbus)
+    change(nimbus, default="suggest", topologies={"t5": "observe"})
+    service.once()
+    service.once()
+    (plan,) = nimbus.plans.rows()
+    assert (plan.state, plan.who, plan.reason) == ("proposed", "stormwright", "better")
+    moving = {move["name"] for step in nimbus.plans.steps(plan.id) for move in step.told["moves"]}
+    assert "t5" not in moving
+    nimbus.desk.apply(plan.id, ANNA)
+    service.once()
+    assert nimbus.desk.plan(plan.id).state == "done"
+    assert service.acted == []
+
+
+def test_what_was_decided_of_a_topology_that_is_killed_meanwhile_is_not_suggested(nimbus: Nimbus) -> None:
+    service = Service(nimbus)
+    change(nimbus, default="suggest")
+    service.meanwhile = lambda: nimbus.kill("t3-1-0")
+    service.once()
+    assert nimbus.plans.rows() == []
+
+
+def test_a_decision_about_several_is_made_as_the_most_careful_of_them_says(nimbus: Nimbus) -> None:
+    service = Service(nimbus)
+    change(nimbus, default="auto", topologies={"t0": "suggest"})
+    service.once()
+    assert service.acted == []
+    assert len(nimbus.plans.rows(["proposed"])) == 1
+
+
+@pytest.mark.parametrize(("told", "kept"), [(None, "auto"), ("suggest", "suggest")])
+def test_what_serve_is_told_goes_before_what_was_kept(nimbus: Nimbus, told: Mode | None, kept: Mode) -> None:
+    change(nimbus, default="auto")
+    assert Guard(nimbus.state, nimbus.plans, nimbus.ledger, told).modes.default == kept
+
+
+def test_a_state_of_a_later_version_or_one_that_is_damaged_is_not_touched(tmp_path: Path) -> None:
+    state = State(tmp_path / FILE)
+    with state.change() as to:
+        to.execute(f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
+    state.close()
+    with pytest.raises(StormwrightError, match="was written by a later version of stormwright"):
+        State(tmp_path / FILE)
+    damaged = tmp_path / "damaged.db"
+    damaged.write_bytes(b"no database" * 100)
+    with pytest.raises(StormwrightError, match="cannot be used"):
+        State(damaged)
+    assert damaged.read_bytes() == b"no database" * 100
+
+
+def test_a_transaction_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    state = State(tmp_path / FILE)
+
+    def fail() -> None:
+        with state.change() as to:
+            to.execute("INSERT INTO modes VALUES (1, '{}')")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert state.read("SELECT * FROM modes") == []
+    state.close()
+    assert State(tmp_path / FILE).read("PRAGMA journal_mode")[0][0] == "wal"
+
+
+def test_a_proposal_that_nobody_applies_is_given_up_and_another_is_made(
+    nimbus: Nimbus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = Service(nimbus)
+    change(nimbus, default="suggest")
+    service.once()
+    (first,) = nimbus.plans.proposed()
+    an_hour_later = time.time() + PROPOSED_S + 1
+    monkeypatch.setattr(time, "time", lambda: an_hour_later)
+    service.once()
+    assert nimbus.desk.plan(first).why == "nobody has applied it for an hour"
+    assert len(nimbus.plans.proposed()) == 1
+
+
+def test_plans_and_history_are_kept_for_90_days(nimbus: Nimbus, monkeypatch: pytest.MonkeyPatch) -> None:
+    change(nimbus, default="suggest")
+    done, halted = (nimbus.propose(many()[1]) for _ in range(2))
+    nimbus.desk.apply(done, ANNA)
+    nimbus.run()
+    n = nimbus.desk.plan(done).decision
+    kept = nimbus.ledger.begin("plan", "anna", "a try", plan=halted)
+    nimbus.plans.change(halted, ["proposed"], "stopped", decision=kept)
+    now = time.time()
+    for days in (89, 91):
+        monkeypatch.setattr(time, "time", lambda days=days: now + days * 86_400)
+        Tidying(nimbus.plans, nimbus.ledger, 90).tidy()
+        told = {entry.n for entry in nimbus.desk.history().done}
+        assert ({n, kept} <= told) == (days == 89)
+    assert [row.id for row in nimbus.plans.rows()] == [halted]
+    assert told == {kept}
+    assert len(nimbus.plans.steps(done)) == len(nimbus.ledger.moved_in(n or 0)) == 0
+
+
+class Slow:
+    """Takes until `go`, and moves nothing."""
+
+    def __init__(self) -> None:
+        self.asked, self.go = 0, threading.Event()
+
+    def schedule(self, of: Problem) -> Assignment:
+        self.asked += 1
+        self.go.wait(10)
+        return Assignment(of.current_slot)
+
+
+@pytest.fixture
+def slow(nimbus: Nimbus) -> Slow:
+    made = Slow()
+    nimbus.desk._makers = Makers("traffic", lambda _: made, made)  # noqa: SLF001
+    return made
+
+
+def test_only_so_many_plans_wait_to_be_made(nimbus: Nimbus, slow: Slow) -> None:
+    asked = [nimbus.desk.ask(PlanAsked(by="anna", reason="a try")).id for _ in range(MOST_WAITING)]
+    with pytest.raises(ConflictError, match="20 plans wait to be made"):
+        nimbus.desk.ask(PlanAsked(by="anna", reason="one more"))
+    slow.go.set()
+    settled(nimbus, asked[-1])
+    assert nimbus.desk.ask(PlanAsked(by="anna", reason="one more")).state == "planning"
+
+
+def test_a_plan_that_is_discarded_before_its_turn_is_not_made(nimbus: Nimbus, slow: Slow) -> None:
+    asked = [nimbus.desk.ask(PlanAsked(by="anna", reason="a try")).id for _ in range(2)]
+    nimbus.desk.discard(asked[1], ANNA)
+    slow.go.set()
+    settled(nimbus, asked[0])
+    after = threading.Event()
+    nimbus.desk._making.submit(after.set)  # noqa: SLF001
+    assert after.wait(10)
+    assert slow.asked == 1
+    assert nimbus.desk.plan(asked[1]).state == "discarded"
+
+
+def test_what_an_anomaly_is_only_to_be_checked_for_is_suggested_at_most(nimbus: Nimbus) -> None:
+    change(nimbus, default="auto", responses={"overload": "check"})
+    plan = plan_moves(nimbus.now(), Assignment(many()[1]), WHOLE, cpu_limits=False)
+    for because, mode in (("overload", "suggest"), ("drift", "auto"), ("", "auto")):
+        decision = Decision(True, "better", plan, because=because)  # type: ignore[arg-type]
+        assert nimbus.guard.verdict(decision)[0] == mode
+    change(nimbus, default="observe", responses={"overload": "check"})
+    assert nimbus.guard.verdict(Decision(True, "better", plan, because="overload"))[0] == "observe"
+
+
+def test_a_freeze_that_has_ended_lets_things_move(nimbus: Nimbus, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = time.time()
+    change(nimbus, default="auto", frozen="month end", frozen_until_ms=round(1000 * now) + 60_000)
+    service = Service(nimbus)
+    service.once()
+    assert service.acted == []
+    monkeypatch.setattr(time, "time", lambda: now + 61)
+    assert nimbus.guard.modes.frozen == ""
+    service.once()
+    assert len(service.acted) == 1

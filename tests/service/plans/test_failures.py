@@ -1,0 +1,142 @@
+"""What fails in the middle of a plan that is applied: Nimbus, a node, the disk. The page is docs/failures.md."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+from tests.service.operating.nimbus import ANNA, Nimbus
+from tests.service.operating.test_applying import Begin, begin, many, moving, planned, unpredicted  # noqa: F401
+
+from stormwright.errors import StormwrightError
+from stormwright.service.plans import applying
+from stormwright.service.plans.plans import UNDER_WAY
+
+#: Moments of a plan at which something fails: more than its first moves have.
+MOMENTS = range(12)
+
+
+def turn(nimbus: Nimbus) -> bool:
+    """A turn of the loop, which goes on whatever one ends with; whether a plan is under way."""
+    with suppress(StormwrightError, OSError, sqlite3.Error):
+        nimbus.pauses.resume(nimbus.activate)
+        nimbus.applying.advance()
+    return nimbus.plans.under_way() is not None
+
+
+def until_it_ends(nimbus: Nimbus, happens: Callable[[int], None], most: int = 400) -> str:
+    """Turns of the loop until no plan is under way; `happens` before each, with its number. The plan's state then."""
+    for number in range(most):
+        happens(number)
+        if not turn(nimbus):
+            (plan,) = nimbus.plans.rows()
+            if plan.state != "waiting":
+                break
+            # What moved as it failed could not be measured, and a person takes it as good.
+            nimbus.desk.resume(plan.id, ANNA)
+    (plan,) = nimbus.plans.rows()
+    assert plan.state not in UNDER_WAY
+    return plan.state
+
+
+def applying_plan(nimbus: Nimbus) -> str:
+    plan = nimbus.propose(many()[1])
+    nimbus.desk.apply(plan, ANNA)
+    return plan
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(applying, "AGAIN_S", 0.0)
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_nimbus_is_away_from_a_moment_of_a_move_on(begin: Begin, moment: int) -> None:  # noqa: F811
+    nimbus = begin(many()[0])
+    plan = applying_plan(nimbus)
+    before, then = nimbus.where(), planned(nimbus, plan)
+    nimbus.until_away = moment
+
+    def happens(number: int) -> None:
+        if nimbus.away and number % 7 == 0:
+            nimbus.back()
+
+    state = until_it_ends(nimbus, happens)
+    assert state in ("done", "stopped", "taken back")
+    assert nimbus.paused == set()
+    if state == "done":
+        assert nimbus.where() == then
+    for topology, where in nimbus.where().items():
+        assert where in (before[topology], then[topology])
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_the_disk_is_full_for_a_while(begin: Begin, moment: int) -> None:  # noqa: F811
+    nimbus = begin(many()[0])
+    plan = applying_plan(nimbus)
+    then = planned(nimbus, plan)
+
+    def happens(number: int) -> None:
+        nimbus.disk_full = moment <= number < moment + 5
+
+    assert until_it_ends(nimbus, happens) == "done"
+    assert (nimbus.where(), nimbus.paused) == (then, set())
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_the_disk_fills_up_at_any_moment_of_a_turn(begin: Begin, moment: int) -> None:  # noqa: F811
+    nimbus = begin(many()[0])
+    plan = applying_plan(nimbus)
+    then, ticks = planned(nimbus, plan), nimbus.ticks
+
+    def tick() -> None:
+        nimbus.ticks += 1
+        nimbus.disk_full = nimbus.ticks - ticks >= moment and not nimbus.over
+
+    nimbus.over, nimbus.tick = False, tick  # type: ignore[attr-defined, method-assign]
+
+    def happens(number: int) -> None:
+        if nimbus.disk_full and number % 3 == 0:
+            nimbus.over, nimbus.disk_full = True, False  # type: ignore[attr-defined]
+
+    assert until_it_ends(nimbus, happens) == "done"
+    assert (nimbus.where(), nimbus.paused) == (then, set())
+
+
+@pytest.mark.parametrize("moment", range(6))
+def test_a_node_that_the_plan_needs_is_gone_between_two_steps(begin: Begin, moment: int) -> None:  # noqa: F811
+    nimbus = begin(many()[0])
+    plan = applying_plan(nimbus)
+    moves = [move for step in nimbus.plans.steps(plan) for move in step.told["moves"]]
+    last = moves[-1]["after"]["slots"][0][0]
+
+    def happens(number: int) -> None:
+        if number == moment:
+            nimbus.lose_node(last)
+
+    state = until_it_ends(nimbus, happens)
+    assert state in ("stopped", "taken back", "failed")
+    assert nimbus.paused == set()
+    assert f"node {last} is gone" in nimbus.plans.row(plan).why or "gone" in nimbus.plans.row(plan).why
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_node_that_runs_part_of_the_plan_is_gone_in_the_middle_of_a_move(begin: Begin, seed: int) -> None:  # noqa: F811
+    cluster, wanted = moving(seed)
+    nimbus = begin(cluster, seed)
+    plan = nimbus.propose(wanted)
+    nimbus.desk.apply(plan, ANNA)
+    (first, *_) = nimbus.plans.steps(plan)
+    node = first.told["moves"][0]["after"]["slots"][0][0]
+    nimbus.until_away = 3 + seed % 3
+
+    def happens(number: int) -> None:
+        if nimbus.away:
+            nimbus.lose_node(node)
+            nimbus.back()
+
+    state = until_it_ends(nimbus, happens)
+    assert state in ("done", "stopped", "taken back", "failed")
+    assert nimbus.paused == set()

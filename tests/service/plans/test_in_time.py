@@ -1,0 +1,45 @@
+"""Who waits for a plan waits for as long as the problem is large, unless somebody has said how long may be searched."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stormwright.cli.triggers import by_goal
+from stormwright.controller.objectives.outlook import OBJECTIVES
+from stormwright.errors import InputError
+from stormwright.model import Assignment, Problem
+from stormwright.service.plans.in_time import InTime
+
+
+def test_larger_problems_are_searched_for_longer() -> None:
+    told: list[float] = []
+
+    def made(seconds: float) -> Any:
+        told.append(seconds)
+        return SimpleNamespace(schedule=lambda _: Assignment(np.zeros(1, np.int32)))
+
+    scheduler = InTime(made)
+    for executors in (10, 1_000, 100_000):
+        problem: Problem = SimpleNamespace(num_executors=executors)  # type: ignore[assignment]
+        scheduler.schedule(problem)
+    assert told == sorted(told)
+    assert told[1] < 0.7
+    assert 5 < told[2] < 10
+
+
+@pytest.mark.parametrize("goal", OBJECTIVES)
+def test_who_searches_as_told_has_that_time(goal: str) -> None:
+    assert isinstance(by_goal("optimizer", (), None)(goal), InTime)
+
+
+def test_what_was_said_holds() -> None:
+    for said in ("time_budget_s=30", "iterations=2000"):
+        assert not isinstance(by_goal("optimizer", [said], None)("throughput"), InTime)
+    for name in ("online", "n_version"):
+        assert not isinstance(by_goal(name, (), None)("throughput"), InTime)
+    with pytest.raises(InputError, match="no_such"):
+        by_goal("optimizer", ["no_such=1"], None)("throughput")

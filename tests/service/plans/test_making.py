@@ -1,0 +1,30 @@
+"""Whoever ends the service does not wait for a plan that is being made."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+PROGRAM = """
+import threading, time
+from types import SimpleNamespace
+from stormwright.service.plans.plan_service import PlanMaking
+
+begun = threading.Event()
+def search():
+    begun.set()
+    time.sleep(120)
+making = PlanMaking(SimpleNamespace(), SimpleNamespace(), lambda: None)
+making.submit(search)
+begun.wait()
+making.close()
+print("over", flush=True)
+"""
+
+
+def test_a_search_that_runs_does_not_keep_the_service_from_ending() -> None:
+    began = time.monotonic()
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=100, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "over\n", "")
+    assert time.monotonic() - began < 60

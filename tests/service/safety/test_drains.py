@@ -1,0 +1,220 @@
+"""Nodes that are drained: nothing new comes to them, what runs there leaves in a plan, and it is kept."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.service.operating.nimbus import ANNA, Nimbus, settled
+
+from stormwright.client.shapes import DrainAsked, ModesChange, Plan
+from stormwright.errors import ConflictError, NotThereError
+from stormwright.model import Problem
+from stormwright.schedulers import make_scheduler
+from stormwright.service.storage.database import FILE, State
+from stormwright.storm.bridge import Bridge
+from tests.controller.builders import on, problem, topology
+
+DRAIN = DrainAsked(by="anna", reason="new disks")
+
+
+def cluster(nodes: int = 4) -> Problem:
+    """Two topologies on the first two nodes; all others are free."""
+    topologies = [topology("a"), topology("b")]
+    place = on("n0", "n1")
+    other = replace(place, slots=tuple(slot._replace(port=6701) for slot in place.slots))
+    return problem(topologies, nodes=nodes, current={"a-1-0": place, "b-1-0": other})
+
+
+@pytest.fixture
+def nimbus(tmp_path: Path) -> Iterator[Nimbus]:
+    made = Nimbus(tmp_path, cluster())
+    yield made
+    made.end()
+
+
+def hosts(nimbus: Nimbus) -> set[str]:
+    return {slot.supervisor for placement in nimbus.runs.values() for slot in placement.slots}
+
+
+def begun(nimbus: Nimbus, plan: str) -> Plan:
+    """A plan that begins by itself, once it has."""
+    until = time.monotonic() + 30
+    while (found := settled(nimbus, plan)).begins:
+        assert time.monotonic() < until
+        time.sleep(0.001)
+    return found
+
+
+def drained(nimbus: Nimbus, node: str = "host0", asked: DrainAsked = DRAIN) -> Plan:
+    plan = nimbus.desk.nodes.drain(node, asked).plan
+    assert plan is not None
+    begun(nimbus, plan.id)
+    nimbus.run()
+    return nimbus.desk.plan(plan.id)
+
+
+def test_what_runs_there_leaves_step_by_step_and_revert_brings_it_back(nimbus: Nimbus) -> None:
+    before = nimbus.where()
+    plan = drained(nimbus)
+    assert (plan.state, plan.stages, plan.reason) == ("done", 2, "host0 is drained: new disks")
+    assert "n0" not in hosts(nimbus)
+    # Workers that were elsewhere have not moved.
+    assert all("n1:" in str(slots[2]) for slots in nimbus.where().values())
+    (told,) = nimbus.desk.nodes.drained().drained
+    assert (told.host, told.nodes, told.workers, told.plan) == ("host0", ("n0",), 0, plan.id)
+    assert plan.decision is not None
+    refused = begun(nimbus, nimbus.desk.revert(plan.decision, ANNA).id)
+    assert refused.state == "failed"
+    assert "host0: takes nothing new now: `stormwright uncordon` it first" in refused.why
+    nimbus.desk.nodes.uncordon("n0", ANNA)
+    begun(nimbus, nimbus.desk.revert(plan.decision, ANNA).id)
+    nimbus.run()
+    assert nimbus.where() == before
+    kinds = [each.kind for each in nimbus.desk.history().done]
+    assert kinds == ["revert", "uncordon", "plan", "drain"]
+
+
+def test_it_is_kept_over_a_restart(nimbus: Nimbus) -> None:
+    nimbus.desk.nodes.drain("n0", DrainAsked(by="anna", reason="new disks", only_cordon=True))
+    nimbus.again()
+    assert nimbus.guard.drains.hosts == {"host0"}
+    assert not nimbus.now().node_usable[0]
+    nimbus.desk.nodes.uncordon("host0", ANNA)
+    nimbus.again()
+    assert nimbus.guard.drains.hosts == set()
+    assert nimbus.now().node_usable.all()
+
+
+def test_a_service_killed_at_any_step_of_a_drain_goes_on_with_it(tmp_path: Path) -> None:
+    plain = Nimbus(tmp_path, cluster())
+    drained(plain)
+    last = plain.ticks
+    plain.end()
+    for moment in range(0, last, 3):
+        directory = tmp_path / str(moment)
+        directory.mkdir()
+        nimbus = Nimbus(directory, cluster())
+        plan = nimbus.desk.nodes.drain("host0", DrainAsked(by="anna", reason="disks", wait=True)).plan
+        assert plan is not None
+        settled(nimbus, plan.id)
+        nimbus.until_killed = moment
+        nimbus.asked(lambda plan=plan, nimbus=nimbus: nimbus.desk.apply(plan.id, ANNA))
+        nimbus.run()
+        nimbus.until_killed = None
+        assert nimbus.paused == set()
+        assert nimbus.guard.drains.hosts == {"host0"}
+        nimbus.end()
+
+
+def test_nothing_new_is_placed_there_by_our_answers(nimbus: Nimbus) -> None:
+    nimbus.desk.nodes.drain("host2", DrainAsked(by="anna", reason="new disks", only_cordon=True))
+    for name, later in (("even", {"n2", "n3"}), ("online", {"n2"})):
+        bridge = Bridge(make_scheduler(name), name, shown=nimbus.guard.drains.on)
+        new = topology("new")
+        asked = replace(cluster(), topologies=(*cluster().topologies, new))
+        answer = bridge.answer(asked)
+        assert {slot.supervisor for slot in answer.assignments[new.id].slots} == {"n3"}
+        # What Nimbus showed is not changed by it.
+        seen = bridge.snapshot()
+        assert seen is not None
+        assert seen.node_usable.all()
+        nimbus.guard.drains.uncordon("host2")
+        again = replace(asked, current=dict(asked.current))
+        assert {slot.supervisor for slot in bridge.answer(again).assignments[new.id].slots} == later
+        nimbus.guard.drains.drain("host2", ["n2"], "anna", "new disks")
+
+
+def test_what_cannot_be_is_said(nimbus: Nimbus) -> None:
+    with pytest.raises(NotThereError, match="there is no node hosd3; there is host3"):
+        nimbus.desk.nodes.drain("hosd3", DRAIN)
+    with pytest.raises(NotThereError, match="there is no node x; there is host0, host1, host2, …"):
+        nimbus.desk.nodes.drain("x", DRAIN)
+    with pytest.raises(NotThereError, match="host1 is not drained; no node is"):
+        nimbus.desk.nodes.uncordon("host1", ANNA)
+    for host in ("host0", "host1", "host2"):
+        nimbus.desk.nodes.drain(host, DrainAsked(by="anna", reason="new disks", only_cordon=True))
+    with pytest.raises(ConflictError, match="host3 is the last node that takes anything"):
+        nimbus.desk.nodes.drain("host3", DRAIN)
+
+
+def test_where_there_is_not_enough_room_it_is_said_and_what_can_leave_does(tmp_path: Path) -> None:
+    nimbus = Nimbus(tmp_path, cluster(nodes=2))
+    plan = drained(nimbus)
+    assert plan.state == "failed"
+    assert "nothing can leave host0: a: no room elsewhere for 2 executors" in plan.why
+    assert nimbus.guard.drains.hosts == {"host0"}
+    nimbus.end()
+
+
+def test_a_drain_waits_for_a_second_person_where_two_are_wanted(nimbus: Nimbus) -> None:
+    nimbus.desk.change_modes(ModesChange(by="anna", reason="rules", two_people=True))
+    plan = drained(nimbus)
+    assert (plan.state, plan.why) == ("planned", "anna has asked for it: somebody else has to apply it")
+    nimbus.desk.apply(plan.id, ANNA.model_copy(update={"by": "ben"}))
+    nimbus.run()
+    assert "n0" not in hosts(nimbus)
+
+
+def test_a_plan_of_a_drain_that_was_not_begun_ends_with_the_drain(nimbus: Nimbus) -> None:
+    waits = DrainAsked(by="anna", reason="new disks", wait=True)
+    first, other = (nimbus.desk.nodes.drain(host, waits).plan for host in ("host0", "host1"))
+    assert first is not None
+    assert other is not None
+    assert settled(nimbus, first.id).state == settled(nimbus, other.id).state == "planned"
+    nimbus.desk.nodes.uncordon("host0", ANNA)
+    found = nimbus.desk.plan(first.id)
+    assert (found.state, found.why) == ("discarded", f"anna uncordoned host0: {ANNA.reason}")
+    assert nimbus.desk.plan(other.id).state == "planned", "that of another node stays"
+
+
+def test_a_plan_under_way_stops_where_a_node_that_it_leaves_is_used_again(nimbus: Nimbus) -> None:
+    plan = nimbus.desk.nodes.drain("host0", DrainAsked(by="anna", reason="disks", wait=True)).plan
+    assert plan is not None
+    settled(nimbus, plan.id)
+    nimbus.desk.apply(plan.id, ANNA)
+    nimbus.desk.nodes.uncordon("host0", ANNA)
+    nimbus.run()
+    found = nimbus.desk.plan(plan.id)
+    told = "the cluster has changed: node host0 takes new workers now, and took none when the plan was made"
+    assert (found.state, found.why) == ("stopped", told)
+    assert nimbus.desk.discard(plan.id, ANNA).state == "discarded"
+
+
+def test_what_is_kept_of_a_problem_is_made_once(nimbus: Nimbus) -> None:
+    drains = nimbus.guard.drains
+    drains.drain("host0", ["n0"], "anna", "new disks")
+    one = cluster()
+    first = drains.on(one)
+    assert drains.on(one) is first
+    assert first.blacklisted_hosts == {"host0"}
+    assert re.fullmatch(r"drained by anna since \d{4}-\d\d-\d\d \d\d:\d\d UTC", first.drained["host0"])
+    assert drains.on(first) is first
+    second = drains.on(one.with_current({}))
+    assert second.cluster is first.cluster
+    assert np.array_equal(second.node_usable, [False, True, True, True])
+
+
+def test_a_node_that_is_back_from_the_dead_is_used_again_at_once(nimbus: Nimbus) -> None:
+    """A node that Nimbus does not show is no part of any answer, and one that it shows again is of the next."""
+    new, whole = topology("new"), cluster(nodes=3)
+    bridge = Bridge(make_scheduler("online"), "online", shown=nimbus.guard.drains.on)
+    back = replace(whole, topologies=(*whole.topologies, new))
+    assert new.id not in bridge.answer(replace(back, supervisors=whole.supervisors[:2])).assignments
+    assert {slot.supervisor for slot in bridge.answer(back).assignments[new.id].slots} == {"n2"}
+
+
+def test_the_state_of_an_older_version_is_taken_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from stormwright.service.storage import database
+
+    with monkeypatch.context() as before:
+        before.setattr(database, "MIGRATIONS", database.MIGRATIONS[:1])
+        State(tmp_path / FILE).close()
+    now = State(tmp_path / FILE)
+    assert now.read("SELECT * FROM drains") == []
+    now.close()

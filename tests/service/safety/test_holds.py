@@ -1,0 +1,104 @@
+"""Nothing moves, whoever wants it, while much of the cluster is missing or somebody else moves things."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.service.operating.nimbus import ANNA, Nimbus
+from tests.service.operating.test_applying import many
+from tests.service.operating.test_dealing import Service, change
+
+from stormwright.errors import ConflictError
+from stormwright.model import WorkerSlot
+from stormwright.service.plans.dispatcher import Watched
+from stormwright.service.safety.holds import Holds
+from tests.service.virtual import AllOn, Deciding, Place, VirtualStorm
+
+
+@pytest.fixture
+def nimbus(tmp_path: Path) -> Iterator[Nimbus]:
+    made = Nimbus(tmp_path, many()[0])
+    yield made
+    made.end()
+
+
+def test_the_service_moves_nothing_while_nodes_are_missing_or_somebody_else_rebalances(nimbus: Nimbus) -> None:
+    service = Service(nimbus)
+    change(nimbus, default="auto")
+    nimbus.rebalanced = ["t3"]
+    service.once()
+    assert service.acted == []
+    assert nimbus.guard.holds.last is not None
+    assert nimbus.guard.holds.last.word == "rebalancing"
+    assert nimbus.guard.holds.last.why == "somebody else rebalances t3: nothing moves meanwhile"
+    nimbus.rebalanced = []
+    service.once()
+    assert len(service.acted) == 1
+
+
+def test_a_plan_is_not_begun_while_things_are_held_and_one_under_way_waits(nimbus: Nimbus) -> None:
+    plan = nimbus.propose(many()[1])
+    nimbus.rebalanced = ["t0"]
+    with pytest.raises(ConflictError, match="somebody else rebalances t0"):
+        nimbus.desk.apply(plan, ANNA)
+    nimbus.rebalanced = []
+    nimbus.desk.apply(plan, ANNA)
+    before = nimbus.where()
+    nimbus.rebalanced = ["t0"]
+    for _ in range(20):
+        assert nimbus.applying.advance()
+    assert nimbus.where() == before
+    assert nimbus.desk.plan(plan).state == "applying"
+    nimbus.rebalanced = []
+    nimbus.run()
+    assert nimbus.desk.plan(plan).state == "done"
+
+
+def test_how_many_nodes_there_were_is_known_after_a_restart(nimbus: Nimbus) -> None:
+    whole = nimbus.now()
+    assert nimbus.guard.holds.look(whole) is None
+    again = Holds(nimbus.state, nimbus.guard.drains)
+    half = replace(whole, supervisors=whole.supervisors[: len(whole.supervisors) // 2], current={})
+    hold = again.look(half)
+    assert hold is not None
+    assert hold.word == "missing"
+    gone = whole.supervisors[-1]
+    assert f"{gone.host})" in hold.why, "by the name that it had"
+    assert again.names.of_slot(WorkerSlot(gone.id, 6700)) == f"{gone.host}:6700"
+    assert again.look(whole) is None
+
+
+def test_a_look_says_in_a_word_why_there_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    storm = VirtualStorm(monkeypatch, lambda _: Place(1000.0, 20.0))
+    service = Deciding(storm, tmp_path, AllOn(2))
+    view = service.looking._view  # noqa: SLF001
+    try:
+        service.run(2)
+        assert service.memory.hold is not None
+        assert service.memory.hold.word == "unmeasured"
+        service.moved(300)
+        assert service.memory.hold is None
+        whole = view.problem
+        monkeypatch.setattr(view, "problem", lambda: replace(whole(), supervisors=whole().supervisors[2:]))
+        service.run(1)
+        assert service.memory.hold is not None
+        assert service.memory.hold.word == "missing"
+        monkeypatch.setattr(view, "problem", whole)
+        monkeypatch.setattr(view, "age_s", lambda: 61.0)
+        service.run(1)
+        assert (service.memory.hold.word, service.memory.hold.why) == (
+            "silent",
+            "Nimbus asked last 61 s ago: is it running?",
+        )
+    finally:
+        service.end()
+
+
+def test_what_is_held_is_told_to_who_applies_plans(nimbus: Nimbus) -> None:
+    watched = Watched(*[None] * 5, nimbus.guard)  # type: ignore[arg-type]
+    assert watched.held() == ""
+    nimbus.rebalanced = ["t0"]
+    assert watched.held().startswith("somebody else rebalances t0")

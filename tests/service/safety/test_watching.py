@@ -1,0 +1,154 @@
+"""Anomalies: noted, told, acted on where that is allowed, also when it is allowed only later."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.service.guarding.test_drains import begun, cluster, hosts
+from tests.service.operating.nimbus import Nimbus
+
+from stormwright.client.shapes import ModesChange
+from stormwright.controller.safety.slowness import SlowNode
+from stormwright.service.notifications.notifier import ServiceEvent
+from stormwright.service.safety.anomalies import KEPT_S, Watching
+
+SLOW = {"n0": SlowNode("n0", 0.6, "CPU per tuple", 30.0)}
+
+
+class Slow:
+    """What a detector has found."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, SlowNode] = {}
+
+    def slow(self) -> dict[str, SlowNode]:
+        return self.nodes
+
+    def forget(self, nodes: list[str]) -> None:
+        pass
+
+
+class Watched:
+    """A watch over a virtual Nimbus, with a clock."""
+
+    def __init__(self, nimbus: Nimbus, clock: list[float]) -> None:
+        self.nimbus, self.slow, self.events, self._clock = nimbus, Slow(), list[ServiceEvent](), clock
+        self.begin()
+
+    def begin(self) -> None:
+        of = self.nimbus
+        self.watching = Watching(of.guard, of.desk.nodes, of.look, self.slow, self.events.append, of.state)  # type: ignore[arg-type]
+
+    def look(self, after_s: float = 10.0) -> None:
+        self._clock[0] += after_s
+        while self.nimbus.look() is None:
+            pass
+        self.watching.look()
+
+    def modes(self, **modes: object) -> None:
+        self.nimbus.desk.change_modes(ModesChange(by="anna", reason="a try", **modes))  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watched]:
+    clock = [time.time()]
+    monkeypatch.setattr(time, "time", lambda: clock[0])
+    nimbus = Nimbus(tmp_path, cluster())
+    yield Watched(nimbus, clock)
+    nimbus.end()
+
+
+def told(watched: Watched) -> list[tuple[str, str, str, str]]:
+    return [(each.kind, each.node, each.done, each.waits) for each in watched.watching.told().anomalies]
+
+
+def test_a_slow_node_is_told_and_by_default_nothing_more(watched: Watched) -> None:
+    watched.modes(default="auto")
+    watched.slow.nodes = SLOW
+    watched.look()
+    watched.look()
+    assert told(watched) == [("slow-node", "host0", "", "")]
+    (event,) = watched.events
+    assert event.text == "host0: CPU per tuple is up by 60% for 30 s, beyond its past and its peers"
+    assert watched.nimbus.guard.drains.hosts == set()
+    watched.slow.nodes = {}
+    watched.look()
+    assert told(watched) == []
+    assert [(each.kind, each.subject, each.over) for each in watched.events[1:]] == [("slow-node", "host0", True)]
+
+
+def test_where_it_may_it_is_drained_and_what_came_while_that_was_off_is_fixed_later(watched: Watched) -> None:
+    nimbus = watched.nimbus
+    watched.slow.nodes = SLOW
+    watched.modes(default="observe", responses={"slow-node": "fix"})
+    watched.look()
+    assert told(watched) == [("slow-node", "host0", "", "mode observe")]
+    watched.modes(default="auto", responses={"slow-node": "fix"}, frozen="month end")
+    watched.look()
+    assert told(watched) == [("slow-node", "host0", "", "frozen: month end")]
+    watched.modes(default="auto", responses={"slow-node": "fix"}, topologies={"b": "suggest"})
+    watched.look()
+    assert told(watched) == [("slow-node", "host0", "", "mode suggest")]
+    nimbus.rebalanced = ["b"]
+    watched.modes(default="auto", responses={"slow-node": "fix"})
+    watched.look()
+    assert told(watched)[0][3].startswith("somebody else rebalances b")
+    nimbus.rebalanced = []
+    watched.look()
+    assert told(watched) == [("slow-node", "host0", "host0 was drained", "")]
+    (plan,) = nimbus.plans.rows()
+    begun(nimbus, plan.id)
+    nimbus.run()
+    assert "n0" not in hosts(nimbus)
+    assert plan.reason.startswith("host0 is drained: it is slow: host0: CPU per tuple is up by 60%")
+
+
+def test_one_node_in_ten_is_drained_like_this_and_no_more(watched: Watched) -> None:
+    watched.modes(default="auto", responses={"slow-node": "fix"})
+    watched.slow.nodes = SLOW | {"n1": replace(SLOW["n0"], node="n1")}
+    watched.look()
+    begun(watched.nimbus, watched.nimbus.plans.rows()[0].id)
+    watched.nimbus.run()
+    watched.look()
+    assert told(watched)[1] == ("slow-node", "host1", "", "1 are drained like this already: a person has to look")
+
+
+def test_what_is_ignored_is_neither_told_nor_fixed(watched: Watched) -> None:
+    watched.modes(default="auto", responses={"slow-node": "ignore"})
+    watched.slow.nodes = SLOW
+    watched.look()
+    assert watched.events == []
+    assert told(watched) == [("slow-node", "host0", "", "")]
+
+
+def test_a_node_that_is_away_is_told_and_its_return_too(watched: Watched) -> None:
+    nimbus, start = watched.nimbus, watched.nimbus._start  # noqa: SLF001
+    watched.look()
+    nimbus._start = replace(start, supervisors=start.supervisors[:3])  # noqa: SLF001
+    watched.look(20)
+    assert told(watched) == []
+    watched.look(20)
+    assert [(each.kind, each.subject, each.text) for each in watched.events] == [
+        ("node-lost", "host3", "host3 has been away for 40 s")
+    ]
+    nimbus._start = start  # noqa: SLF001
+    watched.look()
+    assert watched.events[-1].over
+
+
+def test_what_was_found_is_known_after_a_restart_for_an_hour(watched: Watched) -> None:
+    watched.slow.nodes = SLOW
+    watched.look()
+    watched.slow.nodes = {}
+    watched.begin()
+    watched.look()
+    assert told(watched) == [("slow-node", "host0", "", "")]
+    watched.modes(default="auto", responses={"slow-node": "fix"})
+    watched.look()
+    assert told(watched) == [("slow-node", "host0", "host0 was drained", "")]
+    watched.look(KEPT_S)
+    assert told(watched) == []

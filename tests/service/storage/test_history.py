@@ -1,0 +1,225 @@
+"""The history of a running service: complete as long as it can be, and never in the way."""
+
+from __future__ import annotations
+
+import errno
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from tests.history.judged.test_evaluation import seconds
+
+from stormwright.cli.progress import shown
+from stormwright.controller.planning.plan import MoveBudget
+from stormwright.controller.planning.planner import plan_moves
+from stormwright.controller.policy import Decision
+from stormwright.controller.reports import MoveReport
+from stormwright.errors import InputError, StormwrightError
+from stormwright.history.tables.store import as_uri, tables_below
+from stormwright.model import Assignment
+from stormwright.service.storage import history as history_module
+from stormwright.service.storage.history import HistorySettings, KeptHistory
+from tests.controller.builders import on, problem, topology
+from tests.history.recorded import START_MS, cluster, look
+
+TOPOLOGY = "measured-1-0"
+
+
+@pytest.fixture
+def said() -> Iterator[list[str]]:
+    lines: list[str] = []
+    with shown(tell=lines.append):
+        yield lines
+
+
+@pytest.fixture
+def history(tmp_path: Path, said: list[str]) -> KeptHistory:
+    return KeptHistory(HistorySettings(ingest_every_s=0.02), tmp_path, "online")
+
+
+def staged(directory: Path, table: str) -> list[dict[str, Any]]:
+    files = sorted((directory / "history" / "staging" / table).rglob("*.parquet"))
+    return [row for file in files for row in pq.read_table(file, partitioning=None).to_pylist()]
+
+
+def report(start_s: int, complete: bool = True) -> MoveReport:
+    return MoveReport(TOPOLOGY, 2, 1, 1, 1, 1.0, 2.0, 0.5, start_s * 1000, (start_s + 4) * 1000, complete)
+
+
+def wait_for(reached: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not reached():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_a_look_its_move_and_what_came_of_it_are_staged(history: KeptHistory, tmp_path: Path, said: list[str]) -> None:
+    seen = cluster(1, START_MS)
+    decision = look(seen)
+    (move,) = decision.plan.moves
+    assert move.topology.id == TOPOLOGY
+    there = [(slot.supervisor, slot.port) for slot in move.after.slots]
+    assert len({node for node, _ in there}) == 1
+    history.start(lambda: None)
+    try:
+        begin_s = 1000
+        of_topology = lambda records: [r | {"worker": r["worker"] | {"topology": TOPOLOGY}} for r in records]  # noqa: E731
+        history.count(of_topology(seconds(begin_s, begin_s + 300, 400, 6)))
+        history.observe(seen)
+        history.decide(seen, decision, dry_run=False)
+        history.move(TOPOLOGY, report(begin_s + 300))
+        history.move("silent-1-0", None, "it did not drain")
+        assert history.judged()["pending"] == [TOPOLOGY]
+        history.count(of_topology(seconds(begin_s + 330, begin_s + 500, 400, 3, there)))
+        history.observe(seen)
+    finally:
+        history.stop()
+    (row,) = staged(tmp_path, "decisions")
+    moves = staged(tmp_path, "moves")
+    assert [(move["topology"], move["decision_ms"], move["failure"]) for move in moves] == [
+        (TOPOLOGY, row["at_ms"], None),
+        ("silent-1-0", row["at_ms"], "it did not drain"),
+    ]
+    assert (moves[0]["swap_s"], moves[1]["swap_s"]) == (2.0, None)
+    judgements = staged(tmp_path, "judgements")
+    assert {judgement["quantity"]: judgement["verdict"] for judgement in judgements}["throughput"] == "as predicted"
+    assert {judgement["decision_ms"] for judgement in judgements} == {row["at_ms"]}
+    measured = {judgement["quantity"]: judgement["measured"] for judgement in judgements}
+    assert measured["inter-node tuples per tree"] == 0
+    assert history.judged()["calibration"] is not None
+    assert len(said) == 2
+    assert len(staged(tmp_path, "snapshots")) == len(staged(tmp_path, "profiles")) == 1
+    assert history.status()["staged_files"] == 7
+    assert history.status()["errors"] == {}
+
+
+def test_a_full_disk_is_said_once_and_stops_nothing(
+    history: KeptHistory, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("stormwright.files.os.fsync", full)
+    seen = cluster(1, START_MS)
+    for _ in range(3):
+        history.observe(seen)
+        history.decide(seen, look(seen), dry_run=False)
+        history.move(TOPOLOGY, report(5))
+    assert len(said) == 1
+    assert "No space left" in said[0]
+    assert "No space left" in history.status()["errors"]["records"]["error"]
+    monkeypatch.undo()
+    history.decide(seen, look(seen), dry_run=False)
+    assert history.status()["staged_files"] > 0
+
+
+def test_tables_that_cannot_be_reached_are_said_once(
+    history: KeptHistory, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    monkeypatch.setattr(history, "tidy", lambda: None)
+
+    class Gone:
+        """A session whose JVM has ended."""
+
+        @property
+        def conf(self) -> None:
+            asked.append(1)
+            raise ConnectionRefusedError("Spark has ended")
+
+    history.start(lambda: Gone())  # type: ignore[arg-type,return-value]
+    try:
+        wait_for(lambda: len(asked) > 2)
+    finally:
+        history.stop()
+    assert said == ["history: tables: ConnectionRefusedError: Spark has ended; the placement goes on without"]
+    assert history.status()["errors"].keys() == {"tables"}
+
+
+def test_old_days_are_tidied_once_a_day_in_another_process(
+    history: KeptHistory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "python"
+    # Where other verbs run is not where the service's own do.
+    monkeypatch.setenv("STORMWRIGHT_SPARK_MASTER", "sc://elsewhere:15002")
+    program.write_text(f"#!/bin/sh\necho $* $STORMWRIGHT_SPARK_MASTER >> {tmp_path}/called\n", encoding="utf-8")
+    program.chmod(0o755)
+    monkeypatch.setattr(history_module.sys, "executable", str(program))
+    history.tidy()
+    history.tidy()
+    place = f"--state {tmp_path} --history {tables_below(tmp_path)} --history-format parquet"
+    assert (tmp_path / "called").read_text(encoding="utf-8").splitlines() == [
+        f"-m stormwright history compact {place}",
+        f"-m stormwright history retain 90 {place}",
+    ]
+
+
+def test_what_fails_in_the_other_process_is_passed_on(
+    history: KeptHistory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "python"
+    program.write_text("#!/bin/sh\necho some lines >&2; echo the reason >&2; exit 2\n", encoding="utf-8")
+    program.chmod(0o755)
+    monkeypatch.setattr(history_module.sys, "executable", str(program))
+    with pytest.raises(StormwrightError, match="history compact: the reason"):
+        history.tidy()
+
+
+def test_damaged_notes_on_moves_are_put_aside(history: KeptHistory, tmp_path: Path, said: list[str]) -> None:
+    notes = tmp_path / "history" / "judging.json"
+    notes.parent.mkdir()
+    notes.write_text(json.dumps({"pending": [{"no": "move"}]}), encoding="utf-8")
+    history.start(lambda: None)
+    history.stop()
+    assert history.judged() == {"calibration": None, "pending": [], "judgements": []}
+    assert notes.with_suffix(".damaged").exists()
+
+
+def test_the_tables_are_where_they_are_said_to_be(tmp_path: Path) -> None:
+    assert tables_below(tmp_path) == f"file://{tmp_path}/history/tables"
+    assert as_uri("hdfs://nimbus/stormwright") == "hdfs://nimbus/stormwright"
+    assert as_uri(str(tmp_path)) == f"file://{tmp_path}"
+    with pytest.raises(InputError, match="no place"):
+        as_uri("")
+    with pytest.raises(InputError, match="iceberg"):
+        HistorySettings(format="iceberg")
+
+
+def test_every_move_of_a_topology_that_goes_by_way_of_spare_slots_is_noted(
+    history: KeptHistory, tmp_path: Path
+) -> None:
+    a, b = (topology(name, workers=1) for name in "ab")
+    now = problem([a, b], nodes=3, slots=1, current={a.id: on("n0"), b.id: on("n1")})
+    plan = plan_moves(now, Assignment(np.repeat([1, 0], 4).astype(np.int32)), MoveBudget())
+    history.decide(now, Decision(True, "better", plan), dry_run=True)
+    (row,) = staged(tmp_path, "decisions")
+    assert sorted(json.loads(row["moves"]).values()) == [[4], [4, 4]]
+
+
+def test_rows_that_are_taken_in_for_ever_do_not_keep_the_service_from_ending(
+    history: KeptHistory, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, over = threading.Event(), threading.Event()
+
+    def hang(_: object) -> None:
+        begun.set()
+        over.wait(20)
+
+    monkeypatch.setattr(history_module, "END_S", 0.1)
+    monkeypatch.setattr(history, "take_in", hang)
+    history.start(object)
+    assert begun.wait(20)
+    started = time.monotonic()
+    history.stop()
+    over.set()
+    assert time.monotonic() - started < 10
+    (line,) = said
+    assert "rows are still being taken into" in line
+    assert "after 0.1 s: broken off, they wait for the next start" in line

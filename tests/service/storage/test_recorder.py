@@ -1,0 +1,26 @@
+"""What is kept of a look."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from stormwright.history.tables.staging import Staging
+from stormwright.service.storage.recorder import Recorder
+from tests.history.recorded import START_MS, cluster, look
+
+
+def test_what_is_predicted_of_every_topology_is_not_kept_with_each_look(tmp_path, monkeypatch: pytest.MonkeyPatch):
+    """In a large cluster it is much; what a move promises is noted with the move."""
+    rows: list[dict[str, Any]] = []
+    recorder, seen = Recorder(Staging(tmp_path), "optimizer"), cluster(0, START_MS)
+    monkeypatch.setattr(recorder, "_write", lambda _, __, row: rows.append(row))
+    decision = look(seen, "optimizer", objective="throughput", iterations=100)
+    assert decision.assignment is not None
+    assert "predicted" in decision.assignment.parameters
+    recorder.decide(seen, decision, dry_run=True)
+    kept = [json.loads(row["parameters"]) for row in rows if "parameters" in row]
+    assert [each["objective"] for each in kept] == ["throughput"]
+    assert "predicted" not in kept[0]
