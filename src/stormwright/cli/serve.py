@@ -15,12 +15,11 @@ import click
 from stormwright.cli import options
 from stormwright.cli.progress import shown
 from stormwright.cli.responses import on_anomaly
-from stormwright.cli.serving.configured import Configured, given
-from stormwright.cli.serving.pair import paired
-from stormwright.cli.serving.pair_options import pair_options
-from stormwright.cli.serving.prepared import Prepared, prepared
+from stormwright.cli.serving.config import Configured, given
+from stormwright.cli.serving.event_log import SHAPES, beginning
+from stormwright.cli.serving.pair import pair_options, paired
+from stormwright.cli.serving.prepare import Prepared, prepared
 from stormwright.cli.serving.simulated import UnlessSimulated, simulated, somewhere
-from stormwright.cli.serving.told import SHAPES, beginning
 from stormwright.defaults import STORMS_OWN
 from stormwright.file_lock import alone
 
@@ -231,7 +230,7 @@ def command(check: bool, log_format: str, **told: Any) -> None:
     names, which is read again at SIGHUP.
     """
     if check:
-        from stormwright.cli.serving.trying import tried
+        from stormwright.cli.serving.check import tried
 
         with somewhere(told["state_dir"]) as state_dir:
             click.get_current_context().exit(tried(told | {"state_dir": state_dir}, LOCK, log_format))
@@ -251,7 +250,7 @@ def command(check: bool, log_format: str, **told: Any) -> None:
 def _serve(made: Prepared, address: str) -> None:
     """Until a signal ends it."""
     from stormwright.cli.serving.access import warnings_of
-    from stormwright.cli.serving.again import Reloading
+    from stormwright.cli.serving.reload import Reloading
     from stormwright.schedulers.toolkit.from_scratch import why_nothing_moves
     from stormwright.service.composition import Service
     from stormwright.workbench.live_trials import LiveTrials

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from stormwright.cli.doctoring import gathering
-from stormwright.cli.doctoring import of_installation as checks
+from stormwright.cli.doctoring import checks, gather
 from stormwright.cli.doctoring.facts import Facts, Installation, Jar
 from stormwright.jit import cache
 from stormwright.jit.cache import Room
@@ -154,7 +153,7 @@ def test_rooms_whose_machine_code_does_not_fit_are_found(tmp_path, monkeypatch):
         room.brought.mkdir(parents=True)
         (room.brought / f"a.b.{made_of}.{sys.implementation.cache_tag}.1.nbc").touch()
     monkeypatch.setattr(cache, "rooms", lambda: rooms)
-    assert gathering._compiled()[1:] == (1, ("old",))  # noqa: SLF001
+    assert gather._compiled()[1:] == (1, ("old",))  # noqa: SLF001
 
 
 def test_java_and_python_are_new_enough():

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from stormwright.cli.doctoring import of_service as checks
+from stormwright.cli.doctoring import checks
+from stormwright.cli.doctoring.checks import judged
 from stormwright.cli.doctoring.facts import ServiceFacts
-from stormwright.cli.doctoring.judged import judged
 from tests.cli.doctoring.test_of_installation import FACTS, STORM
 
 PIPELINE = {"running": True, "error": None, "profile_age_s": 3.2, "ledger": {"read": 10_000, "quarantined": 10}}

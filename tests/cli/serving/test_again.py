@@ -12,7 +12,7 @@ import threading
 import pytest
 
 from stormwright.cli.serve import command
-from stormwright.cli.serving.again import Reloading
+from stormwright.cli.serving.reload import Reloading
 
 
 class Quiet:

@@ -7,9 +7,8 @@ from pathlib import Path
 import click
 
 from stormwright.cli import options
-from stormwright.cli.history import asked, kept
-from stormwright.cli.history.audited import print_audit
-from stormwright.cli.history.done import MOST, print_done
+from stormwright.cli.history import asked
+from stormwright.cli.history.asked import MOST, print_audit, print_done
 from stormwright.cli.options import Verbs
 
 
@@ -39,6 +38,6 @@ def command(ctx: click.Context, address: str, by: str, limit: int, audit_of: Pat
 
 for _verb in (
     asked.tables, asked.report, asked.decisions, asked.overloads, asked.sql, asked.at,
-    kept.ingest, kept.compact, kept.retain,
+    asked.ingest, asked.compact, asked.retain,
 ):  # fmt: skip
     command.add_command(_verb)

@@ -2,18 +2,299 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import asdict, dataclass
+from functools import wraps
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from stormwright.cli import options
-from stormwright.cli.history.place import HistoryPlace, opened, place
+from stormwright.cli.asking import client_of
 from stormwright.cli.lines import say
 from stormwright.cli.moments import RANGE_HELP, parse_moment, parse_stretch
 from stormwright.cli.output import numbers_table, prepare_output, print_json, print_table, text_table
+from stormwright.cli.progress import shown
+from stormwright.client.shapes import Done, DoneMove
+from stormwright.errors import Fault, InputError, StormwrightError
 from stormwright.model.humanize import counted, in_utc, size_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from stormwright.history.tables.store import Store
+
+
+# Audit log ----------------------------------------------------------------------------------------
+# The log of changes and refusals, as people read it.
+
+
+def print_audit(state_dir: Path, limit: int, as_json: bool) -> None:
+    """Print the newest lines of a service's log of changes and refusals.
+
+    Raises
+    ------
+    StormwrightError
+        It cannot be read.
+    """
+    from stormwright.service.auth.audit import FILE, audit_lines
+
+    path = state_dir / FILE
+    try:
+        found = list(islice(audit_lines(path), limit))
+    except OSError as error:
+        raise StormwrightError(f"{error.filename or path} cannot be read: {error.strerror}") from error
+    if as_json:
+        print_json({"audit": found})
+        return
+    table = text_table("at", "who", "role", "from", "what", "status", "why")
+    for each in found:
+        why = each.get("why") or each.get("reason") or ""
+        who = each.get("who") or each.get("by") or "nobody known"
+        cells = (each.get("at"), who, each.get("role"), each.get("from"), each.get("what"), each.get("status"), why)
+        table.add_row(*("" if cell is None else cell for cell in cells))
+    print_table(table)
+
+
+# Journal ------------------------------------------------------------------------------------------
+# What a service has done, as people read it.
+
+#: Entries that are told at most.
+MOST = 1000
+
+#: Mode → what the service does by itself.
+_BY_ITSELF = {
+    "observe": "it moves nothing by itself",
+    "suggest": "it makes plans, which people apply",
+    "auto": "it moves what pays",
+}
+
+
+def print_done(address: str, by: str, limit: int, as_json: bool) -> None:
+    """Print the newest entries of a service's history.
+
+    Parameters
+    ----------
+    address, by
+        Of the service, and who asks it.
+    limit
+        Entries at most.
+    as_json
+        Print them as JSON.
+    """
+    client = client_of(address, by)
+    found = client.history(limit)
+    if as_json:
+        print_json(found.model_dump(mode="json"))
+        return
+    if not found.done:
+        say("nothing was done so far: moves, reverts and changes of mode will stand here, with what came of them")
+        mode = client.modes().default
+        say(f"the mode is {mode}: {_BY_ITSELF[mode]}; `stormwright plan` shows what could be moved")
+        return
+    table = text_table("n", "at", "what", "who", "why", "came of it")
+    for each in found.done:
+        came = came_of(each)
+        table.add_row(each.n, in_utc(each.at_ms), f"{each.kind} {each.plan}".strip(), each.who, each.reason, came)
+    print_table(table)
+    if found.more:
+        say(f"there are older ones: --limit {min(2 * limit, MOST)}" if limit < MOST else "there are older ones")
+
+
+def came_of(done: Done) -> str:
+    """What came of an entry, in a line."""
+    return "; ".join(_came_of(done)) or done.text
+
+
+def _came_of(done: Done) -> Iterator[str]:
+    for move in done.moves:
+        if move.failure:
+            yield f"{move.name}: {move.failure}"
+        elif move.judged:
+            yield f"{move.name}: {', '.join(_judged_done(move))}"
+        else:
+            pause = "" if move.pause_s is None else f", paused {move.pause_s:.0f} s"
+            yield f"{move.name} moved{pause}"
+
+
+def _judged_done(move: DoneMove) -> Iterator[str]:
+    for each in move.judged:
+        measured = "unknown" if each.measured is None else f"{each.measured:.2f}"
+        yield f"{each.quantity} × {measured} ({each.predicted:.2f} promised)"
+
+
+# Tables -------------------------------------------------------------------------------------------
+# What is done to the tables of the history: taken in, tidied up, deleted.
+
+
+@click.command()
+@place
+@options.as_json("Print it as JSON.")
+def ingest(where: HistoryPlace, as_json: bool) -> None:
+    """Take what is staged below the state directory into the tables; a running service does so by itself."""
+    from stormwright.history.tables.ingest import ingest as take_in
+    from stormwright.history.tables.staging import Staging
+    from stormwright.service.storage.history import DIRECTORY
+
+    if where.state_dir is None:
+        raise InputError("history ingest", [Fault("is needed: rows are staged there", "--state")])
+    staging = Staging(where.state_dir / DIRECTORY)
+    if where.state_dir.is_dir() and not staging.waiting()[0]:
+        _tell_nothing(as_json)  # nobody waits for Spark to hear it
+        return
+    with opened(where, to_read=False) as (spark, store):
+        taken = take_in(spark, store, staging)
+    if as_json:
+        print_json({"rows": taken})
+        return
+    for name, rows in taken.items():
+        say(f"{name}: {rows:,} rows")
+    if not taken:
+        _tell_nothing(as_json)
+
+
+@click.command()
+@place
+@options.as_json("Print how many days were made; progress goes to standard error.")
+def compact(where: HistoryPlace, as_json: bool) -> None:
+    """Make each past day one set of sorted files; a running service does so by itself, and only one may."""
+    from stormwright.history.tables.ingest import compact as tidy
+
+    with opened(where, to_read=False) as (_, store), _alone(where), shown(err=as_json):
+        made = tidy(store)
+    _tell_days(made, "compacted", as_json)
+
+
+@click.command()
+@click.argument("keep", metavar="[TABLE=]DAYS", nargs=-1, required=True)
+@place
+@options.as_json("Print how many days were deleted; progress goes to standard error.")
+def retain(keep: tuple[str, ...], where: HistoryPlace, as_json: bool) -> None:
+    """Delete what is older than so many DAYS, of all tables or of one (facts=30)."""
+    from stormwright.history.tables.ingest import retain as delete_older
+
+    keep_days = _keep_days(keep)
+    with opened(where, to_read=False) as (_, store), _alone(where), shown(err=as_json):
+        deleted = delete_older(store, keep_days)
+    _tell_days(deleted, "deleted", as_json)
+
+
+def _tell_nothing(as_json: bool) -> None:
+    if as_json:
+        print_json({"rows": {}})
+    else:
+        say("nothing was staged; a simulated service (serve --simulated) keeps no tables")
+
+
+def _alone(where: HistoryPlace) -> AbstractContextManager[None]:
+    """Wards off the service, and others, where it is known which state directory the tables belong to."""
+    from stormwright.history.tables.staging import Staging
+    from stormwright.service.storage.history import DIRECTORY
+
+    return nullcontext() if where.state_dir is None else Staging(where.state_dir / DIRECTORY).alone()
+
+
+def _tell_days(count: int, done: str, as_json: bool) -> None:
+    if as_json:
+        print_json({done: count})
+    elif not count:
+        say(f"nothing had to be {done}")
+
+
+def _keep_days(keep: tuple[str, ...]) -> dict[str, int]:
+    from stormwright.history.tables.definitions import TABLES
+
+    found: dict[str, int] = {}
+    faults = []
+    for text in keep:
+        name, equals, days = text.rpartition("=")
+        if not days.isdecimal():
+            faults.append(Fault("no number of days", text))
+        else:
+            found |= {name: int(days)} if equals else dict.fromkeys(TABLES, int(days))
+    if faults:
+        raise InputError("days to keep", faults)
+    return found
+
+
+# Options ------------------------------------------------------------------------------------------
+# Where the tables are, and where Spark runs: options of every verb of the history.
+
+
+@dataclass(frozen=True)
+class HistoryPlace:
+    """Where the tables are, and where Spark runs, as the options say."""
+
+    state_dir: Path | None
+    uri: str | None
+    kind: str
+    master: str | None
+    spark_conf: tuple[str, ...]
+
+
+def place(function: Callable[..., None]) -> Callable[..., None]:
+    """``--state``, ``--history``, ``--history-format`` and those of Spark, as one argument `where`."""
+
+    @wraps(function)
+    def placed(
+        *args: Any,
+        state_dir: Path | None,
+        uri: str | None,
+        kind: str,
+        master: str | None,
+        spark_conf: tuple[str, ...],
+        **others: Any,
+    ) -> None:
+        """`state_dir`, `uri`, `kind`, `master` and `spark_conf` as one `where`; `args` and `others` as they came."""
+        function(*args, where=HistoryPlace(state_dir, uri, kind, master, spark_conf), **others)
+
+    decorated = options.spark(placed)
+    for option in (
+        click.option("--history-format", "kind", default="parquet", show_default=True, help="Format of the tables."),
+        click.option(
+            "--history", "uri", metavar="URI", help="Directory of the tables, where the service was told one."
+        ),
+        click.option("--state", "state_dir", type=options.PATH, help="State directory of the service."),
+    ):
+        decorated = option(decorated)
+    return decorated
+
+
+@contextmanager
+def opened(where: HistoryPlace, to_read: bool = True) -> Iterator[tuple[SparkSession, Store]]:
+    """Spark and the tables; those `to_read` have to be there."""
+    state_dir, uri, kind = where.state_dir, where.uri, where.kind
+    if state_dir is None and uri is None:
+        raise InputError("history", [Fault("is needed to tell where the tables are", "--state or --history")])
+    if state_dir is not None and not state_dir.is_dir():
+        raise InputError("--state", [Fault("no such directory", str(state_dir))])
+    from stormwright.history.tables.definitions import TABLES
+    from stormwright.history.tables.session import history_session
+    from stormwright.history.tables.store import check_format, open_store, tables_below
+    from stormwright.pipeline.spark.target import SparkTarget
+
+    place = uri or tables_below(state_dir or Path())
+    target = SparkTarget.parsed(where.master, where.spark_conf)
+    check_format(kind)
+    if to_read and uri is None and not Path(place.removeprefix("file://")).is_dir():
+        raise _nothing_at(place)  # nobody waits for Spark to hear it
+    with history_session(kind, target) as spark:
+        store = open_store(spark, place, kind)
+        if to_read and not any(store.days(table) for table in TABLES.values()):
+            raise _nothing_at(place)
+        yield spark, store
+
+
+def _nothing_at(place: str) -> InputError:
+    wanted = (
+        "nothing is recorded there; `history ingest --state DIR` takes in what a service has staged; one of a virtual "
+        "cluster stages nothing, and tells itself what it did and what came of it: `stormwright history`"
+    )
+    return InputError("history", [Fault(wanted, place)])
+
 
 #: Rows of a table that people read; --json has all.
 MAX_ROWS = 200

@@ -5,18 +5,66 @@ from __future__ import annotations
 import logging
 import socket
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stormwright.cli.serving.configured import said_by
+import click
+
+from stormwright.cli import options
+from stormwright.cli.serving.config import said_by
 from stormwright.errors import Fault
 
 if TYPE_CHECKING:
     from stormwright.service.leader_election.zookeeper import ZooKeeperTls
     from stormwright.service.settings import ServiceSettings
+
+
+# Options ------------------------------------------------------------------------------------------
+# The options of one of several services beside a cluster.
+
+Command = Callable[..., Any]
+
+
+def pair_options(command: Command) -> Command:
+    """Adds them to a verb."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+_OPTIONS = (
+    click.option(
+        "--pair",
+        metavar="ZOOKEEPER",
+        help="Be one of several services of this cluster, of which one leads and the others stand by: where they "
+        "agree, as in zk1:2181,zk2:2181, or storm for the ZooKeeper in storm.yaml.",
+    ),
+    click.option(
+        "--pair-secret",
+        type=options.PATH,
+        metavar="FILE",
+        help="Holds a word that these services know and nobody else, who can then neither read nor change what they "
+        "agree on.",
+    ),
+    click.option(
+        "--pair-tls-ca",
+        type=options.PATH,
+        metavar="FILE",
+        help="ZooKeeper is spoken to over TLS, and has a certificate of this authority (PEM).",
+    ),
+    click.option("--pair-tls-cert", type=options.PATH, metavar="FILE", help="Certificate that it is shown (PEM)."),
+    click.option("--pair-tls-key", type=options.PATH, metavar="FILE", help="The key of it (PEM, without a password)."),
+    click.option(
+        "--known-as",
+        metavar="URL",
+        help="Where one that stands by says that this one is.  [default: by --host, or this machine's name, and "
+        "--port]",
+    ),
+)
+
 
 log = logging.getLogger(__name__)
 
@@ -145,7 +193,7 @@ def _stood_by(settings: ServiceSettings, agreed: Any, lease: Any, stop: threadin
 
 
 def _of_storm(storm_home: Path, over_tls: bool, faults: list[Fault]) -> str:
-    from stormwright.cli.doctoring.storm_yaml import path_of, storm_yaml
+    from stormwright.cli.doctoring.facts import path_of, storm_yaml
 
     conf = storm_yaml(storm_home)
     servers = conf.get("storm.zookeeper.servers") if conf else None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from stormwright.cli.deciding import Deciding, decided_by
 from stormwright.cli.serving.access import access_of
-from stormwright.cli.serving.configured import said_by
+from stormwright.cli.serving.config import said_by
 from stormwright.cli.serving.pair import Pair, pair_of
 from stormwright.cli.serving.simulated import cluster_of, without_effect
 from stormwright.cli.triggers import by_goal, told_triggers
