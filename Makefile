@@ -88,7 +88,7 @@ lint: $(PYTHON) ## style and types
 docs: setup ## the parts of docs that are made from the code: pages of the schedulers and of the experiments, JSON Schemas
 	@$(BIN)/python -m stormwright.workbench.scheduler_pages docs/schedulers
 	@$(BIN)/python -m stormwright.formats.document.schema docs/schemas
-	@$(BIN)/python -m stormwright.workbench.evaluation.pages docs/experiments.md
+	@$(BIN)/python -m stormwright.evaluations.pages docs/experiments.md
 	@$(BIN)/python tools/accuracy_page.py docs/accuracy.md
 
 fresh-docs: docs ## fails where these parts of docs, as committed, are not what the code says

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import nnls
-from stormwright.workbench.evaluation.lab.facts import idle_ns
+from stormwright.evaluations.lab.facts import idle_ns
 
 from benchmarks.cells.chosen import TOPOLOGIES
 from benchmarks.cells.measured import Measured, Record, Stretch

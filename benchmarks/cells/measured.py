@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from stormwright.workbench.evaluation.lab.facts import facts_of
+from stormwright.evaluations.lab.facts import facts_of
 
 from benchmarks.cells.chosen import Limit, Start
 from stormwright.formats import problem_from_dict

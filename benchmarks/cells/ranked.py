@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from stormwright.workbench.learning.examples import Group
+from stormwright.evaluations.learning.examples import Group
 
 from benchmarks.cells.choices import product_costs, shown
 from benchmarks.cells.chosen import TOPOLOGIES, Limit

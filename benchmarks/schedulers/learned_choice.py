@@ -27,10 +27,10 @@ from typing import Any
 
 import numpy as np
 from scipy.stats import kendalltau
-from stormwright.workbench.learning.examples import Group, answer_of, read_examples, write_examples
-from stormwright.workbench.learning.problems import measured as with_load
-from stormwright.workbench.learning.recorded import as_measured
-from stormwright.workbench.learning.training import trained
+from stormwright.evaluations.learning.examples import Group, answer_of, read_examples, write_examples
+from stormwright.evaluations.learning.problems import measured as with_load
+from stormwright.evaluations.learning.recorded import as_measured
+from stormwright.evaluations.learning.training import trained
 
 from benchmarks.cells.figures import spread
 from benchmarks.cells.measured import Measured

@@ -25,7 +25,7 @@ from statistics import geometric_mean, median
 from typing import Any
 
 import numpy as np
-from stormwright.workbench.evaluation.lab.facts import with_load
+from stormwright.evaluations.lab.facts import with_load
 
 from benchmarks.cells.interleaved import Bench, Cell, slot_numbers, slots_of, stored
 from benchmarks.kit.results import DIRECTORY, show_progress, write_results

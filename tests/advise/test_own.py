@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stormwright.workbench.advice.least import least_of_all
+from stormwright.evaluations.advice.least import least_of_all
 
 from stormwright.advise.search.advise import advised
 from stormwright.advise.search.cheapest import Search

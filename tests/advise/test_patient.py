@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from stormwright.workbench.advice.cases import cases
-from stormwright.workbench.advice.run import world_of
+from stormwright.evaluations.advice.cases import cases
+from stormwright.evaluations.advice.run import world_of
 
 from stormwright.advise.adviser import Observation, WantedSize
 from stormwright.advise.observed import observed

@@ -6,8 +6,8 @@ from dataclasses import replace
 from types import TracebackType
 
 import numpy as np
-from stormwright.workbench.evaluation.cells import Cell
-from stormwright.workbench.evaluation.definitions import (
+from stormwright.evaluations.cells import Cell
+from stormwright.evaluations.definitions import (
     Block,
     BlockKind,
     OrderClaim,
@@ -16,8 +16,8 @@ from stormwright.workbench.evaluation.definitions import (
     Shown,
     Variant,
 )
-from stormwright.workbench.evaluation.kept import CellFound
-from stormwright.workbench.evaluation.placing import CellPlacement, named
+from stormwright.evaluations.kept import CellFound
+from stormwright.evaluations.placing import CellPlacement, named
 
 from stormwright.errors import ClusterError
 from stormwright.formats import problem_to_dict

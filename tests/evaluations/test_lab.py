@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from stormwright.workbench.evaluation.cells import Cell, CellTimes
-from stormwright.workbench.evaluation.definitions import Machine, Variant
-from stormwright.workbench.evaluation.kept import CellFound
-from stormwright.workbench.evaluation.lab.cluster import LabPlacing
-from stormwright.workbench.evaluation.lab.kills import recoveries
-from stormwright.workbench.evaluation.lab.moves import next_nodes
-from stormwright.workbench.evaluation.placing import declared, named, placement_of, same_as, slots_of
+from stormwright.evaluations.cells import Cell, CellTimes
+from stormwright.evaluations.definitions import Machine, Variant
+from stormwright.evaluations.kept import CellFound
+from stormwright.evaluations.lab.cluster import LabPlacing
+from stormwright.evaluations.lab.kills import recoveries
+from stormwright.evaluations.lab.moves import next_nodes
+from stormwright.evaluations.placing import declared, named, placement_of, same_as, slots_of
 from tests.experiments.evaluation.labs import BLOCK, problem
 
 from stormwright.errors import SchedulerError

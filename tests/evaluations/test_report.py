@@ -6,11 +6,11 @@ import re
 from pathlib import Path
 
 import pytest
-from stormwright.workbench.evaluation import pages
-from stormwright.workbench.evaluation.cells import CellTimes, cells_of, quick_cells
-from stormwright.workbench.evaluation.kept import KeptCells
-from stormwright.workbench.evaluation.report import as_dict, write_page
-from stormwright.workbench.evaluation.run import run_cells
+from stormwright.evaluations import pages
+from stormwright.evaluations.cells import CellTimes, cells_of, quick_cells
+from stormwright.evaluations.kept import KeptCells
+from stormwright.evaluations.report import as_dict, write_page
+from stormwright.evaluations.run import run_cells
 from tests.experiments.evaluation.labs import PAPER, StandIn
 
 ROOT = Path(__file__).parents[3]

@@ -6,11 +6,11 @@ import logging
 from dataclasses import replace
 
 import pytest
-from stormwright.workbench.evaluation.cells import QUICK, CellTimes, cells_of, minutes, quick_cells
-from stormwright.workbench.evaluation.definitions import Variant
-from stormwright.workbench.evaluation.kept import KeptCells
-from stormwright.workbench.evaluation.run import SAME, measurements, run_cells
-from stormwright.workbench.papers import PAPERS, papers_named
+from stormwright.evaluations.cells import QUICK, CellTimes, cells_of, minutes, quick_cells
+from stormwright.evaluations.definitions import Variant
+from stormwright.evaluations.kept import KeptCells
+from stormwright.evaluations.run import SAME, measurements, run_cells
+from stormwright.evaluations.papers import PAPERS, papers_named
 from tests.experiments.evaluation.labs import BLOCK, PAPER, StandIn
 
 from stormwright.errors import ClusterError, InputError

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from stormwright.workbench.evaluation.definitions import LimitClaim, NumberClaim, OrderClaim, PublishedRow, Shown
-from stormwright.workbench.evaluation.intervals import difference_of, mean_of, ratio_of, samples_of
-from stormwright.workbench.evaluation.verdict import NOTHING, OTHERWISE, REPRODUCED, SHOWN, UNDECIDED, UNMEASURED, judge
-from stormwright.workbench.papers import PAPERS
+from stormwright.evaluations.definitions import LimitClaim, NumberClaim, OrderClaim, PublishedRow, Shown
+from stormwright.evaluations.intervals import difference_of, mean_of, ratio_of, samples_of
+from stormwright.evaluations.verdict import NOTHING, OTHERWISE, REPRODUCED, SHOWN, UNDECIDED, UNMEASURED, judge
+from stormwright.evaluations.papers import PAPERS
 
 from stormwright.errors import MissingDependencyError
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from stormwright.workbench.learning.examples import Group, read_examples, write_examples
-from stormwright.workbench.learning.problems import drawn_problem
-from stormwright.workbench.learning.training import SETTINGS, trained
+from stormwright.evaluations.learning.examples import Group, read_examples, write_examples
+from stormwright.evaluations.learning.problems import drawn_problem
+from stormwright.evaluations.learning.training import SETTINGS, trained
 
 from stormwright.errors import InputError
 from stormwright.formats import read_problem, write_json

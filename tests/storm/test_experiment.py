@@ -5,13 +5,13 @@ from __future__ import annotations
 import tempfile
 
 import pytest
-from stormwright.workbench.evaluation.cells import quick_cells
-from stormwright.workbench.evaluation.kept import KeptCells
-from stormwright.workbench.evaluation.lab.cluster import cores_of
-from stormwright.workbench.evaluation.lab.real import RealLab
-from stormwright.workbench.evaluation.placing import placement_of
-from stormwright.workbench.evaluation.run import run_cells
-from stormwright.workbench.papers import PAPERS
+from stormwright.evaluations.cells import quick_cells
+from stormwright.evaluations.kept import KeptCells
+from stormwright.evaluations.lab.cluster import cores_of
+from stormwright.evaluations.lab.real import RealLab
+from stormwright.evaluations.placing import placement_of
+from stormwright.evaluations.run import run_cells
+from stormwright.evaluations.papers import PAPERS
 
 from stormwright.storm.local_cluster import why_no_cpu_limits
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from stormwright.workbench.evaluation.lab.facts import with_load
+from stormwright.evaluations.lab.facts import with_load
 
 from stormwright.formats import problem_from_dict
 from stormwright.model import Problem

@@ -13,8 +13,7 @@ from stormwright.model import violations
 from stormwright.predict.answer import predict
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.top_storm import computation_power
-from stormwright.workbench.ready_problems import READY, read_problem, top_storm
-from stormwright.workbench.ready_problems import READY as CLUSTERS
+from stormwright.workbench.ready_problems import CLUSTERS, PAPERS, read_problem, top_storm
 
 TOPOLOGIES = ("word-count", "exclamation")
 
@@ -62,9 +61,9 @@ def test_table_4():
     assert power == pytest.approx(POWER, abs=1)
 
 
-@pytest.mark.parametrize("name", READY)
+@pytest.mark.parametrize("name", PAPERS)
 def test_a_ready_problem_survives_a_file(name):
-    of = READY[name]()
+    of = PAPERS[name]()
     assert of.name == name
     assert problem_to_dict(problem_from_dict(problem_to_dict(of))) == problem_to_dict(of)
 

@@ -115,6 +115,8 @@ class Ds2:
         return WantedSize(within_tasks(counts, seen), why="what is wanted, by the true rate of an executor")
 
 
+# Rules --------------------------------------------------------------------------------------------
+
 #: What comes in is more than is handled by at least this.
 _CONGESTED = 1.0 + 1e-6
 

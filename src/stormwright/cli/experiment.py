@@ -15,9 +15,9 @@ from stormwright.cli.progress import shown
 from stormwright.errors import Fault, InputError
 
 if TYPE_CHECKING:
-    from stormwright.workbench.evaluation.cells import Cell
-    from stormwright.workbench.evaluation.definitions import Paper
-    from stormwright.workbench.evaluation.kept import KeptCells
+    from stormwright.evaluations.cells import Cell
+    from stormwright.evaluations.definitions import Paper
+    from stormwright.evaluations.kept import KeptCells
 
 #: In the output directory: a line for each cell.
 _CELLS = "cells.jsonl"
@@ -42,8 +42,8 @@ def command(ctx: click.Context, name: str | None, output: Path, fresh: bool, qui
     Without NAME the experiments are listed, with about how many minutes each takes; NAME may be all. What was stopped
     goes on where it ended. Exits with 1 when a cell could not be measured; verdicts are in the pages.
     """
-    from stormwright.workbench.evaluation.kept import KeptCells
-    from stormwright.workbench.papers import ALL, PAPERS, papers_named
+    from stormwright.evaluations.kept import KeptCells
+    from stormwright.evaluations.papers import ALL, PAPERS, papers_named
 
     papers = papers_named(ALL if name is None else name)
     if name is None and fresh:
@@ -70,7 +70,7 @@ def command(ctx: click.Context, name: str | None, output: Path, fresh: bool, qui
 
 
 def _cells(paper: Paper, quick: bool) -> list[Cell]:
-    from stormwright.workbench.evaluation.cells import CellTimes, cells_of, quick_cells
+    from stormwright.evaluations.cells import CellTimes, cells_of, quick_cells
 
     return list(quick_cells(paper)) if quick else cells_of(paper, CellTimes())
 
@@ -78,8 +78,8 @@ def _cells(paper: Paper, quick: bool) -> list[Cell]:
 def _run(cells: Sequence[Cell], kept: KeptCells) -> int:
     if all(cell.key in kept.found for cell in cells):
         return 0
-    from stormwright.workbench.evaluation.lab.real import RealLab
-    from stormwright.workbench.evaluation.run import run_cells
+    from stormwright.evaluations.lab.real import RealLab
+    from stormwright.evaluations.run import run_cells
 
     return run_cells(cells, kept, RealLab)
 
@@ -88,7 +88,7 @@ def _write(
     papers: Sequence[Paper], cells: Mapping[str, Sequence[Cell]], kept: KeptCells, output: Path
 ) -> list[dict[str, Any]]:
     from stormwright.formats.files.json_files import write_json
-    from stormwright.workbench.evaluation.report import as_dict, write_page
+    from stormwright.evaluations.report import as_dict, write_page
 
     documents = []
     for paper in papers:
@@ -100,7 +100,7 @@ def _write(
 
 
 def _list(papers: Sequence[Paper], cells: Mapping[str, Sequence[Cell]], kept: KeptCells, as_json: bool) -> None:
-    from stormwright.workbench.evaluation.cells import minutes
+    from stormwright.evaluations.cells import minutes
 
     left = {name: [cell for cell in of if cell.key not in kept.found] for name, of in cells.items()}
     rows = [

@@ -19,7 +19,7 @@ from stormwright.formats import write_json
 from stormwright.model.humanize import counted
 
 if TYPE_CHECKING:
-    from stormwright.workbench.learning.examples import Group
+    from stormwright.evaluations.learning.examples import Group
 
 #: Problems that are drawn where nothing else is said: what the file that comes with the package was learned from.
 _PROBLEMS = 120
@@ -70,8 +70,8 @@ def command(
 
     The same options make the same file. It is data, and has the digest of all that it was learned from.
     """
-    from stormwright.workbench.learning.examples import drawn_examples, read_examples, write_examples
-    from stormwright.workbench.learning.training import trained
+    from stormwright.evaluations.learning.examples import drawn_examples, read_examples, write_examples
+    from stormwright.evaluations.learning.training import trained
 
     if table is not None and spec is None:
         raise InputError("learn", [Fault("it needs --sweep", "--table")])
@@ -116,7 +116,7 @@ def _counted_out(found: Iterable[Group], of: int) -> Iterator[Group]:
 
 
 def _of_sweep(spec: Path, table: Path) -> tuple[list[Group], str]:
-    from stormwright.workbench.learning.recorded import SweepExamples
+    from stormwright.evaluations.learning.recorded import SweepExamples
 
     examples = SweepExamples(spec, table)
     found, skipped = list(examples.groups()), examples.skipped
@@ -127,7 +127,7 @@ def _of_sweep(spec: Path, table: Path) -> tuple[list[Group], str]:
 
 
 def _of_history(where: HistoryPlace, seed: int) -> list[Group]:
-    from stormwright.workbench.learning.recorded import history_examples
+    from stormwright.evaluations.learning.recorded import history_examples
 
     with opened(where) as (_, store):
         return list(history_examples(store, seed))

@@ -89,6 +89,8 @@ def fullest_cpu(problem: Problem, slots: IntArray) -> float:
         return float(np.max(np.where(used > 0, used / problem.node_cpu_hz, 0.0), initial=0.0))
 
 
+# Schedule -----------------------------------------------------------------------------------------
+
 _SOME_UNPLACED = 1
 
 _MAX_LINES, _MAX_WORKERS, _MAX_COMPONENTS = 10, 40, 8

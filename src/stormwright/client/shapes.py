@@ -9,150 +9,8 @@ from typing import Annotated, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
-# Nodes and holds ----------------------------------------------------------------------------------
-# What goes over the service's API of nodes that take nothing new, and of what keeps things from moving.
 
-
-class Drained(Shape):
-    """A host that takes nothing new.
-
-    Parameters
-    ----------
-    host, nodes
-        Its name, and the ids of its supervisors.
-    since_ms, by, reason
-        Since when, who wanted it, and why.
-    plan
-        The plan that empties it; empty where there is none.
-    workers
-        That are still on it; None where that is not known.
-    """
-
-    host: str
-    nodes: tuple[str, ...]
-    since_ms: int
-    by: str
-    reason: str
-    plan: str = ""
-    workers: int | None = None
-
-
-class Drains(Shape):
-    """All hosts that take nothing new, in the order in which they were drained."""
-
-    drained: tuple[Drained, ...]
-
-
-class DrainAsked(Told):
-    """A node that is to take nothing new; with `only_cordon` what runs there stays, with `wait` it is only planned."""
-
-    only_cordon: bool = False
-    wait: bool = False
-
-
-class DrainBegun(Shape):
-    """A drain, and the plan that empties the host; None where it is empty, or what runs there stays."""
-
-    drained: Drained
-    plan: Plan | None = None
-
-
-class Anomaly(Shape):
-    """Something that is not as it should be.
-
-    Parameters
-    ----------
-    kind, node, supervisor, text
-        What it is, the node's name and the id of its supervisor, and a sentence.
-    since_ms
-        Since when it is known.
-    response
-        What the modes say of its kind.
-    done, waits
-        What was done about it, and why nothing was yet.
-    """
-
-    kind: AnomalyKind
-    node: str
-    supervisor: str = ""
-    text: str
-    since_ms: int
-    response: Response
-    done: str = ""
-    waits: str = ""
-
-
-class Anomalies(Shape):
-    """All that are open, the oldest first."""
-
-    anomalies: tuple[Anomaly, ...]
-
-
-# Health -------------------------------------------------------------------------------------------
-# What goes over the service's API of whether all is well: the first page and ``stormwright status`` read it.
-
-#: ``bad``: something does not work. ``warn``: something is short. ``note``: good to know.
-Level = Literal["bad", "warn", "note"]
-
-
-class Concern(Shape):
-    """Something that needs a look: how bad it is, a sentence, and the page where more is told of it."""
-
-    level: Level
-    text: str
-    page: str
-
-
-class Overview(Shape):
-    """Whether all is well, what the service would change, what it did change, and what waits.
-
-    Parameters
-    ----------
-    service
-        Name and version.
-    well, verdict
-        Whether nothing needs a look, which it does where nothing is known yet; and that in words.
-    findings
-        What needs a look, alarms and anomalies among it, the worst first. Notes alone leave all well.
-    mode, frozen, scheduler
-        What it does by itself, why nothing moves (empty where things may), and who decides.
-    nimbus_age_s, load_age_s
-        How long ago Nimbus has asked and the newest load was measured; None where that never was.
-    topologies, executors, nodes
-        That there are; None while that is not known.
-    rate_tps
-        Measured tuple trees a second of all topologies; None while that is not known.
-    decision
-        Why something was to move at the last look, or why nothing was; empty before the first.
-    waits
-        Why topologies stay because too little of them was measured.
-    under_way
-        Plans that are being made, move something, or were stopped, and those of which a person has to judge a stage.
-    waiting
-        Plans that would move something, and wait for a person to apply them.
-    done
-        What was done last, changes of mode left out, the newest first.
-    """
-
-    service: str
-    well: bool
-    verdict: str
-    findings: tuple[Concern, ...]
-    mode: Mode = "observe"
-    frozen: str = ""
-    scheduler: str = ""
-    nimbus_age_s: float | None = None
-    load_age_s: float | None = None
-    topologies: int | None = None
-    executors: int | None = None
-    nodes: int | None = None
-    rate_tps: float | None = None
-    decision: str = ""
-    waits: tuple[str, ...] = ()
-    under_way: tuple[PlanLine, ...] = ()
-    waiting: tuple[PlanLine, ...] = ()
-    done: tuple[Done, ...] = ()
-
+# Shapes -------------------------------------------------------------------------------------------
 
 #: Where a plan stands.
 #:
@@ -592,3 +450,148 @@ class Refused(Shape):
 
     error: str
     faults: tuple[FaultTold, ...] = ()
+
+
+# Nodes and holds ----------------------------------------------------------------------------------
+# What goes over the service's API of nodes that take nothing new, and of what keeps things from moving.
+
+
+class Drained(Shape):
+    """A host that takes nothing new.
+
+    Parameters
+    ----------
+    host, nodes
+        Its name, and the ids of its supervisors.
+    since_ms, by, reason
+        Since when, who wanted it, and why.
+    plan
+        The plan that empties it; empty where there is none.
+    workers
+        That are still on it; None where that is not known.
+    """
+
+    host: str
+    nodes: tuple[str, ...]
+    since_ms: int
+    by: str
+    reason: str
+    plan: str = ""
+    workers: int | None = None
+
+
+class Drains(Shape):
+    """All hosts that take nothing new, in the order in which they were drained."""
+
+    drained: tuple[Drained, ...]
+
+
+class DrainAsked(Told):
+    """A node that is to take nothing new; with `only_cordon` what runs there stays, with `wait` it is only planned."""
+
+    only_cordon: bool = False
+    wait: bool = False
+
+
+class DrainBegun(Shape):
+    """A drain, and the plan that empties the host; None where it is empty, or what runs there stays."""
+
+    drained: Drained
+    plan: Plan | None = None
+
+
+class Anomaly(Shape):
+    """Something that is not as it should be.
+
+    Parameters
+    ----------
+    kind, node, supervisor, text
+        What it is, the node's name and the id of its supervisor, and a sentence.
+    since_ms
+        Since when it is known.
+    response
+        What the modes say of its kind.
+    done, waits
+        What was done about it, and why nothing was yet.
+    """
+
+    kind: AnomalyKind
+    node: str
+    supervisor: str = ""
+    text: str
+    since_ms: int
+    response: Response
+    done: str = ""
+    waits: str = ""
+
+
+class Anomalies(Shape):
+    """All that are open, the oldest first."""
+
+    anomalies: tuple[Anomaly, ...]
+
+
+# Health -------------------------------------------------------------------------------------------
+# What goes over the service's API of whether all is well: the first page and ``stormwright status`` read it.
+
+#: ``bad``: something does not work. ``warn``: something is short. ``note``: good to know.
+Level = Literal["bad", "warn", "note"]
+
+
+class Concern(Shape):
+    """Something that needs a look: how bad it is, a sentence, and the page where more is told of it."""
+
+    level: Level
+    text: str
+    page: str
+
+
+class Overview(Shape):
+    """Whether all is well, what the service would change, what it did change, and what waits.
+
+    Parameters
+    ----------
+    service
+        Name and version.
+    well, verdict
+        Whether nothing needs a look, which it does where nothing is known yet; and that in words.
+    findings
+        What needs a look, alarms and anomalies among it, the worst first. Notes alone leave all well.
+    mode, frozen, scheduler
+        What it does by itself, why nothing moves (empty where things may), and who decides.
+    nimbus_age_s, load_age_s
+        How long ago Nimbus has asked and the newest load was measured; None where that never was.
+    topologies, executors, nodes
+        That there are; None while that is not known.
+    rate_tps
+        Measured tuple trees a second of all topologies; None while that is not known.
+    decision
+        Why something was to move at the last look, or why nothing was; empty before the first.
+    waits
+        Why topologies stay because too little of them was measured.
+    under_way
+        Plans that are being made, move something, or were stopped, and those of which a person has to judge a stage.
+    waiting
+        Plans that would move something, and wait for a person to apply them.
+    done
+        What was done last, changes of mode left out, the newest first.
+    """
+
+    service: str
+    well: bool
+    verdict: str
+    findings: tuple[Concern, ...]
+    mode: Mode = "observe"
+    frozen: str = ""
+    scheduler: str = ""
+    nimbus_age_s: float | None = None
+    load_age_s: float | None = None
+    topologies: int | None = None
+    executors: int | None = None
+    nodes: int | None = None
+    rate_tps: float | None = None
+    decision: str = ""
+    waits: tuple[str, ...] = ()
+    under_way: tuple[PlanLine, ...] = ()
+    waiting: tuple[PlanLine, ...] = ()
+    done: tuple[Done, ...] = ()

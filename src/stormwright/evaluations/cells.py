@@ -9,7 +9,7 @@ from functools import cached_property
 
 import orjson
 
-from stormwright.workbench.evaluation.definitions import Block, BlockKind, Paper, Variant
+from stormwright.evaluations.definitions import Block, BlockKind, Paper, Variant
 
 #: Seconds of a cell besides those that it is told: submitting, workers that start and end.
 _AROUND_S: dict[BlockKind, float] = {"steady": 34.0, "kills": 90.0, "moves": 75.0}

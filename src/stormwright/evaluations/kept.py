@@ -16,7 +16,7 @@ import orjson
 from stormwright.errors import Fault, InputError
 from stormwright.files import write_whole
 from stormwright.model.humanize import counted
-from stormwright.workbench.evaluation.cells import Cell
+from stormwright.evaluations.cells import Cell
 
 log = logging.getLogger(__name__)
 

@@ -10,9 +10,9 @@ from typing import Any
 from stormwright import __version__
 from stormwright.explain.drawing import COLOURS
 from stormwright.model.humanize import counted
-from stormwright.workbench.evaluation.cells import QUICK, Cell
-from stormwright.workbench.evaluation.definitions import FIGURES, OrderClaim, Paper, Shown
-from stormwright.workbench.evaluation.intervals import (
+from stormwright.evaluations.cells import QUICK, Cell
+from stormwright.evaluations.definitions import FIGURES, OrderClaim, Paper, Shown
+from stormwright.evaluations.intervals import (
     LEAST_STARTS,
     FigureInterval,
     difference_of,
@@ -20,9 +20,9 @@ from stormwright.workbench.evaluation.intervals import (
     ratio_of,
     samples_of,
 )
-from stormwright.workbench.evaluation.kept import KeptCells
-from stormwright.workbench.evaluation.run import measurements
-from stormwright.workbench.evaluation.verdict import (
+from stormwright.evaluations.kept import KeptCells
+from stormwright.evaluations.run import measurements
+from stormwright.evaluations.verdict import (
     NOTHING,
     OTHERWISE,
     REPRODUCED,

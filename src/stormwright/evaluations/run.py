@@ -10,11 +10,11 @@ from types import TracebackType
 from typing import Protocol
 
 from stormwright.errors import ClusterError, StormwrightError
-from stormwright.workbench.evaluation.cells import Cell, minutes
-from stormwright.workbench.evaluation.definitions import BlockKind, Paper
-from stormwright.workbench.evaluation.kept import CellFound, KeptCells
-from stormwright.workbench.evaluation.placing import CellPlacement, placement_of, same_as
-from stormwright.workbench.evaluation.verdict import Measurements
+from stormwright.evaluations.cells import Cell, minutes
+from stormwright.evaluations.definitions import BlockKind, Paper
+from stormwright.evaluations.kept import CellFound, KeptCells
+from stormwright.evaluations.placing import CellPlacement, placement_of, same_as
+from stormwright.evaluations.verdict import Measurements
 
 log = logging.getLogger(__name__)
 

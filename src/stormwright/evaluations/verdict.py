@@ -8,7 +8,7 @@ from functools import cache
 from statistics import fmean
 
 from stormwright.errors import StormwrightError
-from stormwright.workbench.evaluation.definitions import (
+from stormwright.evaluations.definitions import (
     FIGURES,
     Claim,
     LimitClaim,
@@ -17,7 +17,7 @@ from stormwright.workbench.evaluation.definitions import (
     PublishedRow,
     Shown,
 )
-from stormwright.workbench.evaluation.intervals import difference_of, mean_of, ratio_of, samples_of
+from stormwright.evaluations.intervals import difference_of, mean_of, ratio_of, samples_of
 
 REPRODUCED, OTHERWISE, UNDECIDED = "reproduced", "not reproduced", "undecided"
 UNMEASURED, SHOWN, NOTHING = "not measured yet", "measured", "not to be measured"

@@ -126,6 +126,8 @@ def _numbers(**values: int) -> dict[str, str]:
     return {name: str(value) for name, value in values.items()}
 
 
+# Drawing ------------------------------------------------------------------------------------------
+
 #: Distinct on screen and in print, also for most colour-blind readers (Okabe and Ito's palette).
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
 

@@ -117,6 +117,9 @@ class MoveCosts:
 # Asking ------------------------------------------------------------------------------------------
 
 
+# Explain ------------------------------------------------------------------------------------------
+
+
 def explain(
     problem: Problem, assignment: Assignment, topology: str | None = None, executor: int | None = None
 ) -> list[ComponentExplanation]:

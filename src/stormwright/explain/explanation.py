@@ -129,6 +129,8 @@ def status_text(scheduler: str, said: Sequence[str], component: str, counts: Seq
     return f"{scheduler or 'scheduler'}: {'; '.join([*said, nodes])}"
 
 
+# Explanation --------------------------------------------------------------------------------------
+
 #: Nodes that are named as the cheapest.
 BEST = 5
 

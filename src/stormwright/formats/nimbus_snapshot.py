@@ -97,6 +97,8 @@ def without_misfits(topology: object, unfit: dict[str, tuple[str, ...]]) -> obje
     return {**topology, "conf": {key: value for key, value in conf.items() if key not in faulty}}
 
 
+# Nimbus snapshot ----------------------------------------------------------------------------------
+
 SOURCE = "snapshot of Nimbus"
 
 _first_byte = itemgetter(slice(1))

@@ -62,6 +62,8 @@ def problem_of(snapshot: str, profile: Mapping[str, Any] | None, name: str) -> P
     )
 
 
+# Looks --------------------------------------------------------------------------------------------
+
 #: Tasks of one job.
 PARTITIONS = 8
 

@@ -144,6 +144,9 @@ def hourly_trees(
     return series
 
 
+# Reports ------------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class TopologyReport:
     """What a topology did in a stretch of time, or in a day of it.

@@ -23,6 +23,8 @@ def is_amount(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= MOST_AMOUNT
 
 
+# Arrays -------------------------------------------------------------------------------------------
+
 IntArray: TypeAlias = NDArray[np.int32]
 FloatArray: TypeAlias = NDArray[np.float64]
 BoolArray: TypeAlias = NDArray[np.bool_]

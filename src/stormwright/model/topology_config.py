@@ -189,6 +189,8 @@ def _by_user(conf: Mapping[str, Any], key: str, allowed: tuple[str, ...]) -> tup
     return users, tuple(misfits)
 
 
+# Topology config ----------------------------------------------------------------------------------
+
 #: Forecast load of a topology in parts of the load that it has now.
 FORECAST_GROWTH = "stormwright.forecast.growth"
 

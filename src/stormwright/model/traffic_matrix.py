@@ -231,6 +231,9 @@ def _sent_on(group: IndexArray, tps: FloatArray, rest: FloatArray, takes: FloatA
     return sent_on
 
 
+# Traffic matrix -----------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True, eq=False)
 class Traffic(ByContent):
     """Directed traffic between executors (numbered over the whole problem).

@@ -398,6 +398,9 @@ def _placement_error(problem: Problem, assignment: object) -> str:
     return ""
 
 
+# Validate -----------------------------------------------------------------------------------------
+
+
 def faults_of(core_hz: float, parts: ProblemParts, before: ProblemParts | None) -> list[Fault]:
     """Every fault of a problem, with the path that it would have in a file.
 

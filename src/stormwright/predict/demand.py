@@ -70,6 +70,9 @@ class Carried(NamedTuple):
         )
 
 
+# Demand -------------------------------------------------------------------------------------------
+
+
 class Places(NamedTuple):
     """Where topologies have workers: a place is a node with a topology (P of them).
 

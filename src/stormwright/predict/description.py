@@ -122,6 +122,8 @@ def _beyond_rate(costs: Costs, topology: str, rate_tps: float) -> Iterator[str]:
         yield f"{rate_tps:,.0f} trees/s are outside of what was measured: {seen.least:,.0f} to {seen.most:,.0f}"
 
 
+# Description --------------------------------------------------------------------------------------
+
 #: Of all trees, the part that is done within the time given besides the mean.
 _LATE = 0.99
 

@@ -91,6 +91,8 @@ def with_spill(
     return replace(placed, full_routes=placed.standing.mixed(best), spills=best < 1)
 
 
+# Evaluate -----------------------------------------------------------------------------------------
+
 #: Costs, and what is known of single topologies, by id.
 _Known = tuple[Costs, Mapping[str, Correction]]
 

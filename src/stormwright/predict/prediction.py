@@ -90,6 +90,8 @@ def thread_name(problem: Problem, demand: TreeDemand, thread: int) -> str:
     return f"the thread of executor {number} (component {component}) in {problem.cluster.slot_name(slot)}"
 
 
+# Prediction ---------------------------------------------------------------------------------------
+
 #: Whether a rate is sustained: ``perhaps`` where it is by a part of the interval, and by another part it is not.
 IsSustained = Literal["yes", "perhaps", "no"]
 

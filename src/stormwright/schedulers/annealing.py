@@ -212,6 +212,8 @@ class LiveCost:
         return self._at_places(levels, worker, workers, nodes, racks)
 
 
+# Annealing ----------------------------------------------------------------------------------------
+
 _WEIGHTS = CostWeights()
 
 #: A gain below this part of the cost is rounding.

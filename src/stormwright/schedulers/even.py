@@ -60,6 +60,9 @@ def _copied_capacity(size: int) -> int:
     return 1 << (wanted - 1).bit_length()
 
 
+# Even ---------------------------------------------------------------------------------------------
+
+
 class EvenScheduler:
     """Spreads the executors of each topology round robin over slots of as many nodes as there are.
 

@@ -192,6 +192,8 @@ def _used(workers: Items, packed: Greedy, topology: int) -> list[int]:
     return used
 
 
+# Online -------------------------------------------------------------------------------------------
+
 _WEIGHTS = CostWeights()
 
 #: What `meaning` may be.

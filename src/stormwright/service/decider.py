@@ -48,6 +48,8 @@ def _one(drift: Drift, problem: Problem) -> str:
     return f"{drift.what} of {where} {100 * drift.change:+.0f} % since {since:%H:%M:%S} UTC"
 
 
+# Decider ------------------------------------------------------------------------------------------
+
 #: Nimbus asks every 10 s by default, less often while it has found the service missing. Older than this, in seconds, a
 #: snapshot may no longer be true.
 SNAPSHOT_S = 60.0

@@ -93,6 +93,8 @@ class _Call(threading.Thread):
         return not self.is_alive()
 
 
+# Bridge -------------------------------------------------------------------------------------------
+
 #: An order that Nimbus has not asked for after so many seconds is void.
 ORDER_S = 120.0
 

@@ -86,6 +86,8 @@ def storm_command(storm_home: Path, main: str, *args: str, flags: Sequence[str] 
     return [java, *flags, f"-Dstorm.home={storm_home}", "-cp", class_path, main, *args]
 
 
+# Jvm ----------------------------------------------------------------------------------------------
+
 #: The clone that this file lies in: Storm's jars and ours are built there, not shipped in the Python package.
 _CLONE = Path(__file__).resolve().parents[3]
 

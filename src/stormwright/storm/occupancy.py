@@ -80,6 +80,9 @@ def _can_be_had(left: Problem, wanted: Mapping[str, TopologyAssignment]) -> bool
     )
 
 
+# Occupancy ----------------------------------------------------------------------------------------
+
+
 class Occupancy:
     """The slots of a snapshot, each with the topology that has it or was given it since.
 

@@ -130,6 +130,8 @@ def topologies_are_placed_as_a_whole(problem: Problem, answer: Assignment) -> No
         assert placed.all() or not placed.any()
 
 
+# Contract -----------------------------------------------------------------------------------------
+
 #: One call each: tests of the same problems share them, and what a scheduler says of each is asked once.
 _any_problem = for_any(problem=problems())
 _nothing_runs = for_any(problem=problems(running=False))

@@ -83,6 +83,8 @@ def with_pairs_shuffled(problem: Problem, seed: int) -> Problem:
     return problem.with_load(LoadProfile({t: shuffled(load) for t, load in load_profile.topologies.items()}))
 
 
+# Shared -------------------------------------------------------------------------------------------
+
 Test = Callable[..., None]
 Example = dict[str, Any]
 

@@ -116,6 +116,8 @@ def loads(draw: st.DrawFn, topology: Topology, flows: bool = True, limited: bool
     )
 
 
+# Strategies ---------------------------------------------------------------------------------------
+
 GROUPINGS = ("shuffle", "fields", "all", "global", "none", "direct", "local_or_shuffle")
 GHZ = 1e9
 

@@ -93,6 +93,8 @@ def _number(value: float | int | None) -> str:
 
 log = logging.getLogger(__name__)
 
+# Comparison ---------------------------------------------------------------------------------------
+
 #: Before a cost that says nothing beside others, and what it means.
 MARK = "*"
 MARK_MEANS = "not to be compared: the placement breaks limits or leaves executors out"

@@ -90,7 +90,7 @@ def _supervisor(number: int) -> Supervisor:
 
 
 #: Name → what makes the problem.
-READY: dict[str, Callable[[], Problem]] = {
+CLUSTERS: dict[str, Callable[[], Problem]] = {
     f"cluster-{nodes}": partial(cluster_in_operation, nodes) for nodes in (20, 200, 1_000, 5_000)
 }
 
@@ -181,15 +181,20 @@ def _supervisor_top_storm(machine: _Machine, slots: int) -> Supervisor:
 
 
 #: Name → what makes the problem.
-READY_TOP_STORM: dict[str, Callable[[], Problem]] = {
+PAPERS: dict[str, Callable[[], Problem]] = {
     f"top-storm-{topology}-{configuration}": partial(top_storm, topology, configuration)
     for topology in _TOPOLOGIES
     for configuration in TABLE_5
 }
 
 
+# Ready problems -----------------------------------------------------------------------------------
+
 #: What the name of a ready problem begins with, where a file could be named instead.
 READY_PREFIX = "ready:"
+
+#: All ready problems by name.
+READY = {**PAPERS, **CLUSTERS}
 
 
 def read_problem(path: Path) -> Problem:
@@ -202,13 +207,9 @@ def read_problem(path: Path) -> Problem:
     """
     if not str(path).startswith(READY_PREFIX):
         return problem_files.read_problem(path)
-    # They bring how topologies are submitted, which no file needs.
-    from stormwright.workbench.ready_problems import READY as CLUSTERS
-    from stormwright.workbench.ready_problems import READY as PAPERS
-
-    ready, name = {**PAPERS, **CLUSTERS}, str(path).removeprefix(READY_PREFIX)
-    if name not in ready:
-        near = nearest(name, ready)
-        hint = f"did you mean {READY_PREFIX}{near}?" if near else f"there are {', '.join(ready)}"
+    name = str(path).removeprefix(READY_PREFIX)
+    if name not in READY:
+        near = nearest(name, READY)
+        hint = f"did you mean {READY_PREFIX}{near}?" if near else f"there are {', '.join(READY)}"
         raise InputError(str(path), [Fault(f"no such ready problem; {hint}", "$")])
-    return ready[name]()
+    return READY[name]()

@@ -64,6 +64,8 @@ def _y(found: Tradeoff, cost: float) -> float:
 
 log = logging.getLogger(__name__)
 
+# Tradeoff curve -----------------------------------------------------------------------------------
+
 #: Numbers that are tried, and ten times as many, a hundred times and so on.
 _STEPS = (1, 2, 5)
 

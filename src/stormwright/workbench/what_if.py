@@ -66,6 +66,8 @@ def link_told(text: str, faults: list[Fault]) -> float:
     return speed
 
 
+# What if ------------------------------------------------------------------------------------------
+
 #: Factors of rates, and nodes or executors to add, beyond which numbers are slips: larger clusters are not promised.
 _MOST_FACTOR, _MOST_ADDED = 1e6, 100_000
 

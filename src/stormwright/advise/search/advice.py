@@ -94,6 +94,9 @@ def too_small(trials: MixTrials, mix: NodeMix, work_hz: float, memory_mb: float)
     return f"{has_mb:,.0f} MB of memory, which is too little" if has_mb < memory_mb else ""
 
 
+# Advice -------------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True, slots=True)
 class ComponentAdvice:
     """What is advised of a component.

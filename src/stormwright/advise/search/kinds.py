@@ -126,6 +126,9 @@ def twice(kinds: Sequence[NodeKind]) -> list[Fault]:
     return [Fault("is told twice", f"node kind {name}") for name in sorted(set(names)) if names.count(name) > 1]
 
 
+# Kinds --------------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class NodeKind:
     """A kind of node that can be had.

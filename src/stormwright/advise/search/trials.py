@@ -170,6 +170,8 @@ def sizes_of(
     return found
 
 
+# Trials -------------------------------------------------------------------------------------------
+
 #: Topology and component, by index.
 Key = tuple[int, int]
 

@@ -185,6 +185,8 @@ def _of_service(facts: Facts, service: ServiceFacts) -> Iterator[Finding]:
         yield measured(service)
 
 
+# Checks -------------------------------------------------------------------------------------------
+
 SCHEDULER, PROBE = "stormwright.PlacementScheduler", "stormwright.ExecutorProbe"
 
 #: Releases of Storm that it works with.

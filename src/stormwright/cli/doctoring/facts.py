@@ -46,6 +46,8 @@ def nimbus_of(conf: Mapping[str, Any]) -> str:
     return " ".join(f"{host}:{port}" for host, port in seeds_of(conf)) or "unknown"
 
 
+# Facts --------------------------------------------------------------------------------------------
+
 Verdict = Literal["ok", "wrong", "unknown"]
 
 

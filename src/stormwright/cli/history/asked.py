@@ -28,6 +28,82 @@ if TYPE_CHECKING:
     from stormwright.history.tables.store import Store
 
 
+# Options ------------------------------------------------------------------------------------------
+# Where the tables are, and where Spark runs: options of every verb of the history.
+
+
+@dataclass(frozen=True)
+class HistoryPlace:
+    """Where the tables are, and where Spark runs, as the options say."""
+
+    state_dir: Path | None
+    uri: str | None
+    kind: str
+    master: str | None
+    spark_conf: tuple[str, ...]
+
+
+def place(function: Callable[..., None]) -> Callable[..., None]:
+    """``--state``, ``--history``, ``--history-format`` and those of Spark, as one argument `where`."""
+
+    @wraps(function)
+    def placed(
+        *args: Any,
+        state_dir: Path | None,
+        uri: str | None,
+        kind: str,
+        master: str | None,
+        spark_conf: tuple[str, ...],
+        **others: Any,
+    ) -> None:
+        """`state_dir`, `uri`, `kind`, `master` and `spark_conf` as one `where`; `args` and `others` as they came."""
+        function(*args, where=HistoryPlace(state_dir, uri, kind, master, spark_conf), **others)
+
+    decorated = options.spark(placed)
+    for option in (
+        click.option("--history-format", "kind", default="parquet", show_default=True, help="Format of the tables."),
+        click.option(
+            "--history", "uri", metavar="URI", help="Directory of the tables, where the service was told one."
+        ),
+        click.option("--state", "state_dir", type=options.PATH, help="State directory of the service."),
+    ):
+        decorated = option(decorated)
+    return decorated
+
+
+@contextmanager
+def opened(where: HistoryPlace, to_read: bool = True) -> Iterator[tuple[SparkSession, Store]]:
+    """Spark and the tables; those `to_read` have to be there."""
+    state_dir, uri, kind = where.state_dir, where.uri, where.kind
+    if state_dir is None and uri is None:
+        raise InputError("history", [Fault("is needed to tell where the tables are", "--state or --history")])
+    if state_dir is not None and not state_dir.is_dir():
+        raise InputError("--state", [Fault("no such directory", str(state_dir))])
+    from stormwright.history.tables.definitions import TABLES
+    from stormwright.history.tables.session import history_session
+    from stormwright.history.tables.store import check_format, open_store, tables_below
+    from stormwright.pipeline.spark.target import SparkTarget
+
+    place = uri or tables_below(state_dir or Path())
+    target = SparkTarget.parsed(where.master, where.spark_conf)
+    check_format(kind)
+    if to_read and uri is None and not Path(place.removeprefix("file://")).is_dir():
+        raise _nothing_at(place)  # nobody waits for Spark to hear it
+    with history_session(kind, target) as spark:
+        store = open_store(spark, place, kind)
+        if to_read and not any(store.days(table) for table in TABLES.values()):
+            raise _nothing_at(place)
+        yield spark, store
+
+
+def _nothing_at(place: str) -> InputError:
+    wanted = (
+        "nothing is recorded there; `history ingest --state DIR` takes in what a service has staged; one of a virtual "
+        "cluster stages nothing, and tells itself what it did and what came of it: `stormwright history`"
+    )
+    return InputError("history", [Fault(wanted, place)])
+
+
 # Audit log ----------------------------------------------------------------------------------------
 # The log of changes and refusals, as people read it.
 
@@ -220,81 +296,7 @@ def _keep_days(keep: tuple[str, ...]) -> dict[str, int]:
     return found
 
 
-# Options ------------------------------------------------------------------------------------------
-# Where the tables are, and where Spark runs: options of every verb of the history.
-
-
-@dataclass(frozen=True)
-class HistoryPlace:
-    """Where the tables are, and where Spark runs, as the options say."""
-
-    state_dir: Path | None
-    uri: str | None
-    kind: str
-    master: str | None
-    spark_conf: tuple[str, ...]
-
-
-def place(function: Callable[..., None]) -> Callable[..., None]:
-    """``--state``, ``--history``, ``--history-format`` and those of Spark, as one argument `where`."""
-
-    @wraps(function)
-    def placed(
-        *args: Any,
-        state_dir: Path | None,
-        uri: str | None,
-        kind: str,
-        master: str | None,
-        spark_conf: tuple[str, ...],
-        **others: Any,
-    ) -> None:
-        """`state_dir`, `uri`, `kind`, `master` and `spark_conf` as one `where`; `args` and `others` as they came."""
-        function(*args, where=HistoryPlace(state_dir, uri, kind, master, spark_conf), **others)
-
-    decorated = options.spark(placed)
-    for option in (
-        click.option("--history-format", "kind", default="parquet", show_default=True, help="Format of the tables."),
-        click.option(
-            "--history", "uri", metavar="URI", help="Directory of the tables, where the service was told one."
-        ),
-        click.option("--state", "state_dir", type=options.PATH, help="State directory of the service."),
-    ):
-        decorated = option(decorated)
-    return decorated
-
-
-@contextmanager
-def opened(where: HistoryPlace, to_read: bool = True) -> Iterator[tuple[SparkSession, Store]]:
-    """Spark and the tables; those `to_read` have to be there."""
-    state_dir, uri, kind = where.state_dir, where.uri, where.kind
-    if state_dir is None and uri is None:
-        raise InputError("history", [Fault("is needed to tell where the tables are", "--state or --history")])
-    if state_dir is not None and not state_dir.is_dir():
-        raise InputError("--state", [Fault("no such directory", str(state_dir))])
-    from stormwright.history.tables.definitions import TABLES
-    from stormwright.history.tables.session import history_session
-    from stormwright.history.tables.store import check_format, open_store, tables_below
-    from stormwright.pipeline.spark.target import SparkTarget
-
-    place = uri or tables_below(state_dir or Path())
-    target = SparkTarget.parsed(where.master, where.spark_conf)
-    check_format(kind)
-    if to_read and uri is None and not Path(place.removeprefix("file://")).is_dir():
-        raise _nothing_at(place)  # nobody waits for Spark to hear it
-    with history_session(kind, target) as spark:
-        store = open_store(spark, place, kind)
-        if to_read and not any(store.days(table) for table in TABLES.values()):
-            raise _nothing_at(place)
-        yield spark, store
-
-
-def _nothing_at(place: str) -> InputError:
-    wanted = (
-        "nothing is recorded there; `history ingest --state DIR` takes in what a service has staged; one of a virtual "
-        "cluster stages nothing, and tells itself what it did and what came of it: `stormwright history`"
-    )
-    return InputError("history", [Fault(wanted, place)])
-
+# Asked --------------------------------------------------------------------------------------------
 
 #: Rows of a table that people read; --json has all.
 MAX_ROWS = 200

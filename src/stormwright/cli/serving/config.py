@@ -99,6 +99,8 @@ def _said_by(ctx: click.Context, parameter: click.Parameter, source: ParameterSo
     return None
 
 
+# Config -------------------------------------------------------------------------------------------
+
 #: Section → keys that may stand in it; they may stand above all sections, too.
 SECTIONS: Mapping[str, Sequence[str]] = {
     "triggers": ("overload", "period", "objective", "gain", "least-measured", "cool-down", "alarm-after"),

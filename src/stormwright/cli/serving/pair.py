@@ -68,6 +68,8 @@ _OPTIONS = (
 
 log = logging.getLogger(__name__)
 
+# Pair ---------------------------------------------------------------------------------------------
+
 #: What stands for the ZooKeeper of the Storm cluster; and where services agree there, below which each cluster has its
 #: own path.
 STORM, ROOT = "storm", "stormwright"

@@ -170,6 +170,8 @@ def _on_other_nodes(problem: Problem, wanted: IntArray, arrives: BoolArray, name
             yield problem.topologies[index].id, f"{name} did not choose {', '.join(other)} for it"
 
 
+# Objective ----------------------------------------------------------------------------------------
+
 #: A problem, the slots that are wanted, what those are worth, and trees/s as measured, by topology id → why topologies
 #: do not go there (`stormwright.controller.objectives.refusals.RefusedPlacements.stay`).
 Refuses = Callable[[Problem, IntArray, Mapping[str, float], Mapping[str, float]], Mapping[str, str]]

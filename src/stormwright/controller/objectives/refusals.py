@@ -69,6 +69,8 @@ def refusal(problem: Problem, worse: Worse, now_ms: float) -> Refusal:
 
 log = logging.getLogger(__name__)
 
+# Refusals -----------------------------------------------------------------------------------------
+
 #: Seconds for which a placement is not tried again; each further time doubles them, up to the last.
 FIRST_S = 3600.0
 LONGEST_S = 86_400.0

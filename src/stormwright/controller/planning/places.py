@@ -53,6 +53,8 @@ class WorkerLoads(NamedTuple):
         return cls(columns, np.vstack([np.ones(len(workers)), amounts]))
 
 
+# Places -------------------------------------------------------------------------------------------
+
 #: Rows of the slots and of CPU in arrays by resource; after the slots come the problem's resources, of which CPU is the
 #: first, then isolation where there is any.
 SLOTS, CPU = 0, 1

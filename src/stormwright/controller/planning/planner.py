@@ -99,6 +99,8 @@ class StepMakers:
         self._left_slot.update(dict.fromkeys(own, name))
 
 
+# Planner ------------------------------------------------------------------------------------------
+
 #: Up to this size groups are looked for that are the smallest there are; of larger ones the first found is taken.
 SMALLEST_UP_TO = 4
 

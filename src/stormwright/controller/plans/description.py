@@ -176,6 +176,8 @@ def proven(placements: Placements, goal: str, slots: IntArray) -> _Proof:
     return _Proof(None if found["gap"] is None else 100 * found["gap"], proof_text(found))
 
 
+# Description --------------------------------------------------------------------------------------
+
 #: How long spouts are silent where no move was measured yet, in seconds: of two small topologies on a machine of 2
 #: cores (docs/results/storm-swap.md).
 ASSUMED_PAUSE_S = Range(value=15.0, low=5.0, high=30.0)

@@ -115,6 +115,9 @@ def _sets(movable: Sequence[int]) -> list[tuple[int, ...]]:
     return list(islice(each, _TRIES))
 
 
+# Draft --------------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class PlanWish:
     """What a plan is to be.

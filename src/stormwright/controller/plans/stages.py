@@ -44,6 +44,8 @@ def _unclear(judged: Judgement) -> str:
 _NO_CHANGE, _DOUBT = 0.01, 0.2
 
 
+# Stages -------------------------------------------------------------------------------------------
+
 #: Topologies of the first stage, and of the second: at least so many, or this part of all.
 FIRST, FEW, FEW_PART = 1, 3, 0.1
 

@@ -66,6 +66,8 @@ def long_pause(pause_s: float, before_s: Sequence[float]) -> bool:
     return len(before_s) >= _KNOWN and pause_s >= max(LONG_S, LONG_TIMES * median(before_s))
 
 
+# Holds --------------------------------------------------------------------------------------------
+
 #: ``missing``: too many nodes that were there lately are not; ``rebalancing``: somebody else moves things; ``silent``:
 #: Nimbus has not asked for long; ``unmeasured``: too little was measured; ``stale``: what was measured is too old.
 Word = Literal["missing", "rebalancing", "silent", "unmeasured", "stale"]

@@ -151,6 +151,8 @@ def _of_others(by_node: Mapping[str, tuple[float, float]]) -> dict[str, tuple[fl
     return found
 
 
+# Slowness -----------------------------------------------------------------------------------------
+
 #: What is told of a node that is slow.
 MEASURES = {CPU: "CPU per tuple", TIME: "time per tuple"}
 

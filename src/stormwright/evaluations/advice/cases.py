@@ -63,7 +63,7 @@ class AdviceCase:
     name
         Shape and variant.
     base
-        The topology with its true work and every node, at `rate_tps`; see `stormwright.workbench.advice.world`.
+        The topology with its true work and every node, at `rate_tps`; see `stormwright.evaluations.advice.world`.
     kinds
         Nodes that can be had.
     costs, told_costs

@@ -18,9 +18,9 @@ from stormwright.advise.search.wish import Wish
 from stormwright.errors import InputError
 from stormwright.model import LoadProfile
 from stormwright.model.arrays import FloatArray
-from stormwright.workbench.advice.cases import AdviceCase
-from stormwright.workbench.advice.least import least_of_all
-from stormwright.workbench.advice.world import Predicted, World
+from stormwright.evaluations.advice.cases import AdviceCase
+from stormwright.evaluations.advice.least import least_of_all
+from stormwright.evaluations.advice.world import Predicted, World
 
 #: Of what is wanted, the part with which a rate counts as reached.
 _REACHED = 0.99

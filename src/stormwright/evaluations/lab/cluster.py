@@ -28,9 +28,9 @@ from stormwright.storm.local_cluster import LocalCluster, LocalClusterConfig, Ru
 from stormwright.workbench.demo.measure import compiler_share
 from stormwright.workbench.demo.run import demo_cluster
 from stormwright.workbench.demo.settings import Submission, parse_submissions
-from stormwright.workbench.evaluation.cells import Cell
-from stormwright.workbench.evaluation.definitions import Block, BlockKind
-from stormwright.workbench.evaluation.placing import CellPlacement, slots_of
+from stormwright.evaluations.cells import Cell
+from stormwright.evaluations.definitions import Block, BlockKind
+from stormwright.evaluations.placing import CellPlacement, slots_of
 
 log = logging.getLogger(__name__)
 

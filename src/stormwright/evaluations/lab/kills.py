@@ -13,10 +13,10 @@ from stormwright.model import Problem
 from stormwright.schedulers.toolkit.resolve import keeping_what_runs
 from stormwright.schedulers.toolkit.traits import warm_up
 from stormwright.workbench.demo.measure import acked_series, longest_silence_s
-from stormwright.workbench.evaluation.cells import Cell
-from stormwright.workbench.evaluation.kept import CellFound
-from stormwright.workbench.evaluation.lab.cluster import ClusterLab
-from stormwright.workbench.evaluation.lab.phases import begin, drained, ids_of
+from stormwright.evaluations.cells import Cell
+from stormwright.evaluations.kept import CellFound
+from stormwright.evaluations.lab.cluster import ClusterLab
+from stormwright.evaluations.lab.phases import begin, drained, ids_of
 
 #: Seconds of a step of the rate over time, and steps over which it is looked at.
 _STEP_S, _STEPS = 1.0, 3

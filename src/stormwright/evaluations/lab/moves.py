@@ -19,12 +19,12 @@ from stormwright.errors import ClusterError
 from stormwright.model import Assignment, Problem
 from stormwright.model.arrays import IntArray
 from stormwright.workbench.demo.measure import longest_silence_s
-from stormwright.workbench.evaluation.cells import Cell
-from stormwright.workbench.evaluation.definitions import MOVED_BY, STORMS_REBALANCE
-from stormwright.workbench.evaluation.kept import CellFound
-from stormwright.workbench.evaluation.lab.cluster import ClusterLab
-from stormwright.workbench.evaluation.lab.phases import begin, drained, ids_of
-from stormwright.workbench.evaluation.placing import named
+from stormwright.evaluations.cells import Cell
+from stormwright.evaluations.definitions import MOVED_BY, STORMS_REBALANCE
+from stormwright.evaluations.kept import CellFound
+from stormwright.evaluations.lab.cluster import ClusterLab
+from stormwright.evaluations.lab.phases import begin, drained, ids_of
+from stormwright.evaluations.placing import named
 
 #: JVMs start slowly on little CPU, several at once on one node more so.
 _LIMITS = MoveLimits(swap_s=180.0)

@@ -8,8 +8,8 @@ from stormwright.controller.draining import Draining, drain
 from stormwright.model import Problem, Topology
 from stormwright.workbench.demo.measure import measure
 from stormwright.workbench.demo.steps import LAST_DRAIN_S
-from stormwright.workbench.evaluation.cells import Cell
-from stormwright.workbench.evaluation.lab.cluster import ClusterLab
+from stormwright.evaluations.cells import Cell
+from stormwright.evaluations.lab.cluster import ClusterLab
 
 #: Seconds after a change of limit or rate, and until what was written by then has arrived.
 SETTLE_S, ARRIVE_S = 2.0, 1.0

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from stormwright.workbench.evaluation.cells import Cell
-from stormwright.workbench.evaluation.kept import CellFound
-from stormwright.workbench.evaluation.lab.cluster import ClusterLab
-from stormwright.workbench.evaluation.lab.kills import measure_kills
-from stormwright.workbench.evaluation.lab.moves import measure_moves
-from stormwright.workbench.evaluation.lab.steady import measure_steady
-from stormwright.workbench.evaluation.placing import CellPlacement
+from stormwright.evaluations.cells import Cell
+from stormwright.evaluations.kept import CellFound
+from stormwright.evaluations.lab.cluster import ClusterLab
+from stormwright.evaluations.lab.kills import measure_kills
+from stormwright.evaluations.lab.moves import measure_moves
+from stormwright.evaluations.lab.steady import measure_steady
+from stormwright.evaluations.placing import CellPlacement
 
 
 class RealLab(ClusterLab):
@@ -19,7 +19,7 @@ class RealLab(ClusterLab):
         return self
 
     def measure(self, cell: Cell, placement: CellPlacement | None, rate_tps: float) -> CellFound:
-        """See `stormwright.workbench.evaluation.run.Lab`.
+        """See `stormwright.evaluations.run.Lab`.
 
         Raises
         ------

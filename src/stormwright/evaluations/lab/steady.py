@@ -11,13 +11,13 @@ from stormwright.errors import ClusterError
 from stormwright.formats import problem_to_dict
 from stormwright.model import Problem
 from stormwright.workbench.demo.measure import NodeMeter, NodeUse, compiler_share, fullest, measure
-from stormwright.workbench.evaluation.cells import Cell
-from stormwright.workbench.evaluation.definitions import ALIKE
-from stormwright.workbench.evaluation.kept import CellFound
-from stormwright.workbench.evaluation.lab.cluster import ClusterLab
-from stormwright.workbench.evaluation.lab.facts import with_load
-from stormwright.workbench.evaluation.lab.phases import ARRIVE_S, SETTLE_S, begin, ids_of
-from stormwright.workbench.evaluation.placing import CellPlacement, named
+from stormwright.evaluations.cells import Cell
+from stormwright.evaluations.definitions import ALIKE
+from stormwright.evaluations.kept import CellFound
+from stormwright.evaluations.lab.cluster import ClusterLab
+from stormwright.evaluations.lab.facts import with_load
+from stormwright.evaluations.lab.phases import ARRIVE_S, SETTLE_S, begin, ids_of
+from stormwright.evaluations.placing import CellPlacement, named
 
 
 def measure_steady(lab: ClusterLab, cell: Cell, placement: CellPlacement | None, rate_tps: float) -> CellFound:

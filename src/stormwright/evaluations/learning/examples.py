@@ -20,7 +20,7 @@ from stormwright.schedulers.portfolio.members import Variants
 from stormwright.schedulers.portfolio.model import digest_of
 from stormwright.schedulers.toolkit.limits import with_room_for_cpu
 from stormwright.schedulers.toolkit.resolve import keeping_what_runs
-from stormwright.workbench.learning.problems import drawn_problem
+from stormwright.evaluations.learning.problems import drawn_problem
 
 EXAMPLES_SCHEMA: Final = "stormwright-examples/1"
 

@@ -16,7 +16,7 @@ from stormwright.schedulers.portfolio.evaluation import Judge
 from stormwright.schedulers.portfolio.features import Describing
 from stormwright.schedulers.toolkit.from_scratch import asked, never
 from stormwright.schedulers.toolkit.resolve import resolve_scheduler
-from stormwright.workbench.learning.examples import Group, predicted_examples
+from stormwright.evaluations.learning.examples import Group, predicted_examples
 
 if TYPE_CHECKING:
     from stormwright.history.tables.store import Store

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from stormwright.errors import Fault, InputError, nearest
-from stormwright.workbench.evaluation.definitions import Paper
-from stormwright.workbench.papers import (
+from stormwright.evaluations.definitions import Paper
+from stormwright.evaluations.papers import (
     adaptive,
     ant_colony,
     at_most_once,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from stormwright.workbench.evaluation.definitions import (
+from stormwright.evaluations.definitions import (
     BEFORE_STORM_2,
     Block,
     Claim,

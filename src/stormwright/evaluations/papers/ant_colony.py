@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stormwright.workbench.evaluation.definitions import Block, OrderClaim, Paper, PublishedRow, Shown, Variant
+from stormwright.evaluations.definitions import Block, OrderClaim, Paper, PublishedRow, Shown, Variant
 
 ROUND_ROBIN, ANTS, OURS = "round robin", "ant colony", "optimizer"
 

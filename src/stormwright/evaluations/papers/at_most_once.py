@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stormwright.workbench.evaluation.definitions import (
+from stormwright.evaluations.definitions import (
     MOVED_BY,
     SAFE_MOVE,
     STORMS_REBALANCE,

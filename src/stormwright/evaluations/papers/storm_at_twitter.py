@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stormwright.workbench.evaluation.definitions import Block, Claim, LimitClaim, Paper, PublishedRow, Shown, Variant
+from stormwright.evaluations.definitions import Block, Claim, LimitClaim, Paper, PublishedRow, Shown, Variant
 
 STORM, ONLINE, OURS = "Storm", "online", "optimizer"
 

@@ -8,7 +8,7 @@ from stormwright.formats.document.faults import FaultList
 from stormwright.formats.storm.conf import Layer, StormConf
 from stormwright.formats.storm.submission import ACKERS, WORKERS, UserComponent, submitted
 from stormwright.model import UNPLACED, Grouping, Problem, Supervisor
-from stormwright.workbench.evaluation.definitions import NumberClaim, Paper, PublishedRow
+from stormwright.evaluations.definitions import NumberClaim, Paper, PublishedRow
 
 _TAG = "GPU"
 

@@ -63,6 +63,9 @@ def placement_to_dict(placement: TopologyAssignment) -> dict[str, Any]:
     }
 
 
+# Assignment ---------------------------------------------------------------------------------------
+
+
 def read_assignment(path: Path, problem: Problem) -> Assignment:
     """The assignment of `problem` in the file at `path`, gzipped or not.
 

@@ -253,6 +253,8 @@ def _input_to_dict(grouping: Grouping) -> dict[str, Any]:
     return document
 
 
+# Problem ------------------------------------------------------------------------------------------
+
 #: Executors of a problem, a hundred times as many as clusters have: each takes memory, which some bytes could ask for.
 MOST_EXECUTORS = 10_000_000
 

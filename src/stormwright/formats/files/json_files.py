@@ -67,6 +67,8 @@ def _faults(value: object, path: str) -> Iterator[Fault]:
             yield from _faults(item, join_path(path, position))
 
 
+# Json files ---------------------------------------------------------------------------------------
+
 #: Stands for standard input where a file is read.
 STANDARD_INPUT = Path("-")
 

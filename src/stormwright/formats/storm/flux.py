@@ -127,6 +127,8 @@ class FluxDocument(Document):
     worker_hooks: Any = Field(None, alias="workerHooks")
 
 
+# Flux ---------------------------------------------------------------------------------------------
+
 _NO_SUBSTITUTION = Substitution()
 
 _ON_HEAP = "topology.component.resources.onheap.memory.mb"

@@ -111,6 +111,8 @@ def _placement(raw: Mapping[str, Any] | None) -> TopologyAssignment | None:
     return TopologyAssignment(tuple(WorkerSlot(*slot) for slot in raw["slots"]), tuple(raw["slot_of_executor"]))
 
 
+# Moves --------------------------------------------------------------------------------------------
+
 #: What is judged. The first is tuples between nodes for each tuple tree, or for each tuple processed where no tree is
 #: tracked: so a load that grows or falls meanwhile changes nothing. The second one is trees or tuples per second, the
 #: third is how long a tree takes.

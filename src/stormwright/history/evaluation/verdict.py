@@ -74,6 +74,8 @@ class Promise:
         return self.sustained_tps is not None and rate_tps >= _ALL_SUSTAINED * self.sustained_tps
 
 
+# Verdict ------------------------------------------------------------------------------------------
+
 #: Windows that there have to be on either side.
 MIN_WINDOWS = 4
 

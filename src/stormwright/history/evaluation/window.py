@@ -171,6 +171,8 @@ def _mean_age(samples: Sequence[Sample], otherwise: float) -> float:
     return sum(sample.age_s for sample in samples) / len(samples) if samples else otherwise
 
 
+# Window -------------------------------------------------------------------------------------------
+
 #: What a tree in each bucket of complete latency is taken to have needed: the middle, in the sense of ratios.
 _STEP = sqrt(LATENCY_EDGES_MS[1] / LATENCY_EDGES_MS[0])
 _MIDDLE_MS = (*(edge / _STEP for edge in LATENCY_EDGES_MS), LATENCY_EDGES_MS[-1] * _STEP)

@@ -80,6 +80,8 @@ def _batch_of(name: str) -> int:
 log = logging.getLogger(__name__)
 
 
+# Ingest -------------------------------------------------------------------------------------------
+
 #: A hundred years of history are kept at most.
 MOST_DAYS = 36_525
 

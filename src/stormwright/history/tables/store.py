@@ -170,6 +170,8 @@ def _files_for(rows: int) -> int:
     return max(1, round(rows / ROWS_A_FILE))
 
 
+# Store --------------------------------------------------------------------------------------------
+
 #: Rows of one file of a compacted day, about.
 ROWS_A_FILE = 16_000_000
 

@@ -122,6 +122,8 @@ def _of(placed: PlacedExecutors, index: int) -> tuple[IntArray, IntArray]:
     return slots[there], placed.problem.topologies[index].executor_component[there]
 
 
+# Components ---------------------------------------------------------------------------------------
+
 RAS_CONSTRAINTS = "topology.ras.constraints"
 SPREAD_COMPONENTS = "topology.spread.components"
 

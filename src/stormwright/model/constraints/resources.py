@@ -196,6 +196,9 @@ def _full(problem: Problem, workers: IndexArray, heap: FloatArray, most: FloatAr
         )
 
 
+# Resources ----------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True, kw_only=True)
 class Overused(Violation):
     """A node on which executors use more of a resource than it has.

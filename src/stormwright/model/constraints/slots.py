@@ -101,6 +101,9 @@ class ExecutorsPerWorker:
             )
 
 
+# Slots --------------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True, kw_only=True)
 class WithoutSlot(Violation):
     """A topology with executors that have no slot; `amount` of them, of `executors`.

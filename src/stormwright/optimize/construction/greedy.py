@@ -315,6 +315,8 @@ def _can_enter(packing: Packing, item: int, to: int, at: int, other: int, other_
     return takes(packing, to, count, cpu_hz, memory_mb)
 
 
+# Greedy -------------------------------------------------------------------------------------------
+
 #: Sums of many loads differ from a capacity in the last digits only by rounding.
 _TOLERANCE = 1 + 1e-9
 

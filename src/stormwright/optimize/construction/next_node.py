@@ -36,6 +36,9 @@ def may_join(rules: Rules, topology: int, executor: int, worker: int, node: int)
     return bool(rise <= 0)
 
 
+# Next node ----------------------------------------------------------------------------------------
+
+
 @inner
 def next_node(
     layout: Layout, node: int, cpu_hz: float, memory_mb: float, workers: int, part: float, blink: float

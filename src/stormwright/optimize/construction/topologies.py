@@ -148,6 +148,8 @@ def _attract_neighbours(layout: Layout, executor: int, near: int) -> int:
     return near
 
 
+# Topologies ---------------------------------------------------------------------------------------
+
 #: Topologies with more executors are grown (`grow_topology`): it takes long to look at all that wait for every place.
 _LARGE = 2048
 

@@ -49,6 +49,8 @@ def scratch(executors: int, workers: int, nodes: int, racks: int) -> dict[str, A
     }
 
 
+# Start --------------------------------------------------------------------------------------------
+
 #: Topologies with more workers have no tables: these would grow with the square, and walking the links is as fast.
 _MOST_TABLED = 256
 

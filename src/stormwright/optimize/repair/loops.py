@@ -157,6 +157,9 @@ def _note_step(mending: Mending, node: int, other: int, worker: int, executor: i
         best.gain, best.worker, best.executor, best.kind, best.target = gain, *step
 
 
+# Loops --------------------------------------------------------------------------------------------
+
+
 @compiled
 def settle(mending: Mending) -> None:
     """Bring workers and nodes in line with the worker of every executor and the node of every worker."""

@@ -84,6 +84,8 @@ def search_levels(layout: Layout, effort: Effort, threads: int) -> tuple[Placed,
     return best, made
 
 
+# Budget -------------------------------------------------------------------------------------------
+
 #: Steps that a core makes in a second, roughly; with a budget in seconds the first temperature goes by it.
 _STEPS_PER_S = 3e6
 

@@ -101,6 +101,8 @@ def copy_array(source: FloatArray | IndexArray, to: FloatArray | IndexArray) -> 
         to[place] = source[place]
 
 
+# Dense --------------------------------------------------------------------------------------------
+
 #: Executors of a problem that is searched in this way.
 MOST_DENSE = 64
 

@@ -174,6 +174,8 @@ def _shift(layout: Layout, topology: int, executor: int, to: int) -> None:
     shift_executor(layout, executor, to)
 
 
+# Replace ------------------------------------------------------------------------------------------
+
 #: What placing a topology anew counts as, in steps for each executor, and the steps of executors that follow on it
 #: before the result is judged.
 _PLACING, _POLISH = 4, 5

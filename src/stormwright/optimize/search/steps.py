@@ -148,6 +148,8 @@ def _moved_with(layout: Layout, worker: int, to: int) -> int:
     return int(layout.workers[worker].at_home) * (int(layout.workers[worker].node == home) - int(to == home))
 
 
+# Steps --------------------------------------------------------------------------------------------
+
 #: A rise of so many temperatures is not taken: one in 10 million would be.
 _HOPELESS = 16
 

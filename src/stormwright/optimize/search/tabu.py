@@ -85,6 +85,8 @@ def _rise(dense: Dense, worker: int, to: int) -> float:
     return rise
 
 
+# Tabu ---------------------------------------------------------------------------------------------
+
 #: Steps for which an executor may not return, at least, and up to so many more.
 _BARRED, _BARRED_MORE = 4, 6
 

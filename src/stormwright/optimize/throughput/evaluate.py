@@ -183,6 +183,9 @@ def come_in(of: Sustained, node: int, tuples: float, volume: float) -> None:
     of.tried[of.nodes[node].place].into += volume + tuples * of.cost[0].overhead
 
 
+# Evaluate -----------------------------------------------------------------------------------------
+
+
 @inner
 def evaluate(of: Sustained, topology: int) -> None:
     """Work out the places of a topology, as those that are tried."""

@@ -174,6 +174,8 @@ def exchange(of: Sustained, worker: int) -> int:
     return int(of.workers[other].topology)
 
 
+# Search -------------------------------------------------------------------------------------------
+
 #: How often which step is tried, added up: an executor to another worker, two executors exchanged, a worker to another
 #: node, two workers exchanged, a worker joined to another, and for the rest a whole topology in one worker.
 _MOVE, _SWAP, _CARRY, _EXCHANGE, _JOIN = 0.4, 0.7, 0.82, 0.92, 0.98

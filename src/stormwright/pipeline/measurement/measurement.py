@@ -171,6 +171,9 @@ def capacity_cores(problem: Problem, settings: StreamSettings) -> dict[str, floa
     }
 
 
+# Measurement --------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class Measurement:
     """The newest window of facts and the CPU history of the nodes; worked out is what somebody asks for.

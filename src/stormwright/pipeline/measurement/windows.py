@@ -55,6 +55,8 @@ def worker_records(facts: pa.Table) -> list[WorkerRecords]:
     ]
 
 
+# Windows ------------------------------------------------------------------------------------------
+
 _ARROW_TYPES = {"string": pa.string(), "long": pa.int64(), "double": pa.float64()}
 
 #: What `derive.panes` gives, in Arrow's types.

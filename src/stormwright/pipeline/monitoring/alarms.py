@@ -206,6 +206,8 @@ def _in_time(row: Mapping[str, Any]) -> tuple[int, bool]:
     return row["start_s"], row["event"] == ENDED
 
 
+# Alarms -------------------------------------------------------------------------------------------
+
 EVENT = f"event string, {EPISODE}"
 
 #: From one look for new files to the next.

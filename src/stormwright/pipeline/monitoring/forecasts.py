@@ -126,6 +126,8 @@ def _read(path: Path) -> pa.Table:
         return MINUTES.empty_table()
 
 
+# Forecasts ----------------------------------------------------------------------------------------
+
 #: An hour and a day, in minutes.
 SEASONS = (60, 1440)
 

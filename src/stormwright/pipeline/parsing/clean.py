@@ -74,6 +74,8 @@ class LineCounts:
         return LineCounts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
 
 
+# Clean --------------------------------------------------------------------------------------------
+
 #: A record that is right but no longer of use to who watches: it is history only.
 LATE = "late: the interval began too long before the record was landed"
 

@@ -90,6 +90,8 @@ def _seconds_between(earlier: str, later: str) -> float:
     return (datetime.fromisoformat(later) - datetime.fromisoformat(earlier)).total_seconds()
 
 
+# Query supervisor ---------------------------------------------------------------------------------
+
 #: What a call to a JVM that has ended raises.
 GONE = (PySparkException, Py4JError, OSError)
 

@@ -135,6 +135,8 @@ def rate_options(rate: RecordRate) -> dict[str, str]:
     return _BOTH | ({} if rate == "low" else _HIGH)
 
 
+# Session ------------------------------------------------------------------------------------------
+
 #: Set by spark-submit in the programs that it starts: the JVM is there already.
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
 

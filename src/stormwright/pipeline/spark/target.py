@@ -70,6 +70,8 @@ def exists(spark: SparkSession, location: Location) -> bool:
         raise InputError("location", [Fault(f"Spark cannot look there: {first_line(error)}", str(location))]) from error
 
 
+# Target -------------------------------------------------------------------------------------------
+
 #: The environment variable that stands for ``--master``.
 MASTER_VARIABLE = "STORMWRIGHT_SPARK_MASTER"
 

@@ -82,6 +82,8 @@ def _files_in(spark: SparkSession, into: Location) -> Iterator[str]:
         yield path.partition(begin)[2] or path
 
 
+# Batch --------------------------------------------------------------------------------------------
+
 #: No two moments of a record are so far apart.
 NEVER_LATE_S = 10**10
 

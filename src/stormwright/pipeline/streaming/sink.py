@@ -149,6 +149,8 @@ def _tidy(directory: Path) -> None:
                 path.unlink()
 
 
+# Sink ---------------------------------------------------------------------------------------------
+
 #: Records whose delay is remembered.
 LAGS_KEPT = 5_000
 

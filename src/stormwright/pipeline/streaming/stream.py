@@ -154,6 +154,8 @@ def _sample(now_ms: int) -> dict[str, Any]:
 
 __all__ = ["LoadStream", "StreamSettings"]
 
+# Stream -------------------------------------------------------------------------------------------
+
 #: After so many batches the query is started anew, and with it what Spark notes about what it has read.
 BATCHES_A_QUERY = 10_000
 

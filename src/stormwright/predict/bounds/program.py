@@ -123,6 +123,8 @@ class Rows:
         return csr_array(entries, shape=(self._count, columns)), low.astype(np.float64), high.astype(np.float64)
 
 
+# Program ------------------------------------------------------------------------------------------
+
 #: Sums of parts of a whole may be so much less than it.
 _ROUNDING = 1e-7
 

@@ -53,6 +53,8 @@ def learn(known: Learned, windows: Sequence[Window]) -> int:
     return rows.workers
 
 
+# Evidence -----------------------------------------------------------------------------------------
+
 #: What is left of a minute when another one of the same placement comes: ten count, and of a placement when another
 #: one comes; and placements that are remembered of a topology.
 KEPT_OF_MINUTE, KEPT_OF_PLACEMENT, PLACEMENTS = 0.9, 0.9, 8

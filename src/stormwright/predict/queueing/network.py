@@ -132,6 +132,9 @@ def demand_of(demand: TreeDemand, topologies: BoolArray) -> TreeDemand:
     )
 
 
+# Network ------------------------------------------------------------------------------------------
+
+
 class Stays(NamedTuple):
     """How long tuples stay, waiting and being worked on.
 

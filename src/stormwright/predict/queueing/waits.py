@@ -188,6 +188,8 @@ def _stopped(found: Times, without: Times, length_s: FloatArray, most_s: FloatAr
     return Times(found.mean * shorter, variance * shorter**2)
 
 
+# Waits --------------------------------------------------------------------------------------------
+
 #: Rates are found once they are what they lead to up to this part, or as exact as that, or after so many steps.
 _SETTLED, _NARROW, _MOST_STEPS = 1e-4, 1e-9, 100
 

@@ -121,6 +121,8 @@ def _part(problem: Problem, topologies: Sequence[int]) -> Problem:
     return replace(problem, topologies=chosen, current=current)
 
 
+# Queueing -----------------------------------------------------------------------------------------
+
 #: So often a scheduler is asked about single topologies that it has left out; then nothing goes ahead of the next.
 _MOST_ASKED = 16
 

@@ -136,6 +136,9 @@ class _Joining:
         return ""
 
 
+# Admission ----------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class WantedWorkers:
     """Executors of a topology (by index) that want as many workers as `workers` says."""

@@ -42,6 +42,9 @@ def addends(amounts: FloatArray) -> FloatArray:
     return rounded
 
 
+# Partial placement --------------------------------------------------------------------------------
+
+
 @dataclass
 class Draft:
     """Executors in workers, workers on nodes; -1 is in none and on none.

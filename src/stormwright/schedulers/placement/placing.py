@@ -40,6 +40,9 @@ def most_favoured(nodes: BoolArray, rank: IndexArray | None) -> BoolArray:
     return best
 
 
+# Placing ------------------------------------------------------------------------------------------
+
+
 class NodeRoom:
     """What every node has left, and what is on it.
 

@@ -85,6 +85,9 @@ def heaviest(worth: Worth) -> dict[int, int]:
     return {of_row[n]: of_column[o] for n, o in taken if o < len(columns)}
 
 
+# Relabel ------------------------------------------------------------------------------------------
+
+
 def renamed(problem: Problem, slots: IntArray) -> IntArray:
     """The placement `slots` with racks, nodes and slots exchanged for others that are alike.
 

@@ -53,6 +53,8 @@ def leave_out_what_asks_too_much(draft: Draft) -> None:
             return
 
 
+# Repair -------------------------------------------------------------------------------------------
+
 #: Pairs of nodes that are looked at between two looks at the clock: some milliseconds.
 _LOOKS = 100_000
 

@@ -92,6 +92,8 @@ class Variants:
         return found
 
 
+# Members ------------------------------------------------------------------------------------------
+
 #: Stands for all schedulers that usually answer a problem of the size at hand within a second or two.
 QUICK: Final = "quick"
 

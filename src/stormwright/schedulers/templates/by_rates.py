@@ -157,6 +157,8 @@ def quietest(problem: Problem, found: Sequence[IntArray], badness: Sequence[floa
     return int(alike[int(np.argmin(traffic))] if traffic else alike[0])
 
 
+# By rates -----------------------------------------------------------------------------------------
+
 #: Kinds of scores that are searched for an objective: what is judged best among all of them counts.
 _KINDS = {
     "throughput": (THROUGHPUT, LATENCY),

@@ -83,6 +83,8 @@ def mended_first(layout: Layout) -> bool:
     return bool(layout.topologies["limited"].any()) and not is_small(layout)
 
 
+# By traffic ---------------------------------------------------------------------------------------
+
 #: Cost of a tuple by how far it goes.
 WEIGHTS = CostWeights()
 

@@ -47,6 +47,9 @@ def _moments(adapts: Adaptation) -> Iterator[str]:
         yield "A service asks it once a node was overloaded for `--overload` seconds, and moves whatever that gains."
 
 
+# From scratch -------------------------------------------------------------------------------------
+
+
 class Anew:
     """What a scheduler answers where nothing runs, in slots of which as many as can be are those of what runs.
 

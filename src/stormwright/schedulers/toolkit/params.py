@@ -68,6 +68,8 @@ def _number(text: str) -> float:
         return math.nan
 
 
+# Params -------------------------------------------------------------------------------------------
+
 #: The largest seed: what JSON, Java and Spark can hold.
 MOST_SEED = 2**63 - 1
 

@@ -83,6 +83,8 @@ def told(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
+# Plugin guard -------------------------------------------------------------------------------------
+
 #: What is said of an executor without a slot where the scheduler says nothing.
 NO_REASON = "the scheduler gave no reason"
 

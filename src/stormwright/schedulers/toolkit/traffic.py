@@ -141,6 +141,9 @@ def by_component(topology: Topology, executors: Sequence[int], offset: int) -> d
     return members
 
 
+# Traffic ------------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class Exchange:
     """R + Rᵀ without its diagonal, as CSR: the partners of executor e are at ``first[e]`` to ``first[e + 1]``.

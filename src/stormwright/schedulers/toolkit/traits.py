@@ -70,6 +70,8 @@ def warm_up(scheduler: Scheduler) -> None:
         scheduler.schedule(Problem((Supervisor("node", "node", (6700, 6701), cpu_hz=1e9),), (topology,)))
 
 
+# Traits -------------------------------------------------------------------------------------------
+
 #: Executors of problems of any size.
 ANY_NUMBER = 10**9
 

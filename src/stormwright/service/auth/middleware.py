@@ -65,6 +65,8 @@ class Rate:
         return 0.0
 
 
+# Middleware ---------------------------------------------------------------------------------------
+
 #: Tokens and logins that are none, from one address: at once, and seconds until there is one more. Those that are right
 #: are taken all the while: nobody who has none keeps out who has one and shares his address.
 FAILURES, FAILURE_S = 20, 3.0

@@ -71,6 +71,9 @@ def _told(error: Exception) -> str:
     return getattr(error, "reason", "") or str(error)
 
 
+# Settings -----------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class Tls:
     """Certificate and key of a service, as files in PEM; and the authority whose certificates Nimbus and probes show.

@@ -224,6 +224,8 @@ def meter(part: float | None, what: str) -> Markup:
     return markup(svg)
 
 
+# Charts -------------------------------------------------------------------------------------------
+
 _LEFT, _RIGHT, _TOP, _BOTTOM = 62, 12, 26, 26
 
 #: Widths and heights: beside another, and alone across a page.

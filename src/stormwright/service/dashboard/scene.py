@@ -237,6 +237,9 @@ def _links(predicted: Prediction | None, count: int) -> FloatArray:
     return fuller
 
 
+# Scene --------------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True, eq=False)
 class Scene:
     """A moment of what runs.

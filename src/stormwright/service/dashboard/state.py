@@ -144,6 +144,8 @@ class Trace:
         return list(self._points)
 
 
+# State --------------------------------------------------------------------------------------------
+
 #: Seconds for which a scene and a status are new enough.
 SCENE_S, STATUS_S = 5.0, 2.0
 

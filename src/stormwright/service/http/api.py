@@ -114,6 +114,8 @@ def from_here(request: Request) -> bool:
 
 log = logging.getLogger(__name__)
 
+# Api ----------------------------------------------------------------------------------------------
+
 #: Of a body; the largest that means something names some thousand topologies.
 MAX_BODY_BYTES = 2**20
 

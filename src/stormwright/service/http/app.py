@@ -180,6 +180,8 @@ def _error(text: str) -> bytes:
     return orjson.dumps({"error": text})
 
 
+# App ----------------------------------------------------------------------------------------------
+
 #: Ten times what Nimbus sends of a cluster of 1,000 topologies, 100,000 executors and 5,000 nodes.
 MAX_QUESTION_BYTES = 96 * 2**20
 

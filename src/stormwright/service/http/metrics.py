@@ -272,6 +272,8 @@ class Figures:
             yield from of_cluster(scene.problem, scene.by_topology, detail)
 
 
+# Metrics ------------------------------------------------------------------------------------------
+
 #: What Prometheus is told the text is.
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 

@@ -295,6 +295,8 @@ class Connections:
             timer.cancel()
 
 
+# Server -------------------------------------------------------------------------------------------
+
 #: Seconds after which a thread lets go of the interpreter if another one wants it. The server's thread lets go of it
 #: whenever it reads or writes, which it does some hundred times for a question of Nimbus; each time it would wait for
 #: as long as this while another thread computes.

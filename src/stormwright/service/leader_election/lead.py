@@ -135,6 +135,8 @@ class Fenced:
         return self._nimbus.release(topology_id, supervisor)
 
 
+# Lead ---------------------------------------------------------------------------------------------
+
 #: Keeps a document for the others, before it is kept here.
 Keep = Callable[[str], None]
 

@@ -62,6 +62,8 @@ def statements_in(entry: bytes) -> list[Statement]:
 
 log = logging.getLogger(__name__)
 
+# Replicated state ---------------------------------------------------------------------------------
+
 #: Entries after which all is kept whole anew, so that who joins has few to read.
 MOST_ENTRIES = 1000
 

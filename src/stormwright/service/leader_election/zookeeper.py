@@ -84,6 +84,8 @@ def _told(error: Exception, what: str) -> str:
     return what
 
 
+# Zookeeper ----------------------------------------------------------------------------------------
+
 #: Seconds after which who is not heard of leads no more. ZooKeeper counts in ticks (2 s by default): up to one later.
 LEASE_S = 8.0
 

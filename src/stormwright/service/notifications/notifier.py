@@ -62,6 +62,8 @@ class ServiceEvent:
 
 log = logging.getLogger(__name__)
 
+# Notifier -----------------------------------------------------------------------------------------
+
 #: Seconds after a try that failed until the next; after the last the event is given up.
 WAITS_S = (1.0, 5.0, 30.0, 120.0)
 

@@ -171,6 +171,8 @@ def _shaped(of: ComponentExplanation) -> shapes.Explanation:
 
 log = logging.getLogger(__name__)
 
+# Plan service -------------------------------------------------------------------------------------
+
 #: Who asks for plans that the service makes by itself.
 ITSELF = "stormwright"
 

@@ -52,6 +52,8 @@ class Tidying:
             self._last_ms = now_ms
 
 
+# Plans --------------------------------------------------------------------------------------------
+
 #: States in which a plan is under way: nobody else moves anything meanwhile.
 UNDER_WAY = ("applying", "judging", "taking back")
 

@@ -70,6 +70,8 @@ class Telling:
 
 log = logging.getLogger(__name__)
 
+# Anomalies ----------------------------------------------------------------------------------------
+
 #: Seconds from one look to the next, and for which a node may be away before that is an anomaly.
 EVERY_S, LOST_S = 5.0, 30.0
 

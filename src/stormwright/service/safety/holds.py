@@ -63,6 +63,8 @@ class NodeNames:
         return f"{self.of(slot.supervisor)}:{slot.port}"
 
 
+# Holds --------------------------------------------------------------------------------------------
+
 #: Seconds from one time that it is kept which nodes were there to the next.
 KEEP_S = 60.0
 

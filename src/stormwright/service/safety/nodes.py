@@ -50,6 +50,9 @@ GUARDING: Sequence[Endpoint] = (
 log = logging.getLogger(__name__)
 
 
+# Nodes --------------------------------------------------------------------------------------------
+
+
 class NodeDesk:
     """Answers what people ask about nodes; safe to use from several threads.
 

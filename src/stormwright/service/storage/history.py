@@ -146,6 +146,8 @@ class Judging:
 
 log = logging.getLogger(__name__)
 
+# History ------------------------------------------------------------------------------------------
+
 #: Below the state directory: what waits to be taken in, and the tables where nothing else is said.
 DIRECTORY = "history"
 

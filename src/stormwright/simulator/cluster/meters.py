@@ -73,6 +73,8 @@ class Sent:
         self._at = np.searchsorted(self._keys, keys)
 
 
+# Meters -------------------------------------------------------------------------------------------
+
 #: Bytes of a tuple where no load tells.
 _TUPLE_BYTES = 40.0
 

@@ -74,6 +74,8 @@ class Hears(Protocol):
     def gone(self, topology: str) -> None: ...
 
 
+# Nimbus -------------------------------------------------------------------------------------------
+
 #: Storm's exceptions.
 NOT_ALIVE, ALIVE, INVALID = "NotAliveException", "AlreadyAliveException", "InvalidTopologyException"
 

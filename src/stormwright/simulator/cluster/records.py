@@ -98,6 +98,8 @@ def _declared(topology: Topology) -> dict[tuple[str, str], Stream]:
     return found
 
 
+# Records ------------------------------------------------------------------------------------------
+
 #: What a worker's heap is said to hold: nothing models it.
 HEAP_BYTES = 128 * 2**20
 

@@ -74,6 +74,9 @@ class Wanted:
         return on  # type: ignore[return-value]  # nobody changes it
 
 
+# Supervisors --------------------------------------------------------------------------------------
+
+
 @dataclass(eq=False)
 class Worker:
     """One life of one worker.

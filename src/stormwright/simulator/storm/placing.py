@@ -58,6 +58,8 @@ def put_together(of: Cluster, count: int) -> None:
     np.maximum(spouts["most"], 1, out=spouts["most"])
 
 
+# Placing ------------------------------------------------------------------------------------------
+
 #: A worker: its topology and its slot.
 Seat = tuple[int, int]
 

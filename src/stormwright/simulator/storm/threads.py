@@ -125,6 +125,8 @@ def _send(of: Cluster, who: int, route: Record, pair: int, now: float) -> bool:
     return True
 
 
+# Threads ------------------------------------------------------------------------------------------
+
 #: A thread that wakes and finds tuples works on the first of them with cold caches: as many wakings more.
 COLD = 1.0
 

@@ -105,6 +105,8 @@ class LocalClusterConfig:
         return self.cores_per_node or UNLIMITED_CORES
 
 
+# Plan ---------------------------------------------------------------------------------------------
+
 NIMBUS_PORT = 6627
 ZOOKEEPER_PORT = 2181
 SUPERVISOR_PORT = 6628

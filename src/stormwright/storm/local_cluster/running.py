@@ -89,6 +89,8 @@ def _ask_nimbus(cluster: RunningCluster) -> tuple[dict[str, Any], str | None]:
         return {}, str(error)
 
 
+# Running ------------------------------------------------------------------------------------------
+
 #: Seconds for which a node that dies is looked at for what is started in it again, and from one look to the next.
 _DYING_S, _DYING_POLL_S = 4.0, 0.1
 

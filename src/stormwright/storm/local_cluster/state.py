@@ -79,6 +79,9 @@ def _tail(path: Path, lines: int) -> str:
     return "\n".join(f"    {line[:_WIDTH]}" for line in text.splitlines()[-lines:])
 
 
+# State --------------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True, slots=True)
 class RunningProcesses:
     """A cluster that runs: its warden and the process that started it, as this machine counts processes."""

@@ -165,6 +165,8 @@ def _shares(used: Mapping[str, NodeUse]) -> Iterator[Fullest]:
         yield from (Fullest(what, share) for what, share in named if share is not None)
 
 
+# Measure ------------------------------------------------------------------------------------------
+
 #: A worker between two starts: topology, supervisor, port and process.
 _Worker = tuple[str, str, int, int]
 

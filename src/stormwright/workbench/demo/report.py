@@ -131,6 +131,8 @@ def _ticks(most: float) -> Iterator[float]:
     yield from (number * step for number in range(int(most / step) + 1))
 
 
+# Report -------------------------------------------------------------------------------------------
+
 #: Measurements whose names have room beside each other in the chart.
 _LABELLED = 6
 

@@ -289,6 +289,8 @@ def crossing_per_tree(measurements: Sequence[TopologyRun]) -> float:
     return _sum(measurements, "inter_node_tps") / acked if acked else 0.0
 
 
+# Result -------------------------------------------------------------------------------------------
+
 #: Parts of a figure before from which it counts as kept, and beyond which as more.
 _AS_MUCH, _MORE = 0.95, 1.05
 

@@ -88,6 +88,8 @@ class Shipping:
         return self._clock.time() - min(waiting, default=self._clock.time())
 
 
+# Cluster ------------------------------------------------------------------------------------------
+
 #: Problem, and trees/s that the spouts of its topologies would begin by id → what makes tuples flow.
 MakesEngine = Callable[[Problem, Mapping[str, float]], Engine]
 

@@ -203,6 +203,8 @@ def _asked_hz(topology: Topology, core_hz: float) -> FloatArray:
     return cpu_hz_of(topology, requested(topology), core_hz)
 
 
+# Loads --------------------------------------------------------------------------------------------
+
 #: Of complete latency, in percent, as a pipeline tells them.
 _QUANTILES = (50, 95, 99)
 

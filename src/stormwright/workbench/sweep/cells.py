@@ -150,6 +150,9 @@ def _placed(fault: Fault, at: str, parameters: dict[str, Any]) -> Fault:
     return Fault(fault.message, join_path(at, fault.path) if fault.path in parameters else at)
 
 
+# Cells --------------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class SweepProblem:
     """A problem as it travels to the workers.

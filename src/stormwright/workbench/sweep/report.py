@@ -130,6 +130,8 @@ def _rank(summary: Summary) -> tuple[float, float, str]:
     return cost, summary.seconds or 0.0, summary.label
 
 
+# Report -------------------------------------------------------------------------------------------
+
 #: Rows of the first plot; the table has all.
 _MOST_DRAWN = 40
 

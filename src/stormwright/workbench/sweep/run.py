@@ -75,6 +75,8 @@ class NotedTable:
         return f"{self._sweep}-{row['key']}-{row['ended_ms']}"
 
 
+# Run ----------------------------------------------------------------------------------------------
+
 #: How long a wave should take on all cores. What is killed in the middle has lost no more than the waves that ran; each
 #: wave costs some tenths of a second of planning and scheduling, and so does each of its tasks. So waves of long sweeps
 #: are longer: they take a part of the time that has passed, up to a limit, as rows and progress come once a wave.

@@ -106,6 +106,8 @@ class Triangles:
         return keys
 
 
+# Multipliers --------------------------------------------------------------------------------------
+
 #: Halvings by which the price of a group's room is found.
 _HALVINGS = 30
 

@@ -125,6 +125,8 @@ class _UnderWay:
         return found[int(np.argmin(values))] if found else None
 
 
+# Relaxed bound ------------------------------------------------------------------------------------
+
 #: Executors of a topology that a certificate is made for: the time for it grows with their cube.
 MOST_CERTIFIED = 1_200
 

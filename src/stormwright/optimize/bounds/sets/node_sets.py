@@ -203,6 +203,8 @@ def level_of(left: float, capacity: float, scratch: Scratch) -> int:
     return min(levels, math.ceil(left / capacity * levels * (1 + 1e-12)))
 
 
+# Node sets ----------------------------------------------------------------------------------------
+
 #: Prices of the first resource that a bound tries, in parts of the best one where nothing is chosen.
 _SHARES = np.array([0.0, 0.4, 0.7, 0.9, 1.0, 1.15, 1.5])
 

@@ -266,6 +266,8 @@ def _note(way: Way, depth: int, found: IndexArray, row: int) -> None:
         found[row, place] = way.chosen[level]
 
 
+# Put together -------------------------------------------------------------------------------------
+
 #: Sets that are put together, and ways to do so that are looked at, at most.
 _MANY, _WAYS = 1_500_000, 2_000
 

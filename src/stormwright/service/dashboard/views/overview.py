@@ -135,6 +135,8 @@ def _seconds(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 600 else f"{seconds / 60:.0f} min"
 
 
+# Overview -----------------------------------------------------------------------------------------
+
 #: Rows of its lists, and of those of what came of moves.
 _ROWS, _JUDGED = 5, 3
 

@@ -31,6 +31,8 @@ def tried(known: Known, name: str) -> Page:
     return Page("tried", trial.title, trial.command, {"trial": trial}, "/try")
 
 
+# Plans --------------------------------------------------------------------------------------------
+
 #: States in which a plan may be applied, goes on by itself, and waits for a person.
 OPEN, MOVING, HALTED = (
     ("planned", "proposed"),

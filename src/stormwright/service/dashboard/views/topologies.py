@@ -58,6 +58,8 @@ def _ranges(component: IntArray) -> list[tuple[int, int, int]]:
     return [(start, end - 1, int(component[start])) for start, end in zip(starts, ends, strict=True)]
 
 
+# Topologies ---------------------------------------------------------------------------------------
+
 _HERE, _COMMAND = "/topologies", "stormwright predict problem.json"
 
 #: Components of Storm itself begin so; of their traffic there is more than a graph can show.
