@@ -24,7 +24,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from tests.experiments import stand_in
+from tests.workbench import stand_in
 
 from benchmarks.kit.results import write_results
 from stormwright.formats import write_problem

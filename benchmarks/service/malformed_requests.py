@@ -19,8 +19,8 @@ import threading
 import time
 from pathlib import Path
 
-from tests.service.access.guarded import HOST, Guarded, guarded
-from tests.service.access.malformed import malformed, send
+from tests.service.auth.guarded import HOST, Guarded, guarded
+from tests.service.auth.malformed import malformed, send
 
 from benchmarks.kit.results import write_results
 from stormwright.service.auth.middleware import Rate

@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.service.operating.nimbus import Nimbus, settled
-from tests.service.pages.living import living
-from tests.service.pages.sites import SERVED, Parrot
+from tests.service.plans.nimbus import Nimbus, settled
+from tests.service.dashboard.living import living
+from tests.service.dashboard.sites import SERVED, Parrot
 
 from stormwright.client.shapes import PlanAsked, Told
 from stormwright.model import Problem

@@ -10,8 +10,8 @@ import pytest
 
 from tests.browser.test_dashboard import CHROMIUM as PROGRAM
 from tests.browser.test_dashboard import LOOKS, axe, playing, pytestmark, tab
-from tests.service.access.authorities import Authority
-from tests.service.access.guarded import Guarded, guarded
+from tests.service.auth.authorities import Authority
+from tests.service.auth.guarded import Guarded, guarded
 
 __all__ = ["pytestmark"]
 

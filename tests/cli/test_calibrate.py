@@ -7,8 +7,8 @@ import re
 import jsonschema
 import orjson
 import pytest
-from tests.predict.fit.log import SPREAD, Log
-from tests.predict.fit.test_inputs import VARIES, records
+from tests.predict.calibration.log import SPREAD, Log
+from tests.predict.calibration.test_inputs import VARIES, records
 
 from stormwright.formats import write_problem
 from stormwright.formats.document.schema import schema_text

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import orjson
 import pytest
-from tests.experiments.demo.results import demo_result, rolled_back
+from tests.workbench.demo.results import demo_result, rolled_back
 
 from stormwright.defaults import DECIDING
 from stormwright.schedulers.toolkit.from_scratch import Anew

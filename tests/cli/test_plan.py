@@ -20,7 +20,7 @@ from stormwright.model.humanize import in_utc
 from stormwright.model.load import assumed_load
 from tests.controller.builders import on, place, problem, topology
 from tests.service.http.test_api import HOST, nimbus, port, running  # noqa: F401 (fixtures)
-from tests.service.operating.nimbus import Nimbus
+from tests.service.plans.nimbus import Nimbus
 
 A, B = topology("a"), topology("b")
 

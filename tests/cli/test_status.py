@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.service.operating.nimbus import Nimbus
-from tests.service.pages.sites import SERVED
+from tests.service.plans.nimbus import Nimbus
+from tests.service.dashboard.sites import SERVED
 
 from stormwright.client import Client
 from stormwright.client.shapes import Overview

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.service.access.guarded import guarded
+from tests.service.auth.guarded import guarded
 
 from stormwright.service.auth.tokens import FILE, Tokens
 

@@ -13,7 +13,7 @@ from stormwright.evaluations.lab.cluster import LabPlacing
 from stormwright.evaluations.lab.kills import recoveries
 from stormwright.evaluations.lab.moves import next_nodes
 from stormwright.evaluations.placing import declared, named, placement_of, same_as, slots_of
-from tests.experiments.evaluation.labs import BLOCK, problem
+from tests.evaluations.labs import BLOCK, problem
 
 from stormwright.errors import SchedulerError
 from stormwright.formats import problem_to_dict

@@ -11,7 +11,7 @@ from stormwright.evaluations.cells import CellTimes, cells_of, quick_cells
 from stormwright.evaluations.kept import KeptCells
 from stormwright.evaluations.report import as_dict, write_page
 from stormwright.evaluations.run import run_cells
-from tests.experiments.evaluation.labs import PAPER, StandIn
+from tests.evaluations.labs import PAPER, StandIn
 
 ROOT = Path(__file__).parents[3]
 

@@ -11,7 +11,7 @@ from stormwright.evaluations.definitions import Variant
 from stormwright.evaluations.kept import KeptCells
 from stormwright.evaluations.run import SAME, measurements, run_cells
 from stormwright.evaluations.papers import PAPERS, papers_named
-from tests.experiments.evaluation.labs import BLOCK, PAPER, StandIn
+from tests.evaluations.labs import BLOCK, PAPER, StandIn
 
 from stormwright.errors import ClusterError, InputError
 from stormwright.schedulers.toolkit.resolve import is_java, resolve_scheduler

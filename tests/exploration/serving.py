@@ -10,7 +10,7 @@ from threading import Event
 from types import SimpleNamespace
 from typing import Any, cast
 
-from tests.service.operating.nimbus import Forced
+from tests.service.plans.nimbus import Forced
 
 from stormwright.controller.move import Mover
 from stormwright.controller.planning.plan import MovePlan, Step

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.experiments import stand_in
+from tests.workbench import stand_in
 from tests.pipeline.generator import deliver, dice, land, make_world, records
 from tests.spark import clusters
 from tests.spark.clusters import Standalone

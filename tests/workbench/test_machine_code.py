@@ -130,7 +130,7 @@ def use_all():
 
 def test_nothing_compiles_once_machine_code_is_made():
     machine_code.make()  # nothing to do after the set-up
-    code = "from tests.experiments.test_machine_code import use_all; use_all()"
+    code = "from tests.workbench.test_machine_code import use_all; use_all()"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
 

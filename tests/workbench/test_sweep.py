@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.experiments import stand_in
+from tests.workbench import stand_in
 
 from stormwright import sketch
 from stormwright.errors import InputError, StormwrightError

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.service.access.authorities import Authority
-from tests.service.leading.places import Place, Session
+from tests.service.auth.authorities import Authority
+from tests.service.leader_election.places import Place, Session
 
 from stormwright.cli.serve import command
 from stormwright.cli.serving.pair import Pair, pair_of, paired

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
-from tests.pipeline.run.test_stream import wait_for, wait_until_read
+from tests.pipeline.streaming.test_stream import wait_for, wait_until_read
 
 from stormwright.history.tables.definitions import FACTS
 from stormwright.history.tables.ingest import ClosedPanes, ingest

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.optimize.rates.test_rates import COSTS, seats_of, use_of
+from tests.optimize.throughput.test_rates import COSTS, seats_of, use_of
 
 from stormwright.model import Problem
 from stormwright.model.arrays import BoolArray, IntArray

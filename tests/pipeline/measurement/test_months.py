@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from tests.pipeline.run.test_stream import SETTINGS, START_MS, assert_profile, wait_until_read
+from tests.pipeline.streaming.test_stream import SETTINGS, START_MS, assert_profile, wait_until_read
 
 from stormwright.pipeline.measurement.windows import PANES, in_panes, with_more, worker_seconds
 from stormwright.pipeline.settings import StreamSettings

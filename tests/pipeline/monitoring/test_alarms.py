@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
-from tests.pipeline.watch.test_episodes import CAPACITY, episodes_of
+from tests.pipeline.monitoring.test_episodes import CAPACITY, episodes_of
 
 from stormwright.model import Problem, Supervisor
 from stormwright.pipeline.measurement.overload import NodeSeries

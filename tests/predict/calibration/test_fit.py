@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import orjson
 import pytest
-from tests.predict.fit.log import SPREAD, STREAMS, TOGETHER, Log, dealt
+from tests.predict.calibration.log import SPREAD, STREAMS, TOGETHER, Log, dealt
 
 from stormwright.perflog.records import Rejected, encode, parse
 from stormwright.predict.calibration.calibration import Calibration, calibrated

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import orjson
 import pytest
-from tests.predict.fit.log import SPREAD, START_MS, Log
+from tests.predict.calibration.log import SPREAD, START_MS, Log
 
 from stormwright.perflog.records import Rejected, encode, parse
 from stormwright.predict.calibration.calibration import Calibration, calibrated

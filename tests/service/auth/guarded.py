@@ -14,8 +14,8 @@ from typing import Any, get_args
 
 import orjson
 from starlette.applications import Starlette
-from tests.service.operating.nimbus import Nimbus, random_cluster
-from tests.service.pages.sites import SERVED, Parrot
+from tests.service.plans.nimbus import Nimbus, random_cluster
+from tests.service.dashboard.sites import SERVED, Parrot
 
 from stormwright.schedulers import make_scheduler
 from stormwright.service.auth.audit import FILE as AUDIT

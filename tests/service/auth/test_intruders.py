@@ -12,7 +12,7 @@ from typing import get_args
 import orjson
 import pytest
 from starlette.routing import Route
-from tests.service.access.guarded import Guarded, guarded, until
+from tests.service.auth.guarded import Guarded, guarded, until
 
 from stormwright.service.auth import door
 from stormwright.service.auth.middleware import Rate

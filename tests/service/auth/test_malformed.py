@@ -9,8 +9,8 @@ import threading
 from pathlib import Path
 
 import pytest
-from tests.service.access.guarded import guarded, until
-from tests.service.access.malformed import malformed, send
+from tests.service.auth.guarded import guarded, until
+from tests.service.auth.malformed import malformed, send
 
 from stormwright.service.auth.middleware import Rate
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.service.access.authorities import Authority
-from tests.service.access.guarded import HOST, Guarded, guarded
+from tests.service.auth.authorities import Authority
+from tests.service.auth.guarded import HOST, Guarded, guarded
 
 from stormwright.client import Client
 from stormwright.errors import ClusterError, InputError

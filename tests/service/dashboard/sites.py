@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from tests.service.operating.nimbus import Forced, Nimbus
+from tests.service.plans.nimbus import Forced, Nimbus
 
 from stormwright.model import Problem
 from stormwright.service.dashboard.over_file import app_of

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.service.pages.living import living
-from tests.service.pages.sites import browsing, until
+from tests.service.dashboard.living import living
+from tests.service.dashboard.sites import browsing, until
 
 import stormwright as sw
 from stormwright.model import cost_of

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import orjson
 import pytest
-from tests.service.pages.living import living
-from tests.service.pages.sites import SERVED, browsing
+from tests.service.dashboard.living import living
+from tests.service.dashboard.sites import SERVED, browsing
 
 from stormwright.api import compare
 from stormwright.cli import run

@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
-from tests.service.operating.nimbus import ANNA, Nimbus, settled
-from tests.service.pages.living import living
-from tests.service.pages.sites import SERVED, Browser, Page, browsing, over_nimbus, until
+from tests.service.plans.nimbus import ANNA, Nimbus, settled
+from tests.service.dashboard.living import living
+from tests.service.dashboard.sites import SERVED, Browser, Page, browsing, over_nimbus, until
 
 from stormwright.client.shapes import Anomaly, DrainAsked, PlanAsked
 from stormwright.service.dashboard.rendering import NAVIGATION

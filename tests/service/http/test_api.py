@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.service.operating.nimbus import Nimbus, random_cluster, settled
-from tests.service.pages.sites import SERVED
+from tests.service.plans.nimbus import Nimbus, random_cluster, settled
+from tests.service.dashboard.sites import SERVED
 
 from stormwright.client import Client
 from stormwright.client.shapes import Modes

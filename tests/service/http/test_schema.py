@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.service.access.guarded import guarded
+from tests.service.auth.guarded import guarded
 
 from stormwright.service.auth.middleware import Rate
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
-from tests.service.leading.places import LEASE_S, LocalClock, Place, Session
-from tests.service.operating.nimbus import MortalState, Nimbus
+from tests.service.leader_election.places import LEASE_S, LocalClock, Place, Session
+from tests.service.plans.nimbus import MortalState, Nimbus
 
 from stormwright.controller.safety.pauses import Pauses
 from stormwright.errors import NotLeadingError

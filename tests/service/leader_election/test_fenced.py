@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from tests.service.leading.test_processes import QUESTION
+from tests.service.leader_election.test_processes import QUESTION
 
 from stormwright.errors import NotLeadingError
 from stormwright.model import Supervisor

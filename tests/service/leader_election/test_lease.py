@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.service.leading.places import LEASE_S, LocalClock, Place, Session
+from tests.service.leader_election.places import LEASE_S, LocalClock, Place, Session
 
 from stormwright.errors import ClusterError, NotLeadingError
 from stormwright.service.leader_election.lead import RELIED, Lease

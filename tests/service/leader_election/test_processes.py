@@ -17,8 +17,8 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
-from tests.service.leading import serving
-from tests.service.leading.zookeepers import zookeeper
+from tests.service.leader_election import serving
+from tests.service.leader_election.zookeepers import zookeeper
 
 from stormwright.client import Client
 from stormwright.errors import ClusterError

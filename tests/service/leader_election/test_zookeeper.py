@@ -11,8 +11,8 @@ from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
 import pytest
-from tests.service.access.authorities import Authority
-from tests.service.leading.zookeepers import secured_zookeeper, zookeeper
+from tests.service.auth.authorities import Authority
+from tests.service.leader_election.zookeepers import secured_zookeeper, zookeeper
 
 from stormwright.errors import ClusterError, NotLeadingError
 from stormwright.service.leader_election.lead import Leading, Lease

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.service.operating.nimbus import ANNA, Killed, Nimbus, Where, random_cluster, settled
+from tests.service.plans.nimbus import ANNA, Killed, Nimbus, Where, random_cluster, settled
 
 from stormwright.client.shapes import ModesChange, Plan, Told
 from stormwright.controller.objectives.outlook import Outlook

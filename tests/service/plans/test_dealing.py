@@ -11,8 +11,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from tests.service.operating.nimbus import ANNA, Nimbus, settled
-from tests.service.operating.test_applying import many
+from tests.service.plans.nimbus import ANNA, Nimbus, settled
+from tests.service.plans.test_applying import many
 
 from stormwright.client.shapes import Mode, ModesChange, PlanAsked
 from stormwright.controller.planning.planner import plan_moves

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
-from tests.service.operating.nimbus import ANNA, Nimbus
-from tests.service.operating.test_applying import Begin, begin, many, moving, planned, unpredicted  # noqa: F401
+from tests.service.plans.nimbus import ANNA, Nimbus
+from tests.service.plans.test_applying import Begin, begin, many, moving, planned, unpredicted  # noqa: F401
 
 from stormwright.errors import StormwrightError
 from stormwright.service.plans import applying

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.service.operating.nimbus import ANNA, Nimbus, settled
+from tests.service.plans.nimbus import ANNA, Nimbus, settled
 
 from stormwright.client.shapes import DrainAsked, ModesChange, Plan
 from stormwright.errors import ConflictError, NotThereError

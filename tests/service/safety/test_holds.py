@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.service.operating.nimbus import ANNA, Nimbus
-from tests.service.operating.test_applying import many
-from tests.service.operating.test_dealing import Service, change
+from tests.service.plans.nimbus import ANNA, Nimbus
+from tests.service.plans.test_applying import many
+from tests.service.plans.test_dealing import Service, change
 
 from stormwright.errors import ConflictError
 from stormwright.model import WorkerSlot

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.service.guarding.test_drains import begun, cluster, hosts
-from tests.service.operating.nimbus import Nimbus
+from tests.service.safety.test_drains import begun, cluster, hosts
+from tests.service.plans.nimbus import Nimbus
 
 from stormwright.client.shapes import ModesChange
 from stormwright.controller.safety.slowness import SlowNode

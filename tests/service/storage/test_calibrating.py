@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 import pytest
-from tests.predict.fit.log import SPREAD, Log
+from tests.predict.calibration.log import SPREAD, Log
 
 from stormwright.clock import WallClock
 from stormwright.formats import problem_from_dict, problem_to_dict

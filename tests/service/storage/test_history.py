@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from tests.history.judged.test_evaluation import seconds
+from tests.history.evaluation.test_evaluation import seconds
 
 from stormwright.cli.progress import shown
 from stormwright.controller.planning.plan import MoveBudget

@@ -6,7 +6,7 @@ import json
 from types import SimpleNamespace
 
 import pytest
-from tests.experiments.demo.results import demo_result, rolled_back
+from tests.workbench.demo.results import demo_result, rolled_back
 
 from stormwright.storm.local_cluster import LocalClusterConfig
 from stormwright.workbench.demo.report import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Curve, chart_of, write_html

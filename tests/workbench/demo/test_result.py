@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.experiments.demo.results import demo_result
+from tests.workbench.demo.results import demo_result
 
 
 @pytest.mark.parametrize(
