@@ -86,9 +86,9 @@ lint: $(PYTHON) ## style and types
 	@$(BIN)/mypy
 
 docs: setup ## the parts of docs that are made from the code: pages of the schedulers and of the experiments, JSON Schemas
-	@$(BIN)/python -m stormwright.workbench.scheduler_pages docs/schedulers
-	@$(BIN)/python -m stormwright.formats.document.schema docs/schemas
-	@$(BIN)/python -m stormwright.evaluations.pages docs/experiments.md
+	@$(BIN)/python tools/scheduler_pages.py docs/schedulers
+	@$(BIN)/python tools/json_schemas.py docs/schemas
+	@$(BIN)/python tools/experiment_pages.py docs/experiments.md
 	@$(BIN)/python tools/accuracy_page.py docs/accuracy.md
 
 fresh-docs: docs ## fails where these parts of docs, as committed, are not what the code says

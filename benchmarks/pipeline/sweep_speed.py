@@ -24,7 +24,6 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from tests.workbench import stand_in
 
 from benchmarks.kit.results import write_results
 from stormwright.formats import write_problem
@@ -36,6 +35,7 @@ from stormwright.workbench.sweep.run import run_cells
 from stormwright.workbench.sweep.table import open_table
 from tests.spark import clusters
 from tests.spark.programs import write_spec
+from tests.workbench import stand_in
 
 if TYPE_CHECKING:
     import pyarrow as pa

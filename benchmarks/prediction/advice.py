@@ -21,10 +21,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 import numpy as np
-from stormwright.evaluations.advice.cases import cases, traces
-from stormwright.evaluations.advice.run import AdviserRun, Sized, over_traces, sized, steps_to_target, world_of
 
 from benchmarks.kit.results import write_results
+from stormwright.evaluations.advice.cases import cases, traces
+from stormwright.evaluations.advice.run import AdviserRun, Sized, over_traces, sized, steps_to_target, world_of
 
 #: Who is compared, ours first.
 ADVISERS = ("ours", "DS2", "DS2 with our headroom", "Dhalion", "Stela")

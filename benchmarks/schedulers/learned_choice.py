@@ -27,10 +27,6 @@ from typing import Any
 
 import numpy as np
 from scipy.stats import kendalltau
-from stormwright.evaluations.learning.examples import Group, answer_of, read_examples, write_examples
-from stormwright.evaluations.learning.problems import measured as with_load
-from stormwright.evaluations.learning.recorded import as_measured
-from stormwright.evaluations.learning.training import trained
 
 from benchmarks.cells.figures import spread
 from benchmarks.cells.measured import Measured
@@ -38,6 +34,10 @@ from benchmarks.cells.ranked import Ranked, ranked
 from benchmarks.kit.results import DIRECTORY, write_results
 from benchmarks.optimizer.placement_cases import add_cases_argument, case_files, read_case
 from benchmarks.schedulers.scale import SHAPES
+from stormwright.evaluations.learning.examples import Group, answer_of, read_examples, write_examples
+from stormwright.evaluations.learning.problems import measured as with_load
+from stormwright.evaluations.learning.recorded import as_measured
+from stormwright.evaluations.learning.training import trained
 from stormwright.formats.sketch import sketch
 from stormwright.model import Problem
 from stormwright.model.arrays import FloatArray, IntArray

@@ -19,11 +19,10 @@ import threading
 import time
 from pathlib import Path
 
-from tests.service.auth.guarded import HOST, Guarded, guarded
-from tests.service.auth.malformed import malformed, send
-
 from benchmarks.kit.results import write_results
 from stormwright.service.auth.middleware import Rate
+from tests.service.auth.guarded import HOST, Guarded, guarded
+from tests.service.auth.malformed import malformed, send
 
 #: Seconds until connections that were left open are closed, and more.
 SETTLE_S = 12.0

@@ -25,7 +25,6 @@ from statistics import geometric_mean, median
 from typing import Any
 
 import numpy as np
-from stormwright.evaluations.lab.facts import with_load
 
 from benchmarks.cells.interleaved import Bench, Cell, slot_numbers, slots_of, stored
 from benchmarks.kit.results import DIRECTORY, show_progress, write_results
@@ -33,6 +32,7 @@ from stormwright.controller.objectives.objective import PlacementAim
 from stormwright.controller.objectives.outlook import THROUGHPUT, least_gain_percent
 from stormwright.controller.planning.plan import MoveBudget
 from stormwright.controller.policy import LookBack, decide, planned_slots
+from stormwright.evaluations.lab.facts import with_load
 from stormwright.formats import problem_from_dict
 from stormwright.history.evaluation.comparison import StartComparison, compare_starts
 from stormwright.model import Problem

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stormwright.evaluations.advice.least import least_of_all
 
 from stormwright.advise.search.advise import advised
 from stormwright.advise.search.cheapest import Search
@@ -19,6 +18,7 @@ from stormwright.advise.search.kinds import NodeKind, NodeMix, kinds_of, mixes
 from stormwright.advise.search.trials import MixTrials
 from stormwright.advise.search.wish import Wish
 from stormwright.errors import InputError
+from stormwright.evaluations.advice.least import least_of_all
 from stormwright.formats.sketch import sketch
 from stormwright.model import Assignment, Problem, TopologyAssignment
 from stormwright.model.requests import CPU

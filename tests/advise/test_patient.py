@@ -6,8 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from stormwright.evaluations.advice.cases import cases
-from stormwright.evaluations.advice.run import world_of
 
 from stormwright.advise.adviser import Observation, WantedSize
 from stormwright.advise.observed import observed
@@ -15,6 +13,8 @@ from stormwright.advise.search.pace import Patience, WindowPace
 from stormwright.advise.search.patient import Ours
 from stormwright.advise.search.wish import Wish
 from stormwright.errors import InputError
+from stormwright.evaluations.advice.cases import cases
+from stormwright.evaluations.advice.run import world_of
 
 CASE = next(case for case in cases() if case.name == "word-count, alike")
 

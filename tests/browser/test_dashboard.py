@@ -18,9 +18,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.service.plans.nimbus import Nimbus, settled
-from tests.service.dashboard.living import living
-from tests.service.dashboard.sites import SERVED, Parrot
 
 from stormwright.client.shapes import PlanAsked, Told
 from stormwright.model import Problem
@@ -29,6 +26,9 @@ from stormwright.service.dashboard.over_file import app_of
 from stormwright.service.dashboard.site import Site
 from stormwright.service.dashboard.sources import Sources
 from stormwright.service.dashboard.state import Known, Point
+from tests.service.dashboard.living import living
+from tests.service.dashboard.sites import SERVED, Parrot
+from tests.service.plans.nimbus import Nimbus, settled
 
 uvicorn = pytest.importorskip("uvicorn")
 

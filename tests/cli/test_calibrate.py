@@ -7,13 +7,13 @@ import re
 import jsonschema
 import orjson
 import pytest
-from tests.predict.calibration.log import SPREAD, Log
-from tests.predict.calibration.test_inputs import VARIES, records
 
 from stormwright.formats import write_problem
-from stormwright.formats.document.schema import schema_text
 from stormwright.perflog.records import encode
 from stormwright.testing.word_counts import WordCount
+from tests.predict.calibration.log import SPREAD, Log
+from tests.predict.calibration.test_inputs import VARIES, records
+from tools.json_schemas import schema_text
 
 
 @pytest.fixture

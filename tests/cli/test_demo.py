@@ -8,11 +8,11 @@ from types import SimpleNamespace
 
 import orjson
 import pytest
-from tests.workbench.demo.results import demo_result, rolled_back
 
 from stormwright.defaults import DECIDING
 from stormwright.schedulers.toolkit.from_scratch import Anew
 from stormwright.workbench.demo import run as running
+from tests.workbench.demo.results import demo_result, rolled_back
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import click
 
 from stormwright.cli import cli
 from stormwright.service.dashboard import over_file
-from tests.cli.serving.test_trying import free_port
+from tests.cli.serve.test_trying import free_port
 
 #: Verbs without ``--json``, and why.
 WITHOUT = {

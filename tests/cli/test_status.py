@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.service.plans.nimbus import Nimbus
-from tests.service.dashboard.sites import SERVED
-
 from stormwright.client import Client
 from stormwright.client.shapes import Overview
 from stormwright.errors import NotThereError
+from tests.service.dashboard.sites import SERVED
 from tests.service.http.test_api import HOST, nimbus, port, running  # noqa: F401 (fixtures)
+from tests.service.plans.nimbus import Nimbus
 
 
 def test_it_tells_what_needs_a_look_what_waits_and_what_was_done(

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.service.auth.guarded import guarded
 
 from stormwright.service.auth.tokens import FILE, Tokens
+from tests.service.auth.guarded import guarded
 
 
 @pytest.fixture(autouse=True)

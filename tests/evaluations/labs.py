@@ -6,6 +6,8 @@ from dataclasses import replace
 from types import TracebackType
 
 import numpy as np
+
+from stormwright.errors import ClusterError
 from stormwright.evaluations.cells import Cell
 from stormwright.evaluations.definitions import (
     Block,
@@ -18,8 +20,6 @@ from stormwright.evaluations.definitions import (
 )
 from stormwright.evaluations.kept import CellFound
 from stormwright.evaluations.placing import CellPlacement, named
-
-from stormwright.errors import ClusterError
 from stormwright.formats import problem_to_dict
 from stormwright.model import Problem
 from stormwright.schedulers import make_scheduler

@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+
+from stormwright.errors import SchedulerError
 from stormwright.evaluations.cells import Cell, CellTimes
 from stormwright.evaluations.definitions import Machine, Variant
 from stormwright.evaluations.kept import CellFound
@@ -13,13 +15,11 @@ from stormwright.evaluations.lab.cluster import LabPlacing
 from stormwright.evaluations.lab.kills import recoveries
 from stormwright.evaluations.lab.moves import next_nodes
 from stormwright.evaluations.placing import declared, named, placement_of, same_as, slots_of
-from tests.evaluations.labs import BLOCK, problem
-
-from stormwright.errors import SchedulerError
 from stormwright.formats import problem_to_dict
 from stormwright.model import TopologyAssignment
 from stormwright.schedulers import make_scheduler
 from tests.controller.builders import record
+from tests.evaluations.labs import BLOCK, problem
 
 
 def cell(**variants: Variant) -> Cell:

@@ -6,12 +6,13 @@ import re
 from pathlib import Path
 
 import pytest
-from stormwright.evaluations import pages
+
 from stormwright.evaluations.cells import CellTimes, cells_of, quick_cells
 from stormwright.evaluations.kept import KeptCells
 from stormwright.evaluations.report import as_dict, write_page
 from stormwright.evaluations.run import run_cells
 from tests.evaluations.labs import PAPER, StandIn
+from tools import experiment_pages as pages
 
 ROOT = Path(__file__).parents[3]
 

@@ -6,16 +6,16 @@ import logging
 from dataclasses import replace
 
 import pytest
+
+from stormwright.errors import ClusterError, InputError
 from stormwright.evaluations.cells import QUICK, CellTimes, cells_of, minutes, quick_cells
 from stormwright.evaluations.definitions import Variant
 from stormwright.evaluations.kept import KeptCells
-from stormwright.evaluations.run import SAME, measurements, run_cells
 from stormwright.evaluations.papers import PAPERS, papers_named
-from tests.evaluations.labs import BLOCK, PAPER, StandIn
-
-from stormwright.errors import ClusterError, InputError
+from stormwright.evaluations.run import SAME, measurements, run_cells
 from stormwright.schedulers.toolkit.resolve import is_java, resolve_scheduler
 from stormwright.workbench.demo.settings import parse_submissions
+from tests.evaluations.labs import BLOCK, PAPER, StandIn
 
 CELLS = cells_of(PAPER, CellTimes())
 

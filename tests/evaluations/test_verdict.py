@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from stormwright.evaluations.definitions import LimitClaim, NumberClaim, OrderClaim, PublishedRow, Shown
-from stormwright.evaluations.intervals import difference_of, mean_of, ratio_of, samples_of
-from stormwright.evaluations.verdict import NOTHING, OTHERWISE, REPRODUCED, SHOWN, UNDECIDED, UNMEASURED, judge
-from stormwright.evaluations.papers import PAPERS
 
 from stormwright.errors import MissingDependencyError
+from stormwright.evaluations.definitions import LimitClaim, NumberClaim, OrderClaim, PublishedRow, Shown
+from stormwright.evaluations.intervals import difference_of, mean_of, ratio_of, samples_of
+from stormwright.evaluations.papers import PAPERS
+from stormwright.evaluations.verdict import NOTHING, OTHERWISE, REPRODUCED, SHOWN, UNDECIDED, UNMEASURED, judge
 
 A, B = [10.0, 12.0, 11.0, 13.0], [20.0, 24.0, 21.0]
 

@@ -10,8 +10,6 @@ from threading import Event
 from types import SimpleNamespace
 from typing import Any, cast
 
-from tests.service.plans.nimbus import Forced
-
 from stormwright.controller.move import Mover
 from stormwright.controller.planning.plan import MovePlan, Step
 from stormwright.controller.planning.planner import plan_moves
@@ -36,6 +34,7 @@ from stormwright.service.plans.plans import KeptPlans, Tidying
 from stormwright.service.storage.database import FILE, State
 from stormwright.storm.bridge import Bridge
 from tests.exploration.world import World, read
+from tests.service.plans.nimbus import Forced
 from tests.simulator.cluster.storms import EVEN
 
 

@@ -135,7 +135,7 @@ def test_from_what_is_staged_to_what_people_read(
 def test_where_nothing_was_staged_that_is_said_without_spark(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stormwright.cli.history.asked.opened", None)
+    monkeypatch.setattr("stormwright.cli.history.opened", None)
     told = printed(capsys, "history", "ingest", "--state", str(tmp_path))
     assert told == "nothing was staged; a simulated service (serve --simulated) keeps no tables\n"
     assert json.loads(printed(capsys, "history", "ingest", "--state", str(tmp_path), "--json")) == {"rows": {}}

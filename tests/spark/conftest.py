@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.workbench import stand_in
 from tests.pipeline.generator import deliver, dice, land, make_world, records
 from tests.spark import clusters
 from tests.spark.clusters import Standalone
+from tests.workbench import stand_in
 
 #: Of landed records.
 START_MS = 1_690_000_000_000

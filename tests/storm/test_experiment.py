@@ -5,14 +5,14 @@ from __future__ import annotations
 import tempfile
 
 import pytest
+
 from stormwright.evaluations.cells import quick_cells
 from stormwright.evaluations.kept import KeptCells
 from stormwright.evaluations.lab.cluster import cores_of
 from stormwright.evaluations.lab.real import RealLab
+from stormwright.evaluations.papers import PAPERS
 from stormwright.evaluations.placing import placement_of
 from stormwright.evaluations.run import run_cells
-from stormwright.evaluations.papers import PAPERS
-
 from stormwright.storm.local_cluster import why_no_cpu_limits
 
 pytestmark = [pytest.mark.storm, pytest.mark.slow, pytest.mark.timeout(900)]

@@ -12,7 +12,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.workbench import stand_in
 
 from stormwright import sketch
 from stormwright.errors import InputError, StormwrightError
@@ -28,6 +27,7 @@ from stormwright.workbench.sweep.report import own_cells, summaries, write_sweep
 from stormwright.workbench.sweep.run import LONGEST_WAVE_S, WAVE_S, WAVES_AT_ONCE, next_size, part, to_do
 from stormwright.workbench.sweep.table import LocalTable
 from stormwright.workbench.sweep.work import ROW, SweepPart, decide
+from tests.workbench import stand_in
 
 WORD_COUNT = "top-storm-word-count-1"
 

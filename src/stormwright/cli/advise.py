@@ -321,7 +321,7 @@ def _warnings(problem: Problem, past: _Past) -> tuple[Saturation, ...]:
     if past.state_dir is None:
         return ()
     from stormwright.advise.season import expected_saturations
-    from stormwright.cli.history.asked import HistoryPlace, opened
+    from stormwright.cli.history import HistoryPlace, opened
     from stormwright.cli.moments import parse_stretch
     from stormwright.history.reports import hourly_trees
     from stormwright.pipeline.streaming.batch import TimeStretch

@@ -148,7 +148,7 @@ def serve(
     """Run the service for it, with the dashboard at its address, until Ctrl-C."""
     from stormwright.cli.deciding import decided_by
     from stormwright.cli.serve import LOCK, end_at_signals
-    from stormwright.cli.serving.event_log import as_json
+    from stormwright.cli.serve.event_log import as_json
     from stormwright.cli.triggers import by_goal, told_triggers
     from stormwright.file_lock import alone
     from stormwright.schedulers.toolkit.resolve import rules_in

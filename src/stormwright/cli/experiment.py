@@ -87,8 +87,8 @@ def _run(cells: Sequence[Cell], kept: KeptCells) -> int:
 def _write(
     papers: Sequence[Paper], cells: Mapping[str, Sequence[Cell]], kept: KeptCells, output: Path
 ) -> list[dict[str, Any]]:
-    from stormwright.formats.files.json_files import write_json
     from stormwright.evaluations.report import as_dict, write_page
+    from stormwright.formats.files.json_files import write_json
 
     documents = []
     for paper in papers:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from stormwright.cli import options
-from stormwright.cli.history.asked import HistoryPlace, opened, place
+from stormwright.cli.history import HistoryPlace, opened, place
 from stormwright.cli.lines import say
 from stormwright.cli.output import prepare_output, print_json
 from stormwright.cli.progress import shown

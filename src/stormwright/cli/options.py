@@ -271,7 +271,7 @@ def as_json(text: str) -> Callable[[Function], Function]:
 
 
 def log_format(function: Function) -> Function:
-    """``--log-format`` of what runs until it is ended; `stormwright.cli.serving.event_log.SHAPES` has what it may say."""
+    """``--log-format`` of what runs until it is ended; `stormwright.cli.serve.event_log.SHAPES` has what it may say."""
     told = "A line for each event: for people, or a JSON object."
     kinds = click.Choice(["text", "json"])
     return click.option("--log-format", type=kinds, default="text", show_default=True, help=told)(function)

@@ -9,7 +9,7 @@ import click
 
 from stormwright.cli import options
 from stormwright.cli.asking import client_of
-from stormwright.cli.history.asked import came_of
+from stormwright.cli.history import came_of
 from stormwright.cli.lines import say
 from stormwright.cli.output import cut_short, print_json
 from stormwright.cli.plans import progress_line

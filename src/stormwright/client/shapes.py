@@ -9,7 +9,6 @@ from typing import Annotated, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
-
 # Shapes -------------------------------------------------------------------------------------------
 
 #: Where a plan stands.

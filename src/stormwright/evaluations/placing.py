@@ -9,15 +9,15 @@ from itertools import pairwise
 import numpy as np
 
 from stormwright.errors import SchedulerError
+from stormwright.evaluations.cells import Cell
+from stormwright.evaluations.definitions import Machine
+from stormwright.evaluations.kept import CellFound
 from stormwright.formats import problem_from_dict
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import IntArray
 from stormwright.model.humanize import counted
 from stormwright.model.requests import CPU
 from stormwright.schedulers.toolkit.resolve import resolve_scheduler, takes_seed
-from stormwright.evaluations.cells import Cell
-from stormwright.evaluations.definitions import Machine
-from stormwright.evaluations.kept import CellFound
 
 #: Of each topology in turn, where every executor is: node from 0 in the order of hosts, and port.
 CellPlacement = Sequence[Sequence[tuple[int, int]]]

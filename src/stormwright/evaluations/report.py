@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from stormwright import __version__
-from stormwright.explain.drawing import COLOURS
-from stormwright.model.humanize import counted
 from stormwright.evaluations.cells import QUICK, Cell
 from stormwright.evaluations.definitions import FIGURES, OrderClaim, Paper, Shown
 from stormwright.evaluations.intervals import (
@@ -33,6 +31,8 @@ from stormwright.evaluations.verdict import (
     Measurements,
     judge,
 )
+from stormwright.explain.drawing import COLOURS
+from stormwright.model.humanize import counted
 from stormwright.workbench.report import blank_figure, svg_of, write_report
 
 #: Verdict → class in the page.

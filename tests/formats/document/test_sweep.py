@@ -9,8 +9,8 @@ import jsonschema
 import pytest
 
 from stormwright.errors import InputError
-from stormwright.formats.document.schema import schema_text
 from stormwright.formats.document.sweep import read_sweep
+from tools.json_schemas import schema_text
 
 SMALL = {
     "schema": "stormwright-sweep/1",

@@ -8,7 +8,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
-from tests.pipeline.streaming.test_stream import wait_for, wait_until_read
 
 from stormwright.history.tables.definitions import FACTS
 from stormwright.history.tables.ingest import ClosedPanes, ingest
@@ -20,6 +19,7 @@ from stormwright.pipeline.streaming.progress import LiveState
 from stormwright.pipeline.streaming.stream import LoadStream, StreamSettings
 from tests.history.samples import START_MS, by_key, stored
 from tests.pipeline.generator import deliver, dice, land, make_world, records
+from tests.pipeline.streaming.test_stream import wait_for, wait_until_read
 
 pytestmark = pytest.mark.spark
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.optimize.construction.plain_greedy import PlainGreedy
 
 from stormwright.optimize.construction.greedy import Bins, Greedy, Items, Pairs
 from stormwright.optimize.kernel.records import NOWHERE
+from tests.optimize.construction.plain_greedy import PlainGreedy
 
 
 def items(cpu_hz, pairs):

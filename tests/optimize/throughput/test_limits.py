@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.optimize.throughput.test_rates import COSTS, seats_of, use_of
 
 from stormwright.model import Problem
 from stormwright.model.arrays import BoolArray, IntArray
@@ -18,6 +17,7 @@ from stormwright.optimize.throughput.score import THROUGHPUT
 from stormwright.optimize.throughput.start import Aim, MeasuredLoad, make_sustained
 from stormwright.predict.flow.profile import Profile
 from stormwright.testing.word_counts import WordCount
+from tests.optimize.throughput.test_rates import COSTS, seats_of, use_of
 
 #: Executors of ackers, counts, splits and spouts; each is as good as the others of its component.
 EXECUTORS = 2, 4, 4, 2

@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from tests.pipeline.streaming.test_stream import SETTINGS, START_MS, assert_profile, wait_until_read
 
 from stormwright.pipeline.measurement.windows import PANES, in_panes, with_more, worker_seconds
 from stormwright.pipeline.settings import StreamSettings
@@ -21,6 +20,7 @@ from stormwright.pipeline.streaming.progress import SEEN, LiveState
 from stormwright.pipeline.streaming.sink import ProfileSink
 from stormwright.pipeline.streaming.stream import LoadStream
 from tests.pipeline.generator import dice, encoded, land, make_world, records
+from tests.pipeline.streaming.test_stream import SETTINGS, START_MS, assert_profile, wait_until_read
 
 BATCHES = 1200
 

@@ -11,7 +11,6 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
-from tests.pipeline.monitoring.test_episodes import CAPACITY, episodes_of
 
 from stormwright.model import Problem, Supervisor
 from stormwright.pipeline.measurement.overload import NodeSeries
@@ -21,6 +20,7 @@ from stormwright.pipeline.streaming.batch import backfill
 from stormwright.pipeline.streaming.stream import LoadStream, StreamSettings
 from tests.perflog.samples import RECORD
 from tests.pipeline.generator import Record, dice, encoded, land
+from tests.pipeline.monitoring.test_episodes import CAPACITY, episodes_of
 from tests.pipeline.oracle import without_short_gaps
 from tests.pipeline.waiting import wait, wait_for, wait_until_read
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import orjson
 import pytest
-from tests.predict.calibration.log import SPREAD, STREAMS, TOGETHER, Log, dealt
 
 from stormwright.perflog.records import Rejected, encode, parse
 from stormwright.predict.calibration.calibration import Calibration, calibrated
 from stormwright.predict.calibration.evidence import Learned, learn
 from stormwright.predict.calibration.windows import Windows
 from stormwright.predict.costs import Costs
+from tests.predict.calibration.log import SPREAD, STREAMS, TOGETHER, Log, dealt
 
 NAMES = (
     "send_us",

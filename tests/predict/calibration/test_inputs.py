@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import orjson
 import pytest
-from tests.predict.calibration.log import SPREAD, START_MS, Log
 
 from stormwright.perflog.records import Rejected, encode, parse
 from stormwright.predict.calibration.calibration import Calibration, calibrated
@@ -16,6 +15,7 @@ from stormwright.predict.calibration.document import costs_from_dict, costs_to_d
 from stormwright.predict.calibration.evidence import Learned, learn
 from stormwright.predict.calibration.windows import Windows
 from stormwright.predict.costs import InputWork
+from tests.predict.calibration.log import SPREAD, START_MS, Log
 
 STREAMS = [["quick", "default", "bolt", "shuffle"], ["slow", "default", "bolt", "shuffle"]]
 QUICK_US, SLOW_US = 2.0, 20.0

@@ -14,8 +14,6 @@ from typing import Any, get_args
 
 import orjson
 from starlette.applications import Starlette
-from tests.service.plans.nimbus import Nimbus, random_cluster
-from tests.service.dashboard.sites import SERVED, Parrot
 
 from stormwright.schedulers import make_scheduler
 from stormwright.service.auth.audit import FILE as AUDIT
@@ -32,6 +30,8 @@ from stormwright.service.http.api import api_routes
 from stormwright.service.http.app import make_app
 from stormwright.service.http.server import HttpServer
 from stormwright.storm.bridge import Bridge
+from tests.service.dashboard.sites import SERVED, Parrot
+from tests.service.plans.nimbus import Nimbus, random_cluster
 
 #: An address of this machine that is not the one that services listen at by default.
 HOST = "127.0.0.2"

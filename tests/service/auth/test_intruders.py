@@ -12,12 +12,12 @@ from typing import get_args
 import orjson
 import pytest
 from starlette.routing import Route
-from tests.service.auth.guarded import Guarded, guarded, until
 
-from stormwright.service.auth import door
+from stormwright.service.auth import middleware
 from stormwright.service.auth.middleware import Rate
 from stormwright.service.auth.roles import Role
 from stormwright.service.auth.tokens import FILE, Tokens
+from tests.service.auth.guarded import Guarded, guarded, until
 
 #: What is open to everybody, what is Nimbus's and the probes', and what is done with the plans of others.
 OPEN = {("GET", "/assets/{name}"), ("GET", "/login"), ("POST", "/login"), ("GET", "/v1/health")}
@@ -207,20 +207,20 @@ def test_changes_and_refusals_are_noted_and_secrets_nowhere(
 
 
 def test_who_guesses_is_slowed_and_keeps_nobody_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(door, "FAILURE_S", 3600.0)
+    monkeypatch.setattr(middleware, "FAILURE_S", 3600.0)
     with guarded(tmp_path) as service:
-        found = [service.ask("GET", "/v1/modes", f"guess-{n}") for n in range(door.FAILURES + 5)]
-        assert [each[0] for each in found] == [401] * door.FAILURES + [429] * 5
+        found = [service.ask("GET", "/v1/modes", f"guess-{n}") for n in range(middleware.FAILURES + 5)]
+        assert [each[0] for each in found] == [401] * middleware.FAILURES + [429] * 5
         assert int(found[-1][1]["retry-after"]) > 1000
         assert service.ask("POST", "/login", body=b"token=x")[0] == 429
         assert service.as_role("viewer", "GET", "/v1/modes")[0] == 200
         assert service.ask("GET", "/v1/modes")[0] == 401
-        assert len(service.noted()) == door.FAILURES + 1
+        assert len(service.noted()) == middleware.FAILURES + 1
 
 
 def test_what_costs_much_is_asked_so_often_by_one_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(door, "COSTLY", 3)
-    monkeypatch.setattr(door, "COSTLY_S", 3600.0)
+    monkeypatch.setattr(middleware, "COSTLY", 3)
+    monkeypatch.setattr(middleware, "COSTLY_S", 3600.0)
     with guarded(tmp_path) as service:
         found = [service.as_role("viewer", "GET", "/v1/problem")[0] for _ in range(5)]
         assert found == [200, 200, 200, 429, 429]

@@ -9,11 +9,11 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
-from tests.service.auth.guarded import Answer, Guarded, guarded
-from tests.service.plans.nimbus import random_cluster
 
 from stormwright.service.auth.sessions import COOKIE, LASTS_S, Sessions
 from stormwright.service.auth.tokens import FILE, Tokens
+from tests.service.auth.guarded import Answer, Guarded, guarded
+from tests.service.plans.nimbus import random_cluster
 
 HTML = {"accept": "text/html"}
 

@@ -9,10 +9,10 @@ import threading
 from pathlib import Path
 
 import pytest
-from tests.service.auth.guarded import guarded, until
-from tests.service.auth.malformed import malformed, send
 
 from stormwright.service.auth.middleware import Rate
+from tests.service.auth.guarded import guarded, until
+from tests.service.auth.malformed import malformed, send
 
 
 def held() -> tuple[int, int]:

@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.service.auth.authorities import Authority
-from tests.service.auth.guarded import HOST, Guarded, guarded
 
 from stormwright.client import Client
 from stormwright.errors import ClusterError, InputError
@@ -24,6 +22,8 @@ from stormwright.service.http.app import Endpoints
 from stormwright.service.http.deliveries import Deliveries
 from stormwright.service.http.server import HttpServer
 from stormwright.storm.jvm import LIGHT, STORM_HOME, STORMWRIGHT_JAR, java_command, require_java
+from tests.service.auth.authorities import Authority
+from tests.service.auth.guarded import HOST, Guarded, guarded
 
 Speaks = Callable[..., tuple[str, str]]
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from tests.service.plans.nimbus import Forced, Nimbus
 
 from stormwright.model import Problem
 from stormwright.service.dashboard.over_file import app_of
@@ -27,6 +26,7 @@ from stormwright.service.plans.plans import KeptPlans
 from stormwright.service.status import ServiceStatus
 from stormwright.service.storage.database import FILE, State
 from tests.service.http.test_metrics import STATUS
+from tests.service.plans.nimbus import Forced, Nimbus
 
 
 def _alarm(node: int, peak_cores: float) -> dict[str, object]:

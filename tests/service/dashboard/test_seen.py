@@ -8,8 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.service.dashboard.living import living
-from tests.service.dashboard.sites import browsing, until
 
 import stormwright as sw
 from stormwright.model import cost_of
@@ -18,6 +16,8 @@ from stormwright.service.dashboard.rendering import number, span
 from stormwright.service.dashboard.scene import MOST_PLACES, Heat, Scene, component_flows
 from stormwright.service.dashboard.state import Keeper
 from stormwright.service.dashboard.topology_graph import Box, Edge, graph, layered
+from tests.service.dashboard.living import living
+from tests.service.dashboard.sites import browsing, until
 
 
 @pytest.mark.parametrize(("nodes", "racks"), [(10, 2), (MOST_PLACES + 8, 4), (MOST_PLACES + 8, 1)])

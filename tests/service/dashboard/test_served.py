@@ -12,8 +12,6 @@ from pathlib import Path
 import numpy as np
 import orjson
 import pytest
-from tests.service.dashboard.living import living
-from tests.service.dashboard.sites import SERVED, browsing
 
 from stormwright.api import compare
 from stormwright.cli import run
@@ -28,6 +26,8 @@ from stormwright.service.http.app import make_app
 from stormwright.service.http.server import HttpServer
 from stormwright.storm.bridge import Bridge
 from stormwright.workbench.live_trials import LiveTrials
+from tests.service.dashboard.living import living
+from tests.service.dashboard.sites import SERVED, browsing
 
 HOST = "127.0.0.1"
 BROWSER, PROGRAM = {"accept": "text/html,*/*;q=0.8"}, {"accept": "*/*"}

@@ -11,14 +11,14 @@ from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
-from tests.service.plans.nimbus import ANNA, Nimbus, settled
-from tests.service.dashboard.living import living
-from tests.service.dashboard.sites import SERVED, Browser, Page, browsing, over_nimbus, until
 
 from stormwright.client.shapes import Anomaly, DrainAsked, PlanAsked
 from stormwright.service.dashboard.rendering import NAVIGATION
 from stormwright.service.dashboard.site import VIEWS
 from tests.controller.builders import on, problem, topology
+from tests.service.dashboard.living import living
+from tests.service.dashboard.sites import SERVED, Browser, Page, browsing, over_nimbus, until
+from tests.service.plans.nimbus import ANNA, Nimbus, settled
 
 #: Pages that name nothing.
 PLAIN = sorted({"/", *(path for path in VIEWS if "{" not in path)})

@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.service.plans.nimbus import Nimbus, random_cluster, settled
-from tests.service.dashboard.sites import SERVED
 
 from stormwright.client import Client
 from stormwright.client.shapes import Modes
@@ -31,7 +29,9 @@ from stormwright.service.http.app import make_app
 from stormwright.service.http.server import HttpServer
 from stormwright.service.plans.plans import KeptPlans
 from stormwright.storm.bridge import Bridge
+from tests.service.dashboard.sites import SERVED
 from tests.service.http.test_metrics import STATUS
+from tests.service.plans.nimbus import Nimbus, random_cluster, settled
 
 HOST = "127.0.0.1"
 

@@ -7,9 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.service.auth.guarded import guarded
-
 from stormwright.service.auth.middleware import Rate
+from tests.service.auth.guarded import guarded
 
 
 def test_everything_is_answered(tmp_path: Path) -> None:

@@ -5,15 +5,14 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
-from tests.service.leader_election.places import LEASE_S, LocalClock, Place, Session
-from tests.service.plans.nimbus import MortalState, Nimbus
-
 from stormwright.controller.safety.pauses import Pauses
 from stormwright.errors import NotLeadingError
 from stormwright.model import Problem
 from stormwright.service.leader_election.lead import Leading, Lease
 from stormwright.service.leader_election.standby import PAUSED, StandingBy
 from stormwright.service.storage.database import FILE, State
+from tests.service.leader_election.places import LEASE_S, LocalClock, Place, Session
+from tests.service.plans.nimbus import MortalState, Nimbus
 
 #: Of what a service is made anew when another one takes over.
 _PARTS = (

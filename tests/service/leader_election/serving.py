@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from stormwright.cli.serve import end_at_signals
-from stormwright.cli.serving.pair import Pair, paired
+from stormwright.cli.serve.pair import Pair, paired
 from stormwright.pipeline.streaming.stream import LoadStream
 from stormwright.schedulers import make_scheduler
 from stormwright.service.composition import Service

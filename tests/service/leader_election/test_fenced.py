@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from tests.service.leader_election.test_processes import QUESTION
 
 from stormwright.errors import NotLeadingError
 from stormwright.model import Supervisor
@@ -18,6 +17,7 @@ from stormwright.service.http.app import Questions
 from stormwright.service.leader_election.lead import Fenced
 from stormwright.storm.bridge import Bridge
 from stormwright.storm.gateway import NimbusGateway
+from tests.service.leader_election.test_processes import QUESTION
 
 #: A gateway that writes down what it is asked, and answers with nothing.
 NOTING = """

@@ -17,14 +17,14 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
-from tests.service.leader_election import serving
-from tests.service.leader_election.zookeepers import zookeeper
 
 from stormwright.client import Client
 from stormwright.errors import ClusterError
 from stormwright.formats import problem_to_dict
 from stormwright.storm.local_cluster.network import free_ports
 from tests.schedulers.builders import load, nodes, problem, topology
+from tests.service.leader_election import serving
+from tests.service.leader_election.zookeepers import zookeeper
 
 #: Within so many seconds another service answers Nimbus.
 TAKEN_OVER_S = 15.0

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.service.leader_election.pairs import Pair, after_it_wakes
-from tests.service.plans.nimbus import ANNA
-from tests.service.plans.test_applying import PLANS, Begin, moving, planned, unpredicted  # noqa: F401
 
 from stormwright.errors import NotLeadingError
 from stormwright.service.plans.plans import UNDER_WAY
+from tests.service.leader_election.pairs import Pair, after_it_wakes
+from tests.service.plans.nimbus import ANNA
+from tests.service.plans.test_applying import PLANS, Begin, moving, planned, unpredicted  # noqa: F401
 
 
 @pytest.fixture

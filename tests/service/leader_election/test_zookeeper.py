@@ -11,8 +11,6 @@ from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
 import pytest
-from tests.service.auth.authorities import Authority
-from tests.service.leader_election.zookeepers import secured_zookeeper, zookeeper
 
 from stormwright.errors import ClusterError, NotLeadingError
 from stormwright.service.leader_election.lead import Leading, Lease
@@ -21,6 +19,8 @@ from stormwright.service.leader_election.standby import renewing, standing_by
 from stormwright.service.leader_election.zookeeper import LEASE_S, ZooKeeper, ZooKeeperTls
 from stormwright.service.plans.journal import Ledger
 from stormwright.service.storage.database import FILE, State
+from tests.service.auth.authorities import Authority
+from tests.service.leader_election.zookeepers import secured_zookeeper, zookeeper
 
 pytestmark = pytest.mark.zookeeper
 

@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
-from tests.service.auth.authorities import Pair
-
 from stormwright.storm.jvm import LIGHT, STORM_HOME, java_command, require_java
 from stormwright.storm.local_cluster.network import free_ports
+from tests.service.auth.authorities import Pair
 
 
 @contextmanager

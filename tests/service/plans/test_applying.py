@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.service.plans.nimbus import ANNA, Killed, Nimbus, Where, random_cluster, settled
 
 from stormwright.client.shapes import ModesChange, Plan, Told
 from stormwright.controller.objectives.outlook import Outlook
@@ -20,6 +19,7 @@ from stormwright.controller.policy import Decision
 from stormwright.errors import ConflictError, NotThereError
 from stormwright.model import Problem
 from stormwright.model.arrays import IntArray
+from tests.service.plans.nimbus import ANNA, Killed, Nimbus, Where, random_cluster, settled
 
 #: Random plans: more of them by hand.
 PLANS = int(os.environ.get("STORMWRIGHT_RANDOM_PLANS", "12"))

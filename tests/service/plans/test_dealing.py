@@ -11,8 +11,6 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from tests.service.plans.nimbus import ANNA, Nimbus, settled
-from tests.service.plans.test_applying import many
 
 from stormwright.client.shapes import Mode, ModesChange, PlanAsked
 from stormwright.controller.planning.planner import plan_moves
@@ -26,6 +24,8 @@ from stormwright.service.plans.guard import Guard
 from stormwright.service.plans.plan_service import MOST_WAITING, Makers
 from stormwright.service.plans.plans import PROPOSED_S, Tidying
 from stormwright.service.storage.database import FILE, MIGRATIONS, State
+from tests.service.plans.nimbus import ANNA, Nimbus, settled
+from tests.service.plans.test_applying import many
 
 
 @pytest.fixture

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
-from tests.service.plans.nimbus import ANNA, Nimbus
-from tests.service.plans.test_applying import Begin, begin, many, moving, planned, unpredicted  # noqa: F401
 
 from stormwright.errors import StormwrightError
 from stormwright.service.plans import applying
 from stormwright.service.plans.plans import UNDER_WAY
+from tests.service.plans.nimbus import ANNA, Nimbus
+from tests.service.plans.test_applying import Begin, begin, many, moving, planned, unpredicted  # noqa: F401
 
 #: Moments of a plan at which something fails: more than its first moves have.
 MOMENTS = range(12)

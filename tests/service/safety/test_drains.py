@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.service.plans.nimbus import ANNA, Nimbus, settled
 
 from stormwright.client.shapes import DrainAsked, ModesChange, Plan
 from stormwright.errors import ConflictError, NotThereError
@@ -19,6 +18,7 @@ from stormwright.schedulers import make_scheduler
 from stormwright.service.storage.database import FILE, State
 from stormwright.storm.bridge import Bridge
 from tests.controller.builders import on, problem, topology
+from tests.service.plans.nimbus import ANNA, Nimbus, settled
 
 DRAIN = DrainAsked(by="anna", reason="new disks")
 

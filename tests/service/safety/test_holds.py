@@ -7,14 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.service.plans.nimbus import ANNA, Nimbus
-from tests.service.plans.test_applying import many
-from tests.service.plans.test_dealing import Service, change
 
 from stormwright.errors import ConflictError
 from stormwright.model import WorkerSlot
 from stormwright.service.plans.dispatcher import Watched
 from stormwright.service.safety.holds import Holds
+from tests.service.plans.nimbus import ANNA, Nimbus
+from tests.service.plans.test_applying import many
+from tests.service.plans.test_dealing import Service, change
 from tests.service.virtual import AllOn, Deciding, Place, VirtualStorm
 
 

@@ -8,13 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.service.safety.test_drains import begun, cluster, hosts
-from tests.service.plans.nimbus import Nimbus
 
 from stormwright.client.shapes import ModesChange
 from stormwright.controller.safety.slowness import SlowNode
 from stormwright.service.notifications.notifier import ServiceEvent
 from stormwright.service.safety.anomalies import KEPT_S, Watching
+from tests.service.plans.nimbus import Nimbus
+from tests.service.safety.test_drains import begun, cluster, hosts
 
 SLOW = {"n0": SlowNode("n0", 0.6, "CPU per tuple", 30.0)}
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import orjson
 import pytest
-from tests.predict.calibration.log import SPREAD, Log
 
 from stormwright.clock import WallClock
 from stormwright.formats import problem_from_dict, problem_to_dict
@@ -20,6 +19,7 @@ from stormwright.predict.calibration.windows import Windows
 from stormwright.service.storage import calibration as module
 from stormwright.service.storage.calibration import Calibrating
 from stormwright.testing.word_counts import WordCount
+from tests.predict.calibration.log import SPREAD, Log
 
 
 class Ahead(WallClock):

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from tests.history.evaluation.test_evaluation import seconds
 
 from stormwright.cli.progress import shown
 from stormwright.controller.planning.plan import MoveBudget
@@ -26,6 +25,7 @@ from stormwright.model import Assignment
 from stormwright.service.storage import history as history_module
 from stormwright.service.storage.history import HistorySettings, KeptHistory
 from tests.controller.builders import on, problem, topology
+from tests.history.evaluation.test_evaluation import seconds
 from tests.history.recorded import START_MS, cluster, look
 
 TOPOLOGY = "measured-1-0"

@@ -6,11 +6,11 @@ import json
 from types import SimpleNamespace
 
 import pytest
-from tests.workbench.demo.results import demo_result, rolled_back
 
 from stormwright.storm.local_cluster import LocalClusterConfig
 from stormwright.workbench.demo.report import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Curve, chart_of, write_html
 from stormwright.workbench.demo.result import as_dict, counts, limits, table
+from tests.workbench.demo.results import demo_result, rolled_back
 
 SETTINGS = SimpleNamespace(cluster=LocalClusterConfig(link="25mbit", cores_per_node=0.4))
 

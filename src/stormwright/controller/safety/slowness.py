@@ -70,7 +70,7 @@ class WorkSample(NamedTuple):
 
 
 @dataclass
-class _Sum_work:
+class _WorkSum:
     cpu_ns: int = 0
     time_ns: int = 0
     tuples: int = 0
@@ -98,7 +98,7 @@ class WorkWindows:
     """
 
     def __init__(self) -> None:
-        self._windows: dict[int, defaultdict[tuple[ComponentKey, str], _Sum_work]] = {}
+        self._windows: dict[int, defaultdict[tuple[ComponentKey, str], _WorkSum]] = {}
         self._newest = self._given = -1
 
     def count(self, records: Iterable[Mapping[str, Any]]) -> None:
@@ -108,7 +108,7 @@ class WorkWindows:
             if window <= self._given or record["start_ms"] - worker["start_ms"] < 1000 * WARM_S:
                 continue
             self._newest = max(self._newest, window)
-            sums = self._windows.setdefault(window, defaultdict(_Sum_work))
+            sums = self._windows.setdefault(window, defaultdict(_WorkSum))
             for executor in record["executors"]:
                 if executor["received"] and executor.get("type") != "spout":
                     sums[(worker["topology"], executor["component"]), worker["supervisor"]].add(executor)
@@ -121,7 +121,7 @@ class WorkWindows:
                 yield _samples(self._windows.pop(window))
 
 
-def _samples(sums: Mapping[tuple[ComponentKey, str], _Sum_work]) -> dict[str, list[WorkSample]]:
+def _samples(sums: Mapping[tuple[ComponentKey, str], _WorkSum]) -> dict[str, list[WorkSample]]:
     known: defaultdict[ComponentKey, dict[str, tuple[float, float]]] = defaultdict(dict)
     for (component, node), total in sums.items():
         if logs := total.logs():

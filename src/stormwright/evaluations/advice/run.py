@@ -16,11 +16,11 @@ from stormwright.advise.search.patient import Ours
 from stormwright.advise.search.trials import MixTrials
 from stormwright.advise.search.wish import Wish
 from stormwright.errors import InputError
-from stormwright.model import LoadProfile
-from stormwright.model.arrays import FloatArray
 from stormwright.evaluations.advice.cases import AdviceCase
 from stormwright.evaluations.advice.least import least_of_all
 from stormwright.evaluations.advice.world import Predicted, World
+from stormwright.model import LoadProfile
+from stormwright.model.arrays import FloatArray
 
 #: Of what is wanted, the part with which a rate counts as reached.
 _REACHED = 0.99

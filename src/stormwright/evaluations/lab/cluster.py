@@ -17,6 +17,9 @@ import numpy as np
 from stormwright.controller.tally import Tally
 from stormwright.defaults import STORMS_OWN
 from stormwright.errors import ClusterError
+from stormwright.evaluations.cells import Cell
+from stormwright.evaluations.definitions import Block, BlockKind
+from stormwright.evaluations.placing import CellPlacement, slots_of
 from stormwright.model import UNPLACED, Assignment, Problem, Scheduler
 from stormwright.perflog.records import Rejected, parse_lines
 from stormwright.schedulers import make_scheduler
@@ -28,9 +31,6 @@ from stormwright.storm.local_cluster import LocalCluster, LocalClusterConfig, Ru
 from stormwright.workbench.demo.measure import compiler_share
 from stormwright.workbench.demo.run import demo_cluster
 from stormwright.workbench.demo.settings import Submission, parse_submissions
-from stormwright.evaluations.cells import Cell
-from stormwright.evaluations.definitions import Block, BlockKind
-from stormwright.evaluations.placing import CellPlacement, slots_of
 
 log = logging.getLogger(__name__)
 

@@ -9,14 +9,14 @@ from statistics import fmean
 from typing import Any
 
 from stormwright.errors import ClusterError
-from stormwright.model import Problem
-from stormwright.schedulers.toolkit.resolve import keeping_what_runs
-from stormwright.schedulers.toolkit.traits import warm_up
-from stormwright.workbench.demo.measure import acked_series, longest_silence_s
 from stormwright.evaluations.cells import Cell
 from stormwright.evaluations.kept import CellFound
 from stormwright.evaluations.lab.cluster import ClusterLab
 from stormwright.evaluations.lab.phases import begin, drained, ids_of
+from stormwright.model import Problem
+from stormwright.schedulers.toolkit.resolve import keeping_what_runs
+from stormwright.schedulers.toolkit.traits import warm_up
+from stormwright.workbench.demo.measure import acked_series, longest_silence_s
 
 #: Seconds of a step of the rate over time, and steps over which it is looked at.
 _STEP_S, _STEPS = 1.0, 3

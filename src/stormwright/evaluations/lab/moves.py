@@ -16,15 +16,15 @@ from stormwright.controller.planning.planner import plan_moves
 from stormwright.controller.reports import MoveLimits
 from stormwright.controller.safety.pauses import Pauses
 from stormwright.errors import ClusterError
-from stormwright.model import Assignment, Problem
-from stormwright.model.arrays import IntArray
-from stormwright.workbench.demo.measure import longest_silence_s
 from stormwright.evaluations.cells import Cell
 from stormwright.evaluations.definitions import MOVED_BY, STORMS_REBALANCE
 from stormwright.evaluations.kept import CellFound
 from stormwright.evaluations.lab.cluster import ClusterLab
 from stormwright.evaluations.lab.phases import begin, drained, ids_of
 from stormwright.evaluations.placing import named
+from stormwright.model import Assignment, Problem
+from stormwright.model.arrays import IntArray
+from stormwright.workbench.demo.measure import longest_silence_s
 
 #: JVMs start slowly on little CPU, several at once on one node more so.
 _LIMITS = MoveLimits(swap_s=180.0)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 
 from stormwright.controller.draining import Draining, drain
+from stormwright.evaluations.cells import Cell
+from stormwright.evaluations.lab.cluster import ClusterLab
 from stormwright.model import Problem, Topology
 from stormwright.workbench.demo.measure import measure
 from stormwright.workbench.demo.steps import LAST_DRAIN_S
-from stormwright.evaluations.cells import Cell
-from stormwright.evaluations.lab.cluster import ClusterLab
 
 #: Seconds after a change of limit or rate, and until what was written by then has arrived.
 SETTLE_S, ARRIVE_S = 2.0, 1.0

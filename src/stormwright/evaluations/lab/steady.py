@@ -8,9 +8,6 @@ from statistics import fmean, pstdev
 from typing import Any
 
 from stormwright.errors import ClusterError
-from stormwright.formats import problem_to_dict
-from stormwright.model import Problem
-from stormwright.workbench.demo.measure import NodeMeter, NodeUse, compiler_share, fullest, measure
 from stormwright.evaluations.cells import Cell
 from stormwright.evaluations.definitions import ALIKE
 from stormwright.evaluations.kept import CellFound
@@ -18,6 +15,9 @@ from stormwright.evaluations.lab.cluster import ClusterLab
 from stormwright.evaluations.lab.facts import with_load
 from stormwright.evaluations.lab.phases import ARRIVE_S, SETTLE_S, begin, ids_of
 from stormwright.evaluations.placing import CellPlacement, named
+from stormwright.formats import problem_to_dict
+from stormwright.model import Problem
+from stormwright.workbench.demo.measure import NodeMeter, NodeUse, compiler_share, fullest, measure
 
 
 def measure_steady(lab: ClusterLab, cell: Cell, placement: CellPlacement | None, rate_tps: float) -> CellFound:

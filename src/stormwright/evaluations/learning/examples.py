@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from stormwright.errors import Fault, InputError, StormwrightError
+from stormwright.evaluations.learning.problems import drawn_problem
 from stormwright.formats import read_json, write_json
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import FloatArray, IntArray
@@ -20,7 +21,6 @@ from stormwright.schedulers.portfolio.members import Variants
 from stormwright.schedulers.portfolio.model import digest_of
 from stormwright.schedulers.toolkit.limits import with_room_for_cpu
 from stormwright.schedulers.toolkit.resolve import keeping_what_runs
-from stormwright.evaluations.learning.problems import drawn_problem
 
 EXAMPLES_SCHEMA: Final = "stormwright-examples/1"
 

@@ -10,13 +10,13 @@ import numpy as np
 import orjson
 
 from stormwright.errors import Fault, InputError, StormwrightError
+from stormwright.evaluations.learning.examples import Group, predicted_examples
 from stormwright.model import UNPLACED, LoadProfile, Problem, cost_of
 from stormwright.model.arrays import IntArray
 from stormwright.schedulers.portfolio.evaluation import Judge
 from stormwright.schedulers.portfolio.features import Describing
 from stormwright.schedulers.toolkit.from_scratch import asked, never
 from stormwright.schedulers.toolkit.resolve import resolve_scheduler
-from stormwright.evaluations.learning.examples import Group, predicted_examples
 
 if TYPE_CHECKING:
     from stormwright.history.tables.store import Store

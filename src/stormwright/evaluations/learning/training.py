@@ -8,10 +8,10 @@ from typing import Any, Final
 import numpy as np
 
 from stormwright.errors import Fault, InputError
+from stormwright.evaluations.learning.examples import Group, examples_to_dict
 from stormwright.model.arrays import FloatArray
 from stormwright.schedulers.portfolio.features import FEATURES
 from stormwright.schedulers.portfolio.model import LEAF, Model, RegressionTrees
-from stormwright.evaluations.learning.examples import Group, examples_to_dict
 
 #: Of the boosting; chosen on problems drawn by chance that it was not scored on.
 SETTINGS: Final = {

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 
+from stormwright.evaluations.definitions import NumberClaim, Paper, PublishedRow
 from stormwright.formats.document.faults import FaultList
 from stormwright.formats.storm.conf import Layer, StormConf
 from stormwright.formats.storm.submission import ACKERS, WORKERS, UserComponent, submitted
 from stormwright.model import UNPLACED, Grouping, Problem, Supervisor
-from stormwright.evaluations.definitions import NumberClaim, Paper, PublishedRow
 
 _TAG = "GPU"
 

@@ -22,7 +22,6 @@ import orjson
 from stormwright.errors import Fault, HookError, InputError
 from stormwright.storm.bridge import Failure
 
-
 # Hook program -------------------------------------------------------------------------------------
 
 #: What the operator gives: called with every failure, in a thread of its own.

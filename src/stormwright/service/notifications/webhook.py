@@ -21,7 +21,6 @@ from stormwright.errors import Fault, HookError, InputError
 from stormwright.service.notifications.hook_program import load_program
 from stormwright.service.notifications.notifier import KINDS, ServiceEvent, Target
 
-
 # Webhook ------------------------------------------------------------------------------------------
 
 #: Seconds that a call may take.

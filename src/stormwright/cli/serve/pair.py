@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from stormwright.cli import options
-from stormwright.cli.serving.config import said_by
+from stormwright.cli.serve.config import said_by
 from stormwright.errors import Fault
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ def _stood_by(settings: ServiceSettings, agreed: Any, lease: Any, stop: threadin
 
 
 def _of_storm(storm_home: Path, over_tls: bool, faults: list[Fault]) -> str:
-    from stormwright.cli.doctoring.facts import path_of, storm_yaml
+    from stormwright.cli.doctor.facts import path_of, storm_yaml
 
     conf = storm_yaml(storm_home)
     servers = conf.get("storm.zookeeper.servers") if conf else None

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from stormwright.cli.doctoring.facts import MONITOR_S, Facts, Finding, Installation, ServiceFacts
+from stormwright.cli.doctor.facts import MONITOR_S, Facts, Finding, Installation, ServiceFacts
 from stormwright.defaults import STORMS_OWN
 from stormwright.errors import nearest
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stormwright.cli.deciding import Deciding, decided_by
-from stormwright.cli.serving.access import access_of
-from stormwright.cli.serving.config import said_by
-from stormwright.cli.serving.pair import Pair, pair_of
-from stormwright.cli.serving.simulated import cluster_of, without_effect
+from stormwright.cli.serve.access import access_of
+from stormwright.cli.serve.config import said_by
+from stormwright.cli.serve.pair import Pair, pair_of
+from stormwright.cli.serve.simulated import cluster_of, without_effect
 from stormwright.cli.triggers import by_goal, told_triggers
 from stormwright.errors import Fault, InputError, collected
 

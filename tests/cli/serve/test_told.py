@@ -9,7 +9,7 @@ import re
 import pytest
 
 from stormwright import __version__
-from stormwright.cli.serving.event_log import as_json, as_line, beginning, kept_mode
+from stormwright.cli.serve.event_log import as_json, as_line, beginning, kept_mode
 from stormwright.service.plans.guard import Guard
 from stormwright.service.plans.journal import Ledger
 from stormwright.service.plans.plans import KeptPlans

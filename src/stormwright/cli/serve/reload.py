@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
-from stormwright.cli.serving.prepare import TRIGGERS, Prepared, prepared
+from stormwright.cli.serve.prepare import TRIGGERS, Prepared, prepared
 from stormwright.errors import StormwrightError
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from stormwright.cli.doctoring import checks
-from stormwright.cli.doctoring.checks import judged
-from stormwright.cli.doctoring.facts import ServiceFacts
-from tests.cli.doctoring.test_of_installation import FACTS, STORM
+from stormwright.cli.doctor import checks
+from stormwright.cli.doctor.checks import judged
+from stormwright.cli.doctor.facts import ServiceFacts
+from tests.cli.doctor.test_of_installation import FACTS, STORM
 
 PIPELINE = {"running": True, "error": None, "profile_age_s": 3.2, "ledger": {"read": 10_000, "quarantined": 10}}
 SERVICE = ServiceFacts("http://s:7070", None, "1.2.3", 0.4, True, {"pipeline": PIPELINE, "waits": []})

@@ -1,6 +1,6 @@
 """The page ``docs/experiments.md``: every published figure and table, and how it is measured or why it is not.
 
-``python -m stormwright.evaluations.pages docs/experiments.md`` (or ``make docs``) writes it; a test keeps it
+``python tools/experiment_pages.py docs/experiments.md`` (or ``make docs``) writes it; a test keeps it
 equal. What came of the measurements is in the pages that ``stormwright experiment`` writes.
 """
 
@@ -11,12 +11,12 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from stormwright.model.humanize import counted
 from stormwright.evaluations.cells import CellTimes, cells_of, minutes
 from stormwright.evaluations.definitions import Claim, LimitClaim, NumberClaim, OrderClaim, Paper, PublishedRow
 from stormwright.evaluations.papers import PAPERS
+from stormwright.model.humanize import counted
 
-_MADE = "<!-- Made by `make docs`; what it says is in `experiments/papers`. -->"
+_MADE = "<!-- Made by `make docs`; the contents are in `evaluations/papers`. -->"
 
 _LEAD = """# The published evaluations again
 

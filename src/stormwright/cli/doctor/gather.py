@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from stormwright import __version__
 from stormwright.cli.asking import told_token
-from stormwright.cli.doctoring.facts import Facts, Installation, Jar, ServiceFacts, path_of, seeds_of, storm_yaml
+from stormwright.cli.doctor.facts import Facts, Installation, Jar, ServiceFacts, path_of, seeds_of, storm_yaml
 from stormwright.client import Client
 from stormwright.client.client import bearing
 from stormwright.errors import MissingDependencyError

@@ -1,4 +1,4 @@
-"""Questions to the history: what there is, what was, what was decided."""
+"""``stormwright history``: the journal of a service, its audit log, and queries to its tables."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from stormwright.cli import options
 from stormwright.cli.asking import client_of
 from stormwright.cli.lines import say
 from stormwright.cli.moments import RANGE_HELP, parse_moment, parse_stretch
+from stormwright.cli.options import Verbs
 from stormwright.cli.output import numbers_table, prepare_output, print_json, print_table, text_table
 from stormwright.cli.progress import shown
 from stormwright.client.shapes import Done, DoneMove
@@ -482,3 +483,34 @@ def at(moment: str, where: HistoryPlace, output: Path | None, as_json: bool) -> 
 
 def _number(value: float | None) -> str:
     return "–" if value is None else f"{value:,.2f}" if value < 10 else f"{value:,.0f}"
+
+
+# The verb -----------------------------------------------------------------------------------------
+
+
+@click.group(cls=Verbs, invoke_without_command=True)
+@options.service
+@click.option("--limit", default=20, show_default=True, type=click.IntRange(1, MOST), help="Entries at most.")
+@click.option(
+    "--audit",
+    "audit_of",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    metavar="STATE",
+    help="List the log of changes and refusals instead, of the service with this state directory.",
+)
+@options.as_json("Print them as JSON.")
+@click.pass_context
+def command(ctx: click.Context, address: str, by: str, limit: int, audit_of: Path | None, as_json: bool) -> None:
+    """List what a running service has done: who, why, what was promised and what came of it; or, with a command, look
+    into the tables that it keeps below its state directory.
+
+    RANGE is a day (2026-11-21) or FROM..TO (2026-11-01..2026-11-30, 2026-11-21T10:00..), TO included, in UTC.
+    """
+    if ctx.invoked_subcommand is None and audit_of is not None:
+        print_audit(audit_of, limit, as_json)
+    elif ctx.invoked_subcommand is None:
+        print_done(address, by, limit, as_json)
+
+
+for _verb in (tables, report, decisions, overloads, sql, at, ingest, compact, retain):
+    command.add_command(_verb)

@@ -11,8 +11,8 @@ from typing import Any
 
 from stormwright.cli.lines import say
 from stormwright.cli.output import print_json
-from stormwright.cli.serving.pair import found, pair_of
-from stormwright.cli.serving.prepare import prepared
+from stormwright.cli.serve.pair import found, pair_of
+from stormwright.cli.serve.prepare import prepared
 from stormwright.errors import Fault, InputError, StormwrightError
 from stormwright.file_lock import alone
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stormwright.cli.serve import command
-from stormwright.cli.serving.access import access_of, warnings_of
+from stormwright.cli.serve.access import access_of, warnings_of
 from stormwright.errors import Fault
 from stormwright.service.auth.settings import AccessSettings, is_loopback
 from stormwright.service.auth.tokens import FILE, Tokens

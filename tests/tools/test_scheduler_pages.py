@@ -15,8 +15,8 @@ from stormwright.formats import read_problem
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.toolkit.registry import SCHEDULERS
 from stormwright.testing import oracles
-from stormwright.workbench.scheduler_pages import PROBLEM, pages, write_pages
 from tests.schedulers.builders import load, nodes, problem, topology
+from tools.scheduler_pages import PROBLEM, pages, write_pages
 
 ROOT = Path(__file__).parents[2]
 PUBLISHED = ROOT / "docs" / "schedulers"

@@ -15,11 +15,11 @@ import click
 from stormwright.cli import options
 from stormwright.cli.progress import shown
 from stormwright.cli.responses import on_anomaly
-from stormwright.cli.serving.config import Configured, given
-from stormwright.cli.serving.event_log import SHAPES, beginning
-from stormwright.cli.serving.pair import pair_options, paired
-from stormwright.cli.serving.prepare import Prepared, prepared
-from stormwright.cli.serving.simulated import UnlessSimulated, simulated, somewhere
+from stormwright.cli.serve.config import Configured, given
+from stormwright.cli.serve.event_log import SHAPES, beginning
+from stormwright.cli.serve.pair import pair_options, paired
+from stormwright.cli.serve.prepare import Prepared, prepared
+from stormwright.cli.serve.simulated import UnlessSimulated, simulated, somewhere
 from stormwright.defaults import STORMS_OWN
 from stormwright.file_lock import alone
 
@@ -230,7 +230,7 @@ def command(check: bool, log_format: str, **told: Any) -> None:
     names, which is read again at SIGHUP.
     """
     if check:
-        from stormwright.cli.serving.check import tried
+        from stormwright.cli.serve.check import tried
 
         with somewhere(told["state_dir"]) as state_dir:
             click.get_current_context().exit(tried(told | {"state_dir": state_dir}, LOCK, log_format))
@@ -249,8 +249,8 @@ def command(check: bool, log_format: str, **told: Any) -> None:
 
 def _serve(made: Prepared, address: str) -> None:
     """Until a signal ends it."""
-    from stormwright.cli.serving.access import warnings_of
-    from stormwright.cli.serving.reload import Reloading
+    from stormwright.cli.serve.access import warnings_of
+    from stormwright.cli.serve.reload import Reloading
     from stormwright.schedulers.toolkit.from_scratch import why_nothing_moves
     from stormwright.service.composition import Service
     from stormwright.workbench.live_trials import LiveTrials

@@ -24,8 +24,8 @@ def command(storm_home: Path | None, address: str, as_json: bool) -> None:
     On a Nimbus host it tells most. It changes nothing, and leaves with 2 where something is wrong; what is unknown is
     not wrong.
     """
-    from stormwright.cli.doctoring.checks import judged
-    from stormwright.cli.doctoring.gather import gathered
+    from stormwright.cli.doctor.checks import judged
+    from stormwright.cli.doctor.gather import gathered
     from stormwright.storm.jvm import find_storm_home
 
     if storm_home is None:

@@ -7,7 +7,7 @@ import pytest
 from click.core import ParameterSource
 
 from stormwright.cli.serve import command
-from stormwright.cli.serving.config import key_of
+from stormwright.cli.serve.config import key_of
 
 
 @pytest.fixture

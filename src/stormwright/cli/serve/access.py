@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from stormwright.cli.serving.config import said_by
+from stormwright.cli.serve.config import said_by
 from stormwright.errors import Fault, InputError, collected
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import threading
 import pytest
 
 from stormwright.cli.serve import command
-from stormwright.cli.serving.reload import Reloading
+from stormwright.cli.serve.reload import Reloading
 
 
 class Quiet:

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from stormwright.cli.doctoring import checks, gather
-from stormwright.cli.doctoring.facts import Facts, Installation, Jar
+from stormwright.cli.doctor import checks, gather
+from stormwright.cli.doctor.facts import Facts, Installation, Jar
 from stormwright.jit import cache
 from stormwright.jit.cache import Room
 

@@ -17,7 +17,7 @@ import pytest
 from stormwright.formats import write_problem
 from stormwright.model import Problem
 from stormwright.testing.word_counts import two_word_counts
-from tests.cli.serving.test_trying import free_port
+from tests.cli.serve.test_trying import free_port
 
 
 @pytest.fixture

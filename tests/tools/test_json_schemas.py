@@ -9,11 +9,11 @@ import orjson
 import pytest
 
 from stormwright.formats import assignment_to_dict, problem_to_dict
-from stormwright.formats.document.schema import SCHEMAS, json_schema, schema_text, write_schemas
 from stormwright.model import cost_of
 from stormwright.schedulers import make_scheduler
 from tests.case_files import case_files, case_name, case_problem, read_case
 from tests.formats.documents import SMALL, TOPOLOGY, small
+from tools.json_schemas import SCHEMAS, json_schema, schema_text, write_schemas
 
 PUBLISHED = Path(__file__).parents[3] / "docs" / "schemas"
 
@@ -24,7 +24,7 @@ def validator(name: str) -> jsonschema.Draft202012Validator:
 
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_published_schema_is_what_the_models_say(name):
-    """If this fails: python -m stormwright.formats.document.schema docs/schemas."""
+    """If this fails: python tools/json_schemas.py docs/schemas."""
     assert (PUBLISHED / name).read_bytes() == schema_text(name)
 
 

@@ -1,6 +1,6 @@
 """The pages of ``docs/schedulers``: what each scheduler is, and where it puts one and the same word count.
 
-``python -m stormwright.workbench.scheduler_pages docs/schedulers`` (or ``make docs``) writes them from the docstrings
+``python tools/scheduler_pages.py docs/schedulers`` (or ``make docs``) writes them from the docstrings
 and from what the schedulers answer on ``word-count.json`` there; a test keeps them equal.
 """
 

@@ -1,6 +1,6 @@
 """The JSON Schemas of our formats, made from the models that read them.
 
-``python -m stormwright.formats.document.schema docs/schemas`` writes them; a test keeps them equal.
+``python tools/json_schemas.py docs/schemas`` writes them; a test keeps them equal.
 """
 
 from __future__ import annotations

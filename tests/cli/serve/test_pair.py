@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.service.auth.authorities import Authority
-from tests.service.leader_election.places import Place, Session
 
 from stormwright.cli.serve import command
-from stormwright.cli.serving.pair import Pair, pair_of, paired
+from stormwright.cli.serve.pair import Pair, pair_of, paired
 from stormwright.errors import Fault
 from stormwright.service.leader_election import zookeeper
 from stormwright.service.leader_election.lead import ALONE
 from stormwright.service.leader_election.zookeeper import ZooKeeperTls
 from stormwright.service.settings import ServiceSettings
 from stormwright.service.storage.database import FILE, State
+from tests.service.auth.authorities import Authority
+from tests.service.leader_election.places import Place, Session
 
 Told = Callable[..., tuple[Pair | None, list[Fault]]]
 

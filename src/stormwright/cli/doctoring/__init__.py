@@ -1,1 +1,0 @@
-"""``stormwright doctor``: facts are gathered in one place, and judged in others that need no cluster."""

@@ -1,1 +1,0 @@
-"""What ``stormwright serve`` is told, and says: its file and variables, its lines, a trial, and reading it again."""
