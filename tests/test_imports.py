@@ -1,4 +1,4 @@
-"""Which room may import which, and what `import stormwright` may bring along."""
+"""Which package may import which, no import cycles, and what `import stormwright` may load."""
 
 from __future__ import annotations
 
@@ -16,39 +16,43 @@ ROOT = Path(stormwright.__file__).parent
 
 EVERYTHING = frozenset(path.name for path in ROOT.iterdir() if path.is_dir() and any(path.rglob("*.py")))
 
-#: Rooms from the foundation up: each imports those below it, itself, and none beside it.
-STOREYS: tuple[frozenset[str], ...] = (
-    frozenset({"model", "perflog", "client", "compiling"}),
+#: Packages from the foundation up: each imports those in lower layers and itself, none in its own layer.
+LAYERS: tuple[frozenset[str], ...] = (
+    frozenset({"model", "perflog", "client", "jit"}),
     frozenset({"formats"}),
     frozenset({"storm", "pipeline", "predict"}),
     frozenset({"optimize", "simulator"}),
     frozenset({"schedulers", "history"}),
     frozenset({"controller", "explain", "advise"}),
     frozenset({"service"}),
-    frozenset({"experiments"}),
+    frozenset({"workbench"}),
+    frozenset({"evaluations"}),
     frozenset({"cli"}),
 )
 
-#: What has no storey: it needs pytest, so no other room imports it.
+#: Outside the layers: it needs pytest, so no other package imports it.
 BESIDE = {"testing": frozenset({"model", "perflog", "formats", "schedulers"})}
 
-#: Modules that belong to no room.
-NO_ROOM = {path.stem for path in ROOT.glob("*.py")} - {"__init__", "__main__"}
+#: The public API at the top of the package: above `workbench`, imported by no package.
+API = "api"
 
-#: Room → rooms that it may import; its own and the modules of no room everyone may.
+#: Modules at the top of the package that every package may import.
+UTILITIES = {path.stem for path in ROOT.glob("*.py")} - {"__init__", "__main__", API}
+
+#: Package → packages that it may import besides itself and the utilities.
 MAY_IMPORT = {
-    room: frozenset().union(*STOREYS[:rank]) for rank, storey in enumerate(STOREYS) for room in storey
+    package: frozenset().union(*LAYERS[:rank]) for rank, layer in enumerate(LAYERS) for package in layer
 } | BESIDE
 
-#: Rooms of Spark.
+#: Packages that import PySpark at the top of their modules.
 ON_SPARK = {"pipeline", "history"}
 
 
 @cache
 def imports() -> dict[Path, tuple[set[str], set[str]]]:
-    """Of each module by its path: what it imports, and what of that at once.
+    """Module path → names that it imports anywhere, and names that it imports at the top.
 
-    All modules are looked at in one test: an item for each, in every process, takes longer than the reading.
+    One test reads all modules: a test item for each takes longer than the reading.
     """
     modules = {
         path.relative_to(ROOT): ast.parse(path.read_text(encoding="utf-8"), str(path)) for path in ROOT.rglob("*.py")
@@ -57,7 +61,7 @@ def imports() -> dict[Path, tuple[set[str], set[str]]]:
 
 
 def imported(module: ast.Module) -> set[str]:
-    """Full names of what a module imports, wherever in it the import stands."""
+    """Return the full names that a module imports, at the top or inside functions."""
     found = set()
     for node in ast.walk(module):
         if isinstance(node, ast.Import):
@@ -70,14 +74,15 @@ def imported(module: ast.Module) -> set[str]:
 
 
 def may_import(place: Path) -> frozenset[str]:
-    """Rooms that a module may import; what belongs to no room imports none."""
+    """Return the packages that a module may import; utilities import each other only."""
     if len(place.parts) == 1:
-        return frozenset({"cli"} if place.name == "__main__.py" else NO_ROOM)
-    room = place.parts[0]
-    return MAY_IMPORT[room] | {room, "__version__"} | NO_ROOM
+        own = {"__main__": {"cli"}, API: MAY_IMPORT["evaluations"]}
+        return frozenset(own.get(place.stem, set())) | UTILITIES
+    package = place.parts[0]
+    return MAY_IMPORT[package] | {package, "__version__"} | UTILITIES
 
 
-def test_rooms_import_only_what_they_may():
+def test_packages_import_only_lower_layers():
     wrong = {}
     for place, (everything, _) in imports().items():
         ours = {name.split(".")[1] for name in everything if name.startswith("stormwright.")}
@@ -86,12 +91,12 @@ def test_rooms_import_only_what_they_may():
     assert wrong == {}
 
 
-def test_every_room_has_a_rule():
+def test_every_package_has_a_layer():
     assert set(MAY_IMPORT) == EVERYTHING
 
 
 def at_import(module: ast.Module) -> set[str]:
-    """Modules that are imported at once."""
+    """Return the modules that are imported at the top of a module."""
     found: set[str] = set()
     for node in module.body:
         if isinstance(node, ast.Import):
@@ -101,8 +106,8 @@ def at_import(module: ast.Module) -> set[str]:
     return found
 
 
-def test_only_rooms_of_spark_touch_it_when_they_are_imported():
-    """Others may start Spark through it, inside a function."""
+def test_only_spark_packages_import_pyspark_at_the_top():
+    """Other packages may import PySpark inside a function."""
     others = {place: at_once for place, (_, at_once) in imports().items() if place.parts[0] not in ON_SPARK}
     assert len(others) > 500
     assert [place for place, at_once in others.items() if "pyspark" in {name.split(".")[0] for name in at_once}] == []

@@ -16,9 +16,9 @@ from benchmarks.cells.measured import Measured, Stretch
 from stormwright.model import LoadProfile, Problem
 from stormwright.model.arrays import IntArray
 from stormwright.predict.answer import predict
-from stormwright.predict.calibration.calibration import calibrated
+from stormwright.predict.calibration.calibration import calibrated, learn
 from stormwright.predict.calibration.document import costs_from_dict, costs_to_dict
-from stormwright.predict.calibration.evidence import Learned, learn
+from stormwright.predict.calibration.evidence import Learned
 from stormwright.predict.calibration.windows import Windows
 from stormwright.predict.changes import with_rates
 from stormwright.predict.costs import Costs

@@ -31,7 +31,7 @@ from stormwright.model import (
     default_executor_runs,
     violations,
 )
-from stormwright.model.constraints.slots import MAX_EXECUTORS_PER_WORKER
+from stormwright.model.topology_config import MAX_EXECUTORS_PER_WORKER
 from stormwright.optimize.bounds.prove import bound_cost
 from stormwright.schedulers import make_scheduler
 

@@ -14,7 +14,7 @@ from stormwright.model import (
     TopologyLoad,
     default_executor_runs,
 )
-from stormwright.model.constraints.slots import MAX_EXECUTORS_PER_WORKER
+from stormwright.model.topology_config import MAX_EXECUTORS_PER_WORKER
 
 #: Executors of a node, a worker and a hidden group, on average; nodes of a rack.
 ON_NODE, IN_WORKER, IN_GROUP, NODES_A_RACK = 20, 9, 60, 25

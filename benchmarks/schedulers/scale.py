@@ -41,7 +41,7 @@ from stormwright.model import (
     violations,
 )
 from stormwright.model.arrays import IntArray
-from stormwright.model.constraints.slots import MAX_EXECUTORS_PER_WORKER
+from stormwright.model.topology_config import MAX_EXECUTORS_PER_WORKER
 from stormwright.schedulers import Scheduler, make_scheduler
 from stormwright.schedulers.toolkit.resolve import is_java
 from stormwright.storm.java_names import JAVA_PREFIX

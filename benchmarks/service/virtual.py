@@ -25,7 +25,7 @@ import numpy as np
 
 from benchmarks.kit.results import write_results
 from stormwright.client.client import Client
-from stormwright.model.humanize import size_of
+from stormwright.model.problem import size_of
 from stormwright.workbench.ready_problems import read_problem
 from stormwright.workbench.simulated.served import profile_every_s
 

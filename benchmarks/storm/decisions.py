@@ -39,9 +39,9 @@ from stormwright.model import Problem
 from stormwright.model.arrays import IntArray
 from stormwright.model.requests import CPU
 from stormwright.predict.answer import Assumptions, predict
-from stormwright.predict.calibration.calibration import calibrated
+from stormwright.predict.calibration.calibration import calibrated, learn
 from stormwright.predict.calibration.document import costs_to_dict
-from stormwright.predict.calibration.evidence import Learned, learn
+from stormwright.predict.calibration.evidence import Learned
 from stormwright.predict.calibration.windows import Windows
 from stormwright.predict.gain import RateGain, rate_gain, together
 from stormwright.predict.prediction import Prediction

@@ -16,7 +16,7 @@ from stormwright.explain.placement import Placement
 from stormwright.link_speed import link_bits_per_s
 from stormwright.model import Assignment, Problem
 from stormwright.model.humanize import proof_text
-from stormwright.model.validate import slots_in
+from stormwright.model.problem import slots_in
 from stormwright.schedulers import Scheduler
 from stormwright.schedulers.toolkit.from_scratch import asked, never
 from stormwright.schedulers.toolkit.plugin_guard import checked

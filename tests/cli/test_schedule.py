@@ -20,7 +20,7 @@ import pytest
 from stormwright import __version__, cli, place
 from stormwright.formats import read_assignment, read_problem, write_problem
 from stormwright.model import UNPLACED, Assignment, LoadProfile, violations
-from stormwright.model.humanize import size_of, sizes
+from stormwright.model.problem import size_of, sizes
 from stormwright.predict.evaluate import steady_states
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.templates import by_rates

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from stormwright.errors import InputError
 from stormwright.explain.explain import explain
 from stormwright.model import UNPLACED, Assignment, Component, Topology, Unplaced, default_executor_runs
-from stormwright.model.constraints.slots import MAX_EXECUTORS_PER_WORKER
+from stormwright.model.topology_config import MAX_EXECUTORS_PER_WORKER
 from stormwright.schedulers import make_scheduler
 from stormwright.testing import oracles
 from stormwright.testing.strategies import problems, slots_of

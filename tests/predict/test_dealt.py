@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stormwright.predict.flow.fields_grouping import Dealt
-from stormwright.predict.flow.profile import Profile, StreamRates
+from stormwright.predict.flow.layout import StreamRates
+from stormwright.predict.flow.profile import Profile
 from stormwright.testing.strategies import problems
 from stormwright.testing.word_counts import ACKERS, WordCount
 

@@ -11,8 +11,7 @@ import pytest
 from stormwright.formats import read_problem
 from stormwright.model import LoadProfile, Problem
 from stormwright.model.constraints.optional import TAGS
-from stormwright.model.constraints.slots import MAX_EXECUTORS_PER_WORKER
-from stormwright.model.topology_config import FORECAST_GROWTH, WEIGHT
+from stormwright.model.topology_config import FORECAST_GROWTH, MAX_EXECUTORS_PER_WORKER, WEIGHT
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.cost_aware import PRICE_PER_HOUR
 from stormwright.schedulers.toolkit.describe import describe

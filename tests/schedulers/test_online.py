@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from stormwright.model import UNPLACED, Problem, TopologyAssignment, WorkerSlot, cost_of, violations
-from stormwright.model.constraints.slots import MAX_EXECUTORS_PER_WORKER
 from stormwright.model.problem import CHECKED
+from stormwright.model.topology_config import MAX_EXECUTORS_PER_WORKER
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.online import OnlineScheduler
 from stormwright.testing import oracles

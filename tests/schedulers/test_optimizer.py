@@ -21,8 +21,8 @@ from stormwright.model import (
     diff,
     violations,
 )
-from stormwright.model.constraints.slots import MAX_EXECUTORS_PER_WORKER
 from stormwright.model.constraints.violations import broken_limits
+from stormwright.model.topology_config import MAX_EXECUTORS_PER_WORKER
 from stormwright.optimize.search.budget import Budget
 from stormwright.schedulers import make_scheduler
 from stormwright.testing import oracles

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from stormwright.model import UNPLACED, Problem
-from stormwright.model.constraints.components import ONE_COMPONENT, ONE_EXECUTOR, RAS_CONSTRAINTS, SPREAD_COMPONENTS
-from stormwright.model.constraints.slots import MAX_EXECUTORS_PER_WORKER
+from stormwright.model.component_limits import ONE_COMPONENT, ONE_EXECUTOR, RAS_CONSTRAINTS, SPREAD_COMPONENTS
+from stormwright.model.topology_config import MAX_EXECUTORS_PER_WORKER
 from stormwright.schedulers import make_scheduler
 from stormwright.testing import oracles
 from tests.schedulers.builders import load, nodes, problem, topology

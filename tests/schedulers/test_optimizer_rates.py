@@ -10,8 +10,8 @@ import pytest
 from stormwright.errors import InputError
 from stormwright.formats import assignment_from_dict, assignment_to_dict, problem_from_dict, problem_to_dict
 from stormwright.model import UNPLACED, Assignment, Problem, violations
-from stormwright.model.constraints.slots import MAX_EXECUTORS_PER_WORKER
 from stormwright.model.constraints.violations import broken_limits
+from stormwright.model.topology_config import MAX_EXECUTORS_PER_WORKER
 from stormwright.optimize.throughput.improve import Effort, improve
 from stormwright.optimize.throughput.start import MeasuredLoad
 from stormwright.predict.answer import Assumptions, predict

@@ -12,7 +12,8 @@ from stormwright.cli.lines import say
 from stormwright.cli.output import print_json
 from stormwright.defaults import DECIDING
 from stormwright.errors import InputError
-from stormwright.model.humanize import assumed_text, counted, proof_text, size_of
+from stormwright.model.humanize import counted, proof_text
+from stormwright.model.problem import assumed_text, size_of
 from stormwright.workbench.bounds import AUTO, OBJECTIVES, bound_of, proven_objective
 from stormwright.workbench.ready_problems import read_problem
 

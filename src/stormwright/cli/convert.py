@@ -12,7 +12,7 @@ from stormwright.cli.output import prepare_output, print_json
 from stormwright.errors import Fault, InputError
 from stormwright.files import is_standard_output, name_of_output
 from stormwright.formats import write_problem
-from stormwright.model.humanize import size_of, sizes
+from stormwright.model.problem import size_of, sizes
 from stormwright.workbench.ready_problems import read_problem
 
 #: What names of problem files end with.

@@ -21,7 +21,8 @@ from stormwright.cli.output import numbers_table, prepare_output, print_json, pr
 from stormwright.cli.progress import shown
 from stormwright.client.shapes import Done, DoneMove
 from stormwright.errors import Fault, InputError, StormwrightError
-from stormwright.model.humanize import counted, in_utc, size_of
+from stormwright.model.humanize import counted, in_utc
+from stormwright.model.problem import size_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

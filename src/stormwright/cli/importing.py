@@ -16,7 +16,7 @@ from stormwright.errors import InputError
 from stormwright.formats import problem_from_dict, problem_to_dict, write_json
 from stormwright.formats.document.faults import raise_all
 from stormwright.formats.storm.storm_yaml import DEFAULTS, StormYaml
-from stormwright.model.humanize import size_of
+from stormwright.model.problem import size_of
 
 _output = options.output("Write the problem here, gzipped for *.gz, instead of printing it.")
 _storm_home = click.option(

@@ -9,7 +9,8 @@ from pathlib import Path
 from stormwright.cli.lines import say
 from stormwright.cli.output import cut_short, numbers_table, print_table
 from stormwright.model import Problem
-from stormwright.model.humanize import assumed_text, counted, size_of
+from stormwright.model.humanize import counted
+from stormwright.model.problem import assumed_text, size_of
 from stormwright.predict.answer import Assumptions
 from stormwright.predict.calibration.document import read_costs
 from stormwright.predict.prediction import (

@@ -22,7 +22,8 @@ from stormwright.model import UNPLACED, Assignment, Cost, Problem, cost_of, diff
 from stormwright.model.arrays import IntArray
 from stormwright.model.constraints.constraint import node_sum
 from stormwright.model.constraints.violations import broken_limits, other_worker_counts
-from stormwright.model.humanize import assumed_text, counted, proof_text, reach_texts, size_of, sizes
+from stormwright.model.humanize import counted, proof_text, reach_texts
+from stormwright.model.problem import assumed_text, size_of, sizes
 from stormwright.schedulers import scheduler_names
 from stormwright.schedulers.toolkit.from_scratch import asked, never
 from stormwright.schedulers.toolkit.resolve import ANY_JAVA, resolve_scheduler, takes_seed

@@ -16,7 +16,8 @@ from stormwright.cli.output import cut_short, numbers_table, print_json, print_t
 from stormwright.errors import Fault, InputError
 from stormwright.formats import read_assignment
 from stormwright.model import UNPLACED, cost_of
-from stormwright.model.humanize import assumed_text, counted, size_of
+from stormwright.model.humanize import counted
+from stormwright.model.problem import assumed_text, size_of
 from stormwright.workbench.ready_problems import read_problem
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from stormwright.cli.lines import say
 from stormwright.cli.output import numbers_table, prepare_output, print_json, print_table
 from stormwright.cli.progress import shown
 from stormwright.files import name_of_output
-from stormwright.model.humanize import counted, size_of
+from stormwright.model.humanize import counted
+from stormwright.model.problem import size_of
 from stormwright.workbench.ready_problems import read_problem
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ from stormwright.cli.output import prepare_output, print_json
 from stormwright.errors import Fault, InputError
 from stormwright.formats import read_assignment, write_assignment
 from stormwright.model import cost_of
-from stormwright.model.humanize import counted, size_of
+from stormwright.model.humanize import counted
+from stormwright.model.problem import size_of
 from stormwright.workbench.ready_problems import read_problem
 from stormwright.workbench.what_if import executors_told, link_told, rate_told
 

@@ -13,7 +13,7 @@ from stormwright.model.constraints.blacklist import closed_nodes
 from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE, node_sum
 from stormwright.model.humanize import amount, counted
 from stormwright.schedulers.toolkit.limits import max_executors_per_worker
-from stormwright.schedulers.toolkit.traits import extra_limits
+from stormwright.schedulers.toolkit.registry import extra_limits
 
 
 def status_texts(problem: Problem, assignment: Assignment, topologies: Collection[str]) -> dict[str, str]:

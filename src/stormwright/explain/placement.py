@@ -10,7 +10,8 @@ import numpy as np
 
 from stormwright.explain.drawing import component_colours, component_legend, draw, is_small, placement_svg
 from stormwright.model import UNPLACED, Assignment, Cost, Problem, cost_of, diff, violations
-from stormwright.model.humanize import assumed_text, counted, reach_texts, size_of
+from stormwright.model.humanize import counted, reach_texts
+from stormwright.model.problem import assumed_text, size_of
 
 
 @dataclass(frozen=True, eq=False, repr=False)

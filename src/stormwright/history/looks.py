@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from datetime import timedelta
+from functools import reduce
 from typing import Any
 
 import orjson
 import pyarrow as pa
 from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F
 
 from stormwright.errors import Fault, InputError
 from stormwright.formats import problem_from_dict
-from stormwright.history.reports import within
 from stormwright.history.tables.definitions import DECISIONS, PROFILES, SNAPSHOTS, Table
 from stormwright.history.tables.store import Days, Store, day_at
 from stormwright.model import LoadProfile, Problem
@@ -147,3 +148,25 @@ def newest(store: Store, table: Table, moment_ms: int) -> dict[str, Any] | None:
     (row, *_) = store.read(table, Days(day, day)).where(F.col("at_ms") == found["at_ms"]).collect()
     wanted: dict[str, Any] = row.asDict()
     return wanted
+
+
+def within(store: Store, table: Table, stretch: TimeStretch) -> DataFrame:
+    """Rows of a table whose moment is in a stretch of time; only in days that it cuts each moment is looked at."""
+    days = _days(stretch)
+    cut = [day for ms in (stretch.start_ms, stretch.end_ms) if ms is not None and ms % _DAY_MS for day in [day_at(ms)]]
+    whole = Days(
+        days.first + _DAY if days.first in cut and days.first is not None else days.first,
+        days.last - _DAY if days.last in cut and days.last is not None else days.last,
+    )
+    edges = [store.read(table, Days(day, day)).where(stretch.holds(F.col(table.moment))) for day in sorted(set(cut))]
+    return reduce(DataFrame.unionByName, edges, store.read(table, whole))
+
+
+_DAY, _DAY_MS = timedelta(days=1), 86_400_000
+
+
+def _days(stretch: TimeStretch) -> Days:
+    return Days(
+        None if stretch.start_ms is None else day_at(stretch.start_ms),
+        None if stretch.end_ms is None else day_at(stretch.end_ms - 1),
+    )

@@ -6,8 +6,6 @@ import itertools
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -18,9 +16,9 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from stormwright.errors import Fault, InputError
 from stormwright.formats import problem_from_dict
-from stormwright.history.looks import clusters
-from stormwright.history.tables.definitions import DECISIONS, FACTS, JUDGEMENTS, TABLES, Table
-from stormwright.history.tables.store import DAY, Days, Store, day_at
+from stormwright.history.looks import _days, clusters, within
+from stormwright.history.tables.definitions import DECISIONS, FACTS, JUDGEMENTS, TABLES
+from stormwright.history.tables.store import DAY, Days, Store
 from stormwright.model.arrays import FloatArray
 from stormwright.perflog.schema import LATENCY_EDGES_MS
 from stormwright.pipeline.measurement.measurement import LatencyHistogram, capacity_cores
@@ -179,8 +177,6 @@ class TopologyReport:
     latency_p99_ms: float | None
 
 
-_DAY, _DAY_MS = timedelta(days=1), 86_400_000
-
 _SUMS = ("emitted", "received", "trees", "acked", "failed", "cpu_ns", "tuples")
 
 
@@ -302,25 +298,6 @@ def texts(answer: DataFrame, most: int) -> list[tuple[str | None, ...]]:
     numbered = answer.toDF(*(str(number) for number in range(len(answer.columns))))
     told = numbered.limit(most).select(*(F.make_valid_utf8(numbered[c].cast("string")) for c in numbered.columns))
     return [tuple(row) for row in told.collect()]
-
-
-def within(store: Store, table: Table, stretch: TimeStretch) -> DataFrame:
-    """Rows of a table whose moment is in a stretch of time; only in days that it cuts each moment is looked at."""
-    days = _days(stretch)
-    cut = [day for ms in (stretch.start_ms, stretch.end_ms) if ms is not None and ms % _DAY_MS for day in [day_at(ms)]]
-    whole = Days(
-        days.first + _DAY if days.first in cut and days.first is not None else days.first,
-        days.last - _DAY if days.last in cut and days.last is not None else days.last,
-    )
-    edges = [store.read(table, Days(day, day)).where(stretch.holds(F.col(table.moment))) for day in sorted(set(cut))]
-    return reduce(DataFrame.unionByName, edges, store.read(table, whole))
-
-
-def _days(stretch: TimeStretch) -> Days:
-    return Days(
-        None if stretch.start_ms is None else day_at(stretch.start_ms),
-        None if stretch.end_ms is None else day_at(stretch.end_ms - 1),
-    )
 
 
 def _collected(rows: DataFrame) -> list[dict[str, Any]]:

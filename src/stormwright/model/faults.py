@@ -130,3 +130,11 @@ def items_wrong(
 def _plain(value: object) -> object:
     """A number of NumPy as Python's own, which reads better."""
     return value.item() if isinstance(value, np.generic) else value
+
+
+class Misfit(NamedTuple):
+    """A value that Storm would refuse: what it should be, what it is, and the keys and positions that lead to it."""
+
+    message: str
+    value: object
+    steps: tuple[str | int, ...]

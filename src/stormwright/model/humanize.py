@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from stormwright.model.problem import Problem
+    pass
 
 #: Unit of the model → the unit that people read, and how many of the first make one of it.
 _READ_AS = {"Hz": ("GHz", 1e9)}
@@ -25,31 +25,6 @@ def counted(count: int, noun: str) -> str:
 def in_utc(moment_ms: int) -> str:
     """A moment, in ms since 1970, as ``2026-11-21 10:30:00 UTC``."""
     return datetime.fromtimestamp(moment_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-
-
-def sizes(problem: Problem) -> dict[str, int]:
-    """How large a problem is."""
-    return {
-        "topologies": len(problem.topologies),
-        "executors": problem.num_executors,
-        "nodes": len(problem.supervisors),
-        "slots": len(problem.slots),
-    }
-
-
-def size_of(problem: Problem) -> str:
-    """How large a problem is, in a few words."""
-    nouns = ("topology", "executor", "node", "slot")
-    return ", ".join(counted(count, noun) for noun, count in zip(nouns, sizes(problem).values(), strict=True))
-
-
-def assumed_text(problem: Problem) -> str:
-    """Whose load was assumed, as it was not measured; nothing where all was."""
-    assumed = sum(load is None for load in problem.demand.measured)
-    if not assumed:
-        return ""
-    whose = "the load" if assumed == len(problem.topologies) else f"the load of {counted(assumed, 'topology')}"
-    return f"{whose} was not measured, but assumed: 1 tuple/s from each spout executor, CPU and memory as asked for"
 
 
 def amount(value: float, unit: str) -> str:

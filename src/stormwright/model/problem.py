@@ -2,34 +2,36 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
-from stormwright.errors import InputError
-from stormwright.model.arrays import BoolArray, ByContent, FloatArray, IntArray
-from stormwright.model.assignment import TopologyAssignment
+from stormwright.model.arrays import ByContent, IntArray
+from stormwright.model.assignment import UNPLACED, TopologyAssignment, Unplaced
+from stormwright.model.validate import ProblemParts
+
+if TYPE_CHECKING:
+    from stormwright.model.arrays import IntArray
+
+from dataclasses import replace
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from stormwright.errors import Fault, InputError
+from stormwright.model.arrays import BoolArray, FloatArray, IntArray
 from stormwright.model.cluster import DEFAULT_CORE_HZ, Cluster, Supervisor, WorkerSlot
-from stormwright.model.constraints.components import ComponentLimits
+from stormwright.model.component_limits import ComponentLimits
 from stormwright.model.demand import Demand
 from stormwright.model.faults import MOST_FAULTS
-from stormwright.model.humanize import size_of
+from stormwright.model.humanize import counted
 from stormwright.model.load import LoadProfile, TopologyLoad
 from stormwright.model.running import Running
 from stormwright.model.topology import Topology
 from stormwright.model.validate import faults_of
 from stormwright.model.workload import Resource, Workload
-
-
-class ProblemParts(NamedTuple):
-    """The four parts of a problem, which hold its arrays."""
-
-    cluster: Cluster
-    workload: Workload
-    demand: Demand
-    running: Running
-
 
 _NOTHING = Workload((), {})
 
@@ -268,3 +270,111 @@ class Problem(ByContent):
         Unlike CPU and memory, a generic resource that a supervisor does not tell is one that it does not have.
         """
         return self.cluster.capacity(self.workload.generic)
+
+
+def sizes(problem: Problem) -> dict[str, int]:
+    """How large a problem is."""
+    return {
+        "topologies": len(problem.topologies),
+        "executors": problem.num_executors,
+        "nodes": len(problem.supervisors),
+        "slots": len(problem.slots),
+    }
+
+
+def size_of(problem: Problem) -> str:
+    """How large a problem is, in a few words."""
+    nouns = ("topology", "executor", "node", "slot")
+    return ", ".join(counted(count, noun) for noun, count in zip(nouns, sizes(problem).values(), strict=True))
+
+
+def assumed_text(problem: Problem) -> str:
+    """Whose load was assumed, as it was not measured; nothing where all was."""
+    assumed = sum(load is None for load in problem.demand.measured)
+    if not assumed:
+        return ""
+    whose = "the load" if assumed == len(problem.topologies) else f"the load of {counted(assumed, 'topology')}"
+    return f"{whose} was not measured, but assumed: 1 tuple/s from each spout executor, CPU and memory as asked for"
+
+
+def slots_in(problem: Problem, assignment: Assignment) -> IntArray:
+    """Slot of every executor, as an assignment has it.
+
+    Raises
+    ------
+    InputError
+        It is no assignment, or one of a problem with other executors or slots.
+    """
+    if wrong := _placement_error(problem, assignment):
+        raise InputError("assignment", [Fault(wrong, "$")])
+    return assignment.slot_of_executor
+
+
+def _placement_error(problem: Problem, assignment: object) -> str:
+    if not isinstance(assignment, Assignment):
+        return f"should be an Assignment, as place(problem) gives it, got {type(assignment).__name__}"
+    slots = np.asarray(assignment.slot_of_executor)
+    if slots.shape != (problem.num_executors,):
+        return (
+            f"is of another problem: it places {slots.size:,} executors, and this problem has {problem.num_executors:,}"
+        )
+    if not np.issubdtype(slots.dtype, np.integer):
+        return f"its slots should be integers, not {slots.dtype}"
+    if np.any((slots < UNPLACED) | (slots >= len(problem.slots))):
+        return f"is of another problem: it has slots that this problem, with {len(problem.slots):,} of them, has not"
+    return ""
+
+
+@dataclass(frozen=True, eq=False)
+class Assignment(ByContent):
+    """A scheduler's answer. Answers with equal content are equal.
+
+    Parameters
+    ----------
+    slot_of_executor
+        Index into the problem's slots for every executor of the problem, -1 where unplaced, shape (E,).
+    unplaced
+        The reasons for every -1.
+    status
+        Topology id → the text that Storm's UI shows for it.
+    scheduler, parameters, seconds
+        Who answered, with what parameters, after how long.
+    num_workers
+        Topology id → how many workers it should be given (``rebalance -n``), where the scheduler chose that and it is
+        not what the topology asks for.
+    """
+
+    slot_of_executor: IntArray
+    unplaced: tuple[Unplaced, ...] = ()
+    status: Mapping[str, str] = field(default_factory=dict)
+    scheduler: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    seconds: float = 0.0
+    num_workers: Mapping[str, int] = field(default_factory=dict)
+
+    def by_topology(self, problem: Problem) -> dict[str, TopologyAssignment]:
+        """The same answer by name, topology by topology; slots in the order of their first executor."""
+        return {
+            topology.id: name_slots(problem, self.slot_of_executor[problem.executors_of(index)])
+            for index, topology in enumerate(problem.topologies)
+        }
+
+    def reasons_together(self) -> list[tuple[str, int, tuple[str, ...]]]:
+        """Topology, how many of its executors are unplaced, and why; those with the same reasons together."""
+        together = Counter((executor.topology, executor.reasons) for executor in self.unplaced)
+        return [(topology, count, reasons) for (topology, reasons), count in together.items()]
+
+    def reasons_of_topologies(self) -> dict[str, tuple[str, ...]]:
+        """Topology id → what is said of its executors that are unplaced, each thing once."""
+        found: dict[str, dict[str, None]] = {}
+        for executor in self.unplaced:
+            found.setdefault(executor.topology, {}).update(dict.fromkeys(executor.reasons))
+        return {topology: tuple(reasons) for topology, reasons in found.items() if reasons}
+
+
+def name_slots(problem: Problem, slot_of_executor: IntArray) -> TopologyAssignment:
+    """`slot_of_executor` (indices into the problem's slots) of one topology, by name."""
+    listed = slot_of_executor.tolist()
+    slots = [slot for slot in dict.fromkeys(listed) if slot != UNPLACED]
+    position = {UNPLACED: UNPLACED, **{slot: number for number, slot in enumerate(slots)}}
+    return TopologyAssignment(tuple(problem.slots[slot] for slot in slots), tuple(map(position.__getitem__, listed)))

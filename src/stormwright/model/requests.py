@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from stormwright.model.arrays import AMOUNT_WANTED, is_amount
-from stormwright.model.topology_config import Misfit
+from stormwright.model.faults import Misfit
 
 CPU = "cpu.pcore.percent"
 ON_HEAP = "onheap.memory.mb"

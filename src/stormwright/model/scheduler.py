@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from stormwright.model.assignment import Assignment
-from stormwright.model.problem import Problem
+from stormwright.model.problem import Assignment, Problem
 
 
 class Scheduler(Protocol):

@@ -6,57 +6,17 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from stormwright.defaults import STORMS_OWN
 from stormwright.model.arrays import is_amount
-from stormwright.model.constraints.components import read_component_limits
-from stormwright.model.constraints.isolation import read_machines
-from stormwright.model.constraints.slots import MAX_EXECUTORS_PER_WORKER
+from stormwright.model.component_limits import read_component_limits
+from stormwright.model.faults import Misfit
 from stormwright.model.requests import read_requests
 
 # Faults -------------------------------------------------------------------------------------------
 # What is wrong with a configuration, as those find who read it.
 
 
-class Misfit(NamedTuple):
-    """A value that Storm would refuse: what it should be, what it is, and the keys and positions that lead to it."""
-
-    message: str
-    value: object
-    steps: tuple[str | int, ...]
-
-
 # Fallback scheduler -------------------------------------------------------------------------------
 # The scheduler of its own that a cluster keeps beside ours, as its configuration names it.
-
-#: Key of the cluster's configuration: ``even``, ``none``, or a class of Storm's or of the operator's.
-FALLBACK: Final = "stormwright.fallback"
-
-#: Key of the cluster's configuration: the class that Nimbus asks; and ours, under which `FALLBACK` means something.
-STORM_SCHEDULER: Final = "storm.scheduler"
-PLACEMENT_SCHEDULER: Final = "stormwright.PlacementScheduler"
-
-RESOURCE_AWARE: Final = "ResourceAwareScheduler"
-ISOLATING: Final = "IsolationScheduler"
-DEFAULT: Final = "DefaultScheduler"
-_EVEN: Final = "EvenScheduler"
-_NOBODY: Final = "none"
-
-
-def fallback_class(conf: Mapping[str, Any]) -> str:
-    """Name, without its package, of the class that a cluster keeps for placement; empty where it keeps none.
-
-    Storm's EvenScheduler by its class is what ``even`` is. What is no text counts for nothing, as in Nimbus.
-
-    Parameters
-    ----------
-    conf
-        The cluster's configuration.
-    """
-    named = conf.get(FALLBACK)
-    if conf.get(STORM_SCHEDULER) != PLACEMENT_SCHEDULER or not isinstance(named, str) or named in (STORMS_OWN, _NOBODY):
-        return ""
-    name = named.rpartition(".")[2]
-    return "" if name == _EVEN else name
 
 
 # Favoured hosts -----------------------------------------------------------------------------------
@@ -191,6 +151,9 @@ def _by_user(conf: Mapping[str, Any], key: str, allowed: tuple[str, ...]) -> tup
 
 # Topology config ----------------------------------------------------------------------------------
 
+#: A topology's own hard limit on executors per worker, in its configuration.
+MAX_EXECUTORS_PER_WORKER = "stormwright.max.executors.per.worker"
+
 #: Forecast load of a topology in parts of the load that it has now.
 FORECAST_GROWTH = "stormwright.forecast.growth"
 
@@ -321,3 +284,30 @@ _CHECKS: dict[str, Callable[[str, object], Iterator[Misfit]]] = {
     **dict.fromkeys((ALPHA, BETA, DELTA, EPSILON), _from_to(0, 1)),
     GAMMA: _from_to(1, MOST_GAMMA),
 }
+
+
+#: Key of the cluster's configuration: topology name → hosts that it has for itself.
+MACHINES = "isolation.scheduler.machines"
+
+
+def read_machines(conf: Mapping[str, Any]) -> tuple[dict[str, int], tuple[Misfit, ...]]:
+    """Topology name → hosts, as the cluster's configuration says, and what is wrong with it, whoever reads it.
+
+    Parameters
+    ----------
+    conf
+        The cluster's configuration. Under a topology's, in which Storm knows no such key, nothing is found.
+
+    Returns
+    -------
+    machines, misfits
+        Hosts of every topology that has some for itself; what Storm could not read.
+    """
+    machines = conf.get(MACHINES)
+    if machines is None:
+        return {}, ()
+    if not isinstance(machines, Mapping):
+        return {}, (Misfit("should be an object", machines, (MACHINES,)),)
+    sound = {name: count for name, count in machines.items() if type(count) is int and count >= 1}
+    wrong = [(name, count) for name, count in machines.items() if name not in sound]
+    return sound, tuple(Misfit("should be an integer of at least 1", count, (MACHINES, name)) for name, count in wrong)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stormwright.model.arrays import FloatArray, IntArray, frozen_floats, frozen_ints
-from stormwright.model.constraints.components import COMPONENT_LIMIT_KEYS, ComponentLimits, read_component_limits
+from stormwright.model.component_limits import COMPONENT_LIMIT_KEYS, ComponentLimits, read_component_limits
 from stormwright.model.load import TopologyLoad, assumed_load, cpu_hz_of, memory_mb_of, requested
 from stormwright.model.requests import generic_names
 from stormwright.model.topology import Topology

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import get_args
+from typing import Literal, TypeAlias, get_args
 
 from stormwright.errors import Fault, InputError
 from stormwright.perflog.records import MAX_CLOCK_AHEAD_MS
-from stormwright.pipeline.spark.session import RecordRate
+
+#: Some hundred records a second, beside what is watched; thousands, with all cores; or as many as have piled up.
+RecordRate: TypeAlias = Literal["low", "high", "bulk"]
 
 #: Of what a stream keeps between two runs. State of another version is left alone and a new one begun.
 STATE_VERSION = 3
@@ -41,7 +43,7 @@ class StreamSettings:
     max_files_per_batch
         Landed files taken up by one batch; the others wait for the next.
     keep_raw_s
-        How long processed files are kept, so that `pipeline.streaming.batch.backfill` can read them again; 0 deletes them.
+        How long processed files are kept, so that a backfill can read them again; 0 deletes them.
     rate
         "low" for some hundred records a second at most. "high" for thousands: Spark takes all cores, and a batch of few
         records costs more. "bulk" for batches of hundreds of thousands: Spark adds up, not the driver.

@@ -43,7 +43,7 @@ class _Predict(ModuleType):
         from dataclasses import replace
 
         from stormwright.model import Problem
-        from stormwright.model.validate import slots_in
+        from stormwright.model.problem import slots_in
         from stormwright.predict.answer import Assumptions, predict
 
         if not isinstance(problem, Problem):

@@ -28,8 +28,9 @@ from stormwright.pipeline.monitoring.alarms import Alarm
 from stormwright.pipeline.streaming.progress import with_names
 from stormwright.pipeline.streaming.stream import LoadStream
 from stormwright.schedulers import Scheduler
+from stormwright.schedulers.toolkit.registry import cpu_percent
 from stormwright.schedulers.toolkit.resolve import keeping_what_runs
-from stormwright.schedulers.toolkit.traits import cpu_percent, warm_up
+from stormwright.schedulers.toolkit.traits import warm_up
 from stormwright.schedulers.toolkit.triggers import ONLINE, Adaptation, TriggerParams
 from stormwright.service.auth.audit import FILE as AUDIT
 from stormwright.service.auth.middleware import Door

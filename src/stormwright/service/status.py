@@ -48,7 +48,7 @@ class ServiceStatus:
     budget
         How many topologies one decision may move, as `stormwright.service.safety.move_budget.Budgeting.told` has it.
     pair
-        Which of several services beside a cluster leads, as `stormwright.service.leader_election.lead.Lead.told` has it.
+        Which of several services leads, as `service.leader_election.lead.Lead.told` gives it.
     refused
         Topology → what came of placements that were taken back and are not tried again now.
     """

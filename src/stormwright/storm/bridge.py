@@ -14,8 +14,8 @@ from stormwright.defaults import STORMS_OWN
 from stormwright.errors import InputError, SchedulerError
 from stormwright.model import UNPLACED, Assignment, Problem, Scheduler, Topology, TopologyAssignment
 from stormwright.model.arrays import IntArray
-from stormwright.model.assignment import name_slots
-from stormwright.model.topology_config import fallback_class
+from stormwright.model.fallback import fallback_class
+from stormwright.model.problem import name_slots
 from stormwright.storm.occupancy import Occupancy, Order, change_places, slots_told
 
 # Time limit ---------------------------------------------------------------------------------------

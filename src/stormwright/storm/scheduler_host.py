@@ -23,8 +23,8 @@ from stormwright.errors import Fault, InputError, SchedulerError
 from stormwright.formats import assignment_from_dict, problem_to_dict
 from stormwright.formats.document.documents import ASSIGNMENT_SCHEMA
 from stormwright.model import UNPLACED, Assignment, Problem, Unplaced
-from stormwright.model.constraints.isolation import MACHINES
 from stormwright.model.humanize import counted
+from stormwright.model.topology_config import MACHINES
 from stormwright.storm.helper_jvm import HelperJvm, JvmEndedError, NoAnswerError
 from stormwright.storm.java_names import JAVA_PREFIX
 from stormwright.storm.jvm import STORM_HOME, STORMWRIGHT_JAR, java_command, require_java

@@ -28,7 +28,7 @@ from stormwright.model import (
     default_executor_runs,
 )
 from stormwright.model.arrays import FloatArray, IntArray
-from stormwright.model.constraints.components import (
+from stormwright.model.component_limits import (
     INCOMPATIBLE,
     MAX_ON_NODE,
     ONE_COMPONENT,
@@ -36,7 +36,7 @@ from stormwright.model.constraints.components import (
     RAS_CONSTRAINTS,
     SPREAD_COMPONENTS,
 )
-from stormwright.model.constraints.slots import MAX_EXECUTORS_PER_WORKER
+from stormwright.model.topology_config import MAX_EXECUTORS_PER_WORKER
 
 # Loads --------------------------------------------------------------------------------------------
 # Hypothesis strategies for measured loads.

@@ -17,7 +17,8 @@ from stormwright.model.arrays import IntArray
 from stormwright.model.constraints.constraint import Violation, node_sum
 from stormwright.model.constraints.slots import WorkerCount
 from stormwright.model.constraints.violations import broken_limits, other_worker_counts
-from stormwright.model.humanize import assumed_text, counted
+from stormwright.model.humanize import counted
+from stormwright.model.problem import assumed_text
 from stormwright.schedulers.toolkit.from_scratch import always, asked
 from stormwright.schedulers.toolkit.plugin_guard import checked
 from stormwright.schedulers.toolkit.traits import warm_up

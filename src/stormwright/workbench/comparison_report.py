@@ -16,7 +16,8 @@ from stormwright.explain.drawing import (
 )
 from stormwright.model import CostWeights
 from stormwright.model.arrays import FloatArray, IntArray
-from stormwright.model.humanize import assumed_text, counted, size_of
+from stormwright.model.humanize import counted
+from stormwright.model.problem import assumed_text, size_of
 from stormwright.workbench.comparison import MARK, MARK_MEANS, Comparison, PlacementFigures, outcome_text
 from stormwright.workbench.report import write_report
 

@@ -7,7 +7,8 @@ from functools import cache
 
 from stormwright.errors import Fault, InputError
 from stormwright.model import Problem
-from stormwright.model.humanize import assumed_text, counted
+from stormwright.model.humanize import counted
+from stormwright.model.problem import assumed_text
 from stormwright.predict.prediction import NOT_SUSTAINED, Interval, Prediction, TopologyPrediction
 from stormwright.schedulers.toolkit.describe import describe_anyway
 from stormwright.schedulers.toolkit.registry import scheduler_names

@@ -16,7 +16,8 @@ from stormwright.defaults import DECIDING
 from stormwright.errors import Fault, InputError
 from stormwright.model import UNPLACED, Problem, cost_of, diff, violations
 from stormwright.model.arrays import IntArray
-from stormwright.model.humanize import counted, size_of
+from stormwright.model.humanize import counted
+from stormwright.model.problem import size_of
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.toolkit.traits import warm_up
 from stormwright.workbench.report import write_report

@@ -14,7 +14,7 @@ from stormwright.controller.planning.planner import plan_moves
 from stormwright.model import Assignment, Problem
 from stormwright.model.arrays import IntArray
 from stormwright.model.constraints.isolation import isolated
-from stormwright.model.constraints.slots import MAX_EXECUTORS_PER_WORKER
+from stormwright.model.topology_config import MAX_EXECUTORS_PER_WORKER
 from tests.controller.builders import on, problem, topology
 
 T, U = topology("t"), topology("u")

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stormwright.history.evaluation.regression import FALSE_ALARMS, LOOKS, Bar, worse
-from stormwright.history.evaluation.verdict import Promise
+from stormwright.history.evaluation.regression import FALSE_ALARMS, LOOKS, worse
+from stormwright.history.evaluation.verdict import Bar, Promise
 from stormwright.history.evaluation.window import Sample
 
 RUNS = 500

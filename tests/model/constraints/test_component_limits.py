@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from stormwright.model.constraints.components import NO_LIMIT, count_components, read_component_limits
+from stormwright.model.component_limits import NO_LIMIT, count_components, read_component_limits
 from tests.schedulers.builders import load, nodes, problem, topology
 
 INDEX = {"a": 0, "b": 1, "c": 2}

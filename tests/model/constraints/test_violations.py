@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from stormwright.model import Component, Problem, Topology, WorkerSlot, default_executor_runs, violations
 from stormwright.model.constraints.blacklist import OnBlacklisted
 from stormwright.model.constraints.components import CrowdedNode, Incompatible
-from stormwright.model.constraints.slots import MAX_EXECUTORS_PER_WORKER, NoSuchSlot
+from stormwright.model.constraints.slots import NoSuchSlot
 from stormwright.model.constraints.violations import broken_limits
+from stormwright.model.topology_config import MAX_EXECUTORS_PER_WORKER
 from stormwright.testing import oracles
 from stormwright.testing.strategies import problems, slots_of
 from tests.case_files import case_files, case_name, case_problem, read_case

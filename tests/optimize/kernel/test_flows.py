@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from stormwright.model import Problem, cost_of, violations
-from stormwright.model.constraints.slots import MAX_EXECUTORS_PER_WORKER
+from stormwright.model.topology_config import MAX_EXECUTORS_PER_WORKER
 from stormwright.optimize.layout import start
 from stormwright.optimize.search.refine import refine
 from stormwright.schedulers import make_scheduler

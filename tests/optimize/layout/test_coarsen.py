@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stormwright.model import CostWeights, Problem, cost_under, measured_traffic
-from stormwright.model.constraints.slots import MAX_EXECUTORS_PER_WORKER
+from stormwright.model.topology_config import MAX_EXECUTORS_PER_WORKER
 from stormwright.optimize.construction.topologies import construct
 from stormwright.optimize.layout import coarsen as coarsening
 from stormwright.optimize.layout import start

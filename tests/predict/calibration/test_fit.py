@@ -7,8 +7,8 @@ import orjson
 import pytest
 
 from stormwright.perflog.records import Rejected, encode, parse
-from stormwright.predict.calibration.calibration import Calibration, calibrated
-from stormwright.predict.calibration.evidence import Learned, learn
+from stormwright.predict.calibration.calibration import Calibration, calibrated, learn
+from stormwright.predict.calibration.evidence import Learned
 from stormwright.predict.calibration.windows import Windows
 from stormwright.predict.costs import Costs
 from tests.predict.calibration.log import SPREAD, STREAMS, TOGETHER, Log, dealt

@@ -10,9 +10,9 @@ import orjson
 import pytest
 
 from stormwright.perflog.records import Rejected, encode, parse
-from stormwright.predict.calibration.calibration import Calibration, calibrated
+from stormwright.predict.calibration.calibration import Calibration, calibrated, learn
 from stormwright.predict.calibration.document import costs_from_dict, costs_to_dict
-from stormwright.predict.calibration.evidence import Learned, learn
+from stormwright.predict.calibration.evidence import Learned
 from stormwright.predict.calibration.windows import Windows
 from stormwright.predict.costs import InputWork
 from tests.predict.calibration.log import SPREAD, START_MS, Log

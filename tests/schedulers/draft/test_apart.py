@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from stormwright.model import Component, Problem, Topology, default_executor_runs, violations
-from stormwright.model.constraints.components import NO_LIMIT, ComponentLimits
+from stormwright.model.component_limits import NO_LIMIT, ComponentLimits
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.placement.partial_placement import Draft
 from stormwright.schedulers.placement.separate import keep_apart

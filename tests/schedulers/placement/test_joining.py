@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from stormwright.model import UNPLACED, Assignment, Component, LoadProfile, Problem, Topology, default_executor_runs
-from stormwright.model.constraints.slots import MAX_EXECUTORS_PER_WORKER
+from stormwright.model.topology_config import MAX_EXECUTORS_PER_WORKER
 from stormwright.schedulers import make_scheduler, scheduler_names
 from stormwright.storm.bridge import Bridge
 from tests.schedulers.builders import load, nodes, problem, running, topology

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stormwright.model import UNPLACED
-from stormwright.model.constraints.slots import MAX_EXECUTORS_PER_WORKER
+from stormwright.model.topology_config import MAX_EXECUTORS_PER_WORKER
 from stormwright.schedulers.placement.admission import find_wanted
 from stormwright.schedulers.placement.partial_placement import Draft
 from stormwright.schedulers.placement.placing import NodeRoom, Placing, fill_empty

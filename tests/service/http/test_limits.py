@@ -19,7 +19,7 @@ import pytest
 from stormwright.formats import problem_to_dict
 from stormwright.model import Assignment, Problem
 from stormwright.schedulers import make_scheduler
-from stormwright.service.http import app, deliveries, server
+from stormwright.service.http import asgi, deliveries, server
 from stormwright.service.http.app import MAX_QUESTION_BYTES, make_app
 from stormwright.service.http.server import MOST_HEAD_BYTES, HttpServer
 from stormwright.storm.bridge import Bridge
@@ -297,7 +297,7 @@ def test_half_a_second_request_is_not_waited_for_either(monkeypatch):
 
 
 def test_half_a_body_is_not_waited_for(monkeypatch):
-    monkeypatch.setattr(app, "BODY_S", 0.3)
+    monkeypatch.setattr(asgi, "BODY_S", 0.3)
     with serving() as port:
         answer = send(port, "POST /v1/schedule HTTP/1.1\nHost: x\nContent-Length: 100\n\n", b"half")
     assert answer.startswith(b"HTTP/1.1 408")

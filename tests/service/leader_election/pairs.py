@@ -8,7 +8,8 @@ from pathlib import Path
 from stormwright.controller.safety.pauses import Pauses
 from stormwright.errors import NotLeadingError
 from stormwright.model import Problem
-from stormwright.service.leader_election.lead import Leading, Lease
+from stormwright.service.leader_election.lead import Leading
+from stormwright.service.leader_election.lease import Lease
 from stormwright.service.leader_election.standby import PAUSED, StandingBy
 from stormwright.service.storage.database import FILE, State
 from tests.service.leader_election.places import LEASE_S, LocalClock, Place, Session

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stormwright.errors import ClusterError, NotLeadingError
-from stormwright.service.leader_election.lead import RELIED, Lease
+from stormwright.service.leader_election.lease import RELIED, Lease
 from tests.service.leader_election.places import LEASE_S, LocalClock, Place, Session
 
 #: What happens to one of three services: it does something, is cut off, or hears no answers.

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from stormwright.errors import ClusterError, NotLeadingError
-from stormwright.service.leader_election.lead import Leading, Lease
+from stormwright.service.leader_election.lead import Leading
+from stormwright.service.leader_election.lease import Lease
 from stormwright.service.leader_election.replicated_state import ENTRIES
 from stormwright.service.leader_election.standby import renewing, standing_by
 from stormwright.service.leader_election.zookeeper import LEASE_S, ZooKeeper, ZooKeeperTls

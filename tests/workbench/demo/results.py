@@ -12,7 +12,8 @@ from stormwright.testing.word_counts import WordCount
 from stormwright.workbench.demo.measure import NodeUse, measure
 from stormwright.workbench.demo.promise import promise
 from stormwright.workbench.demo.result import DemoResult, Phase, TopologyResult
-from stormwright.workbench.demo.trials import CpuCorrection, Criterion, MeasuredStart, MeasuredStretch, PlacementTrial
+from stormwright.workbench.demo.settings import Criterion, MeasuredStart, MeasuredStretch
+from stormwright.workbench.demo.trials import CpuCorrection, PlacementTrial
 from tests.controller.builders import record
 
 WORDS = "words-1-0"

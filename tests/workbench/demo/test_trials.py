@@ -14,16 +14,8 @@ from stormwright.controller.policy import Decision
 from stormwright.predict.prediction import Interval
 from stormwright.workbench.demo.measure import TopologyRun
 from stormwright.workbench.demo.promise import PlacementPromise, TopologyPromise
-from stormwright.workbench.demo.trials import (
-    CpuCorrection,
-    Criterion,
-    DecidedPlacement,
-    MeasuredStart,
-    MeasuredStretch,
-    PlacementTrials,
-    TrialPlan,
-    verdict_of,
-)
+from stormwright.workbench.demo.settings import Criterion, MeasuredStart, MeasuredStretch, TrialPlan
+from stormwright.workbench.demo.trials import CpuCorrection, DecidedPlacement, PlacementTrials, verdict_of
 from tests.controller.builders import on, topology
 
 T = topology("t")

@@ -150,7 +150,8 @@ def paired(pair: Pair | None, settings: ServiceSettings, stop: threading.Event) 
     if pair is None:
         yield settings
         return
-    from stormwright.service.leader_election.lead import Leading, Lease
+    from stormwright.service.leader_election.lead import Leading
+    from stormwright.service.leader_election.lease import Lease
     from stormwright.service.leader_election.standby import renewing
     from stormwright.service.leader_election.zookeeper import ZooKeeper
 

@@ -14,9 +14,9 @@ from stormwright.model.constraints.constraint import PlacedExecutors
 from stormwright.model.constraints.isolation import isolated
 from stormwright.model.constraints.optional import tags_of, tags_of_node
 from stormwright.model.constraints.resources import Requests, max_heap_mb
-from stormwright.model.constraints.slots import MAX_EXECUTORS_PER_WORKER
+from stormwright.model.fallback import DEFAULT, ISOLATING, RESOURCE_AWARE, fallback_class
 from stormwright.model.requests import ON_HEAP
-from stormwright.model.topology_config import DEFAULT, ISOLATING, RESOURCE_AWARE, fallback_class
+from stormwright.model.topology_config import MAX_EXECUTORS_PER_WORKER
 from stormwright.predict.answer import Assumptions
 from stormwright.schedulers.toolkit.triggers import ONLINE, Adaptation
 

@@ -12,9 +12,9 @@ from stormwright.controller.planning.places import NodeWorkers, workers_of
 from stormwright.controller.planning.plan import Leg, TopologyMove
 from stormwright.model import UNPLACED, Problem, WorkerSlot
 from stormwright.model.arrays import BoolArray, IndexArray, IntArray
-from stormwright.model.assignment import name_slots
-from stormwright.model.constraints.components import count_components
+from stormwright.model.component_limits import count_components
 from stormwright.model.constraints.optional import tags_of, tags_of_node
+from stormwright.model.problem import name_slots
 
 
 def choose_ports(room: MoveRoom, topologies: Collection[int]) -> dict[int, IntArray]:

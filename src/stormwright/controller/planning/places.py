@@ -11,7 +11,8 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import FloatArray, IndexArray, IntArray
-from stormwright.model.constraints.isolation import MACHINES, isolated
+from stormwright.model.constraints.isolation import isolated
+from stormwright.model.topology_config import MACHINES
 
 # Workers ------------------------------------------------------------------------------------------
 # The workers of a topology, and what each of them takes.

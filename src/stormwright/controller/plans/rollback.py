@@ -19,8 +19,8 @@ from stormwright.controller.policy import planned_slots
 from stormwright.errors import Fault, InputError
 from stormwright.model import UNPLACED, Assignment, Problem, TopologyAssignment, WorkerSlot
 from stormwright.model.arrays import IntArray
-from stormwright.model.assignment import name_slots
 from stormwright.model.humanize import counted
+from stormwright.model.problem import name_slots
 
 #: That of a plan that is to be made whole.
 WHOLE = MoveBudget(max_topologies=2**31, max_executors=2**31)

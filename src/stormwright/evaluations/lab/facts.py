@@ -86,9 +86,9 @@ def with_load(problem: Problem, records: Sequence[LogRecord], cores: float, link
     """
     from stormwright.pipeline.measurement.load_profile import topology_load
     from stormwright.pipeline.settings import StreamSettings
-    from stormwright.predict.calibration.calibration import calibrated
+    from stormwright.predict.calibration.calibration import calibrated, learn
     from stormwright.predict.calibration.document import costs_to_dict
-    from stormwright.predict.calibration.evidence import Learned, learn
+    from stormwright.predict.calibration.evidence import Learned
     from stormwright.predict.calibration.windows import Windows
 
     core_hz = problem.core_hz

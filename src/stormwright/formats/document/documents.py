@@ -15,7 +15,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from stormwright.model.arrays import MOST_AMOUNT
 from stormwright.model.cluster import DEFAULT_CORE_HZ
-from stormwright.model.validate import GroupingKind
+from stormwright.model.topology import GroupingKind
 
 PROBLEM_SCHEMA = "stormwright-problem/1"
 ASSIGNMENT_SCHEMA = "stormwright-assignment/1"

@@ -36,11 +36,11 @@ from stormwright.model import (
     WorkerSlot,
 )
 from stormwright.model.arrays import FloatArray
+from stormwright.model.faults import Misfit
 from stormwright.model.problem import CHECKED
 from stormwright.model.requests import CPU, normalised
-from stormwright.model.topology import PLACEMENT_FOLLOWING
-from stormwright.model.topology_config import MOST_NESTED, TOO_DEEP, Misfit, conf_misfits, deeper, storm_misfits
-from stormwright.model.validate import runs_wrong
+from stormwright.model.topology import PLACEMENT_FOLLOWING, runs_wrong
+from stormwright.model.topology_config import MOST_NESTED, TOO_DEEP, conf_misfits, deeper, storm_misfits
 
 # Loads --------------------------------------------------------------------------------------------
 # The load of one topology in a problem document, to and from arrays.

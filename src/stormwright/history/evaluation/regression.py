@@ -9,7 +9,7 @@ from math import sqrt
 import numpy as np
 from scipy.special import stdtrit
 
-from stormwright.history.evaluation.verdict import MIN_WINDOWS, MIN_WORTH, ratio_interval
+from stormwright.history.evaluation.verdict import MIN_WINDOWS, MIN_WORTH, Bar, ratio_interval
 from stormwright.history.evaluation.window import Sample, of_like_age, warm
 from stormwright.model.arrays import FloatArray
 
@@ -32,20 +32,6 @@ SAME_LOAD, UNEXPLAINED = 0.05, 0.2
 
 #: Windows from which it is estimated how far neighbours depend on each other.
 _ENOUGH_FOR_DEPENDENCE = 12
-
-
-@dataclass(frozen=True, slots=True)
-class Bar:
-    """What was promised: values after the move as multiples of those before it; no promise asks for less than as much.
-
-    Parameters
-    ----------
-    throughput, latency
-        Trees completed a second, and how long one takes.
-    """
-
-    throughput: float = 1.0
-    latency: float = 1.0
 
 
 def worse(

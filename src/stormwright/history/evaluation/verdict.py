@@ -9,9 +9,23 @@ from statistics import median
 import numpy as np
 from scipy.special import stdtrit
 
-from stormwright.history.evaluation.regression import Bar
 from stormwright.history.evaluation.window import Sample
 from stormwright.model.arrays import FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """What was promised: values after the move as multiples of those before it; no promise asks for less than as much.
+
+    Parameters
+    ----------
+    throughput, latency
+        Trees completed a second, and how long one takes.
+    """
+
+    throughput: float = 1.0
+    latency: float = 1.0
+
 
 # Promises -----------------------------------------------------------------------------------------
 # What a move promises, and what of it holds under the load that there was.

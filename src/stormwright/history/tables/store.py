@@ -19,8 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from stormwright.errors import Fault, InputError, MissingDependencyError, StormwrightError
 from stormwright.history.tables.definitions import Table
-from stormwright.pipeline.spark.remote import first_line
-from stormwright.pipeline.spark.target import exists
+from stormwright.pipeline.spark.target import exists, first_line
 
 # Delta tables -------------------------------------------------------------------------------------
 # The tables in Delta format, whose log makes each write count at once.

@@ -2,47 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from stormwright.model.constraints.constraint import PlacedExecutors, Violation
+from stormwright.model.fallback import ISOLATING, PLACEMENT_SCHEDULER, STORM_SCHEDULER, fallback_class
 from stormwright.model.humanize import counted
-from stormwright.model.topology_config import ISOLATING, PLACEMENT_SCHEDULER, STORM_SCHEDULER, Misfit, fallback_class
+from stormwright.model.topology_config import read_machines
 
 if TYPE_CHECKING:
     from stormwright.model.problem import Problem
 
-#: Key of the cluster's configuration: topology name → hosts that it has for itself.
-MACHINES = "isolation.scheduler.machines"
 
 #: The scheduler of Storm's that reads `MACHINES`; to its others it means nothing.
 _ISOLATION_SCHEDULER = "org.apache.storm.scheduler.IsolationScheduler"
-
-
-def read_machines(conf: Mapping[str, Any]) -> tuple[dict[str, int], tuple[Misfit, ...]]:
-    """Topology name → hosts, as the cluster's configuration says, and what is wrong with it, whoever reads it.
-
-    Parameters
-    ----------
-    conf
-        The cluster's configuration. Under a topology's, in which Storm knows no such key, nothing is found.
-
-    Returns
-    -------
-    machines, misfits
-        Hosts of every topology that has some for itself; what Storm could not read.
-    """
-    machines = conf.get(MACHINES)
-    if machines is None:
-        return {}, ()
-    if not isinstance(machines, Mapping):
-        return {}, (Misfit("should be an object", machines, (MACHINES,)),)
-    sound = {name: count for name, count in machines.items() if type(count) is int and count >= 1}
-    wrong = [(name, count) for name, count in machines.items() if name not in sound]
-    return sound, tuple(Misfit("should be an integer of at least 1", count, (MACHINES, name)) for name, count in wrong)
 
 
 def isolated(problem: Problem) -> dict[int, int]:

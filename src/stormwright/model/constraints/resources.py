@@ -10,9 +10,9 @@ import numpy as np
 
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray, is_amount
 from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE, PlacedExecutors, Violation
+from stormwright.model.fallback import RESOURCE_AWARE, fallback_class
 from stormwright.model.humanize import amount_of
 from stormwright.model.requests import CPU, MEMORY, OFF_HEAP, ON_HEAP
-from stormwright.model.topology_config import RESOURCE_AWARE, fallback_class
 
 if TYPE_CHECKING:
     from stormwright.model.problem import Problem

@@ -11,6 +11,7 @@ import numpy as np
 from stormwright.model.assignment import UNPLACED
 from stormwright.model.constraints.constraint import PlacedExecutors, Violation
 from stormwright.model.humanize import counted
+from stormwright.model.topology_config import MAX_EXECUTORS_PER_WORKER
 
 if TYPE_CHECKING:
     from stormwright.model.topology import Topology
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
 
 # Workers ------------------------------------------------------------------------------------------
 # Workers: how many a topology has, and how many executors one holds.
-
-#: A topology's own hard limit on executors per worker, in its configuration.
-MAX_EXECUTORS_PER_WORKER = "stormwright.max.executors.per.worker"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,7 +20,7 @@ import numpy as np
 from stormwright.model import CostWeights, Problem, cost_under
 from stormwright.model.arrays import FloatArray, IndexArray, IntArray
 from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE
-from stormwright.model.constraints.slots import MAX_EXECUTORS_PER_WORKER
+from stormwright.model.topology_config import MAX_EXECUTORS_PER_WORKER
 from stormwright.model.traffic_matrix import pair_traffic
 from stormwright.optimize.layout.links import Links
 

@@ -13,8 +13,8 @@ import math
 from stormwright.jit.compiled import inner
 from stormwright.jit.random_numbers import draw
 from stormwright.model.arrays import IndexArray
-from stormwright.optimize.kernel.records import NOWHERE, Layout
-from stormwright.optimize.kernel.rules import Rules, left_on, put_in, take_from
+from stormwright.optimize.kernel.records import NOWHERE, Layout, Rules
+from stormwright.optimize.kernel.rules import left_on, put_in, take_from
 
 # Limits of workers --------------------------------------------------------------------------------
 # Who may grow a worker, of those that limits beside CPU, memory, ports and places leave.

@@ -13,70 +13,8 @@ node, and what lacks of a resource or of heap in parts of what one executor asks
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-import numpy as np
-
 from stormwright.jit.compiled import inner, seldom
-from stormwright.model.arrays import FloatArray, IndexArray
-from stormwright.optimize.kernel.records import NOWHERE, Records
-
-#: Of a topology: its first worker, how many components it has, and what they share; where its tables are in `counts`,
-#: `NOWHERE` for none: workers × components, nodes × components, components × components, components.
-RULED = np.dtype(
-    [
-        *((name, np.int64) for name in ("first_worker", "components", "first_region", "last_region")),
-        *((name, np.int64) for name in ("held", "on", "apart", "most")),
-        ("limited", np.bool_),
-    ],
-    align=True,
-)
-#: Memory that components share, in MB: heap of a worker, all memory of a worker, and memory of a node; and where
-#: `counts` says which components.
-REGION = np.dtype([("heap", np.float64), ("memory", np.float64), ("on_node", np.float64), ("users", np.int64)])
-
-#: How many resources there are, and which of them shared memory takes, `NOWHERE` for none; where tables are in
-#: `amounts`, and the components of executors in `counts`.
-SHELF = np.dtype(
-    [
-        (name, np.int64)
-        for name in (
-            *("resources", "memory", "component", "first_held", "end_held"),
-            *("demand", "unit", "room", "left", "heap_room", "heap_left", "used", "end"),
-        )
-    ]
-)
-
-
-class Rules(NamedTuple):
-    """What limits topologies further, and what of it a placement takes.
-
-    All tables are in two arrays, as each array more makes every call dearer that is handed them.
-
-    Parameters
-    ----------
-    topologies, regions
-        Of `RULED` and of `REGION`.
-    shelf
-        Of `SHELF`, one record.
-    counts
-        Which component of its topology every executor is of. Of topologies where that counts: whether executors of two
-        components may not share a worker, how many of each a node may have, and which components share memory; then how
-        many of each component every worker and every node has.
-    amounts
-        What executors ask for, E × (K + 1), of K resources of nodes and of the heap of workers; the units in which a
-        lack of these is counted, K + 1; what nodes have, N × K, and what of it is left; heap of workers, W, and what of
-        it is left; what workers take of the resources, W × K.
-    asked
-        Scratch of construction: what is still to be placed asks for, shape (K,).
-    """
-
-    topologies: Records
-    regions: Records
-    shelf: Records
-    counts: IndexArray
-    amounts: FloatArray
-    asked: FloatArray
+from stormwright.optimize.kernel.records import NOWHERE, Rules
 
 
 def copied(rules: Rules) -> Rules:

@@ -7,11 +7,11 @@ import numpy as np
 from stormwright.jit.compiled import compiled
 from stormwright.model import Problem
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
-from stormwright.model.constraints.components import NO_LIMIT
+from stormwright.model.component_limits import NO_LIMIT
 from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE
 from stormwright.model.constraints.resources import Asked, Shared
-from stormwright.optimize.kernel.records import NOWHERE, Records
-from stormwright.optimize.kernel.rules import REGION, RULED, SHELF, Rules, is_limited, put_in
+from stormwright.optimize.kernel.records import NOWHERE, REGION, RULED, SHELF, Records, Rules
+from stormwright.optimize.kernel.rules import is_limited, put_in
 
 #: Bits of a sum of amounts that count.
 _BITS = 50

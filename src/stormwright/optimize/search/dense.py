@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from stormwright.jit.compiled import compiled, inner
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
-from stormwright.optimize.kernel.records import NOWHERE, Layout, Records
-from stormwright.optimize.kernel.rules import Rules, bring, clear, copied, is_limited, put_in, rise_of_step, take_from
+from stormwright.optimize.kernel.records import NOWHERE, Layout, Records, Rules
+from stormwright.optimize.kernel.rules import bring, clear, copied, is_limited, put_in, rise_of_step, take_from
 
 # Further limits -----------------------------------------------------------------------------------
 # What changes and steps of a small placement break of further limits.

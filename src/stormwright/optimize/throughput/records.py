@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stormwright.model.arrays import IndexArray
-from stormwright.optimize.kernel.records import Records
-from stormwright.optimize.kernel.rules import Rules
+from stormwright.optimize.kernel.records import Records, Rules
 
 
 def _record(floats: str, counts: str, flags: str = "") -> np.dtype[np.void]:

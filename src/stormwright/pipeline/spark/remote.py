@@ -12,8 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from stormwright.errors import Fault, InputError, MissingDependencyError, StormwrightError
-from stormwright.pipeline.spark.session import EVERYWHERE
-from stormwright.pipeline.spark.target import SparkTarget
+from stormwright.pipeline.spark.target import EVERYWHERE, SparkTarget, first_line
 
 #: How long a master may take to accept a connection, and a Connect server to answer.
 ANSWERS_S = 10.0
@@ -81,14 +80,6 @@ def require_row(spark: SparkSession, target: SparkTarget) -> None:
         ) from error
     finally:
         pool.shutdown(wait=False)
-
-
-def first_line(error: Exception) -> str:
-    """What an error says, without the stack of a JVM behind it."""
-    lines = [line.strip().removeprefix(": ") for line in str(error).splitlines()]
-    # Of a JVM's exception the first line names nothing but the call.
-    said = (line for line in lines if line and not line.startswith("An error occurred while calling"))
-    return next(said, type(error).__name__)
 
 
 @contextmanager

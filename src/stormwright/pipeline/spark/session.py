@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
@@ -20,10 +20,10 @@ from pyspark.sql import SparkSession
 
 from stormwright.errors import Fault, InputError, StormwrightError
 from stormwright.java import find_java
-from stormwright.pipeline.settings import StreamSettings
+from stormwright.pipeline.settings import RecordRate, StreamSettings
 from stormwright.pipeline.spark import remote
 from stormwright.pipeline.spark.scratch import scratch
-from stormwright.pipeline.spark.target import SparkTarget
+from stormwright.pipeline.spark.target import EVERYWHERE, SparkTarget, first_line
 
 # Options ------------------------------------------------------------------------------------------
 # Spark's settings for the two kinds of work, each with its reason: a lean live stream, and batches.
@@ -37,9 +37,6 @@ BATCH_PARTITIONS = 4
 BATCH_HEAP_MB = 2048
 
 _CHECKPOINT_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-
-#: Means the same wherever Spark runs, and may be set in a session that runs already.
-EVERYWHERE = {"spark.sql.session.timeZone": "UTC"}
 
 
 def temporary(directory: Path) -> Path:
@@ -110,8 +107,6 @@ CLUSTER = {**EVERYWHERE, "spark.ui.showConsoleProgress": "false"}
 # Rates --------------------------------------------------------------------------------------------
 # Spark's options for how many records come: few, where a batch costs what its planning costs, or many.
 
-#: Some hundred records a second, beside what is watched; thousands, with all cores; or as many as have piled up.
-RecordRate: TypeAlias = Literal["low", "high", "bulk"]
 
 _BOTH = {
     # Batches are planned once, as what they hold is known by then.
@@ -278,7 +273,7 @@ def _started(master: str | None, options: Mapping[str, str], hint: Callable[[], 
     try:
         return builder.getOrCreate()
     except (PySparkException, Py4JError) as error:
-        raise StormwrightError(f"Spark did not start: {remote.first_line(error)}; {hint()}") from error
+        raise StormwrightError(f"Spark did not start: {first_line(error)}; {hint()}") from error
 
 
 def _last_words(log: Path) -> str:

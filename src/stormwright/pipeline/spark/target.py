@@ -12,7 +12,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from stormwright.errors import Fault, InputError
-from stormwright.pipeline.spark.remote import first_line
+
+#: Means the same wherever Spark runs, and may be set in a session that runs already.
+EVERYWHERE = {"spark.sql.session.timeZone": "UTC"}
 
 # Locations ----------------------------------------------------------------------------------------
 # Where tables are: directories of this machine, or URIs of any file system that Hadoop knows.
@@ -166,3 +168,11 @@ def _setting_fault(key: str, value: str) -> Fault | None:
     if not re.fullmatch(r"spark\.\S+", key):
         return Fault(f"{key!r} is no setting of Spark: their names begin with 'spark.'", "--spark-conf")
     return None if value else Fault(f"{key} has no value", "--spark-conf")
+
+
+def first_line(error: Exception) -> str:
+    """What an error says, without the stack of a JVM behind it."""
+    lines = [line.strip().removeprefix(": ") for line in str(error).splitlines()]
+    # Of a JVM's exception the first line names nothing but the call.
+    said = (line for line in lines if line and not line.startswith("An error occurred while calling"))
+    return next(said, type(error).__name__)

@@ -9,7 +9,7 @@ import numpy as np
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE
-from stormwright.model.constraints.slots import MAX_EXECUTORS_PER_WORKER
+from stormwright.model.topology_config import MAX_EXECUTORS_PER_WORKER
 from stormwright.predict.answer import Assumptions
 from stormwright.predict.bounds.units import Arcs, Units, units_of
 from stormwright.predict.flow.profile import Profile, correction_factors

@@ -13,7 +13,8 @@ import numpy as np
 from stormwright.model import Problem
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
 from stormwright.predict.answer import Assumptions
-from stormwright.predict.flow.profile import Profile, StreamRates
+from stormwright.predict.flow.layout import StreamRates
+from stormwright.predict.flow.profile import Profile
 from stormwright.predict.shares import MOST_SPOUTS
 from stormwright.predict.sums import sums
 

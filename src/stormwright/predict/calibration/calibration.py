@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from math import hypot, inf
 from statistics import median_high
@@ -10,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from stormwright.predict.calibration.evidence import GARBAGE_DEVIATION, Learned, TopologyKnown
+from stormwright.predict.calibration.evidence import _SOME_HZ, GARBAGE_DEVIATION, Learned, TopologyKnown
 from stormwright.predict.calibration.least_squares import Estimate, Moments, Prior, posterior
-from stormwright.predict.calibration.regression import Priors
-from stormwright.predict.calibration.windows import Held
+from stormwright.predict.calibration.regression import Priors, rows_of
+from stormwright.predict.calibration.windows import Held, Window
 from stormwright.predict.costs import Correction, CostRange, Costs, FittedIn
 
 #: Half-widths are 19 times in 20; a normal's deviations in them.
@@ -242,3 +243,28 @@ def _noise_of_work(one: TopologyKnown, common: Estimate) -> float:
     squares = moments.squares(np.concatenate([work, common.value]))
     squares = max(squares - sum(of.explains(common.value) for of in one.inputs.values()), 0.0)
     return (squares + 1.0) / (max(moments.rows - count, 0.0) + 1.0)
+
+
+def learn(known: Learned, windows: Sequence[Window]) -> int:
+    """Take windows into what is known, as a minute of it.
+
+    Parameters
+    ----------
+    known
+        Is changed.
+    windows
+        Of a minute or so, all of them after those of calls before.
+
+    Returns
+    -------
+    workers
+        Windows of workers that could be used; 0, and nothing is changed: none was warm, or heard of for long enough.
+    """
+    told = Counter(sums.core_hz for window in windows for sums in window.workers.values() if sums.core_hz)
+    if known.reference_hz is None and told:
+        # Of several that are as frequent the fastest.
+        known.reference_hz = max(told, key=lambda hz: (told[hz], hz))
+    rows = rows_of(windows, known.reference_hz or _SOME_HZ, priors())
+    if rows.workers:
+        known.add(rows)
+    return rows.workers

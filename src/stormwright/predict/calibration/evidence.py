@@ -6,19 +6,17 @@ the ones before told is forgotten slowly. What topologies that are gone have tol
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
 import numpy as np
 
-from stormwright.predict.calibration.calibration import priors
 from stormwright.predict.calibration.least_squares import Moments
-from stormwright.predict.calibration.regression import StretchRows, TopologyRows, rows_of
+from stormwright.predict.calibration.regression import StretchRows, TopologyRows
 from stormwright.predict.calibration.stream_costs import ByInput, added, scaled
-from stormwright.predict.calibration.windows import Held, Window
+from stormwright.predict.calibration.windows import Held
 from stormwright.predict.costs import CostRange
 
 # Learning from records ----------------------------------------------------------------------------
@@ -26,31 +24,6 @@ from stormwright.predict.costs import CostRange
 
 #: Speed of a core where no record tells one; it is the unit then, and nothing else.
 _SOME_HZ = 3e9
-
-
-def learn(known: Learned, windows: Sequence[Window]) -> int:
-    """Take windows into what is known, as a minute of it.
-
-    Parameters
-    ----------
-    known
-        Is changed.
-    windows
-        Of a minute or so, all of them after those of calls before.
-
-    Returns
-    -------
-    workers
-        Windows of workers that could be used; 0, and nothing is changed: none was warm, or heard of for long enough.
-    """
-    told = Counter(sums.core_hz for window in windows for sums in window.workers.values() if sums.core_hz)
-    if known.reference_hz is None and told:
-        # Of several that are as frequent the fastest.
-        known.reference_hz = max(told, key=lambda hz: (told[hz], hz))
-    rows = rows_of(windows, known.reference_hz or _SOME_HZ, priors())
-    if rows.workers:
-        known.add(rows)
-    return rows.workers
 
 
 # Evidence -----------------------------------------------------------------------------------------

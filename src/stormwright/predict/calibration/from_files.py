@@ -11,8 +11,8 @@ from stormwright.errors import Fault, InputError
 from stormwright.formats.files.json_files import opened, source_of
 from stormwright.perflog.records import LogRecord, Rejected, parse_lines
 from stormwright.perflog.schema import IDENTITY
-from stormwright.predict.calibration.calibration import Calibration, calibrated
-from stormwright.predict.calibration.evidence import Learned, learn
+from stormwright.predict.calibration.calibration import Calibration, calibrated, learn
+from stormwright.predict.calibration.evidence import Learned
 from stormwright.predict.calibration.windows import LEAST_COVERED, WARM_S, WINDOW_S, Windows
 
 #: Windows of so many seconds are fitted together.

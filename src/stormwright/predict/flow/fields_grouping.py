@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stormwright.model.arrays import FloatArray, IndexArray
-from stormwright.predict.flow.profile import StreamRates
+from stormwright.predict.flow.layout import StreamRates
 from stormwright.predict.sums import ratio, sums
 
 #: Parts that differ by less are the same but for rounding.

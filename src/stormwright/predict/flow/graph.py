@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
 from stormwright.predict.flow.ends import Ends
-from stormwright.predict.flow.layout import FlowLayout
+from stormwright.predict.flow.layout import FlowLayout, StreamRates
 from stormwright.predict.sums import numbered, sums
-
-if TYPE_CHECKING:
-    from stormwright.predict.flow.profile import Profile
 
 #: Longer ways than this are cycles.
 _MOST_LEVELS = 200
@@ -86,9 +82,8 @@ class Graph(GraphEdges):
     of_flow: IndexArray
 
     @classmethod
-    def of(cls, profile: Profile) -> Graph:
-        """That of a profile."""
-        layout, pairs, flows = profile.layout, profile.pairs, profile.flows
+    def of(cls, layout: FlowLayout, pairs: StreamRates, flows: StreamRates) -> Graph:
+        """Return the graph of all topologies of a profile, from its pairs of executors and its flows."""
         target = np.concatenate([layout.executor_component[pairs.target], flows.target])
         source = layout.executor_component[np.concatenate([pairs.source, flows.source])]
         # Nothing is sent from one topology to another.

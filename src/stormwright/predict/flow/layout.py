@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -101,3 +101,22 @@ def _number(conf: Mapping[str, Any], key: str, default: float) -> float:
     value = conf.get(key)
     sound = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < 1e15
     return float(value) if sound and value is not None else default
+
+
+class StreamRates(NamedTuple):
+    """Traffic by source: tuples for each tuple that it handles, and bytes of one.
+
+    `target` is an executor, or of flows a component; `local` says of flows whether the grouping knows only the worker
+    and all.
+    """
+
+    source: IndexArray
+    target: IndexArray
+    tuples: FloatArray
+    size: FloatArray
+    local: BoolArray
+
+    def at(self, chosen: IndexArray | slice) -> StreamRates:
+        """Some of them."""
+        source, target, tuples, size, local = self
+        return StreamRates(source[chosen], target[chosen], tuples[chosen], size[chosen], local[chosen])

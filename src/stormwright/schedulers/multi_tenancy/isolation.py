@@ -8,7 +8,8 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem, Scheduler, Unplaced
 from stormwright.model.arrays import IntArray, frozen
-from stormwright.model.constraints.isolation import MACHINES, isolated
+from stormwright.model.constraints.isolation import isolated
+from stormwright.model.topology_config import MACHINES
 from stormwright.schedulers.toolkit.limits import num_workers
 from stormwright.schedulers.toolkit.params import Params
 from stormwright.schedulers.toolkit.traits import Traits, passed_on

@@ -10,8 +10,8 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
+from stormwright.model.component_limits import count_components
 from stormwright.model.constraints.blacklist import closed_nodes
-from stormwright.model.constraints.components import count_components
 from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE
 from stormwright.model.humanize import amount, counted
 from stormwright.schedulers.placement.partial_placement import Draft

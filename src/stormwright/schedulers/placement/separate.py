@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 
 from stormwright.model import UNPLACED
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
-from stormwright.model.constraints.components import NO_LIMIT, ComponentLimits, count_components
+from stormwright.model.component_limits import NO_LIMIT, ComponentLimits, count_components
 from stormwright.schedulers.placement.partial_placement import Draft
 from stormwright.schedulers.toolkit.limits import max_executors_per_worker
 

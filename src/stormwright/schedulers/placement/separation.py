@@ -8,7 +8,7 @@ import numpy as np
 
 from stormwright.model import Problem
 from stormwright.model.arrays import BoolArray, IndexArray
-from stormwright.model.constraints.components import ComponentLimits, count_components
+from stormwright.model.component_limits import ComponentLimits, count_components
 from stormwright.schedulers.placement.partial_placement import Draft
 from stormwright.schedulers.toolkit.limits import max_executors_per_worker
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 from stormwright.model import Problem, Topology
-from stormwright.model.constraints.slots import MAX_EXECUTORS_PER_WORKER
+from stormwright.model.topology_config import MAX_EXECUTORS_PER_WORKER
 
 #: Of all CPU, what is taken to be used where that is to limit nothing.
 _USED = 0.5

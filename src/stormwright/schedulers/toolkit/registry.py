@@ -11,7 +11,9 @@ from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from typing import Protocol, cast
 
 from stormwright.errors import Fault, InputError, MissingDependencyError, SchedulerError, StormwrightError, nearest
-from stormwright.model import Scheduler
+from stormwright.escaping import shown
+from stormwright.model import Assignment, Scheduler
+from stormwright.model.constraints.optional import CpuShare, ExtraLimit, Tags
 from stormwright.schedulers.multi_tenancy.isolation import Isolating
 from stormwright.schedulers.multi_tenancy.node_weights import Weighing
 from stormwright.schedulers.multi_tenancy.queueing import Queueing
@@ -266,3 +268,38 @@ def _unknown(name: str) -> str:
     names = scheduler_names()
     near = nearest(name, names)
     return f"unknown scheduler; did you mean {near!r}?" if near else f"unknown scheduler; there are {', '.join(names)}"
+
+
+def extra_limits(assignment: Assignment) -> tuple[ExtraLimit, ...]:
+    """The limits that the scheduler of an assignment heeded besides all others.
+
+    Raises
+    ------
+    InputError
+        The assignment's parameters, which may come from a file, say no part of the CPU.
+    """
+    traits = traits_of(assignment.scheduler)
+    found: list[ExtraLimit] = []
+    if name := traits.cpu_percent_parameter:
+        percent = assignment.parameters.get(name, 100.0)
+        if isinstance(percent, bool) or not isinstance(percent, int | float) or not 0 <= percent <= 100:
+            fault = Fault(f"should be a number from 0 to 100, got {shown(percent)}", f"$.parameters.{name}")
+            raise InputError("assignment", [fault])
+        found.append(CpuShare(percent / 100))
+    if traits.heeds_tags:
+        found.append(Tags(traits.keeps_untagged_apart))
+    return tuple(found)
+
+
+def cpu_percent(name: str, scheduler: Scheduler) -> float:
+    """How much of a node's CPU, in percent, the executors that a scheduler places may use.
+
+    Parameters
+    ----------
+    name
+        Of the scheduler, whose traits say which of its parameters that is.
+    scheduler
+        As it is set.
+    """
+    parameter = traits_of(name).cpu_percent_parameter
+    return float(getattr(getattr(scheduler, "params", None), parameter, 100.0)) if parameter else 100.0

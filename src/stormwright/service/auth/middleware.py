@@ -18,7 +18,7 @@ from stormwright.service.auth.roles import BRIDGE_PATHS, DELIVER, LOGIN, LOGOUT,
 from stormwright.service.auth.sessions import COOKIE, SECURE_COOKIE, Sessions, cookie_of
 from stormwright.service.auth.settings import AccessSettings, is_loopback
 from stormwright.service.auth.tokens import Tokens
-from stormwright.service.http.server import App, Scope
+from stormwright.service.http.asgi import App, Scope
 
 # Rate limits --------------------------------------------------------------------------------------
 # How often somebody may do what costs much, or fail.

@@ -15,8 +15,7 @@ from stormwright.service.auth.sessions import LASTS_S, cookie_of
 from stormwright.service.dashboard import forms
 from stormwright.service.dashboard.rendering import HEADERS, written_outside
 from stormwright.service.dashboard.views.page import Page
-from stormwright.service.http.api import from_here
-from stormwright.service.http.app import Bodies
+from stormwright.service.http.asgi import Bodies, from_here
 
 _MOST_BYTES = 8 * 1024
 

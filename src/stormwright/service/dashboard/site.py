@@ -21,8 +21,7 @@ from stormwright.service.dashboard.rendering import ASSETS, HEADERS, asset, writ
 from stormwright.service.dashboard.state import Known
 from stormwright.service.dashboard.views import cluster, over_time, overview, plans, topologies
 from stormwright.service.dashboard.views.page import Page, Query
-from stormwright.service.http.api import from_here
-from stormwright.service.http.app import Bodies
+from stormwright.service.http.asgi import Bodies, from_here
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,6 @@ import re
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
 import orjson
 from pydantic import BaseModel, ValidationError
@@ -23,10 +22,9 @@ from stormwright.errors import ConflictError, Fault, InputError, NotAllowedError
 from stormwright.formats.document.faults import join_path
 from stormwright.service.auth.middleware import visitor_of
 from stormwright.service.auth.roles import Visitor
-from stormwright.service.http.app import Bodies
-from stormwright.service.http.endpoints import ENDPOINTS, Endpoint, EndpointRequest
+from stormwright.service.http.asgi import Bodies, from_here
+from stormwright.service.http.endpoints import ENDPOINTS, GUARDING, Endpoint, EndpointRequest
 from stormwright.service.plans.plan_service import Desk
-from stormwright.service.safety.nodes import GUARDING
 
 # OpenAPI ------------------------------------------------------------------------------------------
 # The description of the API, made of its endpoints, so that it says what they do.
@@ -98,18 +96,6 @@ def _content(text: str, schema: Any) -> dict[str, Any]:
 
 # Origin -------------------------------------------------------------------------------------------
 # Whether what a browser sends comes from a page of this service: another site must not act in a visitor's name.
-
-
-def from_here(request: Request) -> bool:
-    """Whether one of our own pages, or a program, sent a request.
-
-    Browsers tell where a request comes from, and other pages cannot keep them from it; programs tell nothing.
-    """
-    site = request.headers.get("sec-fetch-site")
-    if site is not None:
-        return site in ("same-origin", "none")
-    origin = request.headers.get("origin")
-    return origin is None or urlsplit(origin).netloc == request.headers.get("host", "")
 
 
 log = logging.getLogger(__name__)

@@ -9,6 +9,7 @@ from typing import Any, get_args
 from pydantic import BaseModel
 
 from stormwright.client import shapes
+from stormwright.client.shapes import Told
 from stormwright.errors import Fault, InputError, NotAllowedError
 from stormwright.service.auth.roles import Visitor
 from stormwright.service.plans.plan_service import Desk
@@ -198,5 +199,34 @@ ENDPOINTS: Sequence[Endpoint] = (
         shapes.Modes,
         _change_modes,
         shapes.ModesChange,
+    ),
+)
+
+
+GUARDING: Sequence[Endpoint] = (
+    Endpoint(
+        "GET",
+        "/v1/drains",
+        "Nodes that take nothing new, and how many workers are still on each.",
+        shapes.Drains,
+        lambda desk, _: desk.nodes.drained(),
+    ),
+    Endpoint(
+        "POST",
+        "/v1/nodes/{node}/drain",
+        "Let a node (a host, or the id of a supervisor on it) take nothing new, and plan away what runs there. The "
+        "plan begins by itself unless `wait` says that it is only made.",
+        shapes.DrainBegun,
+        lambda desk, asking: desk.nodes.drain(asking.path["node"], asking.body),
+        shapes.DrainAsked,
+        202,
+    ),
+    Endpoint(
+        "POST",
+        "/v1/nodes/{node}/uncordon",
+        "Let a drained node take what comes again.",
+        shapes.Drained,
+        lambda desk, asking: desk.nodes.uncordon(asking.path["node"], asking.body),
+        Told,
     ),
 )

@@ -9,7 +9,6 @@ import resource
 import socket
 import sys
 import threading
-from collections.abc import Awaitable, Callable, MutableMapping
 from types import TracebackType
 from typing import Any, ClassVar, Self
 
@@ -20,6 +19,7 @@ from stormwright.errors import ClusterError
 from stormwright.service.auth.middleware import Door
 from stormwright.service.auth.settings import Tls, certified, tls_context
 from stormwright.service.http.app import Endpoints
+from stormwright.service.http.asgi import NOBODY, App, Peer, Scope
 from stormwright.service.http.deliveries import PERFLOG, Deliveries, DeliveryRefusal
 
 # Protocol -----------------------------------------------------------------------------------------
@@ -205,13 +205,6 @@ HEAD_S = 10.0
 _OTHER_FILES = 512
 _FEWEST = 64
 _MOST_FILES = 65_536
-
-Scope = MutableMapping[str, Any]
-App = Callable[[Scope, Any, Any], Awaitable[None]]
-Peer = tuple[str, int]
-
-#: A connection that has no address.
-NOBODY: Peer = ("", 0)
 
 
 def most_connections() -> int:

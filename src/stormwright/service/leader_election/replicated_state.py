@@ -14,7 +14,7 @@ import orjson
 from stormwright.errors import StormwrightError
 from stormwright.files import write_whole
 from stormwright.service.leader_election.consensus import Agreed, Base
-from stormwright.service.leader_election.lead import Lease
+from stormwright.service.leader_election.lease import Lease
 from stormwright.service.plans.plans import HALTED, OPEN, UNDER_WAY
 from stormwright.service.storage.database import FILE, MIGRATIONS, State, Statement
 

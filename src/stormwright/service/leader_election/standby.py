@@ -13,7 +13,8 @@ from stormwright.clock import WALL, Clock
 from stormwright.errors import ClusterError, StormwrightError
 from stormwright.files import write_whole
 from stormwright.service.leader_election.consensus import Agreed, Leader
-from stormwright.service.leader_election.lead import Leading, Lease
+from stormwright.service.leader_election.lead import Leading
+from stormwright.service.leader_election.lease import Lease
 from stormwright.service.leader_election.replicated_state import Together
 from stormwright.service.on_change import OnChange
 from stormwright.service.storage.database import FILE, State

@@ -13,7 +13,11 @@ from types import TracebackType
 from typing import Final, Self
 
 from stormwright.errors import HookError
-from stormwright.service.notifications.webhook import RefusedError
+
+
+class RefusedError(HookError):
+    """It would be refused again."""
+
 
 # Events -------------------------------------------------------------------------------------------
 # What the service tells the outside: one kind of message for programs, functions and web hooks.

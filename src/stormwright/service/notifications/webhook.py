@@ -19,7 +19,7 @@ import orjson
 
 from stormwright.errors import Fault, HookError, InputError
 from stormwright.service.notifications.hook_program import load_program
-from stormwright.service.notifications.notifier import KINDS, ServiceEvent, Target
+from stormwright.service.notifications.notifier import KINDS, RefusedError, ServiceEvent, Target
 
 # Webhook ------------------------------------------------------------------------------------------
 
@@ -29,10 +29,6 @@ LIMIT_S = 10.0
 #: Answers after which the same would be refused again.
 _FOR_GOOD = range(400, 500)
 _TRY_AGAIN = (408, 425, 429)
-
-
-class RefusedError(HookError):
-    """It would be refused again."""
 
 
 def as_json(event: ServiceEvent) -> Any:

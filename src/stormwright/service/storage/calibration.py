@@ -24,9 +24,9 @@ from stormwright.files import write_whole
 from stormwright.model import LoadProfile, Problem, Supervisor
 from stormwright.model.requests import CPU
 from stormwright.perflog.records import MAX_CLOCK_AHEAD_MS, WorkerId
-from stormwright.predict.calibration.calibration import calibrated
+from stormwright.predict.calibration.calibration import calibrated, learn
 from stormwright.predict.calibration.document import costs_to_dict
-from stormwright.predict.calibration.evidence import Learned, learn
+from stormwright.predict.calibration.evidence import Learned
 from stormwright.predict.calibration.windows import WINDOW_S, Window, Windows
 from stormwright.service.on_change import OnChange
 from stormwright.state_files import unless_damaged

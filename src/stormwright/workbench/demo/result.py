@@ -14,8 +14,8 @@ from stormwright.pipeline.streaming.progress import Progress
 from stormwright.predict.prediction import NodePrediction
 from stormwright.workbench.demo.measure import NodeUse, TopologyRun, fullest
 from stormwright.workbench.demo.promise import PlacementPromise, TopologyPromise
-from stormwright.workbench.demo.settings import DemoSettings
-from stormwright.workbench.demo.trials import DemoVerdict, MeasuredStart, MeasuredStretch, PlacementTrial, verdict_of
+from stormwright.workbench.demo.settings import DemoSettings, MeasuredStart, MeasuredStretch
+from stormwright.workbench.demo.trials import DemoVerdict, PlacementTrial, verdict_of
 
 # Table --------------------------------------------------------------------------------------------
 # The demonstration's result as a table, as sentences and as JSON.

@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from stormwright.workbench.demo.measure import NodeUse
+
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, Protocol
 
-from stormwright.controller.objectives.outlook import OBJECTIVES, THROUGHPUT, TRAFFIC
+from stormwright.controller.objectives.outlook import LATENCY, NODES, OBJECTIVES, THROUGHPUT, TRAFFIC
 from stormwright.errors import Fault, InputError, nearest
+from stormwright.history.evaluation.comparison import (
+    LATENCY_DEVIATION,
+    START_DEVIATION,
+    StartComparison,
+    compare_starts,
+)
+from stormwright.model import TopologyAssignment
 from stormwright.schedulers import Scheduler
 from stormwright.schedulers.toolkit.from_scratch import Anew
 from stormwright.schedulers.toolkit.triggers import ONLINE, Adaptation
 from stormwright.storm.local_cluster import LocalClusterConfig
-from stormwright.workbench.demo.trials import Criterion, TrialPlan
+from stormwright.workbench.demo.measure import TopologyRun
+from stormwright.workbench.demo.promise import PlacementPromise
 
 if TYPE_CHECKING:
     from stormwright.clock import Clock
@@ -21,6 +35,153 @@ if TYPE_CHECKING:
     from stormwright.service.composition import Service
     from stormwright.storm.local_cluster.cpu import NodeCpu
     from stormwright.storm.local_cluster.running import LinkBytes
+
+
+@dataclass(frozen=True)
+class MeasuredStretch:
+    """A stretch of time in which everything was measured.
+
+    Parameters
+    ----------
+    start_ms, end_ms
+        From when to when, in ms since 1970.
+    ran_s
+        How long the youngest worker had run when it began, in seconds.
+    nodes
+        What each node used, by its name.
+    """
+
+    start_ms: float
+    end_ms: float
+    ran_s: float
+    nodes: Mapping[str, NodeUse]
+
+    @property
+    def span_ms(self) -> tuple[float, float]:
+        """From when to when."""
+        return self.start_ms, self.end_ms
+
+
+#: Of the throughput before, what counts as held where something else is to be gained.
+HELD = 0.97
+
+
+@dataclass(frozen=True)
+class MeasuredStart:
+    """One start of everything in one placement, measured once it was warm.
+
+    Parameters
+    ----------
+    trial
+        Number of the trial whose placement it is, from 1; 0 where Storm's own scheduler put it.
+    placement
+        Where everything ran.
+    stretch
+        When it was measured.
+    runs
+        What each topology did, by id.
+    comparison
+        With the starts of placement 0 so far; None for those.
+    """
+
+    trial: int
+    placement: Mapping[str, TopologyAssignment]
+    stretch: MeasuredStretch
+    runs: Mapping[str, TopologyRun]
+    comparison: StartComparison | None = None
+
+    @property
+    def acked_tps(self) -> float:
+        """Tuple trees completed per second, over all topologies."""
+        return sum(run.acked_tps for run in self.runs.values())
+
+    @property
+    def latency_ms(self) -> float | None:
+        """Mean complete latency over the topologies; None where one has none."""
+        known = [run.mean_latency_ms for run in self.runs.values() if run.mean_latency_ms]
+        return fmean(known) if known and len(known) == len(self.runs) else None
+
+    @property
+    def nodes(self) -> int:
+        """Nodes that topologies used, added up."""
+        return sum(run.nodes for run in self.runs.values())
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """By what a placement is better than another, for an objective.
+
+    Parameters
+    ----------
+    objective
+        One of `stormwright.controller.objectives.outlook.OBJECTIVES`.
+    """
+
+    objective: str = THROUGHPUT
+
+    @property
+    def figure(self) -> str:
+        """What is compared."""
+        return "mean latency" if self.objective == LATENCY else "throughput"
+
+    def compare(self, before: Sequence[MeasuredStart], after: Sequence[MeasuredStart]) -> StartComparison:
+        """Starts of two placements, by a figure of which more is better: for latency its inverse.
+
+        With another objective than throughput, throughput is to be held: a placement that does not is worse.
+        """
+        wanted = 1.0 if self.objective == THROUGHPUT else HELD
+        now, then = ([start.acked_tps for start in starts] for starts in (before, after))
+        held = compare_starts(now, then, wanted, START_DEVIATION)
+        times = [start.latency_ms for start in (*before, *after)]
+        if self.objective != LATENCY or held.verdict == "worse" or None in times:
+            return held
+        speeds = [1 / ms for ms in times if ms]
+        return compare_starts(speeds[: len(before)], speeds[len(before) :], deviation=LATENCY_DEVIATION)
+
+    def keeps(self, found: StartComparison, before: Sequence[MeasuredStart], after: Sequence[MeasuredStart]) -> bool:
+        """Whether a placement stays after all rounds: where it is not worse, and in the mean as good as wanted.
+
+        Where nodes are to be saved, it has to use fewer.
+        """
+        saves = self.objective != NODES or after[-1].nodes < before[-1].nodes
+        return found.verdict != "worse" and found.holds and saves
+
+    def promised(self, before: PlacementPromise, after: PlacementPromise) -> float | None:
+        """The ratio that `compare` is to find, by prediction; None where that is not known."""
+        if self.objective == LATENCY:
+            times = [
+                [each.latency_ms.value for each in of.topologies.values() if each.latency_ms] for of in (before, after)
+            ]
+            return fmean(times[0]) / fmean(times[1]) if all(times) and fmean(times[1]) else None
+        now, new = (sum(each.rate_tps.value for each in of.topologies.values()) for of in (before, after))
+        return new / now if 0 < now < float("inf") and new < float("inf") else None
+
+    def change(self, ratio: float) -> str:
+        """A ratio as `compare` gives it, as people call it: by how much the figure has changed."""
+        percent = 100 * ((1 / ratio if self.objective == LATENCY and ratio else ratio) - 1)
+        return f"{percent:+.0f} %".replace("-", "−")
+
+
+@dataclass(frozen=True)
+class TrialPlan:
+    """How placements are tried.
+
+    Parameters
+    ----------
+    criterion
+        By what they are compared.
+    look_back
+        Whether what is not better is rolled back; otherwise one decision is made, measured once, and left there.
+    rounds
+        Starts of each placement at most, as long as it is undecided.
+    decisions
+        Decisions at most, as long as they are rolled back.
+    """
+
+    criterion: Criterion
+    look_back: bool = False
+    rounds: int = 2
+    decisions: int = 2
 
 
 # Topologies ---------------------------------------------------------------------------------------

@@ -27,8 +27,8 @@ from stormwright.workbench.demo.measure import (
     with_worker_cores,
 )
 from stormwright.workbench.demo.promise import PlacementPromise, cpu_us_per_tree, promise
-from stormwright.workbench.demo.settings import DemoCluster, DemoSettings
-from stormwright.workbench.demo.trials import CpuCorrection, DecidedPlacement, MeasuredStart, MeasuredStretch
+from stormwright.workbench.demo.settings import DemoCluster, DemoSettings, MeasuredStart, MeasuredStretch
+from stormwright.workbench.demo.trials import CpuCorrection, DecidedPlacement
 
 log = logging.getLogger(__name__)
 

@@ -122,7 +122,7 @@ class RemoteTable:
 def _told(uri: str) -> Iterator[None]:
     """Make what Spark fails with a fault of the URI."""
     from stormwright.pipeline.spark.query_supervisor import GONE
-    from stormwright.pipeline.spark.remote import first_line
+    from stormwright.pipeline.spark.target import first_line
 
     try:
         yield
