@@ -100,7 +100,7 @@ IMPORTS = {
     "no_method": ("class Scheduler: params_type = int", "should be a class with a method schedule(problem)"),
     "no_params": (
         "class Scheduler:\n    schedule = len",
-        "its class should say `params_type = NoParams` (of stormwright.schedulers.toolkit.params), or a type of its own",
+        "its class should say `params_type = NoParams` (of stormwright.schedulers.toolkit.params), or a type of its",
     ),
     "wrong_params": (
         "class Scheduler:\n    params_type = int\n    schedule = len",

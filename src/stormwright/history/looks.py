@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F
+from pyspark.sql import functions as F  # noqa: N812
 
 from stormwright.errors import Fault, InputError
 from stormwright.formats import problem_from_dict

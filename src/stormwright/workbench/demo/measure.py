@@ -5,6 +5,13 @@ JVMs compile for minutes, so stretches count beside each other only at the same 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from stormwright.workbench.demo.cluster import DemoCluster
+
+if TYPE_CHECKING:
+    pass
+
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -19,7 +26,6 @@ from stormwright.model import Problem, WorkerSlot
 from stormwright.perflog import LATENCY_EDGES_MS
 from stormwright.perflog.crossing import crossing, tasks_on_nodes
 from stormwright.perflog.records import LogRecord
-from stormwright.workbench.demo.settings import DemoCluster
 
 # Nodes --------------------------------------------------------------------------------------------
 # What the nodes of a local cluster used in a stretch of time.

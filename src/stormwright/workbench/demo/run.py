@@ -18,17 +18,10 @@ from stormwright.pipeline.settings import StreamSettings
 from stormwright.service.composition import Service
 from stormwright.service.settings import ServiceSettings
 from stormwright.storm.local_cluster import LocalCluster, LocalClusterConfig, fitting_cores, why_no_cpu_limits
+from stormwright.workbench.demo.cluster import DemoCluster, Virtual
 from stormwright.workbench.demo.measure import longest_silence_s
 from stormwright.workbench.demo.result import DemoResult, Phase, TopologyResult
-from stormwright.workbench.demo.settings import (
-    CORES,
-    LINK,
-    LINK_OF_SHARED_CORES,
-    DemoCluster,
-    DemoSettings,
-    MeasuredStart,
-    Virtual,
-)
+from stormwright.workbench.demo.settings import CORES, LINK, LINK_OF_SHARED_CORES, DemoSettings, MeasuredStart
 from stormwright.workbench.demo.steps import ClusterStage, finish, submit
 from stormwright.workbench.demo.trials import PlacementTrials
 

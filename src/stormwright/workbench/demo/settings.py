@@ -8,10 +8,9 @@ if TYPE_CHECKING:
     from stormwright.workbench.demo.measure import NodeUse
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 from stormwright.controller.objectives.outlook import LATENCY, NODES, OBJECTIVES, THROUGHPUT, TRAFFIC
 from stormwright.errors import Fault, InputError, nearest
@@ -30,11 +29,7 @@ from stormwright.workbench.demo.measure import TopologyRun
 from stormwright.workbench.demo.promise import PlacementPromise
 
 if TYPE_CHECKING:
-    from stormwright.clock import Clock
-    from stormwright.controller.move import Nimbus
-    from stormwright.service.composition import Service
-    from stormwright.storm.local_cluster.cpu import NodeCpu
-    from stormwright.storm.local_cluster.running import LinkBytes
+    pass
 
 
 @dataclass(frozen=True)
@@ -312,65 +307,3 @@ class DemoSettings:
         if chosen == "auto":
             return THROUGHPUT
         return chosen if chosen in OBJECTIVES else TRAFFIC
-
-
-class DemoNode(Protocol):
-    """A node: its name, and the host that its workers report."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def address(self) -> str: ...
-
-
-class DemoPlan(Protocol):
-    """Nodes, and the rate limit of each one's link; None where there is none."""
-
-    @property
-    def nodes(self) -> Sequence[DemoNode]: ...
-
-    @property
-    def link(self) -> str | None: ...
-
-
-class DemoCluster(Protocol):
-    """A cluster that is up, as `stormwright.storm.local_cluster.RunningCluster` is one."""
-
-    @property
-    def plan(self) -> DemoPlan: ...
-
-    @property
-    def service_host(self) -> str: ...
-
-    @property
-    def service_port(self) -> int: ...
-
-    @property
-    def service_url(self) -> str: ...
-
-    def gateway_command(self) -> list[str] | AbstractContextManager[Nimbus]: ...
-
-    def run_topology(
-        self, class_name: str, args: Sequence[str] = (), conf: Mapping[str, Any] | None = None
-    ) -> None: ...
-
-    def node_cpu(self) -> Mapping[str, NodeCpu]: ...
-
-    def net_bytes(self) -> Mapping[str, LinkBytes]: ...
-
-    def describe_network(self) -> str: ...
-
-
-class Virtual(Protocol):
-    """What a virtual cluster has besides."""
-
-    @property
-    def clock(self) -> Clock: ...
-
-    @property
-    def told(self) -> str:
-        """How its figures come about, in a sentence for who reads them."""
-
-    def connect(self, service: Service) -> None:
-        """Let Nimbus ask a service, and workers report to it."""

@@ -16,6 +16,7 @@ from stormwright.history.evaluation.verdict import Promise
 from stormwright.model import Problem, TopologyAssignment, WorkerSlot
 from stormwright.schedulers.toolkit.triggers import TriggerParams
 from stormwright.service.composition import Service
+from stormwright.workbench.demo.cluster import DemoCluster
 from stormwright.workbench.demo.measure import (
     NodeMeter,
     around_move,
@@ -27,7 +28,7 @@ from stormwright.workbench.demo.measure import (
     with_worker_cores,
 )
 from stormwright.workbench.demo.promise import PlacementPromise, cpu_us_per_tree, promise
-from stormwright.workbench.demo.settings import DemoCluster, DemoSettings, MeasuredStart, MeasuredStretch
+from stormwright.workbench.demo.settings import DemoSettings, MeasuredStart, MeasuredStretch
 from stormwright.workbench.demo.trials import CpuCorrection, DecidedPlacement
 
 log = logging.getLogger(__name__)

@@ -1,0 +1,80 @@
+"""The interface of a cluster that a demonstration runs on, real or virtual."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from stormwright.controller.move import Nimbus
+    from stormwright.storm.local_cluster.cpu import NodeCpu
+    from stormwright.storm.local_cluster.running import LinkBytes
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from stormwright.clock import Clock
+    from stormwright.service.composition import Service
+
+
+class DemoNode(Protocol):
+    """A node: its name, and the host that its workers report."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def address(self) -> str: ...
+
+
+class DemoPlan(Protocol):
+    """Nodes, and the rate limit of each one's link; None where there is none."""
+
+    @property
+    def nodes(self) -> Sequence[DemoNode]: ...
+
+    @property
+    def link(self) -> str | None: ...
+
+
+class Virtual(Protocol):
+    """What a virtual cluster has besides."""
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def told(self) -> str:
+        """How its figures come about, in a sentence for who reads them."""
+
+    def connect(self, service: Service) -> None:
+        """Let Nimbus ask a service, and workers report to it."""
+
+
+class DemoCluster(Protocol):
+    """A cluster that is up, as `stormwright.storm.local_cluster.RunningCluster` is one."""
+
+    @property
+    def plan(self) -> DemoPlan: ...
+
+    @property
+    def service_host(self) -> str: ...
+
+    @property
+    def service_port(self) -> int: ...
+
+    @property
+    def service_url(self) -> str: ...
+
+    def gateway_command(self) -> list[str] | AbstractContextManager[Nimbus]: ...
+
+    def run_topology(
+        self, class_name: str, args: Sequence[str] = (), conf: Mapping[str, Any] | None = None
+    ) -> None: ...
+
+    def node_cpu(self) -> Mapping[str, NodeCpu]: ...
+
+    def net_bytes(self) -> Mapping[str, LinkBytes]: ...
+
+    def describe_network(self) -> str: ...
