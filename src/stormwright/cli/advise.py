@@ -169,43 +169,65 @@ class _Past:
 
 @click.command()
 @options.problem_file
-@click.option("--rate", "rates", multiple=True, metavar="[TOPOLOGY=]R", help="For R trees/s.")
-@click.option("--times", "times", multiple=True, metavar="[TOPOLOGY=]×F", help="For F times the measured rate.")
-@click.option("--p95-ms", type=options.FiniteRange(0, min_open=True), help="With 95 % of trees done within this.")
+@click.option("--rate", "rates", multiple=True, metavar="[TOPOLOGY=]R", help="Target rate, in trees/s.")
+@click.option(
+    "--times", "times", multiple=True, metavar="[TOPOLOGY=]×F", help="Target rate as a multiple of the measured one."
+)
+@click.option(
+    "--p95-ms", type=options.FiniteRange(0, min_open=True), help="Maximum 95th percentile of complete latency, in ms."
+)
 @click.option(
     "--headroom",
     "headroom_percent",
     default=20.0,
     show_default=True,
     type=options.FiniteRange(0, 95),
-    help="Percent of every thread, node and link to stay free.",
+    help="Percent of every thread, node and link to keep free.",
 )
 @click.option(
     "--node-kind",
     "kinds",
     multiple=True,
     metavar="NAME=CORE_MHZ:CORES:MEMORY_MB:PRICE",
-    help="Nodes that can be had; price per hour.  [default: more of those that there are, a core at a price of 1]",
+    help="Available node type and its price per hour.  [default: more of the present ones, at a price of 1 per core]",
 )
-@click.option("--node-kinds", "kinds_file", type=options.PATH, help="The same by name in a TOML or JSON file.")
-@click.option("--max-nodes", type=click.IntRange(1, 1000), default=1000, help="Nodes at most.")
-@click.option("--max-executors", type=click.IntRange(1, 100_000), default=100_000, help="Of a topology, at most.")
+@click.option("--node-kinds", "kinds_file", type=options.PATH, help="TOML or JSON file with the available node types.")
+@click.option("--max-nodes", type=click.IntRange(1, 1000), default=1000, help="Maximum number of nodes.")
+@click.option(
+    "--max-executors",
+    type=click.IntRange(1, 100_000),
+    default=100_000,
+    help="Maximum number of executors of a topology.",
+)
 @click.option(
     "--ui",
     "ui_files",
     multiple=True,
     type=options.PATH,
-    help="What Storm's UI answers to GET /api/v1/topology/ID?window=600: for topologies without a probe, and to know "
-    "for how long bolts wait for something outside.",
+    help="Response of Storm's UI to GET /api/v1/topology/ID?window=600: for topologies without a probe, and to "
+    "find out how long bolts wait for external systems.",
 )
-@click.option("--state", "state_dir", type=options.PATH, help="State directory of a service: warn by its history.")
-@click.option("--leave-out", "left_out", multiple=True, metavar="RANGE", help="Of the history: a day, or FROM..TO.")
-@click.option("--alternatives/--no-alternatives", default=True, help="Whether to show what other headrooms cost.")
+@click.option(
+    "--state",
+    "state_dir",
+    type=options.PATH,
+    help="State directory of a service; its history is used to warn about seasonal peaks.",
+)
+@click.option(
+    "--leave-out", "left_out", multiple=True, metavar="RANGE", help="Exclude a day, or FROM..TO, of the history."
+)
+@click.option("--alternatives/--no-alternatives", default=True, help="Show what other headrooms cost.")
 @options.costs
 @options.output("Write what is printed with --json here.")
-@click.option("--apply", "applies", is_flag=True, help="Carry it out: have Nimbus rebalance the topologies.")
+@click.option("--apply", "applies", is_flag=True, help="Rebalance the topologies through Nimbus.")
 @options.storm_home("For --apply: whose storm.yaml says where Nimbus is.")
-@click.option("--wait", "wait_s", type=click.IntRange(0, 3600), default=30, help="For --apply: as storm rebalance -w.")
+@click.option(
+    "--wait",
+    "wait_s",
+    type=click.IntRange(0, 3600),
+    default=30,
+    help="With --apply: seconds between deactivation and reassignment, as in storm rebalance -w.",
+)
 @options.as_json("Print it as JSON.")
 def command(
     file: Path,
@@ -228,11 +250,11 @@ def command(
     wait_s: int,
     as_json: bool,
 ) -> None:
-    """Say how many executors, workers and nodes are enough for rates that are asked for, the cheapest first.
+    """Find the cheapest number of executors, workers and nodes that sustains the requested rates.
 
-    FILE is a problem in which something runs and was measured, as `GET /v1/problem` of a service gives it, or
+    FILE is a problem with running topologies and a measured load: from `GET /v1/problem` of a service, or from
     `stormwright import nimbus` together with `--ui`. Executors stay within the number of tasks, which Storm fixes when
-    a topology is submitted. It ends with what carries it out: lines of `storm rebalance`; `--apply` does that itself.
+    a topology is submitted. The output ends with the `storm rebalance` commands; `--apply` runs them.
     """
     from stormwright.advise.commands import orders_of
     from stormwright.advise.search.advise import advised

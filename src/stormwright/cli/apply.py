@@ -30,9 +30,13 @@ _UNDER_WAY = ("planning", "applying", "judging", "taking back")
 @click.argument("plan")
 @options.service
 @options.reason("applied by hand")
-@click.option("--stop", "change", flag_value="stop", help="Stop it as soon as no topology is half way.")
-@click.option("--resume", "change", flag_value="resume", help="Go on; a stage that has moved is taken as good.")
-@click.option("--no-wait", is_flag=True, help="Do not follow it.")
+@click.option(
+    "--stop", "change", flag_value="stop", help="Stop the plan as soon as no topology is in the middle of a move."
+)
+@click.option(
+    "--resume", "change", flag_value="resume", help="Resume a waiting plan and accept the stage that it waits for."
+)
+@click.option("--no-wait", is_flag=True, help="Return immediately instead of following the plan.")
 @options.as_json("Print how it ended as JSON.")
 @click.pass_context
 def command(
@@ -40,11 +44,11 @@ def command(
 ) -> None:
     """Apply a PLAN of a running service, and follow it until it is done or waits for a person.
 
-    One topology moves first, then a few, then the rest. What does worse than before goes back by itself; what is
-    unclear waits: `--resume` takes it as good, `stormwright revert` takes it back. It is refused where the cluster has
-    changed since it was planned. Ctrl-C ends the following, and not the plan.
+    One topology moves first, then a few, then the rest. A topology that gets worse is rolled back automatically. If the
+    result is unclear, the plan waits: `--resume` accepts it, `stormwright revert` rolls it back. A plan is refused if
+    the cluster has changed since it was made. Ctrl-C stops following, not the plan.
 
-    Exits with 0 if it is done, 1 if it stopped, waits, or went back.
+    Exits with 0 if the plan is done, 1 if it was stopped, waits, or was rolled back.
     """
     client = client_of(address, by)
     getattr(client, change or "apply")(plan, reason)

@@ -28,29 +28,41 @@ _PROVEN = {"traffic": "least traffic", "throughput": "highest rates", "nodes": "
     type=click.Choice((*OBJECTIVES, AUTO)),
     default=AUTO,
     show_default=True,
-    help="What placements are compared by; auto: throughput where a service measured the load, else traffic.",
+    help="Objective to bound; auto: throughput if the load was measured by a service, else traffic.",
 )
 @click.option(
     "--headroom",
     type=options.FiniteRange(min=0, max=99),
     default=20.0,
     show_default=True,
-    help="What is to stay free of everything, in percent, for nodes.",
+    help="Percent of every resource to keep free (objective nodes).",
 )
-@click.option("--search", type=options.FiniteRange(min=0.01), default=2.0, show_default=True, help="Seconds to search.")
-@click.option("--seconds", type=options.FiniteRange(min=0.01), default=10.0, show_default=True, help="To prove.")
-@click.option("--seed", default=0, show_default=True, help="Of the search.")
+@click.option(
+    "--search",
+    type=options.FiniteRange(min=0.01),
+    default=2.0,
+    show_default=True,
+    help="Time budget of the search, in seconds.",
+)
+@click.option(
+    "--seconds",
+    type=options.FiniteRange(min=0.01),
+    default=10.0,
+    show_default=True,
+    help="Time budget of the proof, in seconds.",
+)
+@click.option("--seed", default=0, show_default=True, help="Random seed of the search.")
 @options.as_json("Print it as JSON.")
 def command(
     file: Path, objective: str, headroom: float, search: float, seconds: float, seed: int, as_json: bool
 ) -> None:
-    """Prove what no valid placement of the problem in FILE can be better than, and how near to it a search comes.
+    """Prove a bound that no valid placement of the problem in FILE can beat, and how close a search comes to it.
 
-    The scheduler `optimizer` searches first. Small problems are proven to the end where time allows; of larger ones a
-    relaxation is solved, so that the best placement may be worse than the bound. For traffic it is what that costs. For
-    throughput it is the factor by which all rates can grow, and for nodes how many sustain the measured rates, both as
-    `stormwright predict` counts, with any number of workers where a topology's configuration says nothing else. For
-    latency there is no bound.
+    The scheduler `optimizer` searches first. Small problems are proven optimal if time allows; for larger ones a
+    relaxation is solved, so that the best placement may be worse than the bound. The bound is a cost for traffic, the
+    factor by which all rates can grow for throughput, and the number of nodes that sustains the measured rates for
+    nodes; the last two as counted by `stormwright predict`, with any number of workers unless the topology's
+    configuration restricts it. There is no bound for latency.
     """
     from stormwright.schedulers import make_scheduler
     from stormwright.schedulers.toolkit.traits import warm_up

@@ -37,8 +37,8 @@ _MAX_TOPOLOGIES = 20
     default=1000.0,
     show_default=True,
     type=options.FiniteRange(1, 1e6),
-    help="Tuple trees/s of that word count. Messages cost less by the tuple where there are many: the more, the "
-    "nearer to what they cost on a full node.",
+    help="Rate of the built-in word count, in trees/s. Messages get cheaper per tuple as the rate grows: the "
+    "higher, the closer to the costs on a full node.",
 )
 @click.option(
     "--measure",
@@ -46,11 +46,9 @@ _MAX_TOPOLOGIES = 20
     default=45.0,
     show_default=True,
     type=options.FiniteRange(10, 3600),
-    help="Seconds that it is measured, from when its workers are warm.",
+    help="Measurement time after the workers have warmed up, in seconds.",
 )
-@click.option(
-    "-o", "--output", type=options.OUTPUT_PATH, help="Write the costs here, for --costs of predict and whatif."
-)
+@click.option("-o", "--output", type=options.OUTPUT_PATH, help="Output file, for --costs of predict and whatif.")
 @options.as_json("Print them as JSON.")
 def command(
     records: tuple[Path, ...],
@@ -62,11 +60,13 @@ def command(
     output: Path | None,
     as_json: bool,
 ) -> None:
-    """Fit what messages and workers cost to the performance log in RECORDS: files of it, or directories that hold such
-    (*.jsonl), as where records land or the state directory of a service. A minute of one placement is enough; more
-    placements tell more. Before anything of yours was measured, `--storm-home` has a topology of ours tell.
+    """Fit message and worker costs from a performance log.
 
-    What the records do not tell stays what it is taken to be without them, and its interval says so. Intervals hold a
+    RECORDS are files of the log or directories with such files (*.jsonl): the landing directory, or the state directory
+    of a service. One minute of one placement is enough; more placements give better estimates. If nothing was measured
+    yet, `--storm-home` runs a built-in topology.
+
+    Costs that the records do not determine keep their defaults, and have wide intervals. Intervals contain the true
     cost 19 times in 20.
     """
     from stormwright.predict.calibration.document import costs_to_dict

@@ -28,22 +28,29 @@ _NONE = "no local cluster is up"
 
 @click.group(cls=options.Verbs)
 def command() -> None:
-    """Bring a real Storm cluster up on this machine, try things on it, and take it down."""
+    """Run a real Storm cluster on this machine."""
 
 
 @command.command()
 @options.nodes
-@click.option("--slots", default=4, show_default=True, help="Worker slots of each node.")
-@click.option("--link", default="40mbit", show_default=True, help="Link limit a node, both ways; none for no limit.")
+@click.option("--slots", default=4, show_default=True, help="Worker slots per node.")
+@click.option(
+    "--link",
+    default="40mbit",
+    show_default=True,
+    help="Bandwidth limit of each node's link, in both directions; none for no limit.",
+)
 @click.option(
     "--cores-per-node",
     type=float,
-    help="Cores that each node is held to, and declares. [default: no limit, 2 declared]",
+    help="CPU limit of each node, in cores.  [default: no limit; 2 cores are declared]",
 )
-@click.option("--service-port", default=7070, show_default=True, help="Where Nimbus looks for a stormwright service.")
+@click.option(
+    "--service-port", default=7070, show_default=True, help="Port on which Nimbus expects the stormwright service."
+)
 @options.as_json("Print the status as JSON; progress goes to standard error.")
 def up(nodes: int, slots: int, link: str, cores_per_node: float | None, service_port: int, as_json: bool) -> None:
-    """Start ZooKeeper, Nimbus and a supervisor on each node; return when all of them work together."""
+    """Start ZooKeeper, Nimbus and a supervisor on each node; return when the cluster is ready."""
     from stormwright.storm.local_cluster import LocalCluster, LocalClusterConfig
     from stormwright.storm.local_cluster.running import describe
 
@@ -68,7 +75,7 @@ def up(nodes: int, slots: int, link: str, cores_per_node: float | None, service_
 @command.command()
 @options.as_json("Print JSON; null when no cluster is up.")
 def status(as_json: bool) -> None:
-    """Show daemons, nodes and topologies; exits with 1 when no cluster is up or a daemon has ended."""
+    """Show daemons, nodes and topologies; exits with 1 if no cluster is up or a daemon has ended."""
     from stormwright.storm.local_cluster import RunningCluster
     from stormwright.storm.local_cluster.running import describe
 
@@ -87,7 +94,7 @@ def status(as_json: bool) -> None:
 @command.command()
 @options.as_json("Print JSON.")
 def down(as_json: bool) -> None:
-    """End the cluster with everything that runs on it; nothing of it is left."""
+    """Stop the cluster and everything that runs on it, and remove its files."""
     from stormwright.storm.local_cluster import stop_running
 
     was_up = stop_running()
@@ -99,10 +106,16 @@ def down(as_json: bool) -> None:
 
 @command.command()
 @click.argument("kinds", nargs=-1, required=True, metavar="KIND[:KEY=VALUE,…]…")
-@click.option("--probe-ms", default=1000, show_default=True, type=click.IntRange(100), help="From record to record.")
+@click.option(
+    "--probe-ms",
+    default=1000,
+    show_default=True,
+    type=click.IntRange(100),
+    help="Interval of the probe's records, in ms.",
+)
 @options.as_json("Print their names as JSON.")
 def submit(kinds: tuple[str, ...], probe_ms: int, as_json: bool) -> None:
-    """Run topologies on it that come with stormwright, with the probe that measures them.
+    """Submit topologies that come with stormwright, with the probe that measures them.
 
     A KIND is word-count, exclamation, rolling-top-words, reference, linear, diamond, star, page-load, processing,
     advertising or sol. Keys are those of the topology, such as name, workers and rate: word-count:name=words,workers=3.
@@ -124,16 +137,18 @@ def submit(kinds: tuple[str, ...], probe_ms: int, as_json: bool) -> None:
 @options.parameters
 @options.anew("anew for those that are adaptive by their source and do not move what runs by themselves, else keep")
 @click.option(
-    "--objective", type=click.Choice(["throughput", "latency", "nodes", "balanced", "traffic"]), help="As of `serve`."
+    "--objective",
+    type=click.Choice(["throughput", "latency", "nodes", "balanced", "traffic"]),
+    help="Objective, as for `stormwright serve`.",
 )
 @click.option(
-    "--mode", type=click.Choice(["observe", "suggest", "auto"]), help="What it does by itself, as of `serve`."
+    "--mode", type=click.Choice(["observe", "suggest", "auto"]), help="Automation mode, as for `stormwright serve`."
 )
 @click.option(
     "--state",
     "state_dir",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Directory of the service.  [default: one that goes with the cluster]",
+    help="State directory of the service.  [default: removed together with the cluster]",
 )
 @options.log_format
 def serve(
@@ -145,7 +160,7 @@ def serve(
     state_dir: Path | None,
     log_format: str,
 ) -> None:
-    """Run the service for it, with the dashboard at its address, until Ctrl-C."""
+    """Run the service for the cluster, with the dashboard at its address, until Ctrl-C."""
     from stormwright.cli.deciding import decided_by
     from stormwright.cli.serve import LOCK, end_at_signals
     from stormwright.cli.serve.event_log import as_json

@@ -35,10 +35,10 @@ _MAX_LINES = 5
     show_default=True,
     metavar="NAME,NAME,…|all",
     shell_complete=options.scheduler_names,
-    help="Whom to compare; `stormwright schedulers` lists them. `all` has no Java schedulers: add them by name, as "
-    "all,java:CLASS[:STRATEGY].",
+    help="Schedulers to compare; `stormwright schedulers` lists them. `all` excludes Java schedulers: add them by "
+    "name, as in all,java:CLASS[:STRATEGY].",
 )
-@click.option("--set", "settings", multiple=True, metavar="NAME.KEY=VALUE", help="A parameter of one of them.")
+@click.option("--set", "settings", multiple=True, metavar="NAME.KEY=VALUE", help="Scheduler parameter.")
 @options.anew("anew, but for those that are set to stay near to what runs")
 @options.seed
 @options.jars
@@ -56,15 +56,14 @@ def command(
     output: Path | None,
     as_json: bool,
 ) -> None:
-    """Let schedulers place the executors of the problem in FILE, and compare the answers.
+    """Place the executors of the problem in FILE with several schedulers, and compare the results.
 
-    Where something runs, every scheduler answers as if it were asked first; executors that move and workers that are
-    restarted for that are counted.
+    If something runs, every scheduler answers as if nothing did; moved executors and restarted workers are counted.
 
     FILE may also be - or ready:NAME, as for `stormwright schedule`.
 
-    The table is sorted by cost; placements that break limits or leave executors out come after valid ones, and their
-    cost is marked; failures come last.
+    The table is sorted by cost. Placements that violate constraints or leave executors out come after valid ones, with
+    their cost marked; failures come last.
 
     Exits with 1 if a scheduler failed or left executors unplaced, 2 if the input is bad.
     """

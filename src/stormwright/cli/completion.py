@@ -12,10 +12,10 @@ from stormwright.cli.lines import say_lines
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def command(shell: str) -> None:
-    """Print what lets SHELL complete verbs, options, files and names of schedulers.
+    """Print the shell completion script of SHELL: verbs, options, files and names of schedulers.
 
-    Once for all, in ~/.bashrc or ~/.zshrc: `eval "$(stormwright completion bash)"`, or `zsh`. For fish:
-    `stormwright completion fish > ~/.config/fish/completions/stormwright.fish`. For bash it has to be 4.4 or later.
+    Add `eval "$(stormwright completion bash)"` (or `zsh`) to ~/.bashrc or ~/.zshrc. For fish:
+    `stormwright completion fish > ~/.config/fish/completions/stormwright.fish`. Requires bash 4.4 or later.
     """
     kind = get_completion_class(shell) or ShellComplete
     # Click's own would start bash to see how old it is, and it may be another machine's.

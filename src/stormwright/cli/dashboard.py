@@ -22,15 +22,15 @@ from stormwright.workbench.ready_problems import read_problem
     "scheduler_name",
     default=DECIDING,
     show_default=True,
-    help="Who makes plans.",
+    help="Scheduler that makes plans.",
     shell_complete=options.scheduler_names,
 )
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A parameter of it.")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Scheduler parameter.")
 @options.as_json("Say as JSON where it is.")
 def command(file: Path, host: str, port: int, scheduler_name: str, settings: tuple[str, ...], as_json: bool) -> None:
-    """Show the dashboard over the problem in FILE: nothing of Storm is needed, and nothing moves.
+    """Show the dashboard for the problem in FILE, without Storm; nothing can be moved.
 
-    A running service has the same pages at its own address, live. Ctrl-C ends it.
+    A running service has the same pages at its own address, live. Ctrl-C stops it.
     """
     from stormwright.defaults import KEEPING
     from stormwright.schedulers.toolkit.resolve import keeping_what_runs

@@ -38,62 +38,64 @@ if TYPE_CHECKING:
     "specs",
     multiple=True,
     metavar="KIND[:KEY=VALUE,…]",
-    help="A topology to run, as often as wanted: word-count, exclamation, rolling-top-words, reference, linear, "
-    "diamond, star, page-load, processing, advertising, sol. [default: two word counts]",
+    help="Topology to run; repeat for several: word-count, exclamation, rolling-top-words, reference, linear, "
+    "diamond, star, page-load, processing, advertising, sol.  [default: two word counts]",
 )
 @options.nodes
-@click.option("--slots", default=6, show_default=True, help="Worker slots of each node.")
+@click.option("--slots", default=6, show_default=True, help="Worker slots per node.")
 @click.option(
-    "--link", help=f"Limit of the link of each node. [default: {LINK}; {LINK_OF_SHARED_CORES} where nodes share cores]"
+    "--link",
+    help=f"Bandwidth limit of each node's link.  [default: {LINK}; {LINK_OF_SHARED_CORES} where nodes share cores]",
 )
 @click.option(
     "--cores-per-node",
     type=float,
-    help="Cores that each node is held to, and declares; 0 for no limit. "
-    f"[default: up to {CORES:g}, as the service and Spark need some; no limit where this machine allows none]",
+    help=f"CPU limit of each node, in cores; 0 for no limit.  [default: up to {CORES:g}; no limit where this "
+    "machine does not support one]",
 )
 @click.option(
     "--warm-up",
     "warm_up_s",
     default=30.0,
     show_default=True,
-    help="Seconds before the first measurement; before the second, until the workers are as warm.",
+    help="Seconds before the first measurement; the second one starts when the workers are equally warm.",
 )
-@click.option("--measure", "measure_s", default=30.0, show_default=True, help="Seconds of each measurement.")
+@click.option(
+    "--measure", "measure_s", default=30.0, show_default=True, help="Duration of each measurement, in seconds."
+)
 @click.option(
     "--look-back/--no-look-back",
     default=None,
-    help="Roll back a placement that is not better than Storm's own, and decide again. "
-    f"[default: --look-back with {DECIDING}, otherwise the placement is shown as it is]",
+    help=f"Roll back a placement that is not better than Storm's own, and decide again.  [default: --look-back "
+    f"with {DECIDING}]",
 )
 @click.option(
     "--rounds",
     type=click.IntRange(1, 5),
     default=2,
     show_default=True,
-    help="Times at most that both placements are measured in turn, as long as neither is certainly better.",
+    help="Maximum number of times that both placements are measured in turn; stops when one is significantly better.",
 )
 @click.option(
     "--decisions",
     type=click.IntRange(1, 5),
     default=2,
     show_default=True,
-    help="Decisions at most, as long as each is rolled back.",
+    help="Maximum number of decisions; another one is made after each rollback.",
 )
 @click.option(
     "--output",
     type=click.Path(path_type=Path, file_okay=False),
     default=Path("demo-output"),
     show_default=True,
-    help="Where report.html and result.json go.",
+    help="Directory of report.html and result.json.",
 )
 @click.option(
     "--simulated",
     is_flag=True,
-    help="On a virtual cluster in virtual time: needs no Storm, and measures nothing of it. Topologies: word-count and "
-    "exclamation.",
+    help="Run on a virtual cluster in virtual time, without Storm. Topologies: word-count and exclamation.",
 )
-@click.option("--keep", is_flag=True, help="Then let cluster and service go on, with the dashboard, until Ctrl-C.")
+@click.option("--keep", is_flag=True, help="Keep the cluster and the service with its dashboard running until Ctrl-C.")
 @options.as_json("Print the result as JSON; progress goes to standard error.")
 @click.pass_context
 def command(
@@ -116,12 +118,12 @@ def command(
     keep: bool,
     as_json: bool,
 ) -> None:
-    """Boot a real Storm cluster, run topologies under Even, decide, move them safely, and show what was gained.
+    """Run topologies on a real Storm cluster, decide, move them safely, and measure the gain over Storm's own scheduler.
 
-    Nodes have CPU of their own where this machine allows it. What a placement will come to is predicted, and shown
-    beside what is measured. A placement that turns out to be worse is rolled back, costs are corrected by what was
-    measured, and there is a second decision. Exits with 1 when tuples were lost, or a move improved nothing and
-    was not rolled back.
+    Nodes have CPU limits of their own where this machine supports them. The prediction for each placement is shown
+    beside the measurement. A placement that turns out to be worse is rolled back, costs are corrected by the
+    measurement, and a second decision is made. Exits with 1 if tuples were lost, or a move improved nothing and was not
+    rolled back.
     """
     # Imported here: `stormwright demo --help` needs neither Spark nor a web server.
     from stormwright.schedulers.toolkit.from_scratch import why_nothing_moves

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 @click.argument("node", required=False)
 @options.service
 @options.reason("drained by hand")
-@click.option("--only-cordon", is_flag=True, help="Only take nothing new: what runs there stays.")
-@click.option("--plan-only", is_flag=True, help="Only plan what leaves: `stormwright apply` makes it.")
-@click.option("--no-wait", is_flag=True, help="Do not follow the plan.")
+@click.option("--only-cordon", is_flag=True, help="Only cordon the node; its workers stay.")
+@click.option("--plan-only", is_flag=True, help="Only make the plan; `stormwright apply` carries it out.")
+@click.option("--no-wait", is_flag=True, help="Return immediately instead of following the plan.")
 @options.as_json("Print it as JSON.")
 @click.pass_context
 def command(
@@ -37,13 +37,12 @@ def command(
     no_wait: bool,
     as_json: bool,
 ) -> None:
-    """Let NODE (a host, or the id of a supervisor) take nothing new, and move away what runs there; without NODE, list
-    the drained ones.
+    """Cordon NODE (a host, or the id of a supervisor) and move its workers elsewhere; without NODE, list drained nodes.
 
-    What leaves is a plan like any other: made in stages that are judged, and taken back by `stormwright revert`. Again
-    for a node that is drained, it moves what is left there. `stormwright uncordon` ends it.
+    The moves are a plan like any other, applied in evaluated stages, and can be rolled back by `stormwright revert`.
+    Draining a drained node again moves what is left there. `stormwright uncordon` makes it schedulable again.
 
-    Exits with 0 where the node is empty or its plan is done, 1 where something stays.
+    Exits with 0 if the node is empty or its plan is done, 1 if something stays.
     """
     client = client_of(address, by)
     if node is None:

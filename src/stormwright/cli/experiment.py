@@ -30,17 +30,19 @@ _CELLS = "cells.jsonl"
     type=click.Path(path_type=Path, file_okay=False),
     default=Path("experiment-output"),
     show_default=True,
-    help="Where what is found is kept, and where NAME.html and NAME.json go.",
+    help="Directory of the measurements, and of NAME.html and NAME.json.",
 )
-@click.option("--fresh", is_flag=True, help="Begin again; what was found before is left in cells.jsonl.old.")
-@click.option("--quick", is_flag=True, help="Two cells of each kind, for seconds: it works, and no figure counts.")
+@click.option("--fresh", is_flag=True, help="Start over; earlier measurements are moved to cells.jsonl.old.")
+@click.option(
+    "--quick", is_flag=True, help="Smoke test: two cells of each kind for a few seconds. The figures mean nothing."
+)
 @options.as_json("Print the result, or the list, as JSON; progress goes to standard error.")
 @click.pass_context
 def command(ctx: click.Context, name: str | None, output: Path, fresh: bool, quick: bool, as_json: bool) -> None:
-    """Run published evaluations again on a real local cluster, ours beside theirs.
+    """Repeat published evaluations on a real local cluster.
 
-    Without NAME the experiments are listed, with about how many minutes each takes; NAME may be all. What was stopped
-    goes on where it ended. Exits with 1 when a cell could not be measured; verdicts are in the pages.
+    Without NAME the experiments are listed with their approximate duration; NAME may be all. Interrupted experiments
+    resume. Exits with 1 if a cell could not be measured; the verdicts are in the pages.
     """
     from stormwright.evaluations.kept import KeptCells
     from stormwright.evaluations.papers import ALL, PAPERS, papers_named

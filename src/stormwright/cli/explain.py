@@ -28,20 +28,19 @@ _MAX_EXPLANATIONS, _MAX_NODES, _MAX_SHARES, _MAX_NAMES = 20, 20, 4, 4
 @click.command()
 @options.problem_file
 @click.argument("assignment", type=options.PATH, required=False)
-@click.option("--topology", metavar="ID", help="Explain all executors of this topology (its id, or its name).")
-@click.option("--executor", type=int, metavar="N", help="Explain this executor alone; numbered within its topology.")
+@click.option("--topology", metavar="ID", help="Explain all executors of this topology (id or name).")
+@click.option("--executor", type=int, metavar="N", help="Explain a single executor, by its number within the topology.")
 @options.as_json("Print it as JSON, with every node.")
 def command(file: Path, assignment: Path | None, topology: str | None, executor: int | None, as_json: bool) -> None:
-    """Tell why the ASSIGNMENT of the problem in FILE (what `stormwright schedule --output` writes) is as it is.
+    """Explain the ASSIGNMENT (written by `stormwright schedule --output`) of the problem in FILE; by default what runs.
 
-    Without an ASSIGNMENT it is what runs in the FILE.
+    For an executor without a slot: how many nodes are ruled out, and why. For a running one: its cost on every other
+    node, and why it cannot go there. Without options: all executors without a slot, and all overloaded nodes with
+    their largest consumers. Identical executors are explained together.
 
-    Of an executor without a slot: which nodes were ruled out and by what. Of one that runs: what it would cost on every
-    other node, and why it cannot go there. Without options, every executor without a slot, and every overloaded node
-    with those who ask for most of it. Executors that differ in nothing are told together.
-
-    Nodes are ruled out by the limits of a placement, whatever the scheduler looked at. Of an executor without a slot
-    the first line is Storm's status text: what the scheduler said itself, then how many nodes are ruled out by what.
+    Nodes are ruled out by the constraints of a placement, whatever the scheduler considered. For an executor without a
+    slot the first line is Storm's status text: the scheduler's own reason, then the number of nodes ruled out by
+    each.
     """
     from stormwright.explain.explain import explain
     from stormwright.explain.overloads import overloads

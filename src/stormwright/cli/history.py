@@ -65,7 +65,7 @@ def place(function: Callable[..., None]) -> Callable[..., None]:
     for option in (
         click.option("--history-format", "kind", default="parquet", show_default=True, help="Format of the tables."),
         click.option(
-            "--history", "uri", metavar="URI", help="Directory of the tables, where the service was told one."
+            "--history", "uri", metavar="URI", help="Directory of the tables, if the service was started with one."
         ),
         click.option("--state", "state_dir", type=options.PATH, help="State directory of the service."),
     ):
@@ -212,7 +212,7 @@ def _judged_done(move: DoneMove) -> Iterator[str]:
 @place
 @options.as_json("Print it as JSON.")
 def ingest(where: HistoryPlace, as_json: bool) -> None:
-    """Take what is staged below the state directory into the tables; a running service does so by itself."""
+    """Load staged rows from the state directory into the tables; a running service does so automatically."""
     from stormwright.history.tables.ingest import ingest as take_in
     from stormwright.history.tables.staging import Staging
     from stormwright.service.storage.history import DIRECTORY
@@ -238,7 +238,9 @@ def ingest(where: HistoryPlace, as_json: bool) -> None:
 @place
 @options.as_json("Print how many days were made; progress goes to standard error.")
 def compact(where: HistoryPlace, as_json: bool) -> None:
-    """Make each past day one set of sorted files; a running service does so by itself, and only one may."""
+    """Compact each past day into one set of sorted files; a running service does so automatically.
+
+    Run only one compaction at a time."""
     from stormwright.history.tables.ingest import compact as tidy
 
     with opened(where, to_read=False) as (_, store), _alone(where), shown(err=as_json):
@@ -251,7 +253,7 @@ def compact(where: HistoryPlace, as_json: bool) -> None:
 @place
 @options.as_json("Print how many days were deleted; progress goes to standard error.")
 def retain(keep: tuple[str, ...], where: HistoryPlace, as_json: bool) -> None:
-    """Delete what is older than so many DAYS, of all tables or of one (facts=30)."""
+    """Delete rows older than DAYS from all tables, or from one (facts=30)."""
     from stormwright.history.tables.ingest import retain as delete_older
 
     keep_days = _keep_days(keep)
@@ -310,7 +312,7 @@ _MB = 1e6
 @place
 @options.as_json("Print it as JSON.")
 def tables(where: HistoryPlace, as_json: bool) -> None:
-    """Tell which tables there are: rows, days, bytes."""
+    """List the tables: rows, days, bytes."""
     from stormwright.history.reports import table_summaries
 
     with opened(where) as (_, store):
@@ -328,10 +330,10 @@ def tables(where: HistoryPlace, as_json: bool) -> None:
 @click.command(epilog=RANGE_HELP)
 @click.argument("stretch", metavar="[RANGE]", default="..")
 @place
-@click.option("--by-day", is_flag=True, help="A line for each day.")
+@click.option("--by-day", is_flag=True, help="Print one line per day.")
 @options.as_json("Print it as JSON.")
 def report(stretch: str, where: HistoryPlace, by_day: bool, as_json: bool) -> None:
-    """Tell traffic and load by topology over a RANGE of time."""
+    """Report traffic and load by topology over a RANGE of time."""
     from stormwright.history.reports import topology_reports
 
     wanted = parse_stretch(stretch)
@@ -360,10 +362,10 @@ def report(stretch: str, where: HistoryPlace, by_day: bool, as_json: bool) -> No
 @click.command(epilog=RANGE_HELP)
 @click.argument("stretch", metavar="[RANGE]", default="..")
 @place
-@click.option("--moving", is_flag=True, help="Only those that moved something.")
+@click.option("--moving", is_flag=True, help="Only decisions that moved something.")
 @options.as_json("Print them as JSON.")
 def decisions(stretch: str, where: HistoryPlace, moving: bool, as_json: bool) -> None:
-    """List the decisions in a RANGE of time: cost and traffic between nodes before and after, and what came of them."""
+    """List the decisions in a RANGE of time: cost and traffic between nodes before and after, and their outcome."""
     from stormwright.history.reports import decisions as decisions_of
 
     wanted = parse_stretch(stretch)
@@ -408,11 +410,11 @@ def _judged(judgement: dict[str, Any]) -> str:
     default=30.0,
     show_default=True,
     type=options.FiniteRange(0),
-    help="X: list overloads of more than so many seconds.",
+    help="Minimum duration X of the overloads to list, in seconds.",
 )
 @options.as_json("Print them as JSON.")
 def overloads(stretch: str, where: HistoryPlace, after_s: float, as_json: bool) -> None:
-    """List when nodes were at or over their CPU capacity in a RANGE of time, for more than X seconds on end."""
+    """List the times in a RANGE when nodes were at or over their CPU capacity for more than X seconds."""
     from stormwright.history.reports import overload_episodes
 
     wanted = parse_stretch(stretch)
@@ -439,7 +441,7 @@ def overloads(stretch: str, where: HistoryPlace, after_s: float, as_json: bool) 
 @place
 @options.as_json("Print the rows as JSON.")
 def sql(statement: str, where: HistoryPlace, as_json: bool) -> None:
-    """Answer a query in SQL over the tables, each of which has a column `day`."""
+    """Run a SQL query over the tables, each of which has a column `day`."""
     from stormwright.history.reports import documents, run_sql, texts
 
     with opened(where) as (spark, store):
@@ -462,7 +464,7 @@ def sql(statement: str, where: HistoryPlace, as_json: bool) -> None:
 @options.output("Write the problem file here, gzipped for *.gz.")
 @options.as_json("Print the problem.")
 def at(moment: str, where: HistoryPlace, output: Path | None, as_json: bool) -> None:
-    """Tell what the scheduler knew at a TIME (2026-11-21T10:30, in UTC): a problem file for `schedule` and others."""
+    """Print the state at a TIME (2026-11-21T10:30, in UTC) as a problem file for `schedule` and others."""
     from stormwright.formats import problem_to_dict, write_problem
     from stormwright.history.looks import known_at
 
@@ -491,19 +493,19 @@ def _number(value: float | None) -> str:
 
 @click.group(cls=Verbs, invoke_without_command=True)
 @options.service
-@click.option("--limit", default=20, show_default=True, type=click.IntRange(1, MOST), help="Entries at most.")
+@click.option("--limit", default=20, show_default=True, type=click.IntRange(1, MOST), help="Maximum number of entries.")
 @click.option(
     "--audit",
     "audit_of",
     type=click.Path(path_type=Path, file_okay=False, exists=True),
     metavar="STATE",
-    help="List the log of changes and refusals instead, of the service with this state directory.",
+    help="Show the audit log (changes and refusals) of the service with this state directory instead.",
 )
 @options.as_json("Print them as JSON.")
 @click.pass_context
 def command(ctx: click.Context, address: str, by: str, limit: int, audit_of: Path | None, as_json: bool) -> None:
-    """List what a running service has done: who, why, what was promised and what came of it; or, with a command, look
-    into the tables that it keeps below its state directory.
+    """List the changes made by a running service: author, reason, prediction and outcome; or, with a command, query the
+    tables below its state directory.
 
     RANGE is a day (2026-11-21) or FROM..TO (2026-11-01..2026-11-30, 2026-11-21T10:00..), TO included, in UTC.
     """

@@ -22,7 +22,8 @@ _output = options.output("Write the problem here, gzipped for *.gz, instead of p
 _storm_home = click.option(
     "--storm-home",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="Storm installation whose classes and storm.yaml are used [default: $STORM_HOME, or that of `storm` on PATH].",
+    help="Storm installation whose classes and storm.yaml are used.  [default: $STORM_HOME, or that of `storm` on "
+    "PATH]",
 )
 
 
@@ -34,27 +35,28 @@ def _nodes(function: options.Function) -> options.Function:
         multiple=True,
         type=options.PATH,
         metavar="STORM_YAML",
-        help="storm.yaml of a supervisor; once for each. The first that has a key of the cluster is right about it.",
+        help="storm.yaml of a supervisor; repeat for several. The first one with a cluster-wide key determines "
+        "its value.",
     )
     supervisors = click.option(
         "--supervisors",
         "copies",
         type=click.IntRange(1, 1_000_000),
-        help="This many supervisors with the same storm.yaml, or with Storm's defaults.",
+        help="Number of supervisors with the same storm.yaml, or with Storm's defaults.",
     )
     return cluster(supervisors(function))
 
 
 @click.group(cls=options.Verbs)
 def command() -> None:
-    """Make a problem file: from Flux and storm.yaml files, a running Nimbus, or Storm's serialized topologies."""
+    """Create a problem file from Flux and storm.yaml files, a running Nimbus, or Storm's serialized topologies."""
 
 
 @command.command()
 @click.argument("topologies", nargs=-1, required=True, type=options.PATH, metavar="TOPOLOGY...")
 @_nodes
-@click.option("--filter", "properties", type=options.PATH, help="Properties for ${name}, as for Flux.")
-@click.option("--env-filter", is_flag=True, help="Fill ${ENV-NAME} from the environment, as Flux does.")
+@click.option("--filter", "properties", type=options.PATH, help="Properties file for ${name}, as for Flux.")
+@click.option("--env-filter", is_flag=True, help="Substitute ${ENV-NAME} from the environment, as Flux does.")
 @_output
 def flux(
     topologies: tuple[Path, ...],
@@ -64,10 +66,10 @@ def flux(
     env_filter: bool,
     output: Path | None,
 ) -> None:
-    """Take the Flux files TOPOLOGY... as topologies that a new cluster is given in this order.
+    """Import the Flux files TOPOLOGY... as topologies submitted to a new cluster in this order.
 
-    Tasks are numbered, and ackers and other system components added, as Storm does. No load is known: spouts are taken
-    to emit one tuple a second, and executors to need what their components ask for.
+    Tasks are numbered, and ackers and other system components added, as Storm does. The load is unknown: spouts are
+    assumed to emit one tuple a second, and executors to need what their components request.
     """
     from stormwright.formats.storm.conf import CLUSTER_KEYS
     from stormwright.formats.storm.flux import read_flux
@@ -101,16 +103,20 @@ def flux(
 @command.command()
 @_storm_home
 @click.option(
-    "-c", "settings", multiple=True, metavar="KEY=VALUE", help="Configuration over storm.yaml, as for `storm`."
+    "-c",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Configuration that overrides storm.yaml, as for `storm`.",
 )
 @_output
 def nimbus(storm_home: Path | None, settings: tuple[str, ...], output: Path | None) -> None:
-    """Take the supervisors and topologies that a running Nimbus tells of, and where they run.
+    """Import the supervisors, topologies and current placement of a running Nimbus.
 
-    Reached as by any client of Storm, with the storm.yaml of the installation (nimbus.seeds, SASL, TLS). Nimbus tells
-    clients neither racks, nor supervisor.scheduler.meta, nor ports of free slots: those in its storm.yaml are taken.
-    Nor does it tell a load: spouts are taken to emit one tuple a second, and executors to need what their components
-    ask for.
+    Nimbus is reached like by any Storm client, with the storm.yaml of the installation (nimbus.seeds, SASL, TLS). It
+    does not report racks, supervisor.scheduler.meta or ports of free slots: those of the installation's storm.yaml are
+    assumed. The load is unknown: spouts are assumed to emit one tuple a second, and executors to need what their
+    components request.
     """
     from stormwright.storm.gateway import NimbusGateway
     from stormwright.storm.jvm import find_storm_home, storm_command
@@ -126,14 +132,14 @@ def nimbus(storm_home: Path | None, settings: tuple[str, ...], output: Path | No
 
 
 @command.command()
-@click.option("--code", "codes", multiple=True, required=True, type=options.PATH, help="A stormcode.ser.")
+@click.option("--code", "codes", multiple=True, required=True, type=options.PATH, help="Path of a stormcode.ser.")
 @click.option(
     "--conf",
     "confs",
     multiple=True,
     required=True,
     type=options.PATH,
-    help="The stormconf.ser beside it.",
+    help="Path of the matching stormconf.ser.",
 )
 @_nodes
 @_storm_home
@@ -146,7 +152,7 @@ def serialized(
     storm_home: Path | None,
     output: Path | None,
 ) -> None:
-    """Take topologies as Nimbus and supervisors store them: each --code with the --conf in the same place.
+    """Import topologies as stored by Nimbus and supervisors: each --code with the --conf in the same position.
 
     Without --cluster or --supervisors the problem has no nodes.
     """

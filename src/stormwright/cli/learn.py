@@ -31,25 +31,29 @@ _PROBLEMS = 120
     type=click.IntRange(0, 1_000_000),
     default=_PROBLEMS,
     show_default=True,
-    help="How many to draw by chance; each takes some seconds.",
+    help="Number of random problems to generate; each takes a few seconds.",
 )
 @click.option(
     "--sweep",
     "spec",
     type=options.PATH,
-    help="Also learn from the cells of this sweep, which `stormwright sweep` has decided.",
+    help="Also learn from the cells of this sweep.",
 )
-@click.option("--table", type=options.PATH, help="Where these are; SPEC's name with -cells, here, by default.")
+@click.option(
+    "--table",
+    type=options.PATH,
+    help="Table of the sweep's cells.  [default: SPEC's name with -cells, in the current directory]",
+)
 @click.option(
     "--examples",
     "files",
     type=options.PATH,
     multiple=True,
-    help="Also learn from these, which --keep has written, or who has measured placements.",
+    help="Also learn from this file of examples, written by --keep or made from measured placements.",
 )
-@click.option("--keep", type=options.OUTPUT_PATH, help="Write all examples here, gzipped for *.gz.")
-@click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="Of the random numbers.")
-@click.option("-o", "--output", type=options.OUTPUT_PATH, required=True, help="Write the model here.")
+@click.option("--keep", type=options.OUTPUT_PATH, help="Write all examples to this file; gzipped for *.gz.")
+@click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="Random seed.")
+@click.option("-o", "--output", type=options.OUTPUT_PATH, required=True, help="Output file of the model.")
 @place
 @options.as_json("Print what it was learned from as JSON.")
 def command(
@@ -63,12 +67,13 @@ def command(
     where: HistoryPlace,
     as_json: bool,
 ) -> None:
-    """Make a file that the scheduler `learned` goes by (--set model=FILE): draw problems, have cheap rules place them,
-    predict what each placement comes to, and learn from all of it which placements perform.
+    """Train the model of the `learned` scheduler (used with --set model=FILE).
 
-    With --state or --history, also from the looks that a service has recorded; with --sweep, from the cells of a sweep.
+    Random problems are placed by fast rules and the placements are predicted; the model learns which placements perform
+    best. With --state or --history it also learns from the recorded decisions of a service, with --sweep from the cells
+    of a sweep.
 
-    The same options make the same file. It is data, and has the digest of all that it was learned from.
+    The same options produce the same file. The file is plain data, and contains a digest of its training examples.
     """
     from stormwright.evaluations.learning.examples import drawn_examples, read_examples, write_examples
     from stormwright.evaluations.learning.training import trained

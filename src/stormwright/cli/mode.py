@@ -43,19 +43,27 @@ _SPAN, _SECONDS = re.compile(r"(\d{1,6})([mhd])"), {"m": 60, "h": 3600, "d": 86_
 @click.argument("default", type=click.Choice(_MODES), required=False, metavar="[observe|suggest|auto]")
 @options.service
 @options.reason("said by hand")
-@click.option("--topology", "topologies", multiple=True, metavar="PATTERN=MODE|default", help="Another one for some.")
-@click.option("--freeze", metavar="WHY", help="Nothing moves at all, whoever asks.")
+@click.option(
+    "--topology",
+    "topologies",
+    multiple=True,
+    metavar="PATTERN=MODE|default",
+    help="Use another mode for matching topologies.",
+)
+@click.option("--freeze", metavar="WHY", help="Stop all moves, also those that people ask for.")
 @click.option(
     "--until",
     "until",
     metavar="WHEN",
-    help="When the freeze ends by itself: 2026-12-31T06:00 (UTC, or with +01:00), or 90m, 8h, 2d from now.",
+    help="End of the freeze: 2026-12-31T06:00 (UTC, or with +01:00), or 90m, 8h, 2d from now.",
 )
-@click.option("--unfreeze", is_flag=True, help="Things may move again.")
-@click.option("--window", "windows", multiple=True, metavar="WINDOW", help="When it moves things by itself.")
-@click.option("--time-zone", metavar="ZONE", help="That of the windows, as in Europe/Berlin.  [at first UTC]")
-@click.option("--any-time", is_flag=True, help="Without windows.")
-@click.option("--two-people/--one-person", default=None, help="Who applies a plan is not who asked for it.")
+@click.option("--unfreeze", is_flag=True, help="Allow moves again.")
+@click.option("--window", "windows", multiple=True, metavar="WINDOW", help="Maintenance window of automatic moves.")
+@click.option("--time-zone", metavar="ZONE", help="Time zone of the windows, as in Europe/Berlin.  [initially UTC]")
+@click.option("--any-time", is_flag=True, help="Remove the maintenance windows.")
+@click.option(
+    "--two-people/--one-person", default=None, help="Require that a plan is applied by another person than its author."
+)
 @on_anomaly
 @options.as_json("Print it as JSON.")
 def command(
@@ -74,10 +82,9 @@ def command(
     responses: dict[str, str],
     as_json: bool,
 ) -> None:
-    """Show or say what a running service does by itself: tell what would move, make plans that a person applies, or
-    move.
+    """Show or set the automation mode of a running service: observe, propose or automatic.
 
-    A WINDOW is as in 22:00-04:00 or Mon-Fri 22:00-04:00. What is not named stays as it is.
+    A WINDOW is as in 22:00-04:00 or Mon-Fri 22:00-04:00. Settings that are not given stay unchanged.
     """
     _check(freeze, until, unfreeze, windows, any_time)
     until_ms = moment_ms(until) if until else None

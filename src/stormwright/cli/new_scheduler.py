@@ -17,11 +17,11 @@ from stormwright.cli.output import print_json
     "--directory",
     type=click.Path(path_type=Path),
     default=Path(),
-    help="Where the package's directory is made.  [default: here]",
+    help="Parent directory of the package.  [default: current directory]",
 )
 @options.as_json("Print the files and what to do next as JSON.")
 def command(name: str, directory: Path, as_json: bool) -> None:
-    """Write a package with the scheduler NAME, ready to install, and tests that hold it to the contract."""
+    """Create an installable package with the scheduler NAME, and tests that run the contract suite against it."""
     from stormwright.workbench.scheduler_template import write_skeleton
 
     written = write_skeleton(name, directory)

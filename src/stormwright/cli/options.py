@@ -143,21 +143,21 @@ scheduler = click.option(
     "scheduler_name",
     default=DECIDING,
     show_default=True,
-    help="Who decides.",
+    help="Scheduler to use.",
     shell_complete=scheduler_names,
 )
-parameters = click.option(
-    "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="A parameter of the scheduler."
+parameters = click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Scheduler parameter.")
+seed = click.option(
+    "--seed", type=click.IntRange(-(2**63), 2**63 - 1), help="Random seed, for schedulers that use one."
 )
-seed = click.option("--seed", type=click.IntRange(-(2**63), 2**63 - 1), help="For schedulers that draw random numbers.")
 costs = click.option(
     "--costs",
     "costs_file",
     type=PATH,
-    help="What messages and workers cost, as `stormwright calibrate` writes it [default: what the problem says].",
+    help="Message and worker costs, as written by `stormwright calibrate`  [default: those of the problem].",
 )
-jars = click.option("--jar", "jars", multiple=True, type=PATH, help="Where Java classes are, besides Storm's jars.")
-nodes = click.option("--nodes", default=3, show_default=True, help="Supervisors.")
+jars = click.option("--jar", "jars", multiple=True, type=PATH, help="Jar with Java classes, in addition to Storm's.")
+nodes = click.option("--nodes", default=3, show_default=True, help="Number of supervisors.")
 
 
 def idle(reasons: Mapping[str, str]) -> list[Fault]:
@@ -189,7 +189,9 @@ def address(reached_by: str, *, port: int) -> Callable[[Function], Function]:
             "--host", default="127.0.0.1", show_default=True, help=f"Address of this machine that {reached_by} reach."
         )
         number = click.IntRange(1, 65535)
-        return host(click.option("--port", default=port, show_default=True, type=number, help="Its port.")(function))
+        return host(
+            click.option("--port", default=port, show_default=True, type=number, help="Port to listen on.")(function)
+        )
 
     return with_both
 
@@ -215,13 +217,13 @@ service_address = click.option(
     envvar="STORMWRIGHT_SERVICE",
     show_envvar=True,
     metavar="URL",
-    help="Where `stormwright serve` listens.",
+    help="URL of the running service.",
 )
 
 
 def service(function: Function) -> Function:
     """`service_address`, ``--by``, who asks it, and `token`."""
-    who = click.option("--by", default=user, show_default="you", help="Who asks, for the history.")
+    who = click.option("--by", default=user, show_default="you", help="Author of the change, for the history.")
     return service_address(who(token(function)))
 
 
@@ -234,8 +236,7 @@ def token(function: Function) -> Function:
         show_envvar=True,
         expose_value=False,
         callback=_keep_token_file,
-        help="Who asks, for a service that wants to know: a file with a token.  [default: the token in "
-        "STORMWRIGHT_TOKEN, if there is one]",
+        help="File with the token to authenticate with.  [default: the token in STORMWRIGHT_TOKEN, if set]",
     )
     return kept(function)
 
@@ -257,7 +258,7 @@ def user() -> str:
 
 def reason(default: str) -> Callable[[Function], Function]:
     """``--reason``, why a change is made."""
-    return click.option("--reason", default=default, show_default=True, help="Why, for the history.")
+    return click.option("--reason", default=default, show_default=True, help="Reason of the change, for the history.")
 
 
 def output(text: str) -> Callable[[Function], Function]:
@@ -284,8 +285,8 @@ def spark(function: Function) -> Function:
         envvar="STORMWRIGHT_SPARK_MASTER",
         show_envvar=True,
         metavar="URL",
-        help="Where Spark runs: local[N], spark://HOST:PORT or sc://HOST:PORT (Spark Connect); local[*] by default, "
-        "and what spark-submit says under it.",
+        help="Spark master: local[N], spark://HOST:PORT or sc://HOST:PORT (Spark Connect).  [default: local[*]; "
+        "under spark-submit what that says]",
     )
-    conf = click.option("--spark-conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark.")
+    conf = click.option("--spark-conf", multiple=True, metavar="KEY=VALUE", help="Spark setting.")
     return master(conf(function))

@@ -29,7 +29,7 @@ _LATE_HELP = "Seconds after its beginning that a record may land and count."
 
 @click.group(cls=options.Verbs)
 def command() -> None:
-    """Work on performance logs that have landed."""
+    """Process landed performance logs."""
 
 
 @command.command()
@@ -38,13 +38,17 @@ def command() -> None:
     "--into",
     required=True,
     metavar="DIRECTORY|URI",
-    help="Directory for nothing but the tables; those of an earlier backfill are replaced.",
+    help="Output directory, for the tables only; those of an earlier backfill are replaced.",
 )
-@click.option("--from", "start", metavar="TIME", help="Begin here: ISO time (UTC unless it says otherwise), or ms.")
-@click.option("--to", "end", metavar="TIME", help="End before this.")
+@click.option("--from", "start", metavar="TIME", help="Start: ISO time (UTC by default), or ms since 1970.")
+@click.option("--to", "end", metavar="TIME", help="End, exclusive.")
 @click.option("--late", "late_s", default=30, show_default=True, type=_SECONDS, help=_LATE_HELP)
-@click.option("--window", "window_s", default=15, show_default=True, type=_SECONDS, help="Seconds of a window.")
-@click.option("--slide", "slide_s", default=3, show_default=True, type=_SECONDS, help="Seconds from pane to pane.")
+@click.option(
+    "--window", "window_s", default=15, show_default=True, type=_SECONDS, help="Length of a window, in seconds."
+)
+@click.option(
+    "--slide", "slide_s", default=3, show_default=True, type=_SECONDS, help="Slide between panes, in seconds."
+)
 @options.spark
 @options.as_json("Print the ledger as JSON.")
 def backfill(
@@ -59,13 +63,13 @@ def backfill(
     spark_conf: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Make tables of the records that landed in directories.
+    """Compute tables from landed records.
 
-    A directory holds landed files, or is the state directory of a service: then it is those that wait in it, and those
-    that it has kept (`serve --keep-raw`). At a URI (hdfs://…, s3a://…) there are landed files.
+    DIRECTORIES hold landed files, or are the state directory of a service: then both waiting and retained files are
+    read (`serve --keep-raw`). A URI (hdfs://…, s3a://…) has landed files.
 
-    The tables are `records`, `panes` (loads and traffic) and `quarantine`. A service judges as late what landed 30 s
-    after its interval began; with a greater `--late` such records are history like all others.
+    The tables are `records`, `panes` (loads and traffic) and `quarantine`. A service treats records as late that land
+    30 s after their interval began; with a greater `--late` such records count like all others.
     """
     stretch_ms = _moments({"--from": start, "--to": end})
     files = _landed_in(directories)
@@ -94,12 +98,19 @@ def backfill(
 
 @command.command()
 @click.argument("directory", type=options.PATH)
-@click.option("--lines", "shown", default=5, show_default=True, type=click.IntRange(0), help="Newest lines to show.")
+@click.option(
+    "--lines",
+    "shown",
+    default=5,
+    show_default=True,
+    type=click.IntRange(0),
+    help="Maximum number of lines to show, newest first.",
+)
 @options.as_json("Print everything as JSON.")
 def quarantine(directory: Path, shown: int, as_json: bool) -> None:
-    """Tell what lies in quarantine, by reason, and show the newest lines.
+    """Show the quarantined lines by reason, and the newest ones.
 
-    DIRECTORY is the state directory of a service, or where a backfill wrote its tables.
+    DIRECTORY is the state directory of a service, or the output of a backfill.
     """
     from stormwright.pipeline.parsing.quarantine import kept_below
 

@@ -53,33 +53,42 @@ class _Detailed(click.Command):
     "scheduler_name",
     default=DECIDING,
     show_default=True,
-    help="With a FILE: who decides.",
+    help="Scheduler to plan with (FILE only).",
     shell_complete=options.scheduler_names,
 )
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="With a FILE: a parameter of it.")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Scheduler parameter (FILE only).")
 @click.option(
     "--goal",
     "goals",
     type=options.Goals(["throughput", "latency", "nodes", "balanced", "traffic"]),
-    help="What it is to be better in, the most important first: a later goal takes nothing from an earlier one.  "
-    "[default: that of the service; of a FILE throughput]",
+    help="Objectives, most important first; later ones never worsen earlier ones.  [default: that of the service; "
+    "throughput for a FILE]",
 )
 @click.option(
-    "--only", type=click.Choice(["overloaded"]), help="Only the fewest moves that end all broken limits, gain or not."
+    "--only",
+    type=click.Choice(["overloaded"]),
+    help="Plan only the fewest moves that resolve all constraint violations, whatever their gain.",
 )
-@click.option("--topology", "topologies", multiple=True, metavar="PATTERN", help="Only such topologies (id or name).")
-@click.option("--node", "nodes", multiple=True, metavar="PATTERN", help="Only what runs on such nodes (id or host).")
+@click.option(
+    "--topology", "topologies", multiple=True, metavar="PATTERN", help="Only move matching topologies (id or name)."
+)
+@click.option(
+    "--node", "nodes", multiple=True, metavar="PATTERN", help="Only move what runs on matching nodes (id or host)."
+)
 @click.option(
     "--gain",
     "least_gain_percent",
     type=options.FiniteRange(0, 100),
-    help="Percent that it has to gain.  [default: 20 of traffic, else 10]",
+    help="Minimum predicted improvement, in percent.  [default: 20 for traffic, otherwise 10]",
 )
-@click.option("--show", metavar="PLAN", help="Show this plan of the service instead of making one.")
-@click.option("--discard", metavar="PLAN", help="Give this plan of the service up.")
+@click.option("--show", metavar="PLAN", help="Show this plan of the service instead of making a new one.")
+@click.option("--discard", metavar="PLAN", help="Discard this plan of the service.")
 @click.option("--list", "listed", is_flag=True, help="List the plans of the service instead.")
 @click.option(
-    "--detailed-exitcode", "detailed", is_flag=True, help="Exit with 0: nothing to change, 1: an error, 2: changes."
+    "--detailed-exitcode",
+    "detailed",
+    is_flag=True,
+    help="Exit with 0 if nothing changes, 1 on error, 2 if there are changes.",
 )
 @options.as_json("Print it as JSON.")
 def command(
@@ -94,10 +103,10 @@ def command(
     as_json: bool,
     **wished: object,
 ) -> None:
-    """Plan moves: with a running service, or of the problem in FILE without one. Nothing moves.
+    """Plan moves with a running service, or for the problem in FILE without one. Nothing moves.
 
-    A plan of a service is kept: `stormwright apply PLAN` applies it, as long as the cluster has not changed. FILE may
-    be all that `stormwright schedule` takes.
+    A plan of a service is stored: `stormwright apply PLAN` applies it, as long as the cluster has not changed. FILE may
+    be anything that `stormwright schedule` takes.
     """
     from stormwright.cli.plans import print_plan, print_steps
     from stormwright.errors import StormwrightError

@@ -21,12 +21,11 @@ from stormwright.workbench.ready_problems import read_problem
 @options.costs
 @options.as_json("Print it as JSON.")
 def command(file: Path, assignment: Path | None, costs_file: Path | None, as_json: bool) -> None:
-    """Predict the steady state of what runs in the problem in FILE, and beside it of an ASSIGNMENT (what `stormwright
-    schedule --output` writes): the highest rate of every topology, latency, how full nodes, links and threads are, and
-    what the bottleneck is.
+    """Predict the steady state of the current placement of the problem in FILE, or of an ASSIGNMENT: highest rates,
+    latency, utilisation of nodes, links and threads, and the bottleneck.
 
-    It goes by the load that the problem has, as measured under what runs now. Figures in brackets are what they may be
-    by the errors of what they are computed from.
+    An ASSIGNMENT is written by `stormwright schedule --output`. The prediction is based on the problem's load, as
+    measured under the current placement. Figures in brackets are 95 % intervals.
     """
     from stormwright.cli.predictions import assumptions_of, print_predictions, say_problem
     from stormwright.predict.answer import predict

@@ -48,11 +48,12 @@ def command(
     where: HistoryPlace,
     as_json: bool,
 ) -> None:
-    """Ask a scheduler at every recorded look in a RANGE of time what it would have decided, and what that would cost.
+    """Replay the recorded decisions in a RANGE of time with another scheduler, and report the costs of its placements.
 
-    Each look begins with what really ran then; traffic is as measured, its way as the cost model has it.
+    Each decision starts from the placement that really ran; traffic volumes are as measured, their paths follow the
+    cost model.
 
-    Exits with 1 if the scheduler failed at a look, 2 if the input is bad.
+    Exits with 1 if the scheduler failed, 2 if the input is bad.
     """
     from stormwright.workbench.replay import replay
 

@@ -28,6 +28,6 @@ on_anomaly = click.option(
     multiple=True,
     metavar="KIND=fix|check|ignore",
     callback=_responses,
-    help="What is done about slow-node, node-lost, overload or drift: act as far as the mode lets it, only tell and "
-    "suggest, or nothing.  [at first slow-node and node-lost check, the others fix]",
+    help="Response to slow-node, node-lost, overload or drift: fix (as far as the mode allows), check (notify and "
+    "suggest only), or ignore.  [initially check for slow-node and node-lost, otherwise fix]",
 )

@@ -139,7 +139,7 @@ class _SchedulerOption(click.Option):
     "settings",
     multiple=True,
     metavar="KEY=VALUE",
-    help="A parameter of the scheduler; for a Java class, of Storm's configuration.",
+    help="Scheduler parameter; for a Java class, a key of Storm's configuration.",
 )
 @options.anew("keep")
 @options.jars
@@ -160,10 +160,11 @@ def command(
 ) -> None:
     """Place the executors of the problem in FILE (stormwright-problem/1, or a case that holds one; gzipped or not).
 
-    FILE may also be -, which is standard input, or ready:NAME, a problem of a paper: top-storm-word-count-1 to -6,
-    top-storm-exclamation-1 to -6; or a cluster in operation with so many nodes: cluster-20, -200, -1000, -5000.
+    FILE may also be -, standard input, or ready:NAME, a built-in problem: those of the TOP-Storm paper,
+    top-storm-word-count-1 to -6 and top-storm-exclamation-1 to -6; or a generated cluster: cluster-20, -200, -1000,
+    -5000 (nodes).
 
-    Exits with 0 if all are placed, 1 if some are not, 2 if the input is bad.
+    Exits with 0 if all executors are placed, 1 if some are not, 2 if the input is bad.
     """
     if seed is not None and not takes_seed(name):
         raise InputError("schedule", options.idle({"seed": f"{name} draws no random numbers"}))

@@ -38,28 +38,36 @@ _BARS = " ▁▂▃▄▅▆▇█"
 
 @click.command()
 @options.problem_file
-@click.option("--scheduler", help="Who places everything; without one what runs stays.")
-@click.option("--set", "parameters", multiple=True, metavar="KEY=VALUE", help="A parameter of the scheduler.")
+@click.option("--scheduler", help="Scheduler that places everything; by default the current placement is used.")
+@click.option("--set", "parameters", multiple=True, metavar="KEY=VALUE", help="Scheduler parameter.")
 @options.anew("anew, but where the scheduler is set to stay near to what runs")
-@click.option("--assignment", type=options.PATH, help="Where executors are, as `stormwright schedule --output` writes.")
+@click.option(
+    "--assignment", type=options.PATH, help="Placement to simulate, as written by `stormwright schedule --output`."
+)
 @click.option(
     "--seconds",
     type=options.FiniteRange(0, 1e7, min_open=True),
     default=30.0,
     show_default=True,
-    help="Of virtual time.",
+    help="Duration in virtual seconds.",
 )
-@click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True, help="Of all that is random.")
-@click.option("--trace", type=options.PATH, help="How rates change: lines SECONDS,FACTOR or SECONDS,FACTOR,TOPOLOGY.")
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True, help="Random seed.")
+@click.option(
+    "--trace", type=options.PATH, help="How rates change: lines of SECONDS,FACTOR or SECONDS,FACTOR,TOPOLOGY."
+)
 @click.option(
     "--tuples-at-once",
     "at_once",
     type=click.IntRange(1, 1_000_000),
     default=1,
     show_default=True,
-    help="So many like tuples are one event at most: as much faster, with longer latencies.",
+    help="Maximum number of similar tuples simulated as one event: faster by that factor, with longer latencies.",
 )
-@click.option("--saturated", is_flag=True, help="Spouts begin as many trees as may be pending, at no given rate.")
+@click.option(
+    "--saturated",
+    is_flag=True,
+    help="Spouts emit as fast as the limit of pending trees allows, instead of at a given rate.",
+)
 @options.costs
 @options.as_json("Print it as JSON.")
 @click.pass_context
@@ -78,11 +86,11 @@ def command(
     costs_file: Path | None,
     as_json: bool,
 ) -> None:
-    """Run the placement of the problem in FILE in virtual time, tuple by tuple, and tell what came of it.
+    """Simulate the placement of the problem in FILE in virtual time, tuple by tuple.
 
-    Spouts are offered trees at the rate that was measured, at random instants; all workers are up, and all queues are
-    empty at first. What runs now is where it is, unless a scheduler or an assignment is named. The same seed has the
-    same outcome. Exit code 1: not every executor has a slot.
+    Spouts emit trees at the measured rate, at random times; all workers are up, and all queues are initially empty. The
+    current placement is used unless a scheduler or an assignment is given. The same seed gives the same result. Exits
+    with 1 if an executor has no slot.
     """
     from stormwright.cli.predictions import assumptions_of
     from stormwright.simulator.precompile import ready_simulator

@@ -34,11 +34,11 @@ _CALLED = {"bad": "fault", "warn": "short", "note": "note"}
 @options.as_json("Print all of it as JSON.")
 @click.pass_context
 def command(ctx: click.Context, address: str, as_json: bool) -> None:
-    """Say of a running service whether all is well, what it would change, what it changed last, and what waits for a
-    person to approve it: the first page of the dashboard in words.
+    """Show the health of a running service, the change that it would make, its last change, and plans that wait for
+    approval: the first page of the dashboard as text.
 
-    It ends with 0 where all is well, with 1 where something needs a look or nothing is known yet, and with 2 where the
-    service cannot be asked.
+    Exits with 0 if all is well, 1 if something needs attention or nothing is known yet, 2 if the service cannot be
+    reached.
     """
     client = client_of(address, options.user())
     now = client.overview()

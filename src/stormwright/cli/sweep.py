@@ -36,17 +36,17 @@ _MAX_ERRORS = 10
 @click.option(
     "--table",
     metavar="DIRECTORY|URI",
-    help="Where the cells are kept as Parquet, and found again; SPEC's name with -cells, here, by default.",
+    help="Parquet table of the cells.  [default: SPEC's name with -cells, in the current directory]",
 )
 @click.option(
     "--state",
     "state_dir",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="State directory of a service: its history gets the cells that are decided, too, as `experiments`.",
+    help="State directory of a service; the cells are also added to its history, as `experiments`.",
 )
 @options.anew("keep")
-@click.option("--retry-failed", is_flag=True, help="Decide cells again that the table has with an error.")
-@click.option("--csv", "csv_file", type=options.OUTPUT_PATH, help="Write the cells here as CSV.")
+@click.option("--retry-failed", is_flag=True, help="Repeat cells that failed before.")
+@click.option("--csv", "csv_file", type=options.OUTPUT_PATH, help="Also write the cells as CSV.")
 @options.output("Write an HTML report here.")
 @options.spark
 @options.as_json("Print the summary as JSON.")
@@ -64,11 +64,11 @@ def command(
     spark_conf: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Decide every cell of SPEC (stormwright-sweep/1, YAML or JSON) on Spark: problem × scheduler × parameters × seed ×
-    repeat. With `simulate` in it each placement runs in virtual time, without a trace and under each that is named.
+    """Run every cell of SPEC (stormwright-sweep/1, YAML or JSON) on Spark: problem × scheduler × parameters × seed ×
+    repeat. With `simulate` each placement also runs in virtual time, without a trace and with each of the given ones.
 
-    Cells that the table holds are not decided again, so a sweep that was ended goes on where it was. A cell that fails
-    is a row with its error.
+    Cells that are in the table already are skipped, so that an interrupted sweep resumes. A failed cell is a row with
+    its error.
 
     Exits with 1 if cells failed, 2 if the input is bad.
     """

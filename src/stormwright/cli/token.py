@@ -34,17 +34,17 @@ def _where(function: Callable[..., Any]) -> Callable[..., Any]:
         help="State directory of the service; the file is tokens.json below it.",
     )
     file = click.option(
-        "--tokens", "tokens_file", type=options.PATH, metavar="FILE", help="The file, as `serve --tokens` names it."
+        "--tokens", "tokens_file", type=options.PATH, metavar="FILE", help="Token file, as for `serve --tokens`."
     )
     return state(file(function))
 
 
 @click.group(cls=options.Verbs)
 def command() -> None:
-    """Make, list and revoke the tokens by which a service knows who asks.
+    """Create, list and revoke the tokens that authenticate users of a service.
 
-    They work on a file, and need no service that runs; one that does takes up what has changed within a second. A
-    service that was started without authentication goes on so until it is started again.
+    They are stored in a file; no running service is needed. A running one picks up changes within a second. A service
+    that was started without authentication has to be restarted.
     """
 
 
@@ -54,18 +54,18 @@ def command() -> None:
     "--role",
     type=click.Choice(get_args(Role)),
     required=True,
-    help="viewer reads; operator also plans, applies, reverts and says modes; approver reads, and applies or discards "
-    "what others have planned; bridge is Nimbus and the probes, probe those alone.",
+    help="viewer reads; operator also plans, applies, reverts and sets modes; approver reads, and applies or "
+    "discards plans of others; bridge is Nimbus and the probes; probe is probes only.",
 )
-@click.option("--expires", "days", type=options.DAYS, metavar="DAYS", help="End by itself after so many.")
+@click.option("--expires", "days", type=options.DAYS, metavar="DAYS", help="Lifetime of the token.")
 @_where
 @options.as_json("Print it as JSON: what `list --json` has of it, and `token`, which is the token itself.")
 def create(
     name: str, role: str, days: int | None, state_dir: Path | None, tokens_file: Path | None, as_json: bool
 ) -> None:
-    """Make a token for NAME and print it: it is kept nowhere, and cannot be shown again.
+    """Create a token for NAME and print it; it is not stored, and cannot be shown again.
 
-    NAME is what the history says. The file has the token's SHA-256 alone; nobody guesses 256 random bits.
+    NAME appears in the history. The file contains only the SHA-256 of the token's 256 random bits.
     """
     tokens = _tokens(state_dir, tokens_file, makes=True)
     expires_ms = round(time.time() * 1000) + days * _DAY_MS if days else None
@@ -82,7 +82,7 @@ def create(
 @_where
 @options.as_json("Print them as JSON, without the tokens themselves.")
 def list_(state_dir: Path | None, tokens_file: Path | None, as_json: bool) -> None:
-    """List the tokens that were made: whose they are, what they may, and whether they count."""
+    """List the tokens: owner, role, and whether they are valid."""
     tokens, now_ms = _tokens(state_dir, tokens_file), time.time() * 1000
     kept = tokens.kept()
     if as_json:
@@ -104,7 +104,7 @@ def list_(state_dir: Path | None, tokens_file: Path | None, as_json: bool) -> No
 @_where
 @options.as_json("Print it as JSON, as `list --json` does.")
 def revoke(name: str, state_dir: Path | None, tokens_file: Path | None, as_json: bool) -> None:
-    """End the token of NAME: who has it is refused within a second, and logged out."""
+    """Revoke the token of NAME: requests with it are refused within a second, and its sessions end."""
     tokens = _tokens(state_dir, tokens_file)
     ended = tokens.revoke(name)
     _note(tokens, f"token revoke {name}")

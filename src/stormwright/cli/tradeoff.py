@@ -27,8 +27,14 @@ _BAR, _NEAR = 40, 0.02
 @options.problem_file
 @click.option("--moves", metavar="N,N,…", help="Numbers of executors that may move.")
 @click.option("--restarts", metavar="N,N,…", help="Numbers of workers that may restart.")
-@click.option("--seconds", type=options.FiniteRange(min=0.01), default=1.0, show_default=True, help="Of every search.")
-@click.option("--seed", default=0, show_default=True, help="Of the random numbers.")
+@click.option(
+    "--seconds",
+    type=options.FiniteRange(min=0.01),
+    default=1.0,
+    show_default=True,
+    help="Time budget of each search, in seconds.",
+)
+@click.option("--seed", default=0, show_default=True, help="Random seed.")
 @options.output("Write an HTML page with the curve here.")
 @options.as_json("Print the curve as JSON.")
 def command(
@@ -40,11 +46,11 @@ def command(
     output: Path | None,
     as_json: bool,
 ) -> None:
-    """Show what it gains to move executors of the problem in FILE, which must say what runs now.
+    """Show the gain of moving executors of the problem in FILE, which must contain a current placement.
 
-    For every number of moves, and of restarts, the scheduler `optimizer` looks for the best placement with no more: for
-    0, 1, 2, 5, 10 and so on if no numbers are given, for every combination if both are. A worker restarts if its
-    executors or its slot change: that is what moves cost in Storm.
+    For every number of moves, and of restarts, the scheduler `optimizer` searches the best placement with no more than
+    that: 0, 1, 2, 5, 10 and so on if no numbers are given, every combination if both are. A worker restarts if its
+    executors or its slot change: that is the cost of a move in Storm.
     """
     from stormwright.workbench.tradeoff_curve import tradeoff
 

@@ -16,10 +16,9 @@ from stormwright.cli.output import print_json
 @options.reason("uncordoned by hand")
 @options.as_json("Print what was drained as JSON.")
 def command(node: str, address: str, by: str, reason: str, as_json: bool) -> None:
-    """Let NODE (a host, or the id of a supervisor), which is drained, take what comes again.
+    """Make a drained NODE (a host, or the id of a supervisor) schedulable again.
 
-    Nothing goes there by that alone: it is among the nodes of the next decision. `stormwright revert` brings back what
-    has left.
+    Nothing moves there at once: the next decision may use it. `stormwright revert` brings back what has left.
     """
     was = client_of(address, by).uncordon(node, reason)
     if as_json:

@@ -27,18 +27,24 @@ if TYPE_CHECKING:
 @options.problem_file
 @click.argument("assignment", type=options.PATH, required=False)
 @click.option(
-    "--rate", "rates", multiple=True, metavar="[TOPOLOGY=]×F", help="Rates times F, as in ×1.5, x1.5 or *1.5."
+    "--rate", "rates", multiple=True, metavar="[TOPOLOGY=]×F", help="Multiply rates by F, as in ×1.5, x1.5 or *1.5."
 )
-@click.option("--add-nodes", type=click.IntRange(0, 10_000), default=0, help="So many more, like the largest.")
-@click.option("--kill-node", "killed", multiple=True, metavar="NODE", help="Without this one (supervisor id or host).")
+@click.option("--add-nodes", type=click.IntRange(0, 10_000), default=0, help="Add N nodes like the largest.")
+@click.option("--kill-node", "killed", multiple=True, metavar="NODE", help="Remove this node (supervisor id or host).")
 @click.option(
-    "--parallelism", "parallelism", multiple=True, metavar="[TOPOLOGY/]COMPONENT=N", help="With N executors of it."
+    "--parallelism",
+    "parallelism",
+    multiple=True,
+    metavar="[TOPOLOGY/]COMPONENT=N",
+    help="Set the number of executors of a component.",
 )
-@click.option("--link", metavar="SPEED", help="With links of this speed, as in 1gbit or 100mbit.")
+@click.option("--link", metavar="SPEED", help="Set the bandwidth of all links, as in 1gbit or 100mbit.")
 @click.option(
-    "--scheduler", help="Who places everything; without one what runs stays.", shell_complete=options.scheduler_names
+    "--scheduler",
+    help="Scheduler that places everything; by default executors stay where they are.",
+    shell_complete=options.scheduler_names,
 )
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A parameter of the scheduler.")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Scheduler parameter.")
 @options.anew("anew, but where the scheduler is set to stay near to what runs")
 @options.costs
 @options.output("Write the assignment that this is predicted of here, gzipped for *.gz.")
@@ -60,11 +66,11 @@ def command(
     output: Path | None,
     as_json: bool,
 ) -> None:
-    """Predict what a change to the problem in FILE would bring, beside today. Several changes count together.
+    """Predict the effect of changes to the problem in FILE, beside today. Several changes are applied together.
 
-    What runs stays where it is, or is where an ASSIGNMENT says (what `stormwright schedule --output` writes), unless a
-    scheduler is named. What then has no slot, as its node is gone or it has other executors, is placed beside it. Exit
-    code 1: not every executor finds a slot.
+    Executors stay where they are, or where an ASSIGNMENT (written by `stormwright schedule --output`) has them, unless
+    a scheduler is given. Executors without a slot, because their node is gone or their number has grown, are placed in
+    addition. Exits with 1 if an executor has no slot.
     """
     from stormwright.cli.predictions import assumptions_of
     from stormwright.workbench.what_if import Changes, what_if

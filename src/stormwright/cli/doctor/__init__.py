@@ -19,10 +19,10 @@ from stormwright.errors import MissingDependencyError
 @options.token
 @options.as_json("Print it as JSON.")
 def command(storm_home: Path | None, address: str, as_json: bool) -> None:
-    """Check jar, storm.yaml, versions, connections both ways, clocks and records; each with what to do.
+    """Check jar, storm.yaml, versions, connections in both directions, clocks and records; each with a suggested fix.
 
-    On a Nimbus host it tells most. It changes nothing, and leaves with 2 where something is wrong; what is unknown is
-    not wrong.
+    It is most informative on a Nimbus host, and changes nothing. Exits with 2 if a check fails; unknown is not a
+    failure.
     """
     from stormwright.cli.doctor.checks import judged
     from stormwright.cli.doctor.gather import gathered

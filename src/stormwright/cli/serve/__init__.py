@@ -41,7 +41,7 @@ _SECONDS = options.FiniteRange(0, 1e6)
     "--initial",
     default=STORMS_OWN,
     show_default=True,
-    help="Scheduler for topologies without a slot; even leaves them to the class in stormwright.fallback, if any.",
+    help="Scheduler of topologies without slots; even delegates to the class in stormwright.fallback, if there is one.",
     shell_complete=options.scheduler_names,
 )
 @click.option(
@@ -49,8 +49,7 @@ _SECONDS = options.FiniteRange(0, 1e6)
     "state_dir",
     cls=UnlessSimulated,
     type=click.Path(path_type=Path, file_okay=False),
-    help="Directory for the performance log, checkpoints and profiles.  [required; with --simulated one that is "
-    "removed at the end]",
+    help="Directory of the performance log, checkpoints, and all state.  [required; temporary with --simulated]",
 )
 @options.storm_home("Storm installation whose client and storm.yaml reach Nimbus.  [required]", kind=UnlessSimulated)
 @simulated
@@ -60,13 +59,13 @@ _SECONDS = options.FiniteRange(0, 1e6)
     default=30.0,
     show_default=True,
     type=_SECONDS,
-    help="Seconds for which a node is at or over its CPU capacity before that alone is worth a move.",
+    help="Seconds at or over CPU capacity after which a node's overload alone justifies a move.",
 )
 @click.option(
     "--alarm-after",
     "alarm_after_s",
     type=options.FiniteRange(0, min_open=True),
-    help="Seconds of overload of a node after which an alarm is raised; no alarms by default.",
+    help="Seconds of overload after which an alarm is raised; no alarms by default.",
 )
 @click.option(
     "--period",
@@ -74,20 +73,20 @@ _SECONDS = options.FiniteRange(0, 1e6)
     default=60.0,
     show_default=True,
     type=_SECONDS,
-    help="Seconds from one look for a better placement to the next.",
+    help="Seconds between two searches for a better placement.",
 )
 @click.option(
     "--objective",
     type=click.Choice(["throughput", "latency", "nodes", "balanced", "traffic"]),
-    help="What a move has to gain, by prediction: a higher rate, shorter latency, fewer nodes, less CPU for each tuple "
-    "tree (balanced), or less traffic between nodes, whatever comes of that.  [default: throughput; for those that "
-    "place anew as their source does, what that looks at]",
+    help="Predicted improvement that a move is judged by: a higher rate (throughput), shorter latency, fewer "
+    "nodes, less CPU per tuple tree (balanced), or less traffic between nodes.  [default: throughput; for "
+    "published schedulers what their source uses]",
 )
 @click.option(
     "--gain",
     "min_gain_percent",
     type=options.FiniteRange(0, 100),
-    help="Percent of it that a move has to gain.  [default: 20 of traffic, else 10]",
+    help="Minimum predicted improvement, in percent.  [default: 20 for traffic, otherwise 10]",
 )
 @click.option(
     "--least-measured",
@@ -95,7 +94,7 @@ _SECONDS = options.FiniteRange(0, 1e6)
     default=30.0,
     show_default=True,
     type=_SECONDS,
-    help="Seconds that a topology is measured before it is moved, from when its workers have started and warmed up.",
+    help="Minimum measurement time of a topology before it is moved, in seconds after its workers have warmed up.",
 )
 @click.option(
     "--cool-down",
@@ -103,13 +102,13 @@ _SECONDS = options.FiniteRange(0, 1e6)
     default=60.0,
     show_default=True,
     type=_SECONDS,
-    help="Seconds after a change in which nothing moves.",
+    help="Seconds after a change during which nothing moves.",
 )
 @click.option(
     "--mode",
     type=click.Choice(["observe", "suggest", "auto"]),
-    help="What it does by itself: tell what would move, make plans that a person applies, or move.  [default: what it "
-    "was told last, at first observe]",
+    help="Automation mode: observe (report only), propose (make plans that a person applies), or automatic.  "
+    "[default: the last one, initially observe]",
 )
 @on_anomaly
 @click.option(
@@ -117,20 +116,20 @@ _SECONDS = options.FiniteRange(0, 1e6)
     "windows",
     multiple=True,
     metavar="WINDOW",
-    help="When it moves things by itself, as in 01:00-05:00 or Mon-Fri 01:00-05:00.  [default: what it was told last, "
-    "at first at any time]",
+    help="Maintenance window of automatic moves, as in 01:00-05:00 or Mon-Fri 01:00-05:00.  [default: the last "
+    "ones, initially none]",
 )
 @click.option(
     "--time-zone",
     metavar="ZONE",
-    help="That of the windows, as in Europe/Berlin.  [default: what it was told last, at first UTC]",
+    help="Time zone of the windows, as in Europe/Berlin.  [default: the last one, initially UTC]",
 )
 @click.option(
     "--notify",
     multiple=True,
     metavar="EVENTS=FORMAT:WHERE",
-    help="Who is told of events: all=slack:URL, hold,plan=teams:URL, slow-node=alertmanager:URL, all=json:@FILE with "
-    "the URL in a file, all=program:PATH, all=python:MODULE:FUNCTION.",
+    help="Notification target: all=slack:URL, hold,plan=teams:URL, slow-node=alertmanager:URL, all=json:@FILE "
+    "with the URL in a file, all=program:PATH, all=python:MODULE:FUNCTION.",
 )
 @click.option(
     "--forecast",
@@ -138,12 +137,12 @@ _SECONDS = options.FiniteRange(0, 1e6)
     default=10,
     show_default=True,
     type=click.IntRange(1, 1440),
-    help="Minutes ahead that the load is forecast, for schedulers that use that (predictive).",
+    help="Forecast horizon in minutes, for schedulers that use forecasts (predictive).",
 )
 @click.option(
     "--on-failure",
     metavar="MODULE:FUNCTION|PROGRAM",
-    help="Python function or program that is told of every topology that finds no slots.",
+    help="Python function or program to call for each topology that cannot be placed.",
 )
 @click.option(
     "--keep-raw",
@@ -152,21 +151,21 @@ _SECONDS = options.FiniteRange(0, 1e6)
     show_default=True,
     type=options.FiniteRange(0),
     metavar="HOURS",
-    help="Keep processed records so long for `stormwright pipeline backfill`.",
+    help="Retention of processed records, for `stormwright pipeline backfill`.",
 )
 @click.option(
     "--max-topologies",
     default=1,
     show_default=True,
     type=click.IntRange(0),
-    help="Topologies that one decision may move.",
+    help="Maximum number of topologies that one decision may move.",
 )
 @click.option(
     "--max-executors",
     default=10_000,
     show_default=True,
     type=click.IntRange(0),
-    help="Executors that one decision may move.",
+    help="Maximum number of executors that one decision may move.",
 )
 @click.option(
     "--most-missing",
@@ -175,37 +174,38 @@ _SECONDS = options.FiniteRange(0, 1e6)
     show_default=True,
     type=options.FiniteRange(0, 100),
     metavar="PERCENT",
-    help="Nothing moves while more of the nodes that were there in the last half hour are missing.",
+    help="Suspend moves while more than this share of the nodes of the last half hour is missing.",
 )
 @click.option(
     "--history",
     "history_uri",
     metavar="URI",
-    help="Directory of the history's tables, of any Hadoop file system.  [default: below --state]",
+    help="Directory of the history's tables, on any Hadoop file system.  [default: below --state]",
 )
 @click.option("--history-format", default="parquet", show_default=True, help="Format of the tables.")
 @click.option(
-    "--keep-history-days", default=90, show_default=True, type=options.DAYS, help="How long the history is kept."
+    "--keep-history-days", default=90, show_default=True, type=options.DAYS, help="Retention of the history, in days."
 )
 @click.option(
     "--tokens",
     "tokens_file",
     type=options.PATH,
     metavar="FILE",
-    help="Who may ask: a file that `stormwright token` keeps.  [default: tokens.json below --state, where it is]",
+    help="Token file, managed by `stormwright token`.  [default: tokens.json below --state, if it exists]",
 )
 @click.option(
     "--without-authentication",
     is_flag=True,
-    help="Ask nobody who he is. Everybody who reaches --host may then move topologies.",
+    help="Disable authentication. Anyone who reaches --host can then move topologies.",
 )
-@click.option("--tls-cert", type=options.PATH, metavar="FILE", help="Certificate, in PEM: HTTPS is spoken.")
-@click.option("--tls-key", type=options.PATH, metavar="FILE", help="Its key, in PEM.")
+@click.option("--tls-cert", type=options.PATH, metavar="FILE", help="TLS certificate (PEM); enables HTTPS.")
+@click.option("--tls-key", type=options.PATH, metavar="FILE", help="Private key of the certificate (PEM).")
 @click.option(
     "--tls-client-ca",
     type=options.PATH,
     metavar="FILE",
-    help="Nimbus and probes show certificates of this authority, in PEM; tokens are not enough for them then.",
+    help="Certificate authority (PEM) of the client certificates that Nimbus and probes must present; tokens are "
+    "then not enough for them.",
 )
 @pair_options
 @options.log_format
@@ -214,20 +214,19 @@ _SECONDS = options.FiniteRange(0, 1e6)
     "config_file",
     type=options.PATH,
     metavar="FILE",
-    help="Options as keys of a TOML file; what the command line or a variable says goes before.",
+    help="TOML file with options as keys; the command line and environment variables take precedence.",
 )
-@click.option("--check", is_flag=True, help="Try everything, say what of it is right, and leave with 0 or 2.")
+@click.option("--check", is_flag=True, help="Check the configuration without starting; exit with 0 or 2.")
 def command(check: bool, log_format: str, **told: Any) -> None:
-    """Answer Nimbus, collect the performance log, and move topologies when it pays.
+    """Run the service: answer Nimbus, collect the performance log, and move topologies when it pays.
 
     Storm needs `storm.scheduler: stormwright.PlacementScheduler` and `stormwright.service.url` in storm.yaml, and
     topologies the probe in `topology.auto.task.hooks`.
 
-    With --simulated it does all of that for a virtual cluster, as large as the problem in FILE says: to look at, and to
-    try things on.
+    With --simulated it runs against a virtual cluster of the size of the problem in FILE, to try things out.
 
-    Every option is a variable, too (--storm-home is STORMWRIGHT_SERVE_STORM_HOME), and a key of the file that --config
-    names, which is read again at SIGHUP.
+    Every option is also an environment variable (--storm-home is STORMWRIGHT_SERVE_STORM_HOME), and a key of the file
+    given by --config, which is reloaded on SIGHUP.
     """
     if check:
         from stormwright.cli.serve.check import tried

@@ -39,28 +39,32 @@ _OPTIONS = (
     click.option(
         "--pair",
         metavar="ZOOKEEPER",
-        help="Be one of several services of this cluster, of which one leads and the others stand by: where they "
-        "agree, as in zk1:2181,zk2:2181, or storm for the ZooKeeper in storm.yaml.",
+        help="Run as one of several services of a cluster with leader election in ZooKeeper, as in "
+        "zk1:2181,zk2:2181, or storm for the ZooKeeper in storm.yaml.",
     ),
     click.option(
         "--pair-secret",
         type=options.PATH,
         metavar="FILE",
-        help="Holds a word that these services know and nobody else, who can then neither read nor change what they "
-        "agree on.",
+        help="File with a secret shared by these services; others can neither read nor change their data in ZooKeeper.",
     ),
     click.option(
         "--pair-tls-ca",
         type=options.PATH,
         metavar="FILE",
-        help="ZooKeeper is spoken to over TLS, and has a certificate of this authority (PEM).",
+        help="Certificate authority of ZooKeeper (PEM); enables TLS to ZooKeeper.",
     ),
-    click.option("--pair-tls-cert", type=options.PATH, metavar="FILE", help="Certificate that it is shown (PEM)."),
-    click.option("--pair-tls-key", type=options.PATH, metavar="FILE", help="The key of it (PEM, without a password)."),
+    click.option("--pair-tls-cert", type=options.PATH, metavar="FILE", help="Client certificate for ZooKeeper (PEM)."),
+    click.option(
+        "--pair-tls-key",
+        type=options.PATH,
+        metavar="FILE",
+        help="Private key of the client certificate (PEM, without a password).",
+    ),
     click.option(
         "--known-as",
         metavar="URL",
-        help="Where one that stands by says that this one is.  [default: by --host, or this machine's name, and "
+        help="Address at which the others reach this service.  [default: from --host, or this machine's name, and "
         "--port]",
     ),
 )

@@ -55,20 +55,20 @@ def simulated(function: options.Function) -> options.Function:
         type=options.PATH,
         metavar="FILE",
         is_eager=True,
-        help="A problem, whose cluster runs in virtual time in place of a real one: neither Storm nor Java is needed.",
+        help="Problem whose cluster is simulated in virtual time instead of a real one; needs neither Storm nor Java.",
     )
     trace = click.option(
         "--trace",
         type=options.PATH,
         metavar="FILE",
-        help="How its rates change: lines SECONDS,FACTOR or SECONDS,FACTOR,TOPOLOGY, as for `stormwright simulate`.",
+        help="How rates change: lines of SECONDS,FACTOR or SECONDS,FACTOR,TOPOLOGY, as for `stormwright simulate`.",
     )
     speed = click.option(
         "--speed",
         type=options.FiniteRange(0, 1e6, min_open=True),
         default=1.0,
         show_default=True,
-        help="Virtual seconds in a second, as far as this machine can.",
+        help="Virtual seconds per second, at most what this machine can do.",
     )
     return file(trace(speed(function)))
 
