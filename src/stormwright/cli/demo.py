@@ -118,7 +118,7 @@ def command(
     keep: bool,
     as_json: bool,
 ) -> None:
-    """Run topologies on a real Storm cluster, decide, move them safely, and measure the gain over Storm's own scheduler.
+    """Run topologies on a real Storm cluster, decide, move them safely, and measure the gain.
 
     Nodes have CPU limits of their own where this machine supports them. The prediction for each placement is shown
     beside the measurement. A placement that turns out to be worse is rolled back, costs are corrected by the

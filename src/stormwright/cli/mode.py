@@ -82,7 +82,7 @@ def command(
     responses: dict[str, str],
     as_json: bool,
 ) -> None:
-    """Show or set the automation mode of a running service: observe, propose or automatic.
+    """Show or set the automation mode of a running service: observe, suggest or auto.
 
     A WINDOW is as in 22:00-04:00 or Mon-Fri 22:00-04:00. Settings that are not given stay unchanged.
     """

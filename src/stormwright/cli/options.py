@@ -196,15 +196,14 @@ def address(reached_by: str, *, port: int) -> Callable[[Function], Function]:
     return with_both
 
 
-def anew(default: str) -> Callable[[Function], Function]:
-    """``--anew`` and ``--keep-running``, None where neither is said; `default` says what that means."""
+def from_scratch(default: str) -> Callable[[Function], Function]:
+    """Return ``--from-scratch`` and ``--keep-running``; None if neither is given, which `default` describes."""
     return click.option(
-        "--anew/--keep-running",
-        "anew",
+        "--from-scratch/--keep-running",
+        "from_scratch",
         default=None,
-        help="Whether a scheduler places everything anew, as if nothing ran, in such slots that as little as can be "
-        "moves; or is told what runs, which most then leave where it is, and n_version, online and optimizer move "
-        f"where that pays.  [default: {default}]",
+        help="Ignore the current placement, and relabel slots to minimise moves; or pass it to the scheduler: most then "
+        f"keep what runs, and n_version, online and optimizer move where it pays.  [default: {default}]",
     )
 
 

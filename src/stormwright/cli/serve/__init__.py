@@ -107,7 +107,7 @@ _SECONDS = options.FiniteRange(0, 1e6)
 @click.option(
     "--mode",
     type=click.Choice(["observe", "suggest", "auto"]),
-    help="Automation mode: observe (report only), propose (make plans that a person applies), or automatic.  "
+    help="Automation mode: observe (report only), suggest (make plans that a person applies), or auto.  "
     "[default: the last one, initially observe]",
 )
 @on_anomaly
