@@ -109,12 +109,15 @@ def test_what_runs_is_placed_anew_where_that_is_asked_for():
     even, packed = (sw.place(problem, name) for name in ("even", "binpack"))
     assert even.cost != packed.cost
     running = problem.with_current(even.by_topology(problem))
-    assert [sw.place(running, "binpack", anew=anew).cost for anew in (False, True)] == [even.cost, packed.cost]
-    for anew, cost in ((None, packed.cost), (True, packed.cost), (False, even.cost)):
-        (row,) = sw.compare(running, "binpack", anew=anew).rows
-        assert (row.figures.cost, row.figures.moved_executors > 0) == (cost, anew is not False)
+    assert [sw.place(running, "binpack", from_scratch=from_scratch).cost for from_scratch in (False, True)] == [
+        even.cost,
+        packed.cost,
+    ]
+    for from_scratch, cost in ((None, packed.cost), (True, packed.cost), (False, even.cost)):
+        (row,) = sw.compare(running, "binpack", from_scratch=from_scratch).rows
+        assert (row.figures.cost, row.figures.moved_executors > 0) == (cost, from_scratch is not False)
     with pytest.raises(InputError, match="optimizer: is set to stay near to what runs"):
-        sw.place(running, anew=True, max_moves=1)
+        sw.place(running, from_scratch=True, max_moves=1)
 
 
 def test_schedulers_tells_of_all():

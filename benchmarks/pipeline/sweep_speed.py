@@ -145,7 +145,7 @@ def simulated(options: argparse.Namespace) -> list[float]:
         begin = time.perf_counter()
         spark = batch_session(directory, SparkTarget.parsed(master, conf))
         try:
-            table = _swept(spark, read_cells(spec, anew=True), directory / "table")
+            table = _swept(spark, read_cells(spec, from_scratch=True), directory / "table")
             seconds = time.perf_counter() - begin
         finally:
             spark.stop()

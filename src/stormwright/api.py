@@ -46,7 +46,7 @@ def place(
     scheduler: str | Scheduler = DECIDING,
     *,
     seed: int | None = None,
-    anew: bool = False,
+    from_scratch: bool = False,
     **settings: Any,
 ) -> Placement:
     """Where a scheduler puts every executor.
@@ -61,7 +61,7 @@ def place(
     seed
         For those that draw random numbers; None for their own. As `settings`, only for a scheduler by its name: one
         itself is made with what it is to have.
-    anew
+    from_scratch
         Whether everything is placed anew, as if nothing ran, in such slots that as little as can be moves; else the
         scheduler is told what runs, which most leave where it is.
     **settings
@@ -83,7 +83,7 @@ def place(
     else:
         found = _own(scheduler)
         _check_unset(name, seed, settings)
-    found = asked(name, found, anew, never)
+    found = asked(name, found, from_scratch, never)
     warm_up(found)
     begin = time.perf_counter()
     answer = checked(problem, found.schedule(problem), name)
@@ -96,7 +96,7 @@ def compare(
     problem: Problem,
     schedulers: str | Scheduler | Iterable[str | Scheduler] | Mapping[str, str | Scheduler] = "all",
     *,
-    anew: bool | None = None,
+    from_scratch: bool | None = None,
 ) -> Comparison:
     """What several schedulers' placements cost, use and move, best first; it prints and draws as a table.
 
@@ -105,7 +105,7 @@ def compare(
     schedulers
         Names, several in one text separated by commas, or ``all``; schedulers of your own, which are called as their
         classes are; both together; or either by any name: ``{"mine": Mine(), "today": "even"}``.
-    anew
+    from_scratch
         As for `place`; None: anew, but for those that are set to stay near to what runs.
 
     Raises
@@ -114,7 +114,7 @@ def compare(
         It is no problem, there is no scheduler of a name, or one is set to stay near to what runs and is asked anew.
     """
     _check_problem(problem)
-    return comparing.compare(problem, _chosen(schedulers), anew)
+    return comparing.compare(problem, _chosen(schedulers), from_scratch)
 
 
 def bound(

@@ -175,7 +175,7 @@ def test_what_is_set_to_stay_near_is_told_what_runs_and_not_asked_anew(run):
     _, out, _ = run("compare", PARTLY_RUNNING, *near, "--json")
     (row,) = json.loads(out)["schedulers"]
     assert row["moved_executors"] == 0
-    code, out, err = run("compare", PARTLY_RUNNING, *near, "--anew")
+    code, out, err = run("compare", PARTLY_RUNNING, *near, "--from-scratch")
     assert (code, out) == (2, "")
     assert "optimizer: is set to stay near to what runs, and anew is as if nothing ran: leave out one of them" in err
 

@@ -45,7 +45,7 @@ def test_all_that_it_found_is_printed_and_written(run, asked, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "anew", "said"),
+    ("arguments", "from_scratch", "said"),
     [
         (["--scheduler", "even"], True, ""),
         (
@@ -54,14 +54,16 @@ def test_all_that_it_found_is_printed_and_written(run, asked, tmp_path):
             "even leaves what runs where it is, so nothing will ever move",
         ),
         (["--scheduler", "online"], False, ""),
-        (["--scheduler", "online", "--anew"], True, ""),
+        (["--scheduler", "online", "--from-scratch"], True, ""),
     ],
 )
-def test_what_the_even_scheduler_placed_is_placed_anew_whatever_that_gains(run, asked, tmp_path, arguments, anew, said):
+def test_what_the_even_scheduler_placed_is_placed_anew_whatever_that_gains(
+    run, asked, tmp_path, arguments, from_scratch, said
+):
     code, out, _ = run("demo", "--output", tmp_path, *arguments)
     assert code == 0
-    assert isinstance(asked[0].scheduler, Anew) == anew
-    assert (asked[0].adapts.gains == ()) == anew
+    assert isinstance(asked[0].scheduler, Anew) == from_scratch
+    assert (asked[0].adapts.gains == ()) == from_scratch
     assert asked[0].adapts.on_period
     assert said in out
     assert ("nothing will ever move" in out) == bool(said)

@@ -38,7 +38,13 @@ def test_it_makes_a_file_that_learned_goes_by(run, kept, tmp_path):
     of = drawn_problem(np.random.default_rng(9), "drawn")
     write_problem(tmp_path / "problem.json", of)
     code, out, _ = run(
-        "schedule", str(tmp_path / "problem.json"), "--anew", "--scheduler", "learned", "--set", f"model={model}"
+        "schedule",
+        str(tmp_path / "problem.json"),
+        "--from-scratch",
+        "--scheduler",
+        "learned",
+        "--set",
+        f"model={model}",
     )
     assert code == 0
     assert "by what was learned" in out

@@ -139,7 +139,7 @@ def test_a_scheduler_is_asked_as_if_nothing_ran_unless_it_is_to_keep_that(run, t
     file = tmp_path / "together.json"
     problem = WordCount().problem()
     write_problem(file, problem.with_current(Assignment(np.zeros(12, np.int32)).by_topology(problem)))
-    for way, moved in ((), 8), (("--anew",), 8), (("--keep-running",), 0):
+    for way, moved in ((), 8), (("--from-scratch",), 8), (("--keep-running",), 0):
         code, out, _ = run("whatif", file, "--scheduler", "even", *way)
         assert code == 0
         assert f"placed by even; {moved} executors would move" in out

@@ -235,7 +235,7 @@ def test_programs_are_told_what_people_are(run, tmp_path, scheduler, cores):
     """Each number of the table and of the lines below it stands under `figures`."""
     problem = two_word_counts(cores=cores)
     write_problem(tmp_path / "words.json", problem.with_current(place(problem, "even").by_topology(problem)))
-    arguments = ("schedule", tmp_path / "words.json", "--scheduler", scheduler, "--anew")
+    arguments = ("schedule", tmp_path / "words.json", "--scheduler", scheduler, "--from-scratch")
     text, figures = run(*arguments)[1], json.loads(run(*arguments, "--json")[1])["figures"]
     assert size_of(problem) in text
     assert {name: figures[name] for name in sizes(problem)} == sizes(problem)
@@ -325,10 +325,12 @@ def test_what_runs_is_placed_anew_where_that_is_asked_for(run, tmp_path):
     _, out, _ = run("schedule", file, "--scheduler", "binpack", "--json")
     assert run("schedule", file, "--scheduler", "binpack", "--keep-running", "--json")[0] == 0
     assert json.loads(out)["cost"]["total"] == place(problem, "even").cost.total
-    code, out, _ = run("schedule", file, "--scheduler", "binpack", "--anew", "--json")
+    code, out, _ = run("schedule", file, "--scheduler", "binpack", "--from-scratch", "--json")
     assert code == 0
     assert json.loads(out)["cost"]["total"] == pytest.approx(place(problem, "binpack").cost.total)
-    assert "executors of 5 topologies; workers: " in run("schedule", file, "--scheduler", "binpack", "--anew")[1]
+    assert (
+        "executors of 5 topologies; workers: " in run("schedule", file, "--scheduler", "binpack", "--from-scratch")[1]
+    )
 
 
 def test_problem_file_alone(run, small_file):

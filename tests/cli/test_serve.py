@@ -32,7 +32,10 @@ from stormwright.schedulers.toolkit.triggers import ONLINE, TriggerParams
         (["--on-failure", "no.such:hook"], "--on-failure no.such:hook: cannot be loaded"),
         (["--forecast", 20], "--forecast: has no effect: optimizer uses no forecast"),
         (["--storm-home", "."], "--storm-home: . is no Storm installation"),
-        (["--anew", "--scheduler", "online", "--set", "keep_running=true"], "online: is set to stay near to what runs"),
+        (
+            ["--from-scratch", "--scheduler", "online", "--set", "keep_running=true"],
+            "online: is set to stay near to what runs",
+        ),
         (["--set", "objective=nodes"], "says nodes, and --objective says throughput: name one of them"),
         (
             ["--scheduler", "online", "--set", "period_s=5", "--period", 6],
@@ -131,10 +134,10 @@ def test_those_place_anew_by_their_own_triggers_that_do_so_by_their_source(serve
 
 
 @pytest.mark.parametrize(
-    ("options", "anew", "moves"),
+    ("options", "from_scratch", "moves"),
     [
         (["--scheduler", "even"], False, False),
-        (["--scheduler", "even", "--anew"], True, True),
+        (["--scheduler", "even", "--from-scratch"], True, True),
         (["--scheduler", "t_storm", "--keep-running"], False, False),
         (["--scheduler", "online"], False, True),
         (["--scheduler", "online", "--set", "keep_running=true"], False, False),
@@ -142,11 +145,11 @@ def test_those_place_anew_by_their_own_triggers_that_do_so_by_their_source(serve
         ([], False, True),
     ],
 )
-def test_who_will_never_move_anything_says_so(served, options, anew, moves):
+def test_who_will_never_move_anything_says_so(served, options, from_scratch, moves):
     settings, scheduler, out = served(*options)
-    assert isinstance(scheduler, Anew) == anew
+    assert isinstance(scheduler, Anew) == from_scratch
     assert (settings.adapts, settings.objective) == (ONLINE, "throughput")
-    assert ("so nothing will ever move: --anew has it place that anew" in out) != moves
+    assert ("so nothing will ever move: --from-scratch has it place that anew" in out) != moves
 
 
 def test_triggers_are_set_by_options_or_as_parameters_of_online(served):

@@ -57,7 +57,7 @@ def test_the_same_seed_has_the_same_outcome(run, file):
 
 def test_schedulers_and_assignments_say_where_executors_are(run, file, tmp_path):
     answer = tmp_path / "answer.json"
-    assert run("schedule", file, "--scheduler", "even", "--anew", "--output", answer)[0] == 0
+    assert run("schedule", file, "--scheduler", "even", "--from-scratch", "--output", answer)[0] == 0
     by_assignment = simulated(run, file, "--seconds", 1, "--assignment", answer)
     by_scheduler = simulated(run, file, "--seconds", 1, "--scheduler", "even")
     assert by_assignment["placed_by"] == "answer.json"

@@ -95,7 +95,7 @@ def test_the_same_scheduler_decides_the_same_again(history: tuple[ParquetStore, 
 
 def test_another_scheduler_decides_as_it_would_have(history: tuple[ParquetStore, list[Any]]) -> None:
     store, looks = history
-    some = replay(store, TimeStretch(end_ms=looks[3][0]), "binpack", anew=False)
+    some = replay(store, TimeStretch(end_ms=looks[3][0]), "binpack", from_scratch=False)
     assert len(some) == 3
     for found, (_, problem, _) in zip(some, looks, strict=False):
         expected = look(problem, "binpack").after
@@ -112,7 +112,7 @@ def test_another_scheduler_places_anew_what_ran(history: tuple[ParquetStore, lis
     assert found.cost == pytest.approx(cost_of(without_assumed_traffic(problem), first.slot_of_executor).total)
     assert found.moved_executors
     with pytest.raises(InputError, match="online: is set to stay near to what runs"):
-        replay(store, TimeStretch(), "online", ["keep_running=true"], anew=True)
+        replay(store, TimeStretch(), "online", ["keep_running=true"], from_scratch=True)
 
 
 def test_a_look_that_cannot_be_replayed_is_a_row_with_its_error(

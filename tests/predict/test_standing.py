@@ -26,12 +26,12 @@ from tests.predict.unlike import unlike_inputs
 KNOWN = [(Costs(), {})]
 
 
-def states(profile: Profile, problem: Problem, placements: list[np.ndarray], *, anew: bool) -> list[Steady]:
+def states(profile: Profile, problem: Problem, placements: list[np.ndarray], *, from_scratch: bool) -> list[Steady]:
     """The steady states of placements one after the other, each known from the one before or worked out anew."""
     last, found = None, []
     known = [*KNOWN, (Costs(), unlike_inputs(problem, 1))]
     for slots in placements:
-        last = Placed.under(profile, problem, slots, None if anew else last)
+        last = Placed.under(profile, problem, slots, None if from_scratch else last)
         found += steady_states(last, profile.rate_tps, profile.rate_tps, known)[1]
         for state in found:
             assert state.given.ways  # what is worked out is known from then on
@@ -57,7 +57,7 @@ def test_a_placement_known_from_others_is_as_worked_out_anew(data):
     keeps = np.array(data.draw(st.lists(st.booleans(), min_size=(n := len(problem.topologies)), max_size=n)), bool)
     placements.append(np.where(keeps[problem.executor_topology], placements[1], placements[0]).astype(np.int32))
     profile = Profile.of(problem)
-    both = (states(profile, problem, placements, anew=anew) for anew in (True, False))
+    both = (states(profile, problem, placements, from_scratch=from_scratch) for from_scratch in (True, False))
     for fresh, known in zip(*both, strict=True):
         assert_same(fresh, known)
 
@@ -68,7 +68,10 @@ def test_so_it_is_where_tuples_spill_over_and_spouts_share_unevenly(pending):
     profile = Profile.of(problem)
     rng = np.random.default_rng(1)
     placements = [(rng.integers(0, 3, 12) * 2).astype(np.int32) for _ in range(6)]
-    for fresh, known in zip(*(states(profile, problem, placements, anew=anew) for anew in (True, False)), strict=True):
+    for fresh, known in zip(
+        *(states(profile, problem, placements, from_scratch=from_scratch) for from_scratch in (True, False)),
+        strict=True,
+    ):
         assert_same(fresh, known)
 
 
@@ -114,7 +117,7 @@ def test_sequences_of_moves_come_to_what_each_placement_does_by_itself(seed):
                 slots[own[0]] = -1
         placements.append(slots)
     profile = Profile.of(problem)
-    both = (states(profile, problem, placements, anew=anew) for anew in (True, False))
+    both = (states(profile, problem, placements, from_scratch=from_scratch) for from_scratch in (True, False))
     for fresh, known in zip(*both, strict=True):
         assert_next_to_equal(known, fresh)
 
@@ -130,7 +133,7 @@ def test_what_nothing_has_come_near_to_is_not_worked_out_again(pending, costs, m
     asked = Again.known
     monkeypatch.setattr(Again, "known", lambda *of: known_before.append(asked(*of)) or known_before[-1])
     monkeypatch.setattr("tests.predict.test_standing.KNOWN", [(costs, {})])
-    both = (states(profile, problem, placements, anew=anew) for anew in (True, False))
+    both = (states(profile, problem, placements, from_scratch=from_scratch) for from_scratch in (True, False))
     for fresh, known in zip(*both, strict=True):
         assert_same(fresh, known)
         assert known.given.ways.latency.variance == pytest.approx(fresh.given.ways.latency.variance, rel=1e-9)

@@ -67,11 +67,11 @@ def test_rates_beyond_what_is_borne_have_none(recorded):
 
 
 @pytest.mark.parametrize("workers", ["exactly", "free"])
-@pytest.mark.parametrize("anew", [True, False])
-def test_a_placement_for_latency_is_quicker_and_bears_the_rate(recorded, workers, anew):
+@pytest.mark.parametrize("from_scratch", [True, False])
+def test_a_placement_for_latency_is_quicker_and_bears_the_rate(recorded, workers, from_scratch):
     """Messages of a tree that go at the same time are one: counted each by itself, the search came out above Even."""
     settings = ("objective=latency", f"workers={workers}", "iterations=50000")
-    found = what_if(recorded.problem, Changes(scheduler="optimizer", settings=settings, anew=anew))
+    found = what_if(recorded.problem, Changes(scheduler="optimizer", settings=settings, from_scratch=from_scratch))
     (today,), (then,) = found.today.topologies, found.then.topologies
     assert not found.assignment.unplaced
     assert then.sustained in ("yes", "perhaps")

@@ -106,7 +106,7 @@ def test_keys_tell_cells_apart_by_all_that_they_depend_on(monkeypatch: pytest.Mo
         SweepCell(*base[:3], 2, 0),
         SweepCell(*base[:4], 1),
     ]
-    others.append(SweepCell(*base, anew=True))
+    others.append(SweepCell(*base, from_scratch=True))
     monkeypatch.setattr("stormwright.workbench.sweep.cells.__version__", "another")
     others.append(SweepCell(*base))
     assert len({same.key, *(cell.key for cell in others)}) == 8
@@ -122,14 +122,14 @@ def test_what_runs_is_placed_anew_where_that_is_asked_for(tmp_path: Path) -> Non
     even = make_scheduler("even").schedule(problem)
     write_problem(tmp_path / "running.json", problem.with_current(even.by_topology(problem)))
     spec = write_spec(tmp_path, problems=["running.json"], schedulers={"top_storm": None})
-    (kept,), (anew,) = decided(read_cells(spec)), decided(read_cells(spec, anew=True))
+    (kept,), (from_scratch,) = decided(read_cells(spec)), decided(read_cells(spec, from_scratch=True))
     assert (kept["moved_executors"], kept["parameters"]) == (0, "{}")
-    assert (anew["moved_executors"] > 0, anew["parameters"]) == (True, '{"anew":true}')
+    assert (from_scratch["moved_executors"] > 0, from_scratch["parameters"]) == (True, '{"from_scratch":true}')
     first = make_scheduler("top_storm").schedule(problem).slot_of_executor
-    assert anew["cost"] == pytest.approx(cost_of(problem, first).total)
+    assert from_scratch["cost"] == pytest.approx(cost_of(problem, first).total)
     near = write_spec(tmp_path, schedulers={"online": {"keep_running": True}})
     with pytest.raises(InputError, match=r"is set to stay near to what runs.* @ \$\.schedulers\.online"):
-        read_cells(near, anew=True)
+        read_cells(near, from_scratch=True)
 
 
 def test_rows_are_what_compare_says(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def test_more_executors_of_the_busiest_component_raise_its_limit():
     found = what_if(problem, Changes(parallelism={("words", "spout"): 4, ("", "split"): 8}), EXACT)
     assert found.problem.num_executors == 18
     assert found.assignment.scheduler == "online"
-    assert (found.moved, found.anew) == (0, (problem.topologies[0].id,))
+    assert (found.moved, found.from_scratch) == (0, (problem.topologies[0].id,))
 
 
 def test_a_scheduler_places_anew_what_runs_unless_it_is_told_of_it():
@@ -75,12 +75,12 @@ def test_a_scheduler_places_anew_what_runs_unless_it_is_told_of_it():
     (even,) = (row.assignment for row in compare(together, {"even": make_scheduler("even")}).rows)
     assert found.assignment.slot_of_executor.tolist() == even.slot_of_executor.tolist()
     assert found.moved == 8, "a worker of three stays"
-    assert what_if(together, Changes(scheduler="even", anew=True)).moved == 8
-    assert what_if(together, Changes(scheduler="even", anew=False)).moved == 0
+    assert what_if(together, Changes(scheduler="even", from_scratch=True)).moved == 8
+    assert what_if(together, Changes(scheduler="even", from_scratch=False)).moved == 0
     near = Changes(scheduler="optimizer", settings=("max_moves=0", "iterations=100"))
     assert what_if(together, near).moved == 0
     with pytest.raises(InputError, match="is set to stay near to what runs, and anew is as if nothing ran"):
-        what_if(together, replace(near, anew=True))
+        what_if(together, replace(near, from_scratch=True))
 
 
 def test_more_nodes_alone_move_nothing():
@@ -133,9 +133,9 @@ def test_what_is_wrong_is_said_at_once():
         "nothing: no such component; there is __acker, count, split, …",
         "nowhere: no such node; there is n0, n1, n2",
     ]
-    for anew, way in ((True, "--anew"), (False, "--keep-running")):
+    for from_scratch, way in ((True, "--from-scratch"), (False, "--keep-running")):
         with pytest.raises(InputError, match=f"{way}: says how a scheduler is asked: name it with --scheduler"):
-            what_if(problem, Changes({"": 2.0}, anew=anew))
+            what_if(problem, Changes({"": 2.0}, from_scratch=from_scratch))
     with pytest.raises(InputError, match="no node would be left"):
         what_if(problem, Changes(kill_nodes=("n0", "n1", "n2")))
     with pytest.raises(InputError, match="name a scheduler that places it first"):

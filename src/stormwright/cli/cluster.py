@@ -135,7 +135,9 @@ def submit(kinds: tuple[str, ...], probe_ms: int, as_json: bool) -> None:
 @command.command()
 @options.scheduler
 @options.parameters
-@options.anew("anew for those that are adaptive by their source and do not move what runs by themselves, else keep")
+@options.from_scratch(
+    "anew for those that are adaptive by their source and do not move what runs by themselves, else keep"
+)
 @click.option(
     "--objective",
     type=click.Choice(["throughput", "latency", "nodes", "balanced", "traffic"]),
@@ -154,7 +156,7 @@ def submit(kinds: tuple[str, ...], probe_ms: int, as_json: bool) -> None:
 def serve(
     scheduler_name: str,
     assignments: tuple[str, ...],
-    anew: bool | None,
+    from_scratch: bool | None,
     objective: str | None,
     mode: Mode | None,
     state_dir: Path | None,
@@ -172,7 +174,7 @@ def serve(
     from stormwright.workbench.live_trials import LiveTrials
 
     cluster, faults = _found(), list[Fault]()
-    scheduler, objective, adapts = decided_by(scheduler_name, assignments, objective, anew, faults)
+    scheduler, objective, adapts = decided_by(scheduler_name, assignments, objective, from_scratch, faults)
     if faults:
         raise InputError("cluster serve", faults)
     state, stop = state_dir or cluster.plan.work / "service", threading.Event()
@@ -186,7 +188,7 @@ def serve(
         objective=objective,
         adapts=adapts,
     )
-    gateway, deciders = cluster.gateway_command(), by_goal(scheduler_name, assignments, anew)
+    gateway, deciders = cluster.gateway_command(), by_goal(scheduler_name, assignments, from_scratch)
     with shown(shape=as_json if log_format == "json" else logging.LogRecord.getMessage):
         log.info("starting the service, and Spark in it: that takes some seconds")
         with (

@@ -39,7 +39,7 @@ _MAX_LINES = 5
     "name, as in all,java:CLASS[:STRATEGY].",
 )
 @click.option("--set", "settings", multiple=True, metavar="NAME.KEY=VALUE", help="Scheduler parameter.")
-@options.anew("anew, but for those that are set to stay near to what runs")
+@options.from_scratch("anew, but for those that are set to stay near to what runs")
 @options.seed
 @options.jars
 @options.output("Write an HTML report with the placements here.")
@@ -50,7 +50,7 @@ def command(
     file: Path,
     names: str,
     settings: tuple[str, ...],
-    anew: bool | None,
+    from_scratch: bool | None,
     seed: int | None,
     jars: tuple[Path, ...],
     output: Path | None,
@@ -78,7 +78,7 @@ def command(
 
         check_report()
     with shown(err=True):
-        comparison = compare(problem, schedulers, anew)
+        comparison = compare(problem, schedulers, from_scratch)
     if output:
         write_comparison(output, comparison)
     if as_json:

@@ -18,7 +18,7 @@ Deciding: TypeAlias = "tuple[Scheduler, str, Adaptation]"
 
 
 def decided_by(
-    name: str, settings: Sequence[str], objective: str | None, anew: bool | None, faults: list[Fault]
+    name: str, settings: Sequence[str], objective: str | None, from_scratch: bool | None, faults: list[Fault]
 ) -> Deciding:
     """Who decides, what a move has to gain, and when a better placement is looked for.
 
@@ -28,7 +28,7 @@ def decided_by(
         Of the scheduler; its parameters as they were told.
     objective
         What a move has to gain, or None for what fits the scheduler.
-    anew
+    from_scratch
         Whether what runs is placed anew, or None for what its source says.
     faults
         Gets what does not fit together.
@@ -40,10 +40,10 @@ def decided_by(
     from stormwright.schedulers.toolkit.triggers import ONLINE
 
     scheduler = make_scheduler(name, settings, objective=objective or THROUGHPUT)
-    adapts = declared(scheduler).adapts if anew is not False and if_it_adapts(scheduler) else ONLINE
+    adapts = declared(scheduler).adapts if from_scratch is not False and if_it_adapts(scheduler) else ONLINE
     objective = objective or (THROUGHPUT if adapts == ONLINE else TRAFFIC)
     faults += _unfit(scheduler, name, settings, objective)
-    return asked(name, scheduler, anew, if_it_adapts), objective, adapts
+    return asked(name, scheduler, from_scratch, if_it_adapts), objective, adapts
 
 
 def _unfit(scheduler: Scheduler, name: str, settings: Sequence[str], objective: str) -> list[Fault]:

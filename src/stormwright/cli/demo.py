@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @click.command()
 @options.scheduler
 @options.parameters
-@options.anew("anew; keep for those that move by themselves what runs: n_version, online and optimizer")
+@options.from_scratch("anew; keep for those that move by themselves what runs: n_version, online and optimizer")
 @click.option(
     "--topology",
     "specs",
@@ -102,7 +102,7 @@ def command(
     ctx: click.Context,
     scheduler_name: str,
     assignments: tuple[str, ...],
-    anew: bool | None,
+    from_scratch: bool | None,
     specs: tuple[str, ...],
     nodes: int,
     slots: int,
@@ -140,7 +140,7 @@ def command(
     def tell(line: str) -> None:
         progress.print(f"[dim]{time.monotonic() - begin:6.1f} s[/dim]  {escape(printable(line))}", soft_wrap=True)
 
-    scheduler = _deciding(scheduler_name, assignments, anew)
+    scheduler = _deciding(scheduler_name, assignments, from_scratch)
     with shown(tell=tell):
         if why := why_nothing_moves(scheduler_name, scheduler):
             tell(why)
@@ -166,12 +166,12 @@ def command(
         ctx.exit(1)
 
 
-def _deciding(name: str, assignments: tuple[str, ...], anew: bool | None) -> Scheduler:
+def _deciding(name: str, assignments: tuple[str, ...], from_scratch: bool | None) -> Scheduler:
     from stormwright.controller.objectives.outlook import THROUGHPUT
     from stormwright.schedulers import make_scheduler
     from stormwright.schedulers.toolkit.from_scratch import asked, unless_it_moves
 
-    return asked(name, make_scheduler(name, assignments, objective=THROUGHPUT), anew, unless_it_moves)
+    return asked(name, make_scheduler(name, assignments, objective=THROUGHPUT), from_scratch, unless_it_moves)
 
 
 def _tell(settings: DemoSettings, output: Path, progress: Console, as_json: bool, result: DemoResult) -> None:

@@ -33,7 +33,7 @@ _MAX_LINES = 5
 @click.argument("stretch", metavar="RANGE")
 @options.scheduler
 @options.parameters
-@options.anew("anew; keep for those that move by themselves what runs: n_version, online and optimizer")
+@options.from_scratch("anew; keep for those that move by themselves what runs: n_version, online and optimizer")
 @options.seed
 @place
 @options.as_json("Print every look as JSON.")
@@ -43,7 +43,7 @@ def command(
     stretch: str,
     scheduler_name: str,
     assignments: tuple[str, ...],
-    anew: bool | None,
+    from_scratch: bool | None,
     seed: int | None,
     where: HistoryPlace,
     as_json: bool,
@@ -66,7 +66,7 @@ def command(
             scheduler_name,
             assignments,
             seed,
-            anew,
+            from_scratch,
             lambda done, of: bar.update(task, completed=done, total=of),
         )
     if as_json:

@@ -141,7 +141,7 @@ class _SchedulerOption(click.Option):
     metavar="KEY=VALUE",
     help="Scheduler parameter; for a Java class, a key of Storm's configuration.",
 )
-@options.anew("keep")
+@options.from_scratch("keep")
 @options.jars
 @options.seed
 @options.output("Write the assignment here, gzipped for *.gz.")
@@ -152,7 +152,7 @@ def command(
     file: Path,
     name: str,
     settings: tuple[str, ...],
-    anew: bool | None,
+    from_scratch: bool | None,
     jars: tuple[Path, ...],
     seed: int | None,
     output: Path | None,
@@ -168,7 +168,7 @@ def command(
     """
     if seed is not None and not takes_seed(name):
         raise InputError("schedule", options.idle({"seed": f"{name} draws no random numbers"}))
-    scheduler = asked(name, resolve_scheduler(name, settings, seed, jars), anew, never)
+    scheduler = asked(name, resolve_scheduler(name, settings, seed, jars), from_scratch, never)
     problem = read_problem(file)
     prepare_output(output, file)
     warm_up(scheduler)

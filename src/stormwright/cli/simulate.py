@@ -40,7 +40,7 @@ _BARS = " ▁▂▃▄▅▆▇█"
 @options.problem_file
 @click.option("--scheduler", help="Scheduler that places everything; by default the current placement is used.")
 @click.option("--set", "parameters", multiple=True, metavar="KEY=VALUE", help="Scheduler parameter.")
-@options.anew("anew, but where the scheduler is set to stay near to what runs")
+@options.from_scratch("anew, but where the scheduler is set to stay near to what runs")
 @click.option(
     "--assignment", type=options.PATH, help="Placement to simulate, as written by `stormwright schedule --output`."
 )
@@ -76,7 +76,7 @@ def command(
     file: Path,
     scheduler: str | None,
     parameters: tuple[str, ...],
-    anew: bool | None,
+    from_scratch: bool | None,
     assignment: Path | None,
     seconds: float,
     seed: int,
@@ -97,9 +97,9 @@ def command(
     from stormwright.simulator.settings import Settings
     from stormwright.workbench.simulated.placement import read_trace, simulate
 
-    _check(scheduler, parameters, anew, assignment, trace, saturated)
+    _check(scheduler, parameters, from_scratch, assignment, trace, saturated)
     problem = read_problem(file)
-    slots, by = _placed(problem, scheduler, parameters, anew, assignment)
+    slots, by = _placed(problem, scheduler, parameters, from_scratch, assignment)
     changes = read_trace(trace, problem) if trace else []
     assumed = assumptions_of(problem, costs_file)
     ready_simulator()
@@ -118,7 +118,7 @@ def command(
 def _check(
     scheduler: str | None,
     parameters: Sequence[str],
-    anew: bool | None,
+    from_scratch: bool | None,
     assignment: Path | None,
     trace: Path | None,
     saturated: bool,
@@ -128,8 +128,10 @@ def _check(
         faults.append(Fault("and --scheduler both say where executors are: name one of them", "--assignment"))
     if parameters and not scheduler:
         faults.append(Fault("parameters of a scheduler need one: name it with --scheduler", "--set"))
-    if anew is not None and not scheduler:
-        faults.append(Fault("says how a scheduler is asked: name it with --scheduler", "--anew, --keep-running"))
+    if from_scratch is not None and not scheduler:
+        faults.append(
+            Fault("says how a scheduler is asked: name it with --scheduler", "--from-scratch, --keep-running")
+        )
     if saturated and trace:
         faults.append(Fault("has no effect on spouts that are offered no rate: leave out --saturated", "--trace"))
     if faults:
@@ -145,7 +147,11 @@ def _warn(problem: Problem, slots: IntArray, seconds: float) -> None:
 
 
 def _placed(
-    problem: Problem, scheduler: str | None, parameters: Sequence[str], anew: bool | None, assignment: Path | None
+    problem: Problem,
+    scheduler: str | None,
+    parameters: Sequence[str],
+    from_scratch: bool | None,
+    assignment: Path | None,
 ) -> tuple[IntArray, str]:
     """Where executors are, and who says so."""
     from stormwright.workbench.simulated.placement import running
@@ -158,7 +164,7 @@ def _placed(
     from stormwright.schedulers.toolkit.resolve import resolve_scheduler
     from stormwright.schedulers.toolkit.traits import warm_up
 
-    found = asked(scheduler, resolve_scheduler(scheduler, parameters, None), anew, always)
+    found = asked(scheduler, resolve_scheduler(scheduler, parameters, None), from_scratch, always)
     warm_up(found)
     return found.schedule(problem).slot_of_executor, scheduler
 

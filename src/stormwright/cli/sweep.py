@@ -44,7 +44,7 @@ _MAX_ERRORS = 10
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     help="State directory of a service; the cells are also added to its history, as `experiments`.",
 )
-@options.anew("keep")
+@options.from_scratch("keep")
 @click.option("--retry-failed", is_flag=True, help="Repeat cells that failed before.")
 @click.option("--csv", "csv_file", type=options.OUTPUT_PATH, help="Also write the cells as CSV.")
 @options.output("Write an HTML report here.")
@@ -56,7 +56,7 @@ def command(
     spec: Path,
     table: str | None,
     state_dir: Path | None,
-    anew: bool | None,
+    from_scratch: bool | None,
     retry_failed: bool,
     csv_file: Path | None,
     output: Path | None,
@@ -77,7 +77,7 @@ def command(
     from stormwright.workbench.sweep.report import own_cells, summaries
 
     target = SparkTarget.parsed(master, spark_conf)
-    sweep = read_cells(spec, bool(anew))
+    sweep = read_cells(spec, bool(from_scratch))
     prepare_output(output, spec)
     prepare_output(csv_file, spec, given_as="--csv")
     if output:

@@ -65,7 +65,7 @@ def _set(scheduler: Scheduler, settings: Sequence[str]) -> dict[str, float]:
     return {name: getattr(params, name) for name in named if name in _OPTIONS}
 
 
-def by_goal(name: str, settings: Sequence[str], anew: bool | None) -> Callable[[str], Scheduler]:
+def by_goal(name: str, settings: Sequence[str], from_scratch: bool | None) -> Callable[[str], Scheduler]:
     """Goal of a plan → who decides about it: the service's own scheduler, told that goal.
 
     One that searches for as long as it is told has as long as somebody waits for a plan, unless its settings say more.
@@ -79,7 +79,7 @@ def by_goal(name: str, settings: Sequence[str], anew: bool | None) -> Callable[[
     own = [each for each in settings if not each.startswith("objective=")]
 
     def made(goal: str, *more: str) -> Scheduler:
-        return asked(name, make_scheduler(name, [*own, *more], objective=goal), anew, if_it_adapts)
+        return asked(name, make_scheduler(name, [*own, *more], objective=goal), from_scratch, if_it_adapts)
 
     def in_time(goal: str) -> Scheduler:
         made(goal)  # what of it cannot be is told now

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     shell_complete=options.scheduler_names,
 )
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Scheduler parameter.")
-@options.anew("anew, but where the scheduler is set to stay near to what runs")
+@options.from_scratch("anew, but where the scheduler is set to stay near to what runs")
 @options.costs
 @options.output("Write the assignment that this is predicted of here, gzipped for *.gz.")
 @options.as_json("Print it as JSON.")
@@ -61,7 +61,7 @@ def command(
     link: str | None,
     scheduler: str | None,
     settings: tuple[str, ...],
-    anew: bool | None,
+    from_scratch: bool | None,
     costs_file: Path | None,
     output: Path | None,
     as_json: bool,
@@ -93,7 +93,7 @@ def command(
         assignment=None if assignment is None else read_assignment(assignment, problem),
         scheduler=scheduler,
         settings=settings,
-        anew=anew,
+        from_scratch=from_scratch,
     )
     if faults:
         raise InputError("what if", faults)
@@ -115,8 +115,8 @@ def _print(problem: Problem, found: WhatIf) -> None:
     say_problem(problem, f"; then {size_of(found.problem)}")
     if found.assignment.scheduler:
         moves = f"; {counted(found.moved, 'executor')} would move" if found.today else ""
-        anew = f"; all of {', '.join(found.anew)} would start anew" if found.anew else ""
-        say(f"placed by {found.assignment.scheduler}{moves}{anew}")
+        from_scratch = f"; all of {', '.join(found.from_scratch)} would start anew" if found.from_scratch else ""
+        say(f"placed by {found.assignment.scheduler}{moves}{from_scratch}")
     for topology, count, reasons in found.assignment.reasons_together():
         say(f"no slot for {counted(count, 'executor')} of {topology}: {'; '.join(reasons)}")
     columns = {"today": found.today, "then": found.then} if found.today else {"then": found.then}

@@ -46,7 +46,7 @@ class TStormScheduler:
     4. Exactly as many workers as the topology wants: Storm schedules a topology that has fewer again and again. So
        where fewer nodes than workers are used, rule 3 gives way, and the fullest workers are split.
     5. Loads are taken as measured. The paper smooths them over time (EWMA with α 0.5), which is up to who measures.
-    6. The paper assigns all executors anew at each call, which ``--anew`` does here; else what runs stays.
+    6. The paper assigns all executors anew at each call, which ``--from-scratch`` does here; else what runs stays.
     7. A service looks every P seconds, as the scheduler is an online one, and once a node was overloaded for X seconds,
        as its load is a limit. It moves for less traffic between nodes or for fewer nodes, the two gains that the
        abstract names, by at least R percent. X, P, R and T are those of `online`.

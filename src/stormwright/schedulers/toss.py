@@ -40,7 +40,7 @@ class TossScheduler:
        least loaded one: that which makes the larger of both loads smallest. It ends when none makes it smaller.
     4. Workers go to nodes by CPU, most first, each to the node with most of its CPU left, so that nodes are equally
        loaded; one too full for a worker is passed over.
-    5. The paper places by the load that was measured before, which ``--anew`` does here; else what runs stays.
+    5. The paper places by the load that was measured before, which ``--from-scratch`` does here; else what runs stays.
     6. A service looks every P seconds, and once the load has drifted since the last change, as balance is tuned while
        the topology runs; the abstract itself speaks of tuning in the deployment stage. It moves if the worker with
        most CPU of each topology then has less, by at least R percent of them all together. P, R and T are those of

@@ -255,9 +255,9 @@ class SchedulerContract(ABC):
         as_if_first = problem.with_nothing_running()
         first = self.known(as_if_first)
         asked = Anew(_Asked(as_if_first, first))
-        anew = asked.schedule(problem)
-        assert (anew.unplaced, anew.status) == (first.unplaced, first.status)
-        before, after = first.slot_of_executor, anew.slot_of_executor
+        from_scratch = asked.schedule(problem)
+        assert (from_scratch.unplaced, from_scratch.status) == (first.unplaced, first.status)
+        before, after = first.slot_of_executor, from_scratch.slot_of_executor
         node, rack = np.append(problem.slot_node, UNPLACED), np.append(problem.node_rack, UNPLACED)
         assert _as_first_seen(before) == _as_first_seen(after)
         assert _as_first_seen(node[before]) == _as_first_seen(node[after])
@@ -266,7 +266,7 @@ class SchedulerContract(ABC):
         assert len(violations(problem, after)) == len(violations(problem, before))
         now = problem.current_slot
         assert len(diff(problem, now, after).moved_executors) <= len(diff(problem, now, before).moved_executors)
-        then = problem.with_moved(anew.by_topology(problem))
+        then = problem.with_moved(from_scratch.by_topology(problem))
         assert np.array_equal(asked.schedule(then).slot_of_executor, after)
 
     # Those that promise it ----------------------------------------------------------------------

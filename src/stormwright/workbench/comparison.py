@@ -278,23 +278,23 @@ class Comparison:
 def compare(
     problem: Problem,
     schedulers: Mapping[str, Scheduler | StormwrightError],
-    anew: bool | None = None,
+    from_scratch: bool | None = None,
 ) -> Comparison:
     """Run every scheduler on `problem`; one that fails becomes a row with its error.
 
     Parameters
     ----------
-    anew
+    from_scratch
         Whether each places everything anew, as if nothing ran, or is told what runs; None: anew, but for those that are
         set to stay near to what runs.
 
     Raises
     ------
     InputError
-        `anew`, and a scheduler is set to stay near to what runs.
+        `from_scratch`, and a scheduler is set to stay near to what runs.
     """
     schedulers = {
-        name: each if isinstance(each, StormwrightError) else asked(name, each, anew, always)
+        name: each if isinstance(each, StormwrightError) else asked(name, each, from_scratch, always)
         for name, each in schedulers.items()
     }
     # Also derives the problem's arrays, so that the first scheduler is not charged for what all of them use.

@@ -71,7 +71,7 @@ def replay(
     name: str,
     settings: Sequence[str] = (),
     seed: int | None = None,
-    anew: bool | None = None,
+    from_scratch: bool | None = None,
     progress: Callable[[int, int], None] = lambda _done, _of: None,
 ) -> list[ReplayedLook]:
     """Ask a scheduler at each recorded look, oldest first. Each look begins with what really ran then.
@@ -84,7 +84,7 @@ def replay(
         Which looks: all where it is open at both ends.
     name, settings, seed
         As for `resolve_scheduler`.
-    anew
+    from_scratch
         Whether it places everything anew, as if nothing ran, or is told what ran; None: anew, unless it moves by itself
         what runs.
     progress
@@ -96,7 +96,7 @@ def replay(
         There is no such scheduler, its settings are wrong or go with no placing anew, or no look was recorded in the
         stretch.
     """
-    _scheduler(name, settings, seed, anew)
+    _scheduler(name, settings, seed, from_scratch)
     moments = look_moments(store, stretch)
     if not moments:
         raise InputError("replay", [Fault("no look at the placement is recorded in it", _range_of(stretch))])
@@ -104,23 +104,25 @@ def replay(
     for begin in range(0, len(moments), LOOKS_A_JOB):
         progress(begin, len(moments))
         some = moments[begin : begin + LOOKS_A_JOB]
-        rows = answers(store, TimeStretch(some[0], some[-1] + 1), _asking(name, tuple(settings), seed, anew), _ARROW)
+        rows = answers(
+            store, TimeStretch(some[0], some[-1] + 1), _asking(name, tuple(settings), seed, from_scratch), _ARROW
+        )
         found += sorted((ReplayedLook(**row) for row in rows), key=lambda look: look.at_ms)
     progress(len(moments), len(moments))
     return found
 
 
-def _scheduler(name: str, settings: Sequence[str], seed: int | None, anew: bool | None) -> Scheduler:
-    return asked(name, resolve_scheduler(name, settings, seed), anew, unless_it_moves)
+def _scheduler(name: str, settings: Sequence[str], seed: int | None, from_scratch: bool | None) -> Scheduler:
+    return asked(name, resolve_scheduler(name, settings, seed), from_scratch, unless_it_moves)
 
 
 def _asking(
-    name: str, settings: tuple[str, ...], seed: int | None, anew: bool | None
+    name: str, settings: tuple[str, ...], seed: int | None, from_scratch: bool | None
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function that Spark calls with the looks of one task."""
 
     def ask(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        scheduler = _scheduler(name, settings, seed, anew)
+        scheduler = _scheduler(name, settings, seed, from_scratch)
         for batch in batches:
             yield pa.RecordBatch.from_pylist([_asked(scheduler, look) for look in batch.to_pylist()], _ARROW)
 

@@ -93,7 +93,7 @@ class Changes:
     scheduler, settings
         Who places everything anew, by name or itself, and the parameters of a named one as ``KEY=VALUE``; without one,
         what runs stays, and `online` places what then has no slot.
-    anew
+    from_scratch
         Whether it is asked as if nothing ran; False: it is told what runs; None: as if nothing ran, but where it is set
         to stay near to that.
     """
@@ -106,7 +106,7 @@ class Changes:
     assignment: Assignment | None = None
     scheduler: str | Scheduler | None = None
     settings: tuple[str, ...] = ()
-    anew: bool | None = None
+    from_scratch: bool | None = None
 
     @property
     def needs_placing(self) -> bool:
@@ -128,7 +128,7 @@ class WhatIf:
         What would be, and where its executors would run; its scheduler is empty where they stay.
     moved
         Executors that would run on another slot, of topologies that have as many as today.
-    anew
+    from_scratch
         Topologies (ids) with another number of executors than today: all of theirs would start anew.
     """
 
@@ -137,7 +137,7 @@ class WhatIf:
     problem: Problem
     assignment: Assignment
     moved: int
-    anew: tuple[str, ...]
+    from_scratch: tuple[str, ...]
 
     def __str__(self) -> str:
         columns = {"today": self.today, "then": self.then} if self.today else {"then": self.then}
@@ -150,7 +150,7 @@ class WhatIf:
             "then": self.then.as_dict(),
             "scheduler": self.assignment.scheduler or None,
             "moved": self.moved,
-            "anew": list(self.anew),
+            "from_scratch": list(self.from_scratch),
             "unplaced": [
                 {"topology": topology, "executors": count, "reasons": list(reasons)}
                 for topology, count, reasons in self.assignment.reasons_together()
@@ -198,8 +198,8 @@ def what_if(problem: Problem, changes: Changes, assumptions: Assumptions | None 
     asked = replace(assumptions, rate_tps={**rates, **assumptions.rate_tps})
     then = predict(changed, placed.slot_of_executor, asked, profile)
     pairs = zip(problem.topologies, changed.topologies, strict=True)
-    anew = tuple(old.id for old, new in pairs if old.id in problem.current and old is not new)
-    return WhatIf(today, then, changed, placed, _moved(problem, changed, placed.slot_of_executor), anew)
+    from_scratch = tuple(old.id for old, new in pairs if old.id in problem.current and old is not new)
+    return WhatIf(today, then, changed, placed, _moved(problem, changed, placed.slot_of_executor), from_scratch)
 
 
 def _placed(problem: Problem, changes: Changes, factors: list[float]) -> Assignment:
@@ -219,7 +219,7 @@ def _placed(problem: Problem, changes: Changes, factors: list[float]) -> Assignm
     else:
         name, scheduler = (type(asked).__name__, asked) if asked else (KEEPING, keeping_what_runs(KEEPING))
     if asked:
-        scheduler = as_asked(name, scheduler, changes.anew, always)
+        scheduler = as_asked(name, scheduler, changes.from_scratch, always)
     warm_up(scheduler)
     return replace(checked(problem, scheduler.schedule(with_rates(problem, np.array(factors))), name), scheduler=name)
 
@@ -241,12 +241,12 @@ def _moved(before: Problem, after: Problem, slots: IntArray) -> int:
 def _checked(problem: Problem, changes: Changes) -> tuple[list[float], dict[int, dict[int, int]]]:
     """Factor of every topology's rate, and executors wanted by topology and component."""
     faults: list[Fault] = []
-    if changes == Changes(settings=changes.settings, anew=changes.anew):
+    if changes == Changes(settings=changes.settings, from_scratch=changes.from_scratch):
         faults.append(Fault("nothing is to be different: name a change, as in --rate ×1.5", "$"))
     if changes.settings and not changes.scheduler:
         faults.append(Fault("parameters of a scheduler need one: name it with --scheduler", "--set"))
-    if changes.anew is not None and not changes.scheduler:
-        way = "--anew" if changes.anew else "--keep-running"
+    if changes.from_scratch is not None and not changes.scheduler:
+        way = "--from-scratch" if changes.from_scratch else "--keep-running"
         faults.append(Fault("says how a scheduler is asked: name it with --scheduler", way))
     faults += _out_of_range(changes)
     factors = [1.0] * len(problem.topologies)

@@ -96,7 +96,7 @@ def test_every_option_may_stand_in_the_file(told, tmp_path):
     params = told(text)
     assert isinstance(params, dict), params
     assert params["assignments"] == ("alpha=0.5", "keep_running=true", "order=priority")
-    assert (params["alarm_after_s"], params["max_executors"], params["anew"]) == (32, 4, False)
+    assert (params["alarm_after_s"], params["max_executors"], params["from_scratch"]) == (32, 4, False)
     context = command.make_context("serve", ["--config", str(tmp_path / "serve.toml")])
     options = {option.name for option in command.params if key_of(option) not in ("config", "check")}
     assert {name for name in options if context.get_parameter_source(name) is ParameterSource.DEFAULT} == set()

@@ -32,12 +32,12 @@ APART = running(problem(nodes(4, 4), (topology("t", 2, 1), load(2, [(0, 1, 100.0
 BY_THEMSELVES = {"n_version", "online", "optimizer"}
 
 
-def chosen(default, anew=None, **settings):
+def chosen(default, from_scratch=None, **settings):
     """Which of all schedulers, or of one, are asked anew."""
     return {
         name
         for name in SCHEDULERS
-        if isinstance(asked(name, make_scheduler(name, settings.get(name, {})), anew, default), Anew)
+        if isinstance(asked(name, make_scheduler(name, settings.get(name, {})), from_scratch, default), Anew)
     }
 
 
@@ -49,8 +49,8 @@ def test_who_is_asked_anew_where_nobody_says():
 
 
 def test_what_is_said_counts():
-    assert chosen(never, anew=True) == set(SCHEDULERS)
-    assert chosen(always, anew=False) == set()
+    assert chosen(never, from_scratch=True) == set(SCHEDULERS)
+    assert chosen(always, from_scratch=False) == set()
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_those_move_what_runs_that_are_set_so():
 
 def test_who_moves_nothing_is_told_of_and_who_may_is_not():
     assert why_nothing_moves("even", make_scheduler("even")) == (
-        "even leaves what runs where it is, so nothing will ever move: --anew has it place that anew"
+        "even leaves what runs where it is, so nothing will ever move: --from-scratch has it place that anew"
     )
     for quiet in (make_scheduler("online"), Anew(make_scheduler("even"))):
         assert why_nothing_moves("x", quiet) == ""
@@ -102,9 +102,9 @@ def test_what_is_no_answer_is_said():
 def test_a_load_is_read_where_it_was_measured_though_nothing_runs():
     apart = WordCount(cores=0.1).problem()
     there = apart.with_current(Assignment(np.array([0, 2, 0, 2, 4, 0, 2, 4, 0, 2, 4, 0], np.int32)).by_topology(apart))
-    measured, anew = Profile.of(there), Profile.of(there.with_nothing_running())
+    measured, from_scratch = Profile.of(there), Profile.of(there.with_nothing_running())
     assert measured.message_tps.any()
-    assert np.array_equal(anew.message_tps, measured.message_tps)
+    assert np.array_equal(from_scratch.message_tps, measured.message_tps)
     assert not Profile.of(there.with_current({})).message_tps.any()
     again = there.with_nothing_running().with_current(there.current).with_nothing_running()
     assert np.array_equal(again.measured_slot, there.current_slot)
@@ -121,7 +121,7 @@ def test_isolation_holds_for_what_is_placed_anew():
 
 
 def test_what_becomes_of_what_runs_is_said_by_what_is_declared():
-    assert what_runs(traits_of("even")).startswith("It leaves that where it is; with `--anew`")
+    assert what_runs(traits_of("even")).startswith("It leaves that where it is; with `--from-scratch`")
     assert what_runs(traits_of("online")).startswith("It moves of that what pays")
     assert what_runs(traits_of("t_storm")).endswith(
         "A service asks it every `--period`, and moves for less traffic between nodes or fewer nodes. A service asks "

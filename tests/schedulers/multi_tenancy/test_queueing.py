@@ -95,8 +95,8 @@ def test_no_scheduler_gives_a_user_more_than_he_may_have(name, of, order, backfi
     left_out = {each.topology for each in answer.unplaced}
     assert all(any(char.isdigit() for char in why) for each in answer.unplaced for why in each.reasons)
     assert left_out <= set(answer.status)
-    anew = Anew(make(name, order=order, backfill=backfill)).schedule(of)
-    assert within(of, anew.slot_of_executor, started=False)
+    from_scratch = Anew(make(name, order=order, backfill=backfill)).schedule(of)
+    assert within(of, from_scratch.slot_of_executor, started=False)
 
 
 @pytest.mark.parametrize("name", SCHEDULERS)

@@ -70,11 +70,11 @@ def prepared(told: Mapping[str, Any]) -> Prepared:
     from stormwright.service.settings import ServiceSettings
     from stormwright.service.storage.history import HistorySettings
 
-    name, assignments, anew = told["scheduler_name"], told["assignments"], told["anew"]
+    name, assignments, from_scratch = told["scheduler_name"], told["assignments"], told["from_scratch"]
     faults = without_effect(told)
     access, pair = access_of(told, faults), pair_of(told, faults)
     (scheduler, objective, adapts), hook, gateway = _checked(
-        (name, assignments, told["objective"], anew),
+        (name, assignments, told["objective"], from_scratch),
         told["initial"],
         told["on_failure"],
         told["history_format"],
@@ -107,7 +107,7 @@ def prepared(told: Mapping[str, Any]) -> Prepared:
         clock=cluster.clock if cluster else WALL,
         stream=StreamSettings(keep_raw_s=round(told["keep_raw_h"] * 3600), alarm_after_s=told["alarm_after_s"]),
     )
-    return Prepared(settings, scheduler, name, gateway, by_goal(name, assignments, anew), pair, cluster)
+    return Prepared(settings, scheduler, name, gateway, by_goal(name, assignments, from_scratch), pair, cluster)
 
 
 def _modes(told: Mapping[str, Any]) -> dict[str, Any]:

@@ -133,10 +133,10 @@ def _topologies(problem: Problem) -> str:
 def _decided(problem: Problem, cell: Mapping[str, Any]) -> IntArray | None:
     """The placement of a cell; None where it cannot be had again."""
     parameters = orjson.loads(cell["parameters"])
-    anew = parameters.pop("anew", False)
+    from_scratch = parameters.pop("from_scratch", False)
     try:
         scheduler = resolve_scheduler(cell["scheduler"], parameters, cell["seed"])
-        slots = asked(cell["scheduler"], scheduler, anew, never).schedule(problem).slot_of_executor
+        slots = asked(cell["scheduler"], scheduler, from_scratch, never).schedule(problem).slot_of_executor
     except StormwrightError:
         return None
     cost = cost_of(problem, slots).total

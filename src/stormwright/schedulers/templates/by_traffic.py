@@ -120,8 +120,8 @@ class TrafficSearch:
         if task.runs and self._prices.stays_near:
             return self._rearranged(task, budget)
         plan = Finished(task.problem.current_slot, {}) if task.runs_whole else self._beside(task, budget)
-        if task.runs and self._is_better(task, anew := self._moved(task, budget), plan):
-            return anew
+        if task.runs and self._is_better(task, from_scratch := self._moved(task, budget), plan):
+            return from_scratch
         return plan
 
     def _beside(self, task: Task, budget: Budget) -> Finished:
@@ -150,14 +150,14 @@ class TrafficSearch:
         """Everything placed anew, but back to where it runs where that costs no more."""
         draft = self._constructed(task, budget, keep_running=False)
         self._improve(draft, task.links, budget)
-        anew = Finished(choose_slots(draft), dict(draft.reasons))
-        now, new = (task.traffic(slots) for slots in (task.problem.current_slot, anew.slots))
+        from_scratch = Finished(choose_slots(draft), dict(draft.reasons))
+        now, new = (task.traffic(slots) for slots in (task.problem.current_slot, from_scratch.slots))
         restore_cheaper(draft, now, WEIGHTS, new)
         swap_nodes(draft)
         restored = Finished(choose_slots(draft), draft.reasons)
         # What goes back costs no more traffic, but may use nodes otherwise.
-        worse = self._prices.looks_at_nodes and self._rank(task, anew) < self._rank(task, restored)
-        return anew if worse else restored
+        worse = self._prices.looks_at_nodes and self._rank(task, from_scratch) < self._rank(task, restored)
+        return from_scratch if worse else restored
 
     def _rearranged(self, task: Task, budget: Budget) -> Finished:
         """What runs, and what is placed beside it, improved within what may move and restart."""

@@ -26,12 +26,12 @@ _GAINS: Final = {
 def what_runs(traits: Traits) -> str:
     """What becomes of what runs by default, and otherwise."""
     if traits.moves_running:
-        return "It moves of that what pays; with `--anew` it answers as if nothing ran."
+        return "It moves of that what pays; with `--from-scratch` it answers as if nothing ran."
     if not traits.adapts.ever:
-        return "It leaves that where it is; with `--anew` it answers as if nothing ran."
+        return "It leaves that where it is; with `--from-scratch` it answers as if nothing ran."
     return " ".join(
         [
-            "It leaves that where it is; with `--anew`, which is the default of `serve`, it answers as if nothing ran.",
+            "It leaves that where it is; with `--from-scratch`, which is the default of `serve`, it answers as if nothing ran.",
             *_moments(traits.adapts),
         ]
     )
@@ -114,10 +114,10 @@ def why_nothing_moves(name: str, scheduler: Scheduler) -> str:
     """What to tell of a scheduler that will never move what runs, as it is asked; empty of one that may."""
     if declared(scheduler).moves_running:
         return ""
-    return f"{name} leaves what runs where it is, so nothing will ever move: --anew has it place that anew"
+    return f"{name} leaves what runs where it is, so nothing will ever move: --from-scratch has it place that anew"
 
 
-def asked(name: str, scheduler: Scheduler, anew: bool | None, default: Default) -> Scheduler:
+def asked(name: str, scheduler: Scheduler, from_scratch: bool | None, default: Default) -> Scheduler:
     """A scheduler as it is to be asked.
 
     Parameters
@@ -126,7 +126,7 @@ def asked(name: str, scheduler: Scheduler, anew: bool | None, default: Default) 
         What it is called, for a fault.
     scheduler
         As it is.
-    anew
+    from_scratch
         True: as if nothing ran; False: it is told what runs; None: as `default` has it, which leaves alone what is set
         to stay near to what runs.
     default
@@ -138,8 +138,8 @@ def asked(name: str, scheduler: Scheduler, anew: bool | None, default: Default) 
         It is to be asked as if nothing ran, and its parameters say how much of what runs may move.
     """
     near = declared(scheduler).near_what_runs
-    if anew and near:
+    if from_scratch and near:
         message = "is set to stay near to what runs, and anew is as if nothing ran: leave out one of them"
-        raise InputError("anew", [Fault(message, name)])
-    wanted = default(scheduler) and not near if anew is None else anew
+        raise InputError("from_scratch", [Fault(message, name)])
+    wanted = default(scheduler) and not near if from_scratch is None else from_scratch
     return Anew(scheduler, name) if wanted else scheduler

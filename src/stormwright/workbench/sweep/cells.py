@@ -36,14 +36,14 @@ _WILD = frozenset("*?[")
 MOST_CELLS = 1_000_000
 
 
-def read_cells(path: Path, anew: bool = False) -> Sweep:
+def read_cells(path: Path, from_scratch: bool = False) -> Sweep:
     """The sweep in the file at `path`, its problems read and its schedulers tried with every combination of parameters.
 
     Parameters
     ----------
     path
         Of the sweep.
-    anew
+    from_scratch
         Whether what runs is placed anew, in all cells.
 
     Raises
@@ -59,13 +59,13 @@ def read_cells(path: Path, anew: bool = False) -> Sweep:
     seeds: list[int | None] = [*document.seeds] or [None]
     _require_countable(path, document, len(problems))
     runs = _runs(document, path.parent, problems, faults)
-    rules = [rule for name, grid in grids.items() for rule in _combinations(name, grid, anew, faults)]
+    rules = [rule for name, grid in grids.items() for rule in _combinations(name, grid, from_scratch, faults)]
     if faults:
         # Combinations share values, and so do their faults.
         raise InputError(str(path), list(dict.fromkeys(faults)))
     drawing = set(grids) if document.simulate else {name for name in grids if takes_seed(name)}
     cells = (
-        SweepCell(digest, name, parameters, seed, repeat, anew, run)
+        SweepCell(digest, name, parameters, seed, repeat, from_scratch, run)
         for digest in problems
         for name, parameters in rules
         for seed in (seeds if name in drawing else [None])
@@ -131,13 +131,15 @@ def _files(text: str, base: Path) -> dict[str, Path]:
     return {name: base / name for name in found if (base / name).is_file()}
 
 
-def _combinations(name: str, grid: Grid, anew: bool, faults: list[Fault]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _combinations(
+    name: str, grid: Grid, from_scratch: bool, faults: list[Fault]
+) -> Iterator[tuple[str, dict[str, Any]]]:
     """The scheduler with every combination of its parameters."""
     at = join_path("$", "schedulers", name)
     for values in product(*grid.values()):
         parameters = dict(zip(grid, values, strict=True))
         try:
-            asked(name, resolve_scheduler(name, parameters), anew, never)
+            asked(name, resolve_scheduler(name, parameters), from_scratch, never)
         except MissingDependencyError:
             pass
         except InputError as error:
@@ -213,7 +215,7 @@ class SweepCell:
         None where the sweep names no seeds, and for a scheduler that draws no random numbers if nothing is simulated.
     repeat
         From 0.
-    anew
+    from_scratch
         Whether what runs is placed anew.
     simulated
         How the placement is run in virtual time; None where it is not.
@@ -224,7 +226,7 @@ class SweepCell:
     parameters: Mapping[str, Any]
     seed: int | None
     repeat: int
-    anew: bool = False
+    from_scratch: bool = False
     simulated: SimulatedRun | None = None
 
     @property
@@ -234,8 +236,8 @@ class SweepCell:
 
     @property
     def parameters_text(self) -> str:
-        """The same for results, ``anew`` among them where that is so."""
-        told = {**self.parameters, **({"anew": True} if self.anew else {})}
+        """The same for results, ``from_scratch`` among them where that is so."""
+        told = {**self.parameters, **({"from_scratch": True} if self.from_scratch else {})}
         return orjson.dumps(told, option=orjson.OPT_SORT_KEYS).decode()
 
     @cached_property

@@ -144,7 +144,7 @@ def _scheduler(cell: SweepCell, time_limit_s: float | None) -> Scheduler:
 
 def _cold(cell: SweepCell, time_limit_s: float | None) -> Scheduler:
     found = resolve_scheduler(cell.scheduler, dict(cell.parameters), cell.seed, time_limit_s=time_limit_s)
-    return asked(cell.scheduler, found, cell.anew, never)
+    return asked(cell.scheduler, found, cell.from_scratch, never)
 
 
 @lru_cache(maxsize=1024)
