@@ -77,11 +77,11 @@ def test_compare_takes_schedulers_of_ones_own_beside_named_ones():
 
 
 def test_a_comparison_says_why_one_failed():
-    class Wrong:
+    class ModelFault:
         def schedule(self, problem: sw.Problem) -> sw.Assignment:
             raise KeyError("<b>")
 
-    compared = sw.compare(sw.sketch("a 2 -> b 3"), ["even", Wrong()])
+    compared = sw.compare(sw.sketch("a 2 -> b 3"), ["even", ModelFault()])
     assert repr(compared).splitlines()[-1] == "Wrong failed: KeyError: '<b>'"
     assert compared._repr_html_().endswith("<p>Wrong failed: KeyError: &#x27;&lt;b&gt;&#x27;</p>")
 

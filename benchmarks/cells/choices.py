@@ -18,14 +18,14 @@ from stormwright.model.arrays import IntArray
 from stormwright.predict.answer import predict
 from stormwright.predict.calibration.calibration import calibrated, learn
 from stormwright.predict.calibration.document import costs_from_dict, costs_to_dict
-from stormwright.predict.calibration.evidence import Learned
+from stormwright.predict.calibration.evidence import Evidence
 from stormwright.predict.calibration.windows import Windows
 from stormwright.predict.changes import with_rates
 from stormwright.predict.costs import Costs
 from stormwright.schedulers import make_scheduler
 
 
-class Asked(NamedTuple):
+class RequestLimits(NamedTuple):
     """Who is asked, with which parameters, and at which part of the rate that Even reached."""
 
     scheduler: str
@@ -34,10 +34,10 @@ class Asked(NamedTuple):
 
 
 #: Each is asked as by a service, while everything runs as Even has placed it.
-ASKED: Mapping[str, Asked] = {
-    "throughput": Asked("optimizer", {"objective": "throughput"}),
-    "nodes": Asked("optimizer", {"objective": "nodes", "headroom_percent": 5.0}, 0.4),
-    "online": Asked("online", {}),
+ASKED: Mapping[str, RequestLimits] = {
+    "throughput": RequestLimits("optimizer", {"objective": "throughput"}),
+    "nodes": RequestLimits("optimizer", {"objective": "nodes", "headroom_percent": 5.0}, 0.4),
+    "online": RequestLimits("online", {}),
 }
 
 
@@ -112,7 +112,7 @@ def shown(even: Measured, limit: Limit, costs: Mapping[str, Any]) -> Problem:
 
 def product_costs(even: Measured) -> Mapping[str, Any]:
     """Costs as a service fits them to the records of this start, and of no other one."""
-    windows, known = Windows(), Learned()
+    windows, known = Windows(), Evidence()
     for stretch in even.stretches:
         windows.add(stretch.records)
     learn(known, windows.closed(all_of_them=True))

@@ -20,7 +20,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from benchmarks.cells.machine import Reading, between
+from benchmarks.cells.machine import PlanQueries, between
 from benchmarks.cells.running import WEIGHT, Watch
 from benchmarks.cells.speed import loop_ms, watched
 from stormwright.errors import NimbusError, StormwrightError
@@ -172,9 +172,9 @@ class Bench:
             problem = self._reporting(names)
             self._cluster.limit_nodes(cell.cores, cell.link, WEIGHT)
             time.sleep(warm_up_s)
-            first = Reading.of(self._cluster).as_dict()
+            first = PlanQueries.of(self._cluster).as_dict()
             time.sleep(measure_s)
-            last = Reading.of(self._cluster).as_dict()
+            last = PlanQueries.of(self._cluster).as_dict()
             time.sleep(0.5)  # what was written by now arrives
             return self._measured(cell, problem, names, first, last)
         finally:

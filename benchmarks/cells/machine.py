@@ -15,7 +15,7 @@ _IDLE, _IOWAIT, _STEAL = 3, 4, 7  # columns of /proc/stat
 
 
 @dataclass(frozen=True)
-class Reading:
+class PlanQueries:
     """Counters at one moment.
 
     Parameters
@@ -35,7 +35,7 @@ class Reading:
     nodes: dict[str, dict[str, float]]
 
     @classmethod
-    def of(cls, cluster: RunningCluster) -> Reading:
+    def of(cls, cluster: RunningCluster) -> PlanQueries:
         """As it is now."""
         fields = Path("/proc/stat").read_text(encoding="ascii").splitlines()[0].split()[1:9]
         ticks = [int(field) / _TICKS for field in fields]

@@ -15,8 +15,8 @@ from benchmarks.cells.measured import Measured
 from stormwright.evaluations.learning.examples import Group
 from stormwright.model import Problem
 from stormwright.model.arrays import FloatArray, IntArray
-from stormwright.schedulers.portfolio.evaluation import Judge
-from stormwright.schedulers.portfolio.features import Describing
+from stormwright.schedulers.portfolio.evaluation import PlacementJudge
+from stormwright.schedulers.portfolio.features import FeatureExtractor
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,13 +50,13 @@ class Ranked:
 
     def as_group(self) -> Group:
         """As an example."""
-        describing = Describing(self.problem)
+        describing = FeatureExtractor(self.problem)
         features = [describing.features(slots) for slots, _ in self.placements.values()]
         return Group.of(f"{self.topology}, {self.limit}", self.topology, features, self.measured.tolist())
 
     def predicted(self) -> FloatArray:
         """How bad each is as predicted from what Even's placement showed, shape (n,)."""
-        judge = Judge(self.problem, "throughput")
+        judge = PlacementJudge(self.problem, "throughput")
         return np.array([judge.badness(slots) for slots, _ in self.placements.values()])
 
 

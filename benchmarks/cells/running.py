@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.cells.chosen import CONF, LIMITED, NODES, SLOTS, Limit, Placement, Start
-from benchmarks.cells.machine import Reading, between
+from benchmarks.cells.machine import PlanQueries, between
 from benchmarks.cells.speed import loop_ms, watched
 from stormwright.errors import StormwrightError
 from stormwright.formats import problem_to_dict
@@ -173,9 +173,9 @@ def _run_start(start: Start, cluster: RunningCluster, watch: Watch, nimbus: Nimb
 def _stretch(topology: str, limit: Limit, asked_tps: float, cluster: RunningCluster, watch: Watch) -> dict[str, Any]:
     """Measure for a while under one limit at one rate."""
     time.sleep(SETTLE_S)
-    first = Reading.of(cluster).as_dict()
+    first = PlanQueries.of(cluster).as_dict()
     time.sleep(MEASURE_LIMITED_S if asked_tps else MEASURE_S)
-    last = Reading.of(cluster).as_dict()
+    last = PlanQueries.of(cluster).as_dict()
     time.sleep(0.3)  # what was written by now arrives
     records = [r for r in watch.of(topology) if first["at_ms"] <= r["start_ms"] <= last["at_ms"]]
     heard = {(record["worker"]["supervisor"], record["worker"]["port"]) for record in records}

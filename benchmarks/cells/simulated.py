@@ -18,7 +18,7 @@ from stormwright.predict.answer import Assumptions
 from stormwright.predict.costs import Correction, Costs
 from stormwright.predict.flow.profile import Profile
 from stormwright.simulator.settings import Settings
-from stormwright.simulator.storm.counting import Taken
+from stormwright.simulator.storm.counting import TakenCounts
 from stormwright.simulator.storm.engine import Events
 
 #: The source is simulated so often for so many seconds, of which the first part does not count.
@@ -117,7 +117,7 @@ def _carried_s(of: Events) -> float:
     return float(of.cluster.threads["cpu_s"][of.problem.num_executors :].sum())
 
 
-def _own_s(of: Events, seen: Taken, costs: Costs, factors: Correction) -> tuple[float, float]:
+def _own_s(of: Events, seen: TakenCounts, costs: Costs, factors: Correction) -> tuple[float, float]:
     """Of that CPU, what is by the tuple: of executors' work, and of messages."""
     threads, pairs, routes = of.cluster.threads, of.cluster.pairs, of.cluster.routes
     executors = of.problem.num_executors

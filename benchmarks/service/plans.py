@@ -29,7 +29,7 @@ import numpy as np
 from benchmarks.kit.results import write_results
 from benchmarks.prediction.rates_scale import _problem as placed_by_even
 from stormwright.cli.triggers import by_goal
-from stormwright.client.shapes import Plan, PlanAsked
+from stormwright.client.shapes import Plan, PlanRequest
 from stormwright.defaults import DECIDING, KEEPING
 from stormwright.model import Problem
 from stormwright.optimize.precompile import ready_rates
@@ -37,11 +37,11 @@ from stormwright.schedulers.toolkit.resolve import keeping_what_runs
 from stormwright.service.dashboard.over_file import app_of
 from stormwright.service.dashboard.site import Site
 from stormwright.service.dashboard.sources import Sources
-from stormwright.service.dashboard.state import Known
+from stormwright.service.dashboard.state import DashboardState
 from stormwright.service.plans.guard import Guard
-from stormwright.service.plans.journal import Ledger
-from stormwright.service.plans.plan_service import Desk, Makers
-from stormwright.service.plans.plans import KeptPlans
+from stormwright.service.plans.journal import Journal
+from stormwright.service.plans.plan_service import PlanMakers, PlanService
+from stormwright.service.plans.plans import PlanStore
 from stormwright.service.storage.database import FILE, State
 
 #: Executors → seconds that a whole plan may take.
@@ -120,13 +120,13 @@ def measure(executors: int, plans: int, reads: int, seed: int) -> Measured:
 
     with tempfile.TemporaryDirectory() as directory:
         state = State(Path(directory) / FILE)
-        kept, ledger = KeptPlans(state), Ledger(state)
-        makers = Makers("throughput", by_goal(DECIDING, (), None), keeping_what_runs(KEEPING))
-        desk = Desk(kept, ledger, Guard(state, kept, ledger), now, makers)
+        kept, ledger = PlanStore(state), Journal(state)
+        makers = PlanMakers("throughput", by_goal(DECIDING, (), None), keeping_what_runs(KEEPING))
+        desk = PlanService(kept, ledger, Guard(state, kept, ledger), now, makers)
         took = [_planned(desk) for _ in range(plans)]
         plan = took[-1][0]
         sources = Sources(now, lambda: None, lambda: 4.0, dict, desk)
-        with Known(sources) as known:
+        with DashboardState(sources) as known:
             page_s, page = _page(Site(known), f"/plans/{plan.id}", reads)
         json_s, document = _timed(lambda: desk.plan(plan.id).model_dump_json().encode(), reads)
         desk.close()
@@ -146,10 +146,10 @@ def measure(executors: int, plans: int, reads: int, seed: int) -> Measured:
     )
 
 
-def _planned(desk: Desk) -> tuple[Plan, float, float]:
+def _planned(desk: PlanService) -> tuple[Plan, float, float]:
     """A plan that moves whatever gains anything, and seconds that it took, whole and of CPU."""
     begin, begin_cpu = time.perf_counter(), time.process_time()
-    plan = desk.ask(PlanAsked(reason="how long it takes", by="benchmark", least_gain_percent=0.0))
+    plan = desk.ask(PlanRequest(reason="how long it takes", by="benchmark", least_gain_percent=0.0))
     while plan.state == "planning":
         time.sleep(0.02)
         plan = desk.plan(plan.id)

@@ -40,7 +40,7 @@ from stormwright.schedulers import make_scheduler
 from stormwright.service.http.app import Questions, make_app
 from stormwright.service.http.server import HttpServer, most_connections
 from stormwright.service.intake import Intake
-from stormwright.service.storage.calibration import Calibrating
+from stormwright.service.storage.calibration import CostCalibration
 from stormwright.storm.bridge import Bridge
 
 HOST = "127.0.0.1"
@@ -197,7 +197,7 @@ def serve(port: int, state: str, stop: Any) -> None:
     observed = ObservedTraffic(60.0)
     history = SimpleNamespace(count=observed.add)
     landing = Landing(Path(state) / "landing")
-    calibrating = Calibrating(Path(state) / "costs.json")
+    calibrating = CostCalibration(Path(state) / "costs.json")
     intake = Intake(landing, Tally(), history, calibrating)  # type: ignore[arg-type]  # a history that only counts
     bridge = Bridge(make_scheduler("even"), "even", None, status_texts)
     app = make_app(bridge, intake.take, dict, count=intake.count)  # type: ignore[arg-type]  # no status

@@ -29,7 +29,7 @@ from benchmarks.cells.simulated import as_simulated, simulated, with_factors
 from benchmarks.kit.results import ROOT, write_results
 from stormwright.perflog.schema import LATENCY_EDGES_MS
 from stormwright.predict.costs import Correction
-from stormwright.simulator.storm.counting import Taken, by_performance_log
+from stormwright.simulator.storm.counting import TakenCounts, by_performance_log
 from stormwright.simulator.storm.engine import Events
 
 RECORDS = ROOT / "docs" / "results" / "prediction-cells"
@@ -39,7 +39,7 @@ _FILLS = 0.25
 
 
 @dataclass(frozen=True)
-class Simulated:
+class SimulatedNetwork:
     """A cell beside what was simulated of it: trees/s, and mean and 99th percentile of latency at the limited rate."""
 
     cell: Cell
@@ -86,7 +86,7 @@ def main() -> None:
             seen.append(_run(of, options.seconds))
         most, less = seen
         times = (1e3 * _mean_s(less), _late_ms(less))
-        found.append(Simulated(cell, most.topologies["completed"][0] / most.now_s, times))
+        found.append(SimulatedNetwork(cell, most.topologies["completed"][0] / most.now_s, times))
         print(cell.topology, cell.placement, limit, round(cell.measured_tps), round(found[-1].trees_per_s), flush=True)
     took_s = time.process_time() - begun_s
     rows = [*_rows(found), ("CPU for all of it, predictions included", "", f"{took_s:,.0f} s")]
@@ -94,18 +94,18 @@ def main() -> None:
     write_results("simulator-cells", title, rows, {"cells": [each.as_dict() for each in found]})
 
 
-def _run(of: Events, seconds: float) -> Taken:
+def _run(of: Events, seconds: float) -> TakenCounts:
     """What is counted until then."""
     before = of.seen
     of.until(seconds)
     return of.seen.since(before)
 
 
-def _mean_s(seen: Taken) -> float:
+def _mean_s(seen: TakenCounts) -> float:
     return float(seen.topologies["latency_s"][0] / max(seen.topologies["completed"][0], 1))
 
 
-def _late_ms(seen: Taken) -> float:
+def _late_ms(seen: TakenCounts) -> float:
     """The 99th percentile as it is read from the performance log, as what was measured is: the middle of its bucket."""
     (latency,) = by_performance_log(seen.latency)
     edges = np.array([LATENCY_EDGES_MS[0] / 2, *LATENCY_EDGES_MS, 2 * LATENCY_EDGES_MS[-1]])
@@ -113,7 +113,7 @@ def _late_ms(seen: Taken) -> float:
     return float(np.sqrt(edges[bucket] * edges[bucket + 1]))
 
 
-def _rows(found: Sequence[Simulated]) -> list[tuple[str, str, str]]:
+def _rows(found: Sequence[SimulatedNetwork]) -> list[tuple[str, str, str]]:
     predicted = [abs(each.cell.latency_error) for each in found if each.cell.latency_error is not None]
     simulated = [each.latency_error for each in found if each.latency_error is not None]
     known = [error for error in predicted if np.isfinite(error)]

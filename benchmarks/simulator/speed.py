@@ -26,7 +26,7 @@ import simpy
 
 from benchmarks.kit.results import write_results
 from stormwright.predict.costs import Costs
-from stormwright.simulator.bare.network import Simulated, Source, Station
+from stormwright.simulator.bare.network import SimulatedNetwork, Source, Station
 from stormwright.simulator.precompile import ready_simulator
 from stormwright.simulator.settings import Settings
 from stormwright.simulator.steady_state.engine import SteadyEngine, SteadySettings
@@ -76,7 +76,7 @@ def main() -> None:
 
 def _bare(hops: int, *, events: bool, varies: float = 1.0) -> Callable[[], None]:
     stations = [Station(FIRST_S, varies, ways={1: 1.0}), Station(SECOND_S, varies)]
-    of = Simulated(stations, [Source(0, 1.0)], events=events)
+    of = SimulatedNetwork(stations, [Source(0, 1.0)], events=events)
     of.until(hops=1_000)
     return lambda: of.until(hops=1_000 + hops)
 

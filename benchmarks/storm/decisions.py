@@ -41,7 +41,7 @@ from stormwright.model.requests import CPU
 from stormwright.predict.answer import Assumptions, predict
 from stormwright.predict.calibration.calibration import calibrated, learn
 from stormwright.predict.calibration.document import costs_to_dict
-from stormwright.predict.calibration.evidence import Learned
+from stormwright.predict.calibration.evidence import Evidence
 from stormwright.predict.calibration.windows import Windows
 from stormwright.predict.gain import RateGain, rate_gain, together
 from stormwright.predict.prediction import Prediction
@@ -215,7 +215,7 @@ def known_problem(cell: Cell, starts: Sequence[Mapping[str, Any]]) -> Problem:
     nodes = (replace(each, resources={**each.resources, CPU: 100 * cell.cores}) for each in problem.supervisors)
     problem = replace(problem, supervisors=tuple(nodes))
     if others and problem.load:
-        known = Learned()
+        known = Evidence()
         for start in starts:
             windows = Windows()
             windows.add(_renamed(start, problem))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stormwright.advise.adviser import ComponentSeen, Observation, target_rates
+from stormwright.advise.adviser import ComponentObservation, Observation, target_rates
 from stormwright.advise.rules import Dhalion, Ds2, Stela
 from tests.examples import examples
 
@@ -31,7 +31,7 @@ def chain(
         held_back = 1 - reached / wanted_tps if full and not any(each.held_back for each in seen) else 0.0
         inputs = {before: handled} if before else {}
         seen.append(
-            ComponentSeen(
+            ComponentObservation(
                 name,
                 before is None,
                 counts[name],

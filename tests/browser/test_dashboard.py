@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stormwright.client.shapes import PlanAsked, Told
+from stormwright.client.shapes import ChangeRequest, PlanRequest
 from stormwright.model import Problem
 from stormwright.schedulers import make_scheduler
 from stormwright.service.dashboard.over_file import app_of
 from stormwright.service.dashboard.site import Site
 from stormwright.service.dashboard.sources import Sources
-from stormwright.service.dashboard.state import Known, Point
+from stormwright.service.dashboard.state import DashboardState, Point
 from tests.service.dashboard.living import living
 from tests.service.dashboard.sites import SERVED, Parrot
 from tests.service.plans.nimbus import Nimbus, settled
@@ -61,7 +61,7 @@ def served(site: Site) -> Iterator[str]:
             thread.join(10)
 
 
-def remembered(known: Known, minutes: int = 90) -> None:
+def remembered(known: DashboardState, minutes: int = 90) -> None:
     """As if rates had been measured for a while, and one of them had grown."""
     scene = known.scene()
     assert scene is not None
@@ -83,13 +83,13 @@ def shops(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, list[
     near = make_scheduler("online").schedule(start.with_nothing_running())
     nimbus = Nimbus(tmp_path_factory.mktemp("state"), start.with_current(near.by_topology(start)))
     first = nimbus.propose(start.current_slot)
-    nimbus.desk.apply(first, Told(by="anna", reason="node-0004 is to be emptied"))
+    nimbus.desk.apply(first, ChangeRequest(by="anna", reason="node-0004 is to be emptied"))
     nimbus.run()
     nimbus.wants = near.slot_of_executor
-    second = settled(nimbus, nimbus.desk.ask(PlanAsked(by="ben", reason="before the sale")).id)
+    second = settled(nimbus, nimbus.desk.ask(PlanRequest(by="ben", reason="before the sale")).id)
     # Its latencies are of other topologies.
     told = replace(SERVED, pipeline=SERVED.pipeline | {"complete_latency_ms": {}})
-    with Known(Sources(nimbus.look, lambda: told, lambda: 4.0, dict, nimbus.desk, Parrot())) as known:
+    with DashboardState(Sources(nimbus.look, lambda: told, lambda: 4.0, dict, nimbus.desk, Parrot())) as known:
         remembered(known)
         topology = start.topologies[0].id
         paths = [
@@ -197,7 +197,11 @@ def test_it_works_without_javascript(chromium: Any, shops: tuple[str, list[str]]
 
 def test_figures_change_without_a_reload(chromium: Any) -> None:
     now: list[Problem] = [living(3, 4)]
-    with Known(Sources(lambda: now[0], lambda: SERVED)) as known, served(Site(known)) as address, tab(chromium) as page:
+    with (
+        DashboardState(Sources(lambda: now[0], lambda: SERVED)) as known,
+        served(Site(known)) as address,
+        tab(chromium) as page,
+    ):
         page.goto(address)
         page.locator("#live", has_text="live").wait_for()
         page.evaluate("window.kept = true")
@@ -208,7 +212,11 @@ def test_figures_change_without_a_reload(chromium: Any) -> None:
 
 def test_the_first_page_of_the_largest_cluster_is_there_in_two_seconds(chromium: Any) -> None:
     big = living(1000, 5000, racks=100, sizes=(10, 20, 20, 30, 20))
-    with Known(Sources(lambda: big, lambda: SERVED)) as known, served(Site(known)) as address, tab(chromium) as page:
+    with (
+        DashboardState(Sources(lambda: big, lambda: SERVED)) as known,
+        served(Site(known)) as address,
+        tab(chromium) as page,
+    ):
         while known.scene() is None:
             time.sleep(0.1)
         for path in ("/", "/cluster"):

@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from stormwright.defaults import DECIDING
-from stormwright.schedulers.toolkit.from_scratch import Anew
+from stormwright.schedulers.toolkit.from_scratch import FromScratchScheduler
 from stormwright.workbench.demo import run as running
 from tests.workbench.demo.results import demo_result, rolled_back
 
@@ -62,7 +62,7 @@ def test_what_the_even_scheduler_placed_is_placed_anew_whatever_that_gains(
 ):
     code, out, _ = run("demo", "--output", tmp_path, *arguments)
     assert code == 0
-    assert isinstance(asked[0].scheduler, Anew) == from_scratch
+    assert isinstance(asked[0].scheduler, FromScratchScheduler) == from_scratch
     assert (asked[0].adapts.gains == ()) == from_scratch
     assert asked[0].adapts.on_period
     assert said in out

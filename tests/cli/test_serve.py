@@ -10,7 +10,7 @@ import pytest
 from stormwright.cli.serve import LOCK
 from stormwright.client.shapes import Modes
 from stormwright.file_lock import alone
-from stormwright.schedulers.toolkit.from_scratch import Anew
+from stormwright.schedulers.toolkit.from_scratch import FromScratchScheduler
 from stormwright.schedulers.toolkit.registry import traits_of
 from stormwright.schedulers.toolkit.triggers import ONLINE, TriggerParams
 
@@ -125,7 +125,7 @@ def served(run, monkeypatch, tmp_path):
 @pytest.mark.parametrize("name", ["t_storm", "p_scheduler", "d_storm", "toss"])
 def test_those_place_anew_by_their_own_triggers_that_do_so_by_their_source(served, name):
     settings, scheduler, out = served("--scheduler", name)
-    assert isinstance(scheduler, Anew)
+    assert isinstance(scheduler, FromScratchScheduler)
     assert (settings.adapts, settings.objective) == (traits_of(name).adapts, "traffic")
     assert settings.triggers.min_gain_percent == 20
     assert "will ever move" not in out
@@ -147,7 +147,7 @@ def test_those_place_anew_by_their_own_triggers_that_do_so_by_their_source(serve
 )
 def test_who_will_never_move_anything_says_so(served, options, from_scratch, moves):
     settings, scheduler, out = served(*options)
-    assert isinstance(scheduler, Anew) == from_scratch
+    assert isinstance(scheduler, FromScratchScheduler) == from_scratch
     assert (settings.adapts, settings.objective) == (ONLINE, "throughput")
     assert ("so nothing will ever move: --from-scratch has it place that anew" in out) != moves
 

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from stormwright.controller.objectives.objective import PlacementAim
-from stormwright.controller.planning.plan import Kept, MoveBudget
+from stormwright.controller.planning.plan import Blocked, MoveBudget
 from stormwright.controller.policy import LookBack, decide
-from stormwright.controller.safety.backoff import Setbacks
+from stormwright.controller.safety.backoff import Backoff
 from stormwright.model import UNPLACED, Assignment, LoadProfile, Problem, Topology, TopologyAssignment, WorkerSlot
 from stormwright.model.load import assumed_load
 from stormwright.pipeline.monitoring.drift import Drift
 from stormwright.schedulers import make_scheduler
-from stormwright.schedulers.toolkit.from_scratch import Anew
+from stormwright.schedulers.toolkit.from_scratch import FromScratchScheduler
 from stormwright.schedulers.toolkit.registry import traits_of
 from stormwright.schedulers.toolkit.triggers import Adaptation, TriggerParams
 from stormwright.service.decider import drift_text
@@ -95,13 +95,13 @@ def test_what_was_not_measured_stays_and_counts_for_nothing(spread: Problem) -> 
     )
     assert decision.looked
     assert decision.plan.moves == ()
-    assert decision.plan.left == {"t-1-0": Kept("not measured")}
+    assert decision.plan.left == {"t-1-0": Blocked("not measured")}
     assert decision.before is not None
     assert decision.before.inter_node == 0
 
 
 def test_what_could_not_be_moved_lately_stays(spread: Problem) -> None:
-    setbacks = Setbacks()
+    setbacks = Backoff()
     setbacks.note("t-1-0", 900.0, "trees pending")
     stay = setbacks.stay(1000.0)
     decision = decide(spread, OnOneNode(), TRIGGERS, MoveBudget(), LookBack(1000, 0, 0), stay)
@@ -122,7 +122,7 @@ def test_a_topology_may_be_kept_from_moving(spread: Problem) -> None:
     kept = replace(spread, topologies=(replace(spread.topologies[0], conf={"stormwright.move": False}),))
     decision = decide(kept, OnOneNode(), TRIGGERS, MoveBudget(), LookBack(1000, 0, 0))
     assert decision.plan.moves == ()
-    assert decision.plan.left == {"t-1-0": Kept("stormwright.move is false in its configuration")}
+    assert decision.plan.left == {"t-1-0": Blocked("stormwright.move is false in its configuration")}
 
 
 def test_a_drift_is_looked_at_off_the_clock_and_said_but_not_while_cooling_down(spread: Problem) -> None:
@@ -169,7 +169,9 @@ def decided_by(name: str, now: Problem, since_look: float, drifted: str = ""):
     """What a scheduler that is adaptive by its source decides, placing anew."""
     clock = LookBack(1000, 0, 1000 - since_look)
     aim = PlacementAim(adapts=traits_of(name).adapts)
-    return decide(now, Anew(make_scheduler(name)), TRIGGERS, MoveBudget(), clock, drifted=drifted, aim=aim)
+    return decide(
+        now, FromScratchScheduler(make_scheduler(name)), TRIGGERS, MoveBudget(), clock, drifted=drifted, aim=aim
+    )
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from stormwright.model import LoadProfile
 from stormwright.model.load import assumed_load
 from stormwright.service.dashboard.scene import Scene
 from stormwright.service.http.metrics import DETAILS, Figures, metrics_text
-from stormwright.service.plans.journal import Ledger
-from stormwright.service.plans.plans import KeptPlans
+from stormwright.service.plans.journal import Journal
+from stormwright.service.plans.plans import PlanStore
 from stormwright.service.storage.database import FILE, State
 from tests.controller.builders import on, problem, topology
 from tests.service.http.test_metrics import STATUS
@@ -24,8 +24,8 @@ DEPLOY = Path(__file__).parents[2] / "deploy"
 def exposed(directory: Path) -> dict[str, set[str]]:
     """All metrics of a service that knows everything; `directory` is for its state."""
     state = State(directory / FILE)
-    KeptPlans(state).add("plan", "throughput", "anna", "why", {})
-    Ledger(state).begin("modes", "anna", "why")
+    PlanStore(state).add("plan", "throughput", "anna", "why", {})
+    Journal(state).begin("modes", "anna", "why")
     wanted = topology("t")
     runs = problem([wanted], current={wanted.id: on("n0", "n1")})
     scene = Scene.of(runs.with_load(LoadProfile({wanted.id: assumed_load(wanted, runs.core_hz)})))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stormwright.evaluations.cells import CellTimes, cells_of, quick_cells
-from stormwright.evaluations.kept import KeptCells
+from stormwright.evaluations.kept import CellStore
 from stormwright.evaluations.report import as_dict, write_page
 from stormwright.evaluations.run import run_cells
 from tests.evaluations.labs import PAPER, StandIn
@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[3]
 @pytest.mark.parametrize("quick", [False, True])
 def test_a_page_has_every_row_and_tells_what_does_not_count(tmp_path, quick):
     cells = list(quick_cells(PAPER)) if quick else cells_of(PAPER, CellTimes())
-    kept = KeptCells(tmp_path / "cells.jsonl")
+    kept = CellStore(tmp_path / "cells.jsonl")
     run_cells(cells, kept, StandIn([]))
     rows = write_page(tmp_path / "page.html", PAPER, cells, kept)
     text = (tmp_path / "page.html").read_text()
@@ -35,7 +35,7 @@ def test_a_page_has_every_row_and_tells_what_does_not_count(tmp_path, quick):
 
 
 def test_a_page_of_nothing_measured_says_so(tmp_path):
-    cells, kept = cells_of(PAPER, CellTimes()), KeptCells(tmp_path / "cells.jsonl")
+    cells, kept = cells_of(PAPER, CellTimes()), CellStore(tmp_path / "cells.jsonl")
     run_cells(cells, kept, StandIn([], {"default": 2}))
     rows = write_page(tmp_path / "page.html", PAPER, cells, kept)
     text = (tmp_path / "page.html").read_text()

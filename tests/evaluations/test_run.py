@@ -10,7 +10,7 @@ import pytest
 from stormwright.errors import ClusterError, InputError
 from stormwright.evaluations.cells import QUICK, CellTimes, cells_of, minutes, quick_cells
 from stormwright.evaluations.definitions import Variant
-from stormwright.evaluations.kept import KeptCells
+from stormwright.evaluations.kept import CellStore
 from stormwright.evaluations.papers import PAPERS, papers_named
 from stormwright.evaluations.run import SAME, measurements, run_cells
 from stormwright.schedulers.toolkit.resolve import is_java, resolve_scheduler
@@ -21,7 +21,7 @@ CELLS = cells_of(PAPER, CellTimes())
 
 
 def test_a_whole_run(tmp_path):
-    kept, log = KeptCells(tmp_path / "cells.jsonl"), []
+    kept, log = CellStore(tmp_path / "cells.jsonl"), []
     assert run_cells(CELLS, kept, StandIn(log)) == 0
     # The third is placed as the first: there is nothing to measure.
     assert log == ["make steady", "up", "default", "packed", "down"]
@@ -35,37 +35,37 @@ def test_a_whole_run(tmp_path):
 def test_a_stopped_run_goes_on_where_it_ended(tmp_path):
     path, log = tmp_path / "cells.jsonl", []
     with pytest.raises(KeyboardInterrupt):
-        run_cells(CELLS, KeptCells(path), StandIn(log, stopping="packed"))
+        run_cells(CELLS, CellStore(path), StandIn(log, stopping="packed"))
     assert log == ["make steady", "up", "default", "packed", "down"]
     with path.open("ab") as file:
         file.write(b'{"key": "half a li')
     again: list[str] = []
-    assert run_cells(CELLS, KeptCells(path), StandIn(again)) == 0
+    assert run_cells(CELLS, CellStore(path), StandIn(again)) == 0
     assert again == ["make steady", "up", "packed", "down"]
-    assert len(KeptCells(path).found) == len(CELLS)
+    assert len(CellStore(path).found) == len(CELLS)
     third: list[str] = []
-    assert run_cells(CELLS, KeptCells(path), StandIn(third)) == 0
+    assert run_cells(CELLS, CellStore(path), StandIn(third)) == 0
     assert third == []
 
 
 def test_a_cell_that_fails_is_tried_on_a_new_cluster_then_passed_over_and_tried_in_the_next_run(tmp_path):
     path, log = tmp_path / "cells.jsonl", []
-    assert run_cells(CELLS, KeptCells(path), StandIn(log, {"packed": 1})) == 0
+    assert run_cells(CELLS, CellStore(path), StandIn(log, {"packed": 1})) == 0
     assert log == ["make steady", "up", "default", "packed", "down", "make steady", "up", "packed", "down"]
 
     path, log, failing = tmp_path / "others.jsonl", [], {"default": 2}
-    kept = KeptCells(path)
+    kept = CellStore(path)
     assert run_cells(CELLS, kept, StandIn(log, failing)) == 3
     assert kept.errors[CELLS[0].key] == "no worker reported"
     assert "needs what it would have shown" in kept.errors[CELLS[1].key]
-    assert run_cells(CELLS, KeptCells(path), StandIn(log, failing)) == 0
-    assert KeptCells(path).errors == {}
+    assert run_cells(CELLS, CellStore(path), StandIn(log, failing)) == 0
+    assert CellStore(path).errors == {}
 
 
 def test_a_scheduler_that_finds_no_slots_costs_no_cluster(tmp_path):
     block = replace(BLOCK, variants={"default": Variant("even"), "no such": Variant("no_such_scheduler")})
     cells, log = cells_of(replace(PAPER, blocks=(block,)), CellTimes()), []
-    kept = KeptCells(tmp_path / "cells.jsonl")
+    kept = CellStore(tmp_path / "cells.jsonl")
     assert run_cells(cells, kept, StandIn(log)) == 1
     assert "no_such_scheduler" in kept.errors[cells[1].key]
     assert log == ["make steady", "up", "default", "down"]
@@ -76,7 +76,7 @@ def test_without_a_cluster_the_run_ends_and_nothing_counts_as_failed(tmp_path, c
         def __enter__(self):
             raise ClusterError("nodes cannot be held to cores")
 
-    kept = KeptCells(tmp_path / "cells.jsonl")
+    kept = CellStore(tmp_path / "cells.jsonl")
     with pytest.raises(ClusterError, match="cannot be held"), caplog.at_level(logging.WARNING):
         run_cells(CELLS, kept, NoCluster([]))
     assert (kept.found, kept.errors) == ({}, {})
@@ -85,7 +85,7 @@ def test_without_a_cluster_the_run_ends_and_nothing_counts_as_failed(tmp_path, c
 def test_every_cluster_that_nodes_died_in_is_for_one_cell(tmp_path):
     block, log = replace(BLOCK, kind="kills"), []
     assert (
-        run_cells(cells_of(replace(PAPER, blocks=(block,)), CellTimes()), KeptCells(tmp_path / "c"), StandIn(log)) == 0
+        run_cells(cells_of(replace(PAPER, blocks=(block,)), CellTimes()), CellStore(tmp_path / "c"), StandIn(log)) == 0
     )
     assert log.count("make kills") == log.count("down") == 3
 
@@ -95,10 +95,10 @@ def test_every_cluster_that_nodes_died_in_is_for_one_cell(tmp_path):
 
 def test_beginning_again_forgets_these_cells_alone(tmp_path):
     path = tmp_path / "cells.jsonl"
-    run_cells(CELLS, KeptCells(path), StandIn([]))
+    run_cells(CELLS, CellStore(path), StandIn([]))
     before = path.read_bytes()
-    kept = KeptCells(path, {CELLS[1].key})
-    assert set(kept.found) == {CELLS[0].key, CELLS[2].key} == set(KeptCells(path).found)
+    kept = CellStore(path, {CELLS[1].key})
+    assert set(kept.found) == {CELLS[0].key, CELLS[2].key} == set(CellStore(path).found)
     assert path.with_name("cells.jsonl.old").read_bytes() == before
 
 
@@ -106,13 +106,13 @@ def test_lines_that_are_none_are_told_and_passed_over(tmp_path, caplog):
     path = tmp_path / "cells.jsonl"
     path.write_text('[]\n{"key": "a", "figures": {"x": [1]}}\n{"key": "b", "figures": 3}\nnonsense\n')
     with caplog.at_level(logging.WARNING):
-        assert list(KeptCells(path).found) == ["a"]
+        assert list(CellStore(path).found) == ["a"]
     assert "3 lines passed over" in caplog.text
 
 
 def test_what_cannot_be_read_is_an_error_of_input(tmp_path):
     with pytest.raises(InputError):
-        KeptCells(tmp_path)
+        CellStore(tmp_path)
 
 
 # Cells ----------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from stormwright.client.shapes import Told
+from stormwright.client.shapes import ChangeRequest
 from stormwright.controller.objectives.outlook import Outlook
 from stormwright.controller.planning.planner import plan_moves
 from stormwright.controller.plans.document import placement_of, where
@@ -29,7 +29,7 @@ from tests.exploration.schedule import Schedule
 from tests.exploration.serving import Serving
 from tests.exploration.world import Killed, World
 
-ANNA = Told(by="anna", reason="a try")
+ANNA = ChangeRequest(by="anna", reason="a try")
 
 #: Virtual seconds after which a run should have ended, and for which the cluster is looked at afterwards.
 _LONGEST_S, _AFTERWARDS_S = 1_200.0, 45.0

@@ -18,19 +18,19 @@ from stormwright.controller.policy import Decision
 from stormwright.controller.reports import MoveLimits, MoveReport
 from stormwright.controller.safety.pauses import Pauses
 from stormwright.controller.tally import Tally
-from stormwright.history.evaluation.moves import THROUGHPUT, JudgedMove
+from stormwright.history.evaluation.moves import THROUGHPUT, EvaluatedMove
 from stormwright.history.evaluation.verdict import Judgement
 from stormwright.model import Assignment, Problem, Supervisor
 from stormwright.service.decider import SNAPSHOT_S
-from stormwright.service.executor import Acting
+from stormwright.service.executor import MoveExecutor
 from stormwright.service.loop import Loop
 from stormwright.service.memory import ServiceMemory
-from stormwright.service.plans.applying import Applying
-from stormwright.service.plans.dispatcher import Dealing
+from stormwright.service.plans.applying import PlanExecutor
+from stormwright.service.plans.dispatcher import DecisionDispatcher
 from stormwright.service.plans.guard import Guard
-from stormwright.service.plans.journal import Ledger
-from stormwright.service.plans.plan_service import Desk, Makers
-from stormwright.service.plans.plans import KeptPlans, Tidying
+from stormwright.service.plans.journal import Journal
+from stormwright.service.plans.plan_service import PlanMakers, PlanService
+from stormwright.service.plans.plans import Expiry, PlanStore
 from stormwright.service.storage.database import FILE, State
 from stormwright.storm.bridge import Bridge
 from tests.exploration.world import World, read
@@ -106,19 +106,19 @@ class Serving:
         world.nimbus.ask = self.bridge.answer
         self.pauses = Pauses(directory / "paused.json")
         self.state = MortalState(directory / FILE, world)
-        self.plans, self.ledger = KeptPlans(self.state), Ledger(self.state)
+        self.plans, self.ledger = PlanStore(self.state), Journal(self.state)
         self.guard = Guard(self.state, self.plans, self.ledger, "auto")
         self.memory, self._decides = ServiceMemory(clock), decides
         self._pending, self._moment = dict[str, int](), 0
         self._nimbus = Calls(world)
         history = SimpleNamespace(move=self._note, decision_ms=0)
-        acting = Acting(self._move, self.memory, cast(Any, history), "forced", 0.0, self.ledger)
-        makers = Makers("traffic", lambda _: Forced(world.wanted), Forced(world.wanted))
-        self.desk = Desk(self.plans, self.ledger, self.guard, self.problem, makers)
-        applying = Applying(self.plans, self.ledger, self, acting.act)
+        acting = MoveExecutor(self._move, self.memory, cast(Any, history), "forced", 0.0, self.ledger)
+        makers = PlanMakers("traffic", lambda _: Forced(world.wanted), Forced(world.wanted))
+        self.desk = PlanService(self.plans, self.ledger, self.guard, self.problem, makers)
+        applying = PlanExecutor(self.plans, self.ledger, self, acting.act)
         view = cast(Any, SimpleNamespace(problem=self.problem))
-        tidying = Tidying(self.plans, self.ledger, 90)
-        dealing = Dealing(self.guard, self.desk, applying, view, tidying)
+        tidying = Expiry(self.plans, self.ledger, 90)
+        dealing = DecisionDispatcher(self.guard, self.desk, applying, view, tidying)
         looking = cast(Any, SimpleNamespace(look=self.decided))
         self.loop = Loop(looking, acting, self.before_each, self._resume, dealing, clock)
         self._resume()
@@ -168,7 +168,7 @@ class Serving:
         while self._pending:
             topology, moment = self._pending.popitem()
             judged = Judgement(THROUGHPUT, 1.0, 1.0, 0.9, 1.1, 9, 9, "as predicted")
-            self.ledger.judged(JudgedMove(moment, topology, judged))
+            self.ledger.judged(EvaluatedMove(moment, topology, judged))
         return {}
 
     def held(self) -> str:

@@ -63,16 +63,16 @@ def test_other_nodes_share_the_topologies_and_their_load(of):
 def test_assumed_traffic_is_made_once_for_all_loads_and_not_for_cpu():
     made = []
 
-    class Counted(Topology):
+    class EngineCounts(Topology):
         @property
         def component_index(self):
             made.append(self.id)
             return {component.id: index for index, component in enumerate(self.components)}
 
     components = (Component("a", "spout", 2), Component("b", "bolt", 2, (Grouping("a"),)))
-    of = Problem(nodes(9.0), (Counted("t", "t", 2, components, default_executor_runs(components)),))
+    of = Problem(nodes(9.0), (EngineCounts("t", "t", 2, components, default_executor_runs(components)),))
     assert of.loads[0] is of.with_load(LoadProfile({})).loads[0]
-    of = replace(of, topologies=(Counted("u", "u", 2, components, default_executor_runs(components)),))
+    of = replace(of, topologies=(EngineCounts("u", "u", 2, components, default_executor_runs(components)),))
     made.clear()
     assert of.executor_cpu_hz.tolist() == [0.3e9] * 4
     assert of.executor_memory_mb.tolist() == [128.0] * 4

@@ -25,7 +25,7 @@ from stormwright.model import (
 from stormwright.predict.costs import Costs
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.queueing.network import Networks, QueueNetwork, narrowed
-from stormwright.predict.queueing.result_cache import Beside
+from stormwright.predict.queueing.result_cache import NeighbourLoad
 from stormwright.predict.queueing.trees import Times
 from stormwright.predict.queueing.waits import QueueState
 from stormwright.predict.steady import Placed, steady_state
@@ -216,10 +216,10 @@ def test_latency_of_some_topologies_is_as_among_all(parts: list[Problem], data: 
     placed = Placed.under(profile, of, np.concatenate([part.current_slot for part in parts]))
     demand = placed.standing.demand(placed.routes, DELAYS, {})
     network = QueueNetwork.of(demand, placed.routes, profile.graph, profile.layout, DELAYS)
-    others = Beside.of(demand, profile.rate_tps)
+    others = NeighbourLoad.of(demand, profile.rate_tps)
     narrow, sites = narrowed(network, chosen)
     whole = QueueState(profile.rate_tps, Networks.of(network), others).ways
-    some = QueueState(profile.rate_tps, Networks.of(narrow), Beside(*(each[:, sites] for each in others))).ways
+    some = QueueState(profile.rate_tps, Networks.of(narrow), NeighbourLoad(*(each[:, sites] for each in others))).ways
     for times, those in zip(whole, some, strict=True):
         for each, other in zip(times, those, strict=True):
             assert other[chosen] == pytest.approx(each[chosen])

@@ -17,7 +17,7 @@ from stormwright.schedulers.cost_aware import PRICE_PER_HOUR
 from stormwright.schedulers.toolkit.describe import describe
 from stormwright.schedulers.toolkit.registry import SCHEDULERS
 from stormwright.schedulers.top_storm import CORES, GHZ
-from stormwright.testing.shared import Once, for_any
+from stormwright.testing.shared import SharedExamples, for_any
 from stormwright.testing.strategies import problems
 from tests.case_files import case_files, case_name, case_problem
 from tests.examples import examples
@@ -141,7 +141,7 @@ def answer(name: str, problem: Problem) -> list[int]:
     return make_scheduler(name, SETTINGS.get(name, {})).schedule(problem).slot_of_executor.tolist()
 
 
-class Answered:
+class MemberAnswer:
     """One scheduler's answers to problems that are changed in several ways each."""
 
     def __init__(self) -> None:
@@ -156,11 +156,11 @@ class Answered:
         return self._answers[id(problem)][1]
 
 
-ANSWERED = Answered()
+ANSWERED = MemberAnswer()
 
 
 #: Of a problem that several schedulers are asked about: what it is when something of it is changed.
-changed = Once(lambda problem, what: CHANGES[what](problem))
+changed = SharedExamples(lambda problem, what: CHANGES[what](problem))
 
 
 def has_influence(name: str, what: str, problem: Problem) -> bool:

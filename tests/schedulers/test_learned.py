@@ -16,7 +16,7 @@ from stormwright.evaluations.learning.training import SETTINGS, trained
 from stormwright.formats import read_problem, write_json
 from stormwright.model import LoadProfile, violations
 from stormwright.schedulers import make_scheduler
-from stormwright.schedulers.portfolio.features import FEATURES, Describing
+from stormwright.schedulers.portfolio.features import FEATURES, FeatureExtractor
 from stormwright.schedulers.portfolio.members import Variants
 from stormwright.schedulers.portfolio.model import OURS, digest_of, read_model
 
@@ -60,7 +60,7 @@ def test_figures_do_not_hang_on_the_size_of_the_load():
     found = []
     for each in (slow, fast):
         each = each.with_load(replace(each.load, **free))
-        found.append(dict(zip(FEATURES, Describing(each).features(each.current_slot), strict=True)))
+        found.append(dict(zip(FEATURES, FeatureExtractor(each).features(each.current_slot), strict=True)))
     of_cores = {"busiest thread / fullest CPU, log", "fullest of all / ideal, log", "executors for each core, log"}
     of_cores.add("second fullest node of all / fullest")
     for name in set(FEATURES) - of_cores:

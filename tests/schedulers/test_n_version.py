@@ -23,9 +23,9 @@ from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.cost_aware import PRICE_PER_HOUR
 from stormwright.schedulers.n_version import NVersionScheduler
 from stormwright.schedulers.portfolio import scheduler_process as asked_apart
-from stormwright.schedulers.portfolio.evaluation import Judge
-from stormwright.schedulers.portfolio.members import Asking, Members
-from stormwright.schedulers.portfolio.scheduler_process import Apart, Member
+from stormwright.schedulers.portfolio.evaluation import PlacementJudge
+from stormwright.schedulers.portfolio.members import Members, Portfolio
+from stormwright.schedulers.portfolio.scheduler_process import Member, SchedulerProcess
 from stormwright.schedulers.toolkit import registry
 from tests.schedulers.builders import load, nodes, problem, running, topology
 
@@ -202,7 +202,7 @@ def test_whoever_fails_in_its_process_is_left_out_and_the_others_have_answers(pa
 
 
 def test_whoever_hangs_is_ended_with_what_it_has_started(packaged, held):
-    with Apart() as apart:
+    with SchedulerProcess() as apart:
         apart.schedule(member("right"), SMALL, 60)
         for limit_s in (0.2, 60):  # it is not asked again
             with pytest.raises(SchedulerError, match=r"^no answer within 0\.2 s$"):
@@ -211,7 +211,7 @@ def test_whoever_hangs_is_ended_with_what_it_has_started(packaged, held):
 
 
 def test_whoever_hangs_while_it_is_made_is_ended_too(packaged, held):
-    with Apart() as apart:
+    with SchedulerProcess() as apart:
         apart.schedule(member("right"), SMALL, 60)
         with pytest.raises(SchedulerError, match=r"^no answer within 0\.2 s$"):
             apart.traits(member("building"), 0.2)
@@ -225,7 +225,7 @@ def test_whoever_hangs_while_it_is_made_is_ended_too(packaged, held):
 
 def test_the_limit_is_of_all_answers_of_a_member(packaged, monkeypatch):
     clock = itertools.count(step=10)
-    with Apart() as apart:
+    with SchedulerProcess() as apart:
         apart.schedule(member("right"), SMALL, 60)
         monkeypatch.setattr(asked_apart.time, "perf_counter", lambda: float(next(clock)))
         with pytest.raises(SchedulerError, match=r"^no answer within 200 s$"):
@@ -247,7 +247,7 @@ def test_whoever_hangs_ends_with_who_asks(packaged, held):
 
 def test_a_process_that_does_not_start_is_told(monkeypatch):
     monkeypatch.setattr(asked_apart, "_PROGRAM", "raise SystemExit(4)")
-    with Apart() as apart:
+    with SchedulerProcess() as apart:
         with pytest.raises(SchedulerError, match=r"^its process has ended with exit code 4$"):
             apart.schedule(member("even"), SMALL, 60)
         monkeypatch.setattr(sys, "executable", "/nowhere")
@@ -275,7 +275,7 @@ class Fixed:
 )
 def test_what_cannot_be_used(now, slots, why):
     of = running(problem(nodes(9.0, 9.0), (topology("t", 2, 2), load(2))), now)
-    asking = Asking(of, Judge(of, "traffic"))
+    asking = Portfolio(of, PlacementJudge(of, "traffic"))
     asking.ask("x", Fixed(slots), keep_running=False)
     assert asking.answers == []
     assert asking.left_out["x"].startswith(why)

@@ -12,7 +12,7 @@ from stormwright.client.shapes import ModesChange
 from stormwright.controller.planning.plan import MoveBudget
 from stormwright.model import Problem
 from stormwright.schedulers import make_scheduler
-from stormwright.schedulers.toolkit.from_scratch import Anew
+from stormwright.schedulers.toolkit.from_scratch import FromScratchScheduler
 from stormwright.schedulers.toolkit.registry import traits_of
 from tests.service.virtual import Deciding, Place, VirtualStorm
 
@@ -35,7 +35,7 @@ def nodes(storm: VirtualStorm) -> set[str]:
 
 
 def test_it_moves_once_and_no_more(storm: VirtualStorm, services: list[Deciding], tmp_path: Path) -> None:
-    service = Deciding(storm, tmp_path, Anew(make_scheduler("binpack")))
+    service = Deciding(storm, tmp_path, FromScratchScheduler(make_scheduler("binpack")))
     services.append(service)
     decision = service.moved(300)
     assert "inter-node traffic falls by 100 %" in decision.reason
@@ -49,7 +49,7 @@ def test_it_moves_once_and_no_more(storm: VirtualStorm, services: list[Deciding]
 def test_a_budget_that_is_changed_holds_from_the_next_look_on(
     storm: VirtualStorm, services: list[Deciding], tmp_path: Path
 ) -> None:
-    service = Deciding(storm, tmp_path, Anew(make_scheduler("binpack")))
+    service = Deciding(storm, tmp_path, FromScratchScheduler(make_scheduler("binpack")))
     services.append(service)
     service.looking.change(replace(service.settings, budget=MoveBudget(0, 0)))
     service.run(300)
@@ -78,7 +78,9 @@ def test_one_that_looks_where_a_node_is_overloaded_does_not_before(
         return problem.with_load(replace(problem.load, overload_s=dict(seconds)))
 
     monkeypatch.setattr(storm, "problem", loaded)
-    service = Deciding(storm, tmp_path, Anew(make_scheduler("d_storm")), adapts=traits_of("d_storm").adapts)
+    service = Deciding(
+        storm, tmp_path, FromScratchScheduler(make_scheduler("d_storm")), adapts=traits_of("d_storm").adapts
+    )
     services.append(service)
     service.run(300)
     assert service.memory.counts.looks == 0
@@ -97,7 +99,9 @@ def test_an_overload_that_is_to_be_ignored_moves_nothing(
         return problem.with_load(replace(problem.load, overload_s={"n1": 99.0}))
 
     monkeypatch.setattr(storm, "problem", loaded)
-    service = Deciding(storm, tmp_path, Anew(make_scheduler("d_storm")), adapts=traits_of("d_storm").adapts)
+    service = Deciding(
+        storm, tmp_path, FromScratchScheduler(make_scheduler("d_storm")), adapts=traits_of("d_storm").adapts
+    )
     services.append(service)
     guard = service.looking._guard  # noqa: SLF001
     guard.change(ModesChange(default="auto", responses={"overload": "ignore"}, by="anna", reason="it is known"))

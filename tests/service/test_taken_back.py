@@ -16,7 +16,7 @@ from stormwright.history.evaluation.verdict import Promise
 from stormwright.model import TopologyAssignment
 from stormwright.schedulers.toolkit.triggers import TriggerParams
 from stormwright.service.decider import TRY_BACK_S
-from stormwright.service.plans.plans import KeptPlans
+from stormwright.service.plans.plans import PlanStore
 from tests.controller.builders import on
 from tests.service.virtual import START_S, AllOn, Deciding, Place, T, VirtualStorm
 
@@ -217,7 +217,7 @@ def test_a_way_back_that_waits_for_a_person_is_not_proposed_again(
         return some
 
     back, *_ = found(60)
-    plans = KeptPlans(service.state)
+    plans = PlanStore(service.state)
     plan = plans.add("plan", "traffic", "stormwright", back.reason, {})
     plans.made(plan, "proposed", "", {}, {}, {}, [(0, step_to_dict(step, storm.problem())) for step in back.plan.steps])
     assert found(3 * round(TRY_BACK_S)) == []

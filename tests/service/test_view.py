@@ -10,7 +10,7 @@ from stormwright.service.view import View
 from stormwright.testing.word_counts import two_word_counts
 
 
-class Told:
+class ChangeRequest:
     """What bridge, stream and calibrating tell now."""
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class Told:
 
 
 def test_the_problem_is_made_anew_only_where_snapshot_load_or_costs_are_others() -> None:
-    told, whole = Told(), two_word_counts()
+    told, whole = ChangeRequest(), two_word_counts()
     view = View(*[cast(Any, told)] * 3, None, lambda problem: problem)
     assert view.problem() is None
     told.shown = replace(whole, load=None)

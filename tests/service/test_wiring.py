@@ -13,7 +13,7 @@ from stormwright.errors import StormwrightError
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.toolkit.triggers import TriggerParams
 from stormwright.service import composition
-from stormwright.service.auth.middleware import Door
+from stormwright.service.auth.middleware import AuthMiddleware
 from stormwright.service.auth.settings import AccessSettings
 from stormwright.service.auth.tokens import Tokens
 from stormwright.service.composition import Service
@@ -75,7 +75,7 @@ def test_whom_the_settings_let_in_the_server_does(tmp_path: Path, monkeypatch: p
     secret = tokens.create("nimbus", "bridge")
     settings = ServiceSettings(tmp_path, "127.0.0.1", 0, access=AccessSettings(tokens.path))
     Service(settings, make_scheduler("online"), "online", [])
-    (door,) = [each for each in given if isinstance(each, Door)]
+    (door,) = [each for each in given if isinstance(each, AuthMiddleware)]
     assert door.delivers({b"authorization": f"Bearer {secret}".encode()}, "")
     assert not door.delivers({}, "")
 

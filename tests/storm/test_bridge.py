@@ -201,7 +201,7 @@ def test_slots_of_a_topology_whose_configuration_has_faults_stay_taken() -> None
     assert set(answer.status) == {B.id}, "what runs completely lacks nothing"
 
 
-class Telling:
+class EventNotifier:
     """Answers what it is told to."""
 
     def __init__(self, slots: object) -> None:
@@ -228,7 +228,7 @@ class Telling:
 def test_what_cannot_be_is_not_passed_on(slots: object, told: str) -> None:
     """Six slots; the second of two topologies of two workers each gets what cannot be."""
     asked = problem([topology("a"), topology("b")])
-    answer = Bridge(Telling(slots), "named").answer(asked)
+    answer = Bridge(EventNotifier(slots), "named").answer(asked)
     second = asked.topologies[1].id
     assert second not in answer.assignments
     assert re.search(told, answer.status[second])

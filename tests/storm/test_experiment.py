@@ -7,7 +7,7 @@ import tempfile
 import pytest
 
 from stormwright.evaluations.cells import quick_cells
-from stormwright.evaluations.kept import KeptCells
+from stormwright.evaluations.kept import CellStore
 from stormwright.evaluations.lab.cluster import cores_of
 from stormwright.evaluations.lab.real import RealLab
 from stormwright.evaluations.papers import PAPERS
@@ -24,9 +24,9 @@ def test_a_cell_is_measured_and_kept_and_shows_the_others_a_load(tmp_path, monke
     if reason := why_no_cpu_limits(cores_of("steady")):
         pytest.skip(reason)
     first, second = quick_cells(PAPERS["adaptive"])
-    kept = KeptCells(tmp_path / "cells.jsonl")
+    kept = CellStore(tmp_path / "cells.jsonl")
     assert run_cells([first], kept, RealLab) == 0, kept.errors
-    found = KeptCells(tmp_path / "cells.jsonl").found[first.key]
+    found = CellStore(tmp_path / "cells.jsonl").found[first.key]
     assert min(found.figures["acked_tps"]) > 0
     assert found.rate_tps > 0
     assert found.problem is not None

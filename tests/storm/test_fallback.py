@@ -117,7 +117,7 @@ TWO_WORKERS = {"topology.workers": 2, "topology.acker.executors": 1}
 EXECUTORS = ["rate=10", "spouts=2", "exclaim1=2", "exclaim2=1"]
 
 
-class Watched:
+class EvaluatedStage:
     """A local cluster that keeps the ResourceAwareScheduler, and what Nimbus says of its topologies."""
 
     def __init__(self, cluster: RunningCluster, gateway: NimbusGateway) -> None:
@@ -149,17 +149,17 @@ def by_executor(placed: TopologyAssignment) -> list[WorkerSlot]:
 
 
 @pytest.fixture
-def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watched]:
+def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[EvaluatedStage]:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     config = LocalClusterConfig(nodes=2, slots=4, storm_conf={"stormwright.fallback": RESOURCE_AWARE})
     with LocalCluster(config) as cluster, cluster.gateway() as gateway:
-        yield Watched(cluster, gateway)
+        yield EvaluatedStage(cluster, gateway)
 
 
 @pytest.mark.storm
 def test_resource_aware_beneath_a_service_that_comes_and_goes(
-    watched: Watched, host: SchedulerHost, eventually: Callable[[Callable[[], bool], str], None]
+    watched: EvaluatedStage, host: SchedulerHost, eventually: Callable[[Callable[[], bool], str], None]
 ) -> None:
     bridge = Bridge(make_scheduler("even"), "even")
 

@@ -10,7 +10,7 @@ from stormwright.model import Assignment, Problem
 
 
 @dataclass(frozen=True, slots=True)
-class ComponentSeen:
+class ComponentObservation:
     """What a component did in a window.
 
     Parameters
@@ -73,7 +73,7 @@ class Observation:
     """
 
     topology: str
-    components: tuple[ComponentSeen, ...]
+    components: tuple[ComponentObservation, ...]
     wanted_tps: float
     reached_tps: float
     workers: int

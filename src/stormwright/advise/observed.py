@@ -8,7 +8,7 @@ from math import inf
 
 import numpy as np
 
-from stormwright.advise.adviser import ComponentSeen, Observation
+from stormwright.advise.adviser import ComponentObservation, Observation
 from stormwright.model import Problem
 from stormwright.predict.answer import Assumptions
 from stormwright.predict.changes import tasks_of
@@ -80,7 +80,7 @@ def seen_in(
     )
 
 
-def _components(placed: Placed, state: Steady, topology: int) -> Iterator[ComponentSeen]:
+def _components(placed: Placed, state: Steady, topology: int) -> Iterator[ComponentObservation]:
     layout, graph = placed.profile.layout, placed.profile.graph
     one = placed.problem.topologies[topology]
     rate_tps, first = float(state.given.rate_tps[topology]), int(layout.component_offset[topology])
@@ -92,7 +92,7 @@ def _components(placed: Placed, state: Steady, topology: int) -> Iterator[Compon
     tps, tasks = placed.routes.edge_tuples * rate_tps, tasks_of(one)
     for number, component in enumerate(one.components, first):
         into = np.flatnonzero((graph.target == number) & (tps > 0)).tolist()
-        yield ComponentSeen(
+        yield ComponentObservation(
             component=component.id,
             is_spout=bool(layout.is_spout[number]),
             executors=int(layout.size[number]),

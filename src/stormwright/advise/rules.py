@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import ceil, inf
 
-from stormwright.advise.adviser import ComponentSeen, Observation, WantedSize, target_rates, within_tasks
+from stormwright.advise.adviser import ComponentObservation, Observation, WantedSize, target_rates, within_tasks
 
 # Dhalion ------------------------------------------------------------------------------------------
 # Dhalion: from symptoms to a diagnosis to one change at a time, and no change again that did not help.
@@ -55,7 +55,7 @@ class Dhalion:
             self._useless.add((component, up))
         self._last = None
 
-    def _up(self, seen: Observation, worst: ComponentSeen) -> WantedSize:
+    def _up(self, seen: Observation, worst: ComponentObservation) -> WantedSize:
         candidates = [worst, *sorted(seen.components, key=lambda each: -each.busiest)]
         for each in candidates:
             if (each.component, True) in self._useless or each.executors >= each.tasks:

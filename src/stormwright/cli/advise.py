@@ -343,13 +343,13 @@ def _warnings(problem: Problem, past: _Past) -> tuple[Saturation, ...]:
     if past.state_dir is None:
         return ()
     from stormwright.advise.season import expected_saturations
-    from stormwright.cli.history import HistoryPlace, opened
+    from stormwright.cli.history import HistoryLocation, opened
     from stormwright.cli.moments import parse_stretch
     from stormwright.history.reports import hourly_trees
     from stormwright.pipeline.streaming.batch import TimeStretch
 
     left_out = [parse_stretch(text, "--leave-out") for text in past.left_out]
-    with opened(HistoryPlace(past.state_dir, None, "parquet", None, ())) as (_, store):
+    with opened(HistoryLocation(past.state_dir, None, "parquet", None, ())) as (_, store):
         series = hourly_trees(store, TimeStretch(), left_out)
     return expected_saturations(problem, series)
 

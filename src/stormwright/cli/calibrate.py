@@ -18,7 +18,7 @@ from stormwright.formats import write_json
 
 if TYPE_CHECKING:
     from stormwright.predict.calibration.calibration import Calibration
-    from stormwright.predict.calibration.from_files import FromFiles
+    from stormwright.predict.calibration.from_files import FittedFiles
     from stormwright.predict.costs import InputWork
 
 _MAX_TOPOLOGIES = 20
@@ -161,7 +161,7 @@ def _by_input(inputs: Sequence[InputWork]) -> str:
     return "; ".join(told)
 
 
-def _tell_rest(found: FromFiles) -> None:
+def _tell_rest(found: FittedFiles) -> None:
     lines = []
     if found.rejected:
         lines.append(f"{found.rejected:,} of {found.lines:,} lines are no records: {found.reason}")

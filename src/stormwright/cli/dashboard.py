@@ -35,13 +35,13 @@ def command(file: Path, host: str, port: int, scheduler_name: str, settings: tup
     from stormwright.defaults import KEEPING
     from stormwright.schedulers.toolkit.resolve import keeping_what_runs
     from stormwright.service.dashboard.over_file import serve, site_over
-    from stormwright.service.plans.plan_service import Makers
+    from stormwright.service.plans.plan_service import PlanMakers
     from stormwright.workbench.live_trials import LiveTrials
 
     problem = read_problem(file)
     scheduler_for = by_goal(scheduler_name, settings, None)
     scheduler_for("throughput")  # what is wrong with its name or parameters is told before anything is served
-    makers = Makers("throughput", scheduler_for, keeping_what_runs(KEEPING))
+    makers = PlanMakers("throughput", scheduler_for, keeping_what_runs(KEEPING))
     with site_over(problem, makers, LiveTrials()) as site:
         if as_json:
             print_json({"problem": str(file), "address": f"http://{host}:{port}/"})

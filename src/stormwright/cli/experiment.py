@@ -17,7 +17,7 @@ from stormwright.errors import Fault, InputError
 if TYPE_CHECKING:
     from stormwright.evaluations.cells import Cell
     from stormwright.evaluations.definitions import Paper
-    from stormwright.evaluations.kept import KeptCells
+    from stormwright.evaluations.kept import CellStore
 
 #: In the output directory: a line for each cell.
 _CELLS = "cells.jsonl"
@@ -44,7 +44,7 @@ def command(ctx: click.Context, name: str | None, output: Path, fresh: bool, qui
     Without NAME the experiments are listed with their approximate duration; NAME may be all. Interrupted experiments
     resume. Exits with 1 if a cell could not be measured; the verdicts are in the pages.
     """
-    from stormwright.evaluations.kept import KeptCells
+    from stormwright.evaluations.kept import CellStore
     from stormwright.evaluations.papers import ALL, PAPERS, papers_named
 
     papers = papers_named(ALL if name is None else name)
@@ -52,7 +52,7 @@ def command(ctx: click.Context, name: str | None, output: Path, fresh: bool, qui
         raise InputError("--fresh", [Fault("begins an experiment again: name it", "experiment")])
     cells = {paper.name: _cells(paper, quick) for paper in papers}
     if name is None:
-        kept = KeptCells(output / _CELLS)
+        kept = CellStore(output / _CELLS)
         _list(list(PAPERS.values()), cells, kept, as_json)
         return
     from stormwright.workbench.report import check_report
@@ -60,7 +60,7 @@ def command(ctx: click.Context, name: str | None, output: Path, fresh: bool, qui
     check_report()
     with shown(err=as_json):
         every = [cell for of in cells.values() for cell in of]
-        kept = KeptCells(output / _CELLS, {cell.key for cell in every} if fresh else ())
+        kept = CellStore(output / _CELLS, {cell.key for cell in every} if fresh else ())
         failed = _run(every, kept)
         documents = _write(papers, cells, kept, output)
     if as_json:
@@ -77,7 +77,7 @@ def _cells(paper: Paper, quick: bool) -> list[Cell]:
     return list(quick_cells(paper)) if quick else cells_of(paper, CellTimes())
 
 
-def _run(cells: Sequence[Cell], kept: KeptCells) -> int:
+def _run(cells: Sequence[Cell], kept: CellStore) -> int:
     if all(cell.key in kept.found for cell in cells):
         return 0
     from stormwright.evaluations.lab.real import RealLab
@@ -87,7 +87,7 @@ def _run(cells: Sequence[Cell], kept: KeptCells) -> int:
 
 
 def _write(
-    papers: Sequence[Paper], cells: Mapping[str, Sequence[Cell]], kept: KeptCells, output: Path
+    papers: Sequence[Paper], cells: Mapping[str, Sequence[Cell]], kept: CellStore, output: Path
 ) -> list[dict[str, Any]]:
     from stormwright.evaluations.report import as_dict, write_page
     from stormwright.formats.files.json_files import write_json
@@ -101,7 +101,7 @@ def _write(
     return documents
 
 
-def _list(papers: Sequence[Paper], cells: Mapping[str, Sequence[Cell]], kept: KeptCells, as_json: bool) -> None:
+def _list(papers: Sequence[Paper], cells: Mapping[str, Sequence[Cell]], kept: CellStore, as_json: bool) -> None:
     from stormwright.evaluations.cells import minutes
 
     left = {name: [cell for cell in of if cell.key not in kept.found] for name, of in cells.items()}

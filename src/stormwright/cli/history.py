@@ -19,7 +19,7 @@ from stormwright.cli.moments import RANGE_HELP, parse_moment, parse_stretch
 from stormwright.cli.options import Verbs
 from stormwright.cli.output import numbers_table, prepare_output, print_json, print_table, text_table
 from stormwright.cli.progress import shown
-from stormwright.client.shapes import Done, DoneMove
+from stormwright.client.shapes import HistoryEntry, MoveEntry
 from stormwright.errors import Fault, InputError, StormwrightError
 from stormwright.model.humanize import counted, in_utc
 from stormwright.model.problem import size_of
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class HistoryPlace:
+class HistoryLocation:
     """Where the tables are, and where Spark runs, as the options say."""
 
     state_dir: Path | None
@@ -59,7 +59,7 @@ def place(function: Callable[..., None]) -> Callable[..., None]:
         **others: Any,
     ) -> None:
         """`state_dir`, `uri`, `kind`, `master` and `spark_conf` as one `where`; `args` and `others` as they came."""
-        function(*args, where=HistoryPlace(state_dir, uri, kind, master, spark_conf), **others)
+        function(*args, where=HistoryLocation(state_dir, uri, kind, master, spark_conf), **others)
 
     decorated = options.spark(placed)
     for option in (
@@ -74,7 +74,7 @@ def place(function: Callable[..., None]) -> Callable[..., None]:
 
 
 @contextmanager
-def opened(where: HistoryPlace, to_read: bool = True) -> Iterator[tuple[SparkSession, Store]]:
+def opened(where: HistoryLocation, to_read: bool = True) -> Iterator[tuple[SparkSession, Store]]:
     """Spark and the tables; those `to_read` have to be there."""
     state_dir, uri, kind = where.state_dir, where.uri, where.kind
     if state_dir is None and uri is None:
@@ -182,12 +182,12 @@ def print_done(address: str, by: str, limit: int, as_json: bool) -> None:
         say(f"there are older ones: --limit {min(2 * limit, MOST)}" if limit < MOST else "there are older ones")
 
 
-def came_of(done: Done) -> str:
+def came_of(done: HistoryEntry) -> str:
     """What came of an entry, in a line."""
     return "; ".join(_came_of(done)) or done.text
 
 
-def _came_of(done: Done) -> Iterator[str]:
+def _came_of(done: HistoryEntry) -> Iterator[str]:
     for move in done.moves:
         if move.failure:
             yield f"{move.name}: {move.failure}"
@@ -198,7 +198,7 @@ def _came_of(done: Done) -> Iterator[str]:
             yield f"{move.name} moved{pause}"
 
 
-def _judged_done(move: DoneMove) -> Iterator[str]:
+def _judged_done(move: MoveEntry) -> Iterator[str]:
     for each in move.judged:
         measured = "unknown" if each.measured is None else f"{each.measured:.2f}"
         yield f"{each.quantity} × {measured} ({each.predicted:.2f} promised)"
@@ -211,7 +211,7 @@ def _judged_done(move: DoneMove) -> Iterator[str]:
 @click.command()
 @place
 @options.as_json("Print it as JSON.")
-def ingest(where: HistoryPlace, as_json: bool) -> None:
+def ingest(where: HistoryLocation, as_json: bool) -> None:
     """Load staged rows from the state directory into the tables; a running service does so automatically."""
     from stormwright.history.tables.ingest import ingest as take_in
     from stormwright.history.tables.staging import Staging
@@ -237,7 +237,7 @@ def ingest(where: HistoryPlace, as_json: bool) -> None:
 @click.command()
 @place
 @options.as_json("Print how many days were made; progress goes to standard error.")
-def compact(where: HistoryPlace, as_json: bool) -> None:
+def compact(where: HistoryLocation, as_json: bool) -> None:
     """Compact each past day into one set of sorted files; a running service does so automatically.
 
     Run only one compaction at a time."""
@@ -252,7 +252,7 @@ def compact(where: HistoryPlace, as_json: bool) -> None:
 @click.argument("keep", metavar="[TABLE=]DAYS", nargs=-1, required=True)
 @place
 @options.as_json("Print how many days were deleted; progress goes to standard error.")
-def retain(keep: tuple[str, ...], where: HistoryPlace, as_json: bool) -> None:
+def retain(keep: tuple[str, ...], where: HistoryLocation, as_json: bool) -> None:
     """Delete rows older than DAYS from all tables, or from one (facts=30)."""
     from stormwright.history.tables.ingest import retain as delete_older
 
@@ -269,7 +269,7 @@ def _tell_nothing(as_json: bool) -> None:
         say("nothing was staged; a simulated service (serve --simulated) keeps no tables")
 
 
-def _alone(where: HistoryPlace) -> AbstractContextManager[None]:
+def _alone(where: HistoryLocation) -> AbstractContextManager[None]:
     """Wards off the service, and others, where it is known which state directory the tables belong to."""
     from stormwright.history.tables.staging import Staging
     from stormwright.service.storage.history import DIRECTORY
@@ -311,7 +311,7 @@ _MB = 1e6
 @click.command()
 @place
 @options.as_json("Print it as JSON.")
-def tables(where: HistoryPlace, as_json: bool) -> None:
+def tables(where: HistoryLocation, as_json: bool) -> None:
     """List the tables: rows, days, bytes."""
     from stormwright.history.reports import table_summaries
 
@@ -332,7 +332,7 @@ def tables(where: HistoryPlace, as_json: bool) -> None:
 @place
 @click.option("--by-day", is_flag=True, help="Print one line per day.")
 @options.as_json("Print it as JSON.")
-def report(stretch: str, where: HistoryPlace, by_day: bool, as_json: bool) -> None:
+def report(stretch: str, where: HistoryLocation, by_day: bool, as_json: bool) -> None:
     """Report traffic and load by topology over a RANGE of time."""
     from stormwright.history.reports import topology_reports
 
@@ -364,7 +364,7 @@ def report(stretch: str, where: HistoryPlace, by_day: bool, as_json: bool) -> No
 @place
 @click.option("--moving", is_flag=True, help="Only decisions that moved something.")
 @options.as_json("Print them as JSON.")
-def decisions(stretch: str, where: HistoryPlace, moving: bool, as_json: bool) -> None:
+def decisions(stretch: str, where: HistoryLocation, moving: bool, as_json: bool) -> None:
     """List the decisions in a RANGE of time: cost and traffic between nodes before and after, and their outcome."""
     from stormwright.history.reports import decisions as decisions_of
 
@@ -413,7 +413,7 @@ def _judged(judgement: dict[str, Any]) -> str:
     help="Minimum duration X of the overloads to list, in seconds.",
 )
 @options.as_json("Print them as JSON.")
-def overloads(stretch: str, where: HistoryPlace, after_s: float, as_json: bool) -> None:
+def overloads(stretch: str, where: HistoryLocation, after_s: float, as_json: bool) -> None:
     """List the times in a RANGE when nodes were at or over their CPU capacity for more than X seconds."""
     from stormwright.history.reports import overload_episodes
 
@@ -440,7 +440,7 @@ def overloads(stretch: str, where: HistoryPlace, after_s: float, as_json: bool) 
 @click.argument("statement")
 @place
 @options.as_json("Print the rows as JSON.")
-def sql(statement: str, where: HistoryPlace, as_json: bool) -> None:
+def sql(statement: str, where: HistoryLocation, as_json: bool) -> None:
     """Run a SQL query over the tables, each of which has a column `day`."""
     from stormwright.history.reports import documents, run_sql, texts
 
@@ -463,7 +463,7 @@ def sql(statement: str, where: HistoryPlace, as_json: bool) -> None:
 @place
 @options.output("Write the problem file here, gzipped for *.gz.")
 @options.as_json("Print the problem.")
-def at(moment: str, where: HistoryPlace, output: Path | None, as_json: bool) -> None:
+def at(moment: str, where: HistoryLocation, output: Path | None, as_json: bool) -> None:
     """Print the state at a TIME (2026-11-21T10:30, in UTC) as a problem file for `schedule` and others."""
     from stormwright.formats import problem_to_dict, write_problem
     from stormwright.history.looks import known_at

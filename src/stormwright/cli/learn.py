@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from stormwright.cli import options
-from stormwright.cli.history import HistoryPlace, opened, place
+from stormwright.cli.history import HistoryLocation, opened, place
 from stormwright.cli.lines import say
 from stormwright.cli.output import prepare_output, print_json
 from stormwright.cli.progress import shown
@@ -64,7 +64,7 @@ def command(
     keep: Path | None,
     seed: int,
     output: Path,
-    where: HistoryPlace,
+    where: HistoryLocation,
     as_json: bool,
 ) -> None:
     """Train the model of the `learned` scheduler (used with --set model=FILE).
@@ -131,7 +131,7 @@ def _of_sweep(spec: Path, table: Path) -> tuple[list[Group], str]:
     )
 
 
-def _of_history(where: HistoryPlace, seed: int) -> list[Group]:
+def _of_history(where: HistoryLocation, seed: int) -> list[Group]:
     from stormwright.evaluations.learning.recorded import history_examples
 
     with opened(where) as (_, store):

@@ -40,7 +40,7 @@ class Verbs(click.Group):
             formatter.write_dl([(name, verb.get_short_help_str(_ANY_LENGTH)) for name, verb in verbs if verb])
 
 
-class AllAtOnce(click.Command):
+class ValidatedCommand(click.Command):
     """Tells of all options whose values are wrong, where others tell of the first."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -202,8 +202,8 @@ def from_scratch(default: str) -> Callable[[Function], Function]:
         "--from-scratch/--keep-running",
         "from_scratch",
         default=None,
-        help="Ignore the current placement, and relabel slots to minimise moves; or pass it to the scheduler: most then "
-        f"keep what runs, and n_version, online and optimizer move where it pays.  [default: {default}]",
+        help="Ignore the current placement, and relabel slots to minimise moves; or pass it to the scheduler: most "
+        f"then keep what runs, and n_version, online and optimizer move where it pays.  [default: {default}]",
     )
 
 

@@ -187,7 +187,7 @@ def _of_service(
 
 def _of_file(file: Path, wished: dict[str, object]) -> Plan:
     from stormwright.client.shapes import Plan
-    from stormwright.controller.objectives.objective import InOrder
+    from stormwright.controller.objectives.objective import LexicographicObjective
     from stormwright.controller.plans.description import expected_pause, plan_document, planned_step
     from stormwright.controller.plans.document import step_to_dict
     from stormwright.controller.plans.draft import FewestMoves, PlanWish, drafted
@@ -202,7 +202,7 @@ def _of_file(file: Path, wished: dict[str, object]) -> Plan:
     goals = cast("tuple[str, ...]", wished["goals"] or ("throughput",))
     name, settings = str(wished["scheduler_name"]), cast("tuple[str, ...]", wished["settings"])
     repairs = wished["only"] is not None
-    scheduler = InOrder(
+    scheduler = LexicographicObjective(
         goals, lambda goal: asked(name, make_scheduler(name, settings, objective=goal), None, if_it_adapts)
     )
     wish = PlanWish(

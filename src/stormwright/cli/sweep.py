@@ -124,9 +124,9 @@ def _table(where: str, spark: SparkSession, state_dir: Path | None, name: str) -
         return table
     from stormwright.history.tables.staging import Staging
     from stormwright.service.storage.history import DIRECTORY
-    from stormwright.workbench.sweep.run import NotedTable
+    from stormwright.workbench.sweep.run import HistoryTable
 
-    return NotedTable(table, Staging(state_dir / DIRECTORY), where, name)
+    return HistoryTable(table, Staging(state_dir / DIRECTORY), where, name)
 
 
 def _run(

@@ -74,7 +74,7 @@ def by_goal(name: str, settings: Sequence[str], from_scratch: bool | None) -> Ca
     from stormwright.schedulers.toolkit.from_scratch import asked, if_it_adapts
     from stormwright.schedulers.toolkit.registry import parse_settings
     from stormwright.schedulers.toolkit.resolve import SEARCHING, searches_as_told
-    from stormwright.service.plans.in_time import InTime
+    from stormwright.service.plans.in_time import TimeBoundedScheduler
 
     own = [each for each in settings if not each.startswith("objective=")]
 
@@ -83,7 +83,7 @@ def by_goal(name: str, settings: Sequence[str], from_scratch: bool | None) -> Ca
 
     def in_time(goal: str) -> Scheduler:
         made(goal)  # what of it cannot be is told now
-        return InTime(lambda seconds: made(goal, f"time_budget_s={seconds:g}"))
+        return TimeBoundedScheduler(lambda seconds: made(goal, f"time_budget_s={seconds:g}"))
 
     is_told = bool(SEARCHING & parse_settings(own).keys())
     return in_time if searches_as_told(name) and not is_told else made

@@ -67,7 +67,7 @@ class Client:
         Parameters
         ----------
         reason, goals, only, topologies, nodes, least_gain_percent
-            As `shapes.PlanAsked` has them.
+            As `shapes.PlanRequest` has them.
         """
         asked = {
             "reason": reason,
@@ -159,7 +159,7 @@ class Client:
         """Nodes that take nothing new."""
         return self._ask("GET", "/v1/drains", shapes.Drains)
 
-    def drain(self, node: str, reason: str, *, only_cordon: bool = False, wait: bool = False) -> shapes.DrainBegun:
+    def drain(self, node: str, reason: str, *, only_cordon: bool = False, wait: bool = False) -> shapes.DrainResponse:
         """Let a node take nothing new, and begin to bring away what runs there.
 
         Parameters
@@ -172,7 +172,7 @@ class Client:
             What runs there stays; or what leaves is only planned.
         """
         asked = {"reason": reason, "only_cordon": only_cordon, "wait": wait}
-        return self._ask("POST", f"/v1/nodes/{quote(node, safe='')}/drain", shapes.DrainBegun, asked)
+        return self._ask("POST", f"/v1/nodes/{quote(node, safe='')}/drain", shapes.DrainResponse, asked)
 
     def uncordon(self, node: str, reason: str) -> shapes.Drained:
         """Let a drained node take what comes again."""
@@ -205,7 +205,7 @@ class Client:
 
     def _refusal(self, status: int, answer: bytes) -> Exception:
         try:
-            told = shapes.Refused.model_validate_json(answer)
+            told = shapes.ErrorResponse.model_validate_json(answer)
         except ValidationError:
             return ClusterError(f"{self.address} answers with status {status}: is it stormwright?")
         if told.faults:

@@ -157,7 +157,7 @@ class PlannedStep(Shape):
     moves: tuple[PlannedMove, ...]
 
 
-class Judged(Shape):
+class StageEvaluation(Shape):
     """What came of a topology: a quantity as a multiple of what it was before."""
 
     topology: str
@@ -246,21 +246,21 @@ class Plan(PlanLine):
     lasts_s: float = 0.0
     gap_percent: float | None = None
     proof: str = ""
-    judged: tuple[Judged, ...] = ()
+    judged: tuple[StageEvaluation, ...] = ()
 
 
-class DoneMove(Shape):
+class MoveEntry(Shape):
     """A topology in the history: how it moved and what came of it; `failure` says why it did not move."""
 
     topology: str
     name: str
     pause_s: float | None
     promised: dict[str, float | None]
-    judged: tuple[Judged, ...]
+    judged: tuple[StageEvaluation, ...]
     failure: str
 
 
-class Done(Shape):
+class HistoryEntry(Shape):
     """An entry of the history: what was done, by whom and why.
 
     Parameters
@@ -281,7 +281,7 @@ class Done(Shape):
     reason: str
     text: str
     plan: str
-    moves: tuple[DoneMove, ...]
+    moves: tuple[MoveEntry, ...]
 
 
 class Modes(_Asked):
@@ -331,7 +331,7 @@ class ModesChange(Modes):
     by: Who
 
 
-class PlanAsked(_Asked):
+class PlanRequest(_Asked):
     """A plan that is wished.
 
     Parameters
@@ -355,7 +355,7 @@ class PlanAsked(_Asked):
     least_gain_percent: Annotated[float, Field(ge=0, le=100)] | None = None
 
 
-class Told(_Asked):
+class ChangeRequest(_Asked):
     """Who changes something, and why."""
 
     reason: Reason
@@ -433,22 +433,22 @@ class Explained(Shape):
 class History(Shape):
     """What was done, the newest first; `more` says whether there is older."""
 
-    done: tuple[Done, ...]
+    done: tuple[HistoryEntry, ...]
     more: bool
 
 
-class FaultTold(Shape):
+class FieldError(Shape):
     """One thing wrong with what was asked, with its JSON path."""
 
     path: str
     message: str
 
 
-class Refused(Shape):
+class ErrorResponse(Shape):
     """What every endpoint answers where it does not do what was asked."""
 
     error: str
-    faults: tuple[FaultTold, ...] = ()
+    faults: tuple[FieldError, ...] = ()
 
 
 # Nodes and holds ----------------------------------------------------------------------------------
@@ -485,14 +485,14 @@ class Drains(Shape):
     drained: tuple[Drained, ...]
 
 
-class DrainAsked(Told):
+class DrainRequest(ChangeRequest):
     """A node that is to take nothing new; with `only_cordon` what runs there stays, with `wait` it is only planned."""
 
     only_cordon: bool = False
     wait: bool = False
 
 
-class DrainBegun(Shape):
+class DrainResponse(Shape):
     """A drain, and the plan that empties the host; None where it is empty, or what runs there stays."""
 
     drained: Drained
@@ -593,4 +593,4 @@ class Overview(Shape):
     waits: tuple[str, ...] = ()
     under_way: tuple[PlanLine, ...] = ()
     waiting: tuple[PlanLine, ...] = ()
-    done: tuple[Done, ...] = ()
+    done: tuple[HistoryEntry, ...] = ()

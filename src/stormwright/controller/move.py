@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from stormwright.controller.draining import Draining, Switch, drain
-from stormwright.controller.planning.plan import Leg, Step, TopologyMove
+from stormwright.controller.planning.plan import Hop, Step, TopologyMove
 from stormwright.controller.reports import MoveLimits, MoveReport, made, tell
 from stormwright.controller.safety.pauses import Pauses
 from stormwright.controller.tally import Tally
@@ -159,7 +159,7 @@ class Mover:
             "new ones; nothing was moved. A bolt may hold tuples unacked: move it by hand"
         )
 
-    def _swap(self, legs: Sequence[tuple[TopologyMove, Leg]], reason: str) -> bool:
+    def _swap(self, legs: Sequence[tuple[TopologyMove, Hop]], reason: str) -> bool:
         """Exchange the workers; return when the topologies may be activated, or False after `MoveLimits.swap_s`.
 
         No old worker may live then: it would emit into connections that are being closed. New workers need not be up:
@@ -193,7 +193,7 @@ class Mover:
         self._require_placed(legs, since)
         return False
 
-    def _order(self, legs: Sequence[tuple[TopologyMove, Leg]], reason: str) -> None:
+    def _order(self, legs: Sequence[tuple[TopologyMove, Hop]], reason: str) -> None:
         ids = [move.topology.id for move, _ in legs]
         together = frozenset(ids) if len(ids) > 1 else frozenset()
         orders = {move.topology.id: Order(leg.after, reason, together, _before(move, leg)) for move, leg in legs}
@@ -207,7 +207,7 @@ class Mover:
             self._bridge.turn_back(ids)  # it may have taken the call and not been able to say so
             raise
 
-    def _strayed(self, legs: Sequence[tuple[TopologyMove, Leg]], ordered: float) -> Problem | None:
+    def _strayed(self, legs: Sequence[tuple[TopologyMove, Hop]], ordered: float) -> Problem | None:
         """What Nimbus has shown some time after an order, where a topology is elsewhere and nothing is under way."""
         shown = self._bridge.wait_for_snapshot(ordered + _LATE_S, 0.0)
         wanted = {move.topology.id: leg.after for move, leg in legs}
@@ -230,7 +230,7 @@ class Mover:
             log.warning("%s could not be told to end its worker, and finds out by itself: %s", supervisor.host, error)
             return True
 
-    def _require_placed(self, legs: Sequence[tuple[TopologyMove, Leg]], since: float) -> None:
+    def _require_placed(self, legs: Sequence[tuple[TopologyMove, Hop]], since: float) -> None:
         """Raise MoveError if Nimbus has not asked, or placed topologies elsewhere; if it asks later, nothing moves."""
         ids = [move.topology.id for move, _ in legs]
         self._bridge.turn_back(ids)
@@ -248,7 +248,7 @@ class Mover:
         told = asked.conf.get(REFRESH_POLL) if asked else None
         return (told if isinstance(told, int | float) else _REFRESH_POLL_S) + _CONNECT_S
 
-    def _may_go_on(self, move: TopologyMove, leg: Leg, since: float, known: float) -> bool:
+    def _may_go_on(self, move: TopologyMove, leg: Hop, since: float, known: float) -> bool:
         """Whether a topology may be activated; `known` is when workers that run on know of the new ones."""
         if not leg.kept_workers:
             return True
@@ -262,7 +262,7 @@ class Mover:
             self._tally.wait(_POLL_S)
         return up
 
-    def _all_report(self, topology: Topology, leg: Leg, since: float) -> bool:
+    def _all_report(self, topology: Topology, leg: Hop, since: float) -> bool:
         tasks: dict[WorkerSlot, set[int]] = {slot: set() for slot in leg.after.slots}
         runs = zip(topology.executor_start_task.tolist(), topology.executor_end_task.tolist(), strict=True)
         for slot, (first, last) in zip(leg.after.slot_of_executor, runs, strict=True):
@@ -273,13 +273,13 @@ class Mover:
         )
 
 
-def _before(move: TopologyMove, leg: Leg) -> TopologyAssignment:
+def _before(move: TopologyMove, leg: Hop) -> TopologyAssignment:
     """Where a topology is before a leg of its move."""
     number = move.legs.index(leg)
     return move.legs[number - 1].after if number else move.before
 
 
-def _astray(topology: str, leg: Leg, shown: Problem) -> tuple[set[WorkerSlot], list[Supervisor]]:
+def _astray(topology: str, leg: Hop, shown: Problem) -> tuple[set[WorkerSlot], list[Supervisor]]:
     """Slots that a topology has and is not to have, and nodes of these that it is to leave."""
     placed = shown.current.get(topology)
     strays = set(placed.slots if placed else ()) - set(leg.after.slots)

@@ -46,7 +46,7 @@ class CellFound:
     rate_tps: float = 0.0
 
 
-class KeptCells:
+class CellStore:
     """The cells of a file that are done, and those that failed when they were tried last.
 
     Parameters

@@ -18,7 +18,7 @@ from stormwright.evaluations.intervals import (
     ratio_of,
     samples_of,
 )
-from stormwright.evaluations.kept import KeptCells
+from stormwright.evaluations.kept import CellStore
 from stormwright.evaluations.run import measurements
 from stormwright.evaluations.verdict import (
     NOTHING,
@@ -27,8 +27,8 @@ from stormwright.evaluations.verdict import (
     SHOWN,
     UNDECIDED,
     UNMEASURED,
-    JudgedRow,
     Measurements,
+    RowVerdict,
     judge,
 )
 from stormwright.explain.drawing import COLOURS
@@ -42,7 +42,7 @@ _CLASSES = {REPRODUCED: "good", OTHERWISE: "bad", UNDECIDED: "open", UNMEASURED:
 _LINE, _AROUND = 0.27, 1.0
 
 
-def write_page(path: Path, paper: Paper, cells: Sequence[Cell], kept: KeptCells) -> list[JudgedRow]:
+def write_page(path: Path, paper: Paper, cells: Sequence[Cell], kept: CellStore) -> list[RowVerdict]:
     """Write the page of a paper; its rows with their verdicts.
 
     Parameters
@@ -77,7 +77,7 @@ def write_page(path: Path, paper: Paper, cells: Sequence[Cell], kept: KeptCells)
     return rows
 
 
-def as_dict(paper: Paper, rows: Sequence[JudgedRow], cells: Sequence[Cell], kept: KeptCells) -> dict[str, Any]:
+def as_dict(paper: Paper, rows: Sequence[RowVerdict], cells: Sequence[Cell], kept: CellStore) -> dict[str, Any]:
     """The same for programs.
 
     Parameters

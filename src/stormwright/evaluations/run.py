@@ -12,7 +12,7 @@ from typing import Protocol
 from stormwright.errors import ClusterError, StormwrightError
 from stormwright.evaluations.cells import Cell, minutes
 from stormwright.evaluations.definitions import BlockKind, Paper
-from stormwright.evaluations.kept import CellFound, KeptCells
+from stormwright.evaluations.kept import CellFound, CellStore
 from stormwright.evaluations.placing import CellPlacement, placement_of, same_as
 from stormwright.evaluations.verdict import Measurements
 
@@ -53,7 +53,7 @@ class Lab(Protocol):
 MakeLab = Callable[[BlockKind], Lab]
 
 
-def run_cells(cells: Sequence[Cell], kept: KeptCells, make_lab: MakeLab) -> int:
+def run_cells(cells: Sequence[Cell], kept: CellStore, make_lab: MakeLab) -> int:
     """Run what is left of `cells`; how many of them failed.
 
     A cell that fails is tried once more on a cluster of its own, then passed over, with those that needed what it
@@ -88,7 +88,7 @@ def run_cells(cells: Sequence[Cell], kept: KeptCells, make_lab: MakeLab) -> int:
     return failed
 
 
-def _tried(cell: Cell, kept: KeptCells, labs: _Labs) -> CellFound | str:
+def _tried(cell: Cell, kept: CellStore, labs: _Labs) -> CellFound | str:
     if cell.is_first:
         return _measured(cell, None, 0.0, labs)
     shown = kept.found.get(cell.first().key)
@@ -156,7 +156,7 @@ class _Labs:
         self._stack.close()
 
 
-def measurements(paper: Paper, cells: Iterable[Cell], kept: KeptCells) -> Measurements:
+def measurements(paper: Paper, cells: Iterable[Cell], kept: CellStore) -> Measurements:
     """What cells of a paper found, by block and variant, a start for each repeat."""
     found: dict[tuple[str, str], dict[str, list[Sequence[float]]]] = {}
     for cell in cells:

@@ -30,7 +30,7 @@ Measurements = Mapping[tuple[str, str], Mapping[str, Sequence[Sequence[float]]]]
 
 
 @dataclass(frozen=True)
-class JudgedClaim:
+class ClaimVerdict:
     """A claim: what is said, what was published and what is ours, in words, and the verdict."""
 
     what: str
@@ -40,11 +40,11 @@ class JudgedClaim:
 
 
 @dataclass(frozen=True)
-class JudgedRow:
+class RowVerdict:
     """A row and its claims."""
 
     row: PublishedRow
-    claims: Sequence[JudgedClaim]
+    claims: Sequence[ClaimVerdict]
 
     @property
     def verdict(self) -> str:
@@ -53,7 +53,7 @@ class JudgedRow:
         return next(verdict for verdict in _WORST if verdict in found)
 
 
-def judge(row: PublishedRow, measured: Measurements, *, compute: bool = True) -> JudgedRow:
+def judge(row: PublishedRow, measured: Measurements, *, compute: bool = True) -> RowVerdict:
     """Hold a row against what was measured.
 
     Parameters
@@ -65,10 +65,10 @@ def judge(row: PublishedRow, measured: Measurements, *, compute: bool = True) ->
     compute
         Whether numbers that need no cluster are computed.
     """
-    return JudgedRow(row, [_judged(claim, measured, compute) for claim in row.claims])
+    return RowVerdict(row, [_judged(claim, measured, compute) for claim in row.claims])
 
 
-def _judged(claim: Claim, measured: Measurements, compute: bool) -> JudgedClaim:
+def _judged(claim: Claim, measured: Measurements, compute: bool) -> ClaimVerdict:
     match claim:
         case OrderClaim():
             return _order(claim, measured)
@@ -80,43 +80,43 @@ def _judged(claim: Claim, measured: Measurements, compute: bool) -> JudgedClaim:
             return _shown(claim, measured)
 
 
-def _order(claim: OrderClaim, measured: Measurements) -> JudgedClaim:
+def _order(claim: OrderClaim, measured: Measurements) -> ClaimVerdict:
     what = f"{claim.block}: {FIGURES[claim.figure]}, {claim.first} / {claim.second}"
     sign = ">" if claim.more else "<"
     published = f"{sign} 1" if claim.published is None else f"{claim.published:g}"
     first, second = (_samples(measured, claim.block, v, claim.figure) for v in (claim.first, claim.second))
     if not first or not second:
-        return JudgedClaim(what, published, "–", UNMEASURED)
+        return ClaimVerdict(what, published, "–", UNMEASURED)
     difference, ratio = difference_of(first, second), ratio_of(first, second)
     ours = ratio.text if ratio else f"{mean_of(first).text} against {mean_of(second).text}"
     if difference is None or difference.low <= 0 <= difference.high != difference.low:
-        return JudgedClaim(what, published, ours, UNDECIDED)
+        return ClaimVerdict(what, published, ours, UNDECIDED)
     ahead = difference.value if claim.more else -difference.value
-    return JudgedClaim(what, published, ours, REPRODUCED if ahead > 0 else OTHERWISE)
+    return ClaimVerdict(what, published, ours, REPRODUCED if ahead > 0 else OTHERWISE)
 
 
-def _bound(claim: LimitClaim, measured: Measurements) -> JudgedClaim:
+def _bound(claim: LimitClaim, measured: Measurements) -> ClaimVerdict:
     what = f"{claim.block}: {FIGURES[claim.figure]}, {claim.variant}"
     published = f"{'≥' if claim.at_least else '≤'} {claim.limit:g}"
     samples = _samples(measured, claim.block, claim.variant, claim.figure)
     if not samples:
-        return JudgedClaim(what, published, "–", UNMEASURED)
+        return ClaimVerdict(what, published, "–", UNMEASURED)
     kept = fmean(samples) >= claim.limit if claim.at_least else fmean(samples) <= claim.limit
-    return JudgedClaim(what, published, mean_of(samples).text, REPRODUCED if kept else OTHERWISE)
+    return ClaimVerdict(what, published, mean_of(samples).text, REPRODUCED if kept else OTHERWISE)
 
 
-def _number(claim: NumberClaim, compute: bool) -> JudgedClaim:
+def _number(claim: NumberClaim, compute: bool) -> ClaimVerdict:
     published = "–" if claim.published is None else f"{claim.published:,.10g}"
     if not compute:
-        return JudgedClaim(claim.what, published, "–", UNMEASURED)
+        return ClaimVerdict(claim.what, published, "–", UNMEASURED)
     try:
         ours = _computed(claim)
     except (StormwrightError, ImportError) as error:
-        return JudgedClaim(claim.what, published, f"cannot be computed here: {error}", UNMEASURED)
+        return ClaimVerdict(claim.what, published, f"cannot be computed here: {error}", UNMEASURED)
     if claim.published is None:
-        return JudgedClaim(claim.what, published, f"{ours:,.10g}", SHOWN)
+        return ClaimVerdict(claim.what, published, f"{ours:,.10g}", SHOWN)
     equal = abs(ours - claim.published) <= claim.within
-    return JudgedClaim(claim.what, published, f"{ours:,.10g}", REPRODUCED if equal else OTHERWISE)
+    return ClaimVerdict(claim.what, published, f"{ours:,.10g}", REPRODUCED if equal else OTHERWISE)
 
 
 @cache
@@ -124,14 +124,14 @@ def _computed(claim: NumberClaim) -> float:
     return float(claim.ours())
 
 
-def _shown(claim: Shown, measured: Measurements) -> JudgedClaim:
+def _shown(claim: Shown, measured: Measurements) -> ClaimVerdict:
     found = {
         variant: samples_of(starts[claim.figure])
         for (block, variant), starts in measured.items()
         if block == claim.block and starts.get(claim.figure)
     }
     told = "; ".join(f"{variant} {mean_of(samples).text}" for variant, samples in found.items() if samples)
-    return JudgedClaim(f"{claim.block}: {FIGURES[claim.figure]}", "–", told or "–", SHOWN if told else UNMEASURED)
+    return ClaimVerdict(f"{claim.block}: {FIGURES[claim.figure]}", "–", told or "–", SHOWN if told else UNMEASURED)
 
 
 def _samples(measured: Measurements, block: str, variant: str, figure: str) -> list[float]:

@@ -112,7 +112,7 @@ def is_able() -> bool:
     return False
 
 
-class KeptCode(_Cache):  # type: ignore[misc]
+class CachedCode(_Cache):  # type: ignore[misc]
     """The machine code of one function, for Numba: looked for in what was brought, then in the user's cache.
 
     It has what Numba asks of a cache, and is set in place of Numba's own. What was brought and cannot be read is no

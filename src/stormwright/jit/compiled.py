@@ -22,7 +22,7 @@ import numpy as np
 from numba.core import types
 from numpy.typing import NDArray
 
-from stormwright.jit.cache import KeptCode, Room
+from stormwright.jit.cache import CachedCode, Room
 from stormwright.jit.inlined import OftenPartCompiler, PartCompiler, SeldomPartCompiler, WholeCompiler
 
 #: An array of records, and one of its records, of which Numba knows the fields.
@@ -54,7 +54,7 @@ def compiled(function: F) -> F:
     """
     function.__qualname__ = f"{function.__qualname__}.{Room.of(function).filed_as}"  # by which Numba files it
     dispatcher = numba.njit(pipeline_class=WholeCompiler, **_OPTIONS)(function)
-    dispatcher._cache = KeptCode(function)  # noqa: SLF001 (Numba knows its own cache only)
+    dispatcher._cache = CachedCode(function)  # noqa: SLF001 (Numba knows its own cache only)
     ENTRIES.append(dispatcher)
     part: Any = inner(function)
     if hasattr(part, "get_overload"):  # a dispatcher; a plain function, with NUMBA_DISABLE_JIT

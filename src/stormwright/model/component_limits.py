@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from stormwright.model.arrays import BoolArray, ByContent, IndexArray
-from stormwright.model.faults import Misfit
+from stormwright.model.faults import ConfigFault
 
 RAS_CONSTRAINTS = "topology.ras.constraints"
 
@@ -89,7 +89,7 @@ def count_components(place: IndexArray, component: IndexArray, num_places: int, 
 
 def read_component_limits(
     conf: Mapping[str, Any], component_index: Mapping[str, int]
-) -> tuple[ComponentLimits | None, tuple[Misfit, ...]]:
+) -> tuple[ComponentLimits | None, tuple[ConfigFault, ...]]:
     """The limits that a topology's configuration sets, None if there are none, and what is wrong with it.
 
     Parameters
@@ -127,11 +127,11 @@ class _Reader:
             incompatible[one, other] = incompatible[other, one] = True
         return ComponentLimits(most, incompatible) if self._most or incompatible.any() else None
 
-    def constraints(self, raw: object) -> Iterator[Misfit]:
+    def constraints(self, raw: object) -> Iterator[ConfigFault]:
         if isinstance(raw, list):  # the older form: pairs of components
             for position, pair in enumerate(raw):
                 if not _is_texts(pair) or len(pair) < 2:
-                    yield Misfit("should be a list of 2 components", pair, (RAS_CONSTRAINTS, position))
+                    yield ConfigFault("should be a list of 2 components", pair, (RAS_CONSTRAINTS, position))
                 else:
                     self._add_pair(pair[0], pair[1])
         elif isinstance(raw, Mapping):
@@ -140,16 +140,16 @@ class _Reader:
                     for kind, value in rules.items():
                         yield from self._rule(component, kind, value)
                 else:
-                    yield Misfit("should be an object", rules, (RAS_CONSTRAINTS, component))
+                    yield ConfigFault("should be an object", rules, (RAS_CONSTRAINTS, component))
         elif raw is not None:
-            yield Misfit("should be an object, or a list of pairs of components", raw, (RAS_CONSTRAINTS,))
+            yield ConfigFault("should be an object, or a list of pairs of components", raw, (RAS_CONSTRAINTS,))
 
-    def _rule(self, component: str, kind: str, value: Any) -> Iterator[Misfit]:
+    def _rule(self, component: str, kind: str, value: Any) -> Iterator[ConfigFault]:
         steps = (RAS_CONSTRAINTS, component, kind)
         if kind == MAX_ON_NODE:
             most = _integer(value)
             if most is None:
-                yield Misfit("should be an integer", value, steps)
+                yield ConfigFault("should be an integer", value, steps)
             elif most >= 1 and component in self._index:
                 self._most[self._index[component]] = most
         elif kind == INCOMPATIBLE:
@@ -158,27 +158,27 @@ class _Reader:
                 for other in others:
                     self._add_pair(component, other)
             else:
-                yield Misfit("should be a component or a list of components", value, steps)
+                yield ConfigFault("should be a component or a list of components", value, steps)
         else:
-            yield Misfit(f"unknown key, there are {MAX_ON_NODE} and {INCOMPATIBLE}", value, steps)
+            yield ConfigFault(f"unknown key, there are {MAX_ON_NODE} and {INCOMPATIBLE}", value, steps)
 
-    def spread(self, raw: object) -> Iterator[Misfit]:
+    def spread(self, raw: object) -> Iterator[ConfigFault]:
         """The older form of ``maxNodeCoLocationCnt: 1``, which wins where a component has both."""
         if isinstance(raw, list) and _is_texts(raw):
             for component in raw:
                 if component in self._index:
                     self._most.setdefault(self._index[component], 1)
         elif raw is not None:
-            yield Misfit("should be a list of components", raw, (SPREAD_COMPONENTS,))
+            yield ConfigFault("should be a list of components", raw, (SPREAD_COMPONENTS,))
 
-    def one_in_worker(self, conf: Mapping[str, Any]) -> Iterator[Misfit]:
+    def one_in_worker(self, conf: Mapping[str, Any]) -> Iterator[ConfigFault]:
         """Whether a worker may have one executor only, or executors of one component only."""
         for key in (ONE_EXECUTOR, ONE_COMPONENT):
             value = conf.get(key)
             if isinstance(value, bool):
                 self._one[key] = value
             elif value is not None:
-                yield Misfit("should be true or false", value, (key,))
+                yield ConfigFault("should be true or false", value, (key,))
 
     def _add_pair(self, one: str, other: str) -> None:
         if one in self._index and other in self._index:

@@ -21,15 +21,15 @@ MOST_FAULTS = 100
 MOST_OF_ARRAY = 10
 
 
-class Wrong(NamedTuple):
+class ModelFault(NamedTuple):
     """What is wrong, and the keys and positions that lead to it."""
 
     message: str
     steps: tuple[str | int, ...]
 
-    def within(self, *steps: str | int) -> Wrong:
+    def within(self, *steps: str | int) -> ModelFault:
         """The same in something that these steps lead to."""
-        return Wrong(self.message, (*steps, *self.steps))
+        return ModelFault(self.message, (*steps, *self.steps))
 
     def fault(self) -> Fault:
         """As an error tells it, with the path that it has in a file."""
@@ -48,13 +48,13 @@ def join_path(path: str, *steps: str | int) -> str:
     return path
 
 
-def text_wrong(value: object, *steps: str | int) -> Iterator[Wrong]:
+def text_wrong(value: object, *steps: str | int) -> Iterator[ModelFault]:
     """A name that is no text, or an empty one."""
     if not isinstance(value, str) or not value:
-        yield Wrong(f"should be a text of at least 1 character, got {shown(_plain(value))}", steps)
+        yield ModelFault(f"should be a text of at least 1 character, got {shown(_plain(value))}", steps)
 
 
-def number_wrong(value: object, low: float, high: float, wanted: str, *steps: str | int) -> Iterator[Wrong]:
+def number_wrong(value: object, low: float, high: float, wanted: str, *steps: str | int) -> Iterator[ModelFault]:
     """A value that is no real number from `low` to `high`; `wanted` says what it should be.
 
     Parameters
@@ -70,15 +70,15 @@ def number_wrong(value: object, low: float, high: float, wanted: str, *steps: st
     """
     real = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
     if not (real and low <= value <= high):  # type: ignore[operator]  # real numbers compare
-        yield Wrong(f"{wanted}, got {shown(_plain(value))}", steps)
+        yield ModelFault(f"{wanted}, got {shown(_plain(value))}", steps)
 
 
-def amount_wrong(value: object, *steps: str | int) -> Iterator[Wrong]:
+def amount_wrong(value: object, *steps: str | int) -> Iterator[ModelFault]:
     """A value that is no amount."""
     yield from number_wrong(value, 0, MOST_AMOUNT, AMOUNT_WANTED, *steps)
 
 
-def integer_wrong(value: object, low: int, high: int, *steps: str | int) -> Iterator[Wrong]:
+def integer_wrong(value: object, low: int, high: int, *steps: str | int) -> Iterator[ModelFault]:
     """A value that is no integer from `low` to `high`.
 
     Parameters
@@ -91,22 +91,22 @@ def integer_wrong(value: object, low: int, high: int, *steps: str | int) -> Iter
         Where it is.
     """
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or not low <= value <= high:
-        yield Wrong(f"should be an integer from {low} to {high}, got {shown(_plain(value))}", steps)
+        yield ModelFault(f"should be an integer from {low} to {high}, got {shown(_plain(value))}", steps)
 
 
-def twice(names: list[str], key: str) -> Iterator[Wrong]:
+def twice(names: list[str], key: str) -> Iterator[ModelFault]:
     """Ids that come twice among those of the objects in the list `key`."""
     if len(set(names)) == len(names):
         return
     first: dict[str, int] = {}
     for position, name in enumerate(names):
         if first.setdefault(name, position) != position:
-            yield Wrong(f"{shown(name)} is the id of item {first[name]} already", (key, position, "id"))
+            yield ModelFault(f"{shown(name)} is the id of item {first[name]} already", (key, position, "id"))
 
 
 def items_wrong(
     sound: BoolArray, values: IndexArray | Any, wanted: str, place: Callable[[int], tuple[str | int, ...]]
-) -> Iterator[Wrong]:
+) -> Iterator[ModelFault]:
     """Items of an array that are not sound, the first `MOST_OF_ARRAY` one by one.
 
     Parameters
@@ -122,9 +122,9 @@ def items_wrong(
     """
     wrong = np.flatnonzero(~sound).tolist()
     for position in wrong[:MOST_OF_ARRAY]:
-        yield Wrong(f"{wanted}, got {shown(_plain(values[position]))}", place(position))
+        yield ModelFault(f"{wanted}, got {shown(_plain(values[position]))}", place(position))
     if len(wrong) > MOST_OF_ARRAY:
-        yield Wrong(f"{wanted}: {len(wrong) - MOST_OF_ARRAY} more like this", place(wrong[MOST_OF_ARRAY]))
+        yield ModelFault(f"{wanted}: {len(wrong) - MOST_OF_ARRAY} more like this", place(wrong[MOST_OF_ARRAY]))
 
 
 def _plain(value: object) -> object:
@@ -132,7 +132,7 @@ def _plain(value: object) -> object:
     return value.item() if isinstance(value, np.generic) else value
 
 
-class Misfit(NamedTuple):
+class ConfigFault(NamedTuple):
     """A value that Storm would refuse: what it should be, what it is, and the keys and positions that lead to it."""
 
     message: str

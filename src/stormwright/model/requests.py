@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from stormwright.model.arrays import AMOUNT_WANTED, is_amount
-from stormwright.model.faults import Misfit
+from stormwright.model.faults import ConfigFault
 
 CPU = "cpu.pcore.percent"
 ON_HEAP = "onheap.memory.mb"
@@ -108,14 +108,14 @@ class DefaultRequests:
 _NOTHING_SAID = DefaultRequests(_DEFAULTS, {component: {} for component in _SYSTEM})
 
 
-def read_requests(conf: Mapping[str, Any]) -> tuple[DefaultRequests, tuple[Misfit, ...]]:
+def read_requests(conf: Mapping[str, Any]) -> tuple[DefaultRequests, tuple[ConfigFault, ...]]:
     """The requests in a topology's configuration, which lies over the cluster's, and what is wrong with it.
 
     What is wrong, and what is null, counts as not said.
     """
     if _KEYS.isdisjoint(conf):
         return _NOTHING_SAID, ()
-    misfits: list[Misfit] = []
+    misfits: list[ConfigFault] = []
 
     def amounts(keys: Mapping[str, str]) -> Iterator[tuple[str, float]]:
         for resource, key in keys.items():
@@ -123,17 +123,19 @@ def read_requests(conf: Mapping[str, Any]) -> tuple[DefaultRequests, tuple[Misfi
             if is_amount(value):
                 yield resource, float(value)
             elif value is not None:
-                misfits.append(Misfit(AMOUNT_WANTED, value, (key,)))
+                misfits.append(ConfigFault(AMOUNT_WANTED, value, (key,)))
 
     single = dict(amounts(SINGLE))
     by_name = conf.get(RESOURCES)
     if isinstance(by_name, Mapping):
-        misfits += [Misfit(AMOUNT_WANTED, n, (RESOURCES, str(name))) for name, n in by_name.items() if not is_amount(n)]
+        misfits += [
+            ConfigFault(AMOUNT_WANTED, n, (RESOURCES, str(name))) for name, n in by_name.items() if not is_amount(n)
+        ]
         named = {str(NORMALISED.get(name, name)): float(n) for name, n in by_name.items() if is_amount(n)}
     else:
         named = {}
         if by_name is not None:
-            misfits.append(Misfit("should be an object", by_name, (RESOURCES,)))
+            misfits.append(ConfigFault("should be an object", by_name, (RESOURCES,)))
     system = {
         component: dict(amounts({name: beginning + key for name, key in _SYSTEM_KEYS.items()}))
         for component, beginning in _SYSTEM.items()

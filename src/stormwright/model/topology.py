@@ -11,7 +11,7 @@ import numpy as np
 
 from stormwright.escaping import shown
 from stormwright.model.arrays import IntArray, frozen
-from stormwright.model.faults import Misfit, Wrong, amount_wrong, integer_wrong, text_wrong, twice
+from stormwright.model.faults import ConfigFault, ModelFault, amount_wrong, integer_wrong, text_wrong, twice
 from stormwright.model.topology_config import conf_misfits
 
 #: Groupings as Storm names them, in lower case.
@@ -142,7 +142,7 @@ class Topology:
         return {component.id: index for index, component in enumerate(self.components)}
 
     @cached_property
-    def wrong(self) -> tuple[Wrong, ...]:
+    def wrong(self) -> tuple[ModelFault, ...]:
         """All that is wrong with it, looked for once."""
         return tuple(topology_wrong(self))
 
@@ -160,7 +160,7 @@ TYPES = frozenset({"spout", "bolt", "system"})
 GROUPINGS = frozenset(get_args(GroupingKind))
 
 
-def topology_wrong(topology: Topology) -> Iterator[Wrong]:
+def topology_wrong(topology: Topology) -> Iterator[ModelFault]:
     """All that is wrong with it, each with the path from the topology.
 
     Whether runs fit the components is asked only of runs that are four integers in their range.
@@ -177,34 +177,34 @@ def topology_wrong(topology: Topology) -> Iterator[Wrong]:
     yield from shapes or runs_wrong(topology.executor_runs, topology.components)
 
 
-def misfit_wrong(misfit: Misfit) -> Wrong:
+def misfit_wrong(misfit: ConfigFault) -> ModelFault:
     """What is wrong with a configuration."""
-    return Wrong(f"{misfit.message}, got {shown(misfit.value)}", ("conf", *misfit.steps))
+    return ModelFault(f"{misfit.message}, got {shown(misfit.value)}", ("conf", *misfit.steps))
 
 
-def _component_wrong(component: Component, topology: Topology) -> Iterator[Wrong]:
+def _component_wrong(component: Component, topology: Topology) -> Iterator[ModelFault]:
     yield from text_wrong(component.id, "id")
     if component.type not in TYPES:
-        yield Wrong(f"should be one of {', '.join(sorted(TYPES))}, got {shown(component.type)}", ("type",))
+        yield ModelFault(f"should be one of {', '.join(sorted(TYPES))}, got {shown(component.type)}", ("type",))
     yield from integer_wrong(component.parallelism, 0, LAST_TASK, "parallelism")
     for position, grouping in enumerate(component.inputs):
         at = ("inputs", position)
         if grouping.source not in topology.component_index:
-            yield Wrong(f"unknown component {shown(grouping.source)}", (*at, "from"))
+            yield ModelFault(f"unknown component {shown(grouping.source)}", (*at, "from"))
         yield from text_wrong(grouping.stream, *at, "stream")
         if grouping.kind not in GROUPINGS:
             wanted = f"should be one of {', '.join(sorted(GROUPINGS))}"
-            yield Wrong(f"{wanted}, got {shown(grouping.kind)}", (*at, "grouping"))
+            yield ModelFault(f"{wanted}, got {shown(grouping.kind)}", (*at, "grouping"))
     for name, amount in component.resources.items():
         yield from amount_wrong(amount, "resources", name)
 
 
-def _run_wrong(run: ExecutorRun, position: int) -> Iterator[Wrong]:
+def _run_wrong(run: ExecutorRun, position: int) -> Iterator[ModelFault]:
     for column, (value, low) in enumerate(zip(run, (0, 0, 1, 1), strict=True)):
         yield from integer_wrong(value, low, LAST_TASK, "executor_runs", position, column)
 
 
-def runs_wrong(runs: Sequence[ExecutorRun], components: Sequence[Component]) -> Iterator[Wrong]:
+def runs_wrong(runs: Sequence[ExecutorRun], components: Sequence[Component]) -> Iterator[ModelFault]:
     """Every component has as many executors in its runs as its parallelism says, and every task one executor."""
     executors = [0] * len(components)
     for position, run in enumerate(runs):
@@ -212,17 +212,17 @@ def runs_wrong(runs: Sequence[ExecutorRun], components: Sequence[Component]) -> 
             executors[run.component] += run.count
         else:
             wanted = f"should be the index of one of {len(components)} components"
-            yield Wrong(f"{wanted}, got {run.component}", ("executor_runs", position, 0))
+            yield ModelFault(f"{wanted}, got {run.component}", ("executor_runs", position, 0))
     for position, component in enumerate(components):
         if executors[position] != component.parallelism:
             wanted = f"should be the {executors[position]} executors that executor_runs give"
-            yield Wrong(f"{wanted}, got {component.parallelism}", ("components", position, "parallelism"))
+            yield ModelFault(f"{wanted}, got {component.parallelism}", ("components", position, "parallelism"))
     next_free = 0
     for position in sorted(range(len(runs)), key=lambda r: runs[r].start_task):
         run = runs[position]
         last = run.start_task + run.count * run.tasks_per_executor - 1
         if run.start_task < next_free:
-            yield Wrong(f"task {run.start_task} belongs to another executor", ("executor_runs", position, 1))
+            yield ModelFault(f"task {run.start_task} belongs to another executor", ("executor_runs", position, 1))
         if last > LAST_TASK:
-            yield Wrong(f"its last task would be {last}, above {LAST_TASK}", ("executor_runs", position))
+            yield ModelFault(f"its last task would be {last}, above {LAST_TASK}", ("executor_runs", position))
         next_free = max(next_free, last + 1)

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from stormwright.model.arrays import is_amount
 from stormwright.model.component_limits import read_component_limits
-from stormwright.model.faults import Misfit
+from stormwright.model.faults import ConfigFault
 from stormwright.model.requests import read_requests
 
 # Faults -------------------------------------------------------------------------------------------
@@ -34,7 +34,7 @@ class FavouredHosts(NamedTuple):
     unfavoured: frozenset[str]
 
 
-def read_favoured_hosts(conf: Mapping[str, Any]) -> tuple[FavouredHosts, tuple[Misfit, ...]]:
+def read_favoured_hosts(conf: Mapping[str, Any]) -> tuple[FavouredHosts, tuple[ConfigFault, ...]]:
     """The hosts that a topology's configuration names, and what is wrong with it.
 
     Parameters
@@ -47,14 +47,14 @@ def read_favoured_hosts(conf: Mapping[str, Any]) -> tuple[FavouredHosts, tuple[M
     hosts, misfits
         None of either kind where the lists are none.
     """
-    misfits: list[Misfit] = []
+    misfits: list[ConfigFault] = []
 
     def hosts(key: str) -> frozenset[str]:
         listed = conf.get(key)
         if isinstance(listed, list) and all(isinstance(host, str) for host in listed):
             return frozenset(listed)
         if listed is not None:
-            misfits.append(Misfit("should be a list of hosts", listed, (key,)))
+            misfits.append(ConfigFault("should be a list of hosts", listed, (key,)))
         return frozenset()
 
     return FavouredHosts(hosts(FAVOURED_HOSTS), hosts(UNFAVOURED_HOSTS)), tuple(misfits)
@@ -89,7 +89,7 @@ ORDERS: Final = ("given", "priority", "first_come", "shortest_first", "fair_shar
 Users = dict[str, dict[str, float]]
 
 
-def read_users(conf: Mapping[str, Any]) -> tuple[Users, tuple[Misfit, ...]]:
+def read_users(conf: Mapping[str, Any]) -> tuple[Users, tuple[ConfigFault, ...]]:
     """What users may have, as the cluster's configuration says, and what is wrong with it.
 
     Parameters
@@ -101,7 +101,7 @@ def read_users(conf: Mapping[str, Any]) -> tuple[Users, tuple[Misfit, ...]]:
     users, misfits = _by_user(conf, USERS, allowed)
     for user, amounts in users.items():
         if amounts.get(WEIGHT_OF_USER) == 0:
-            misfits += (Misfit("should be a number above 0", 0, (USERS, user, WEIGHT_OF_USER)),)
+            misfits += (ConfigFault("should be a number above 0", 0, (USERS, user, WEIGHT_OF_USER)),)
             del amounts[WEIGHT_OF_USER]
     return users, misfits
 
@@ -111,10 +111,10 @@ def read_pools(conf: Mapping[str, Any]) -> Users:
     return _by_user(conf, POOLS, ("cpu", "memory"))[0]
 
 
-def read_queue(conf: Mapping[str, Any]) -> tuple[dict[str, object], tuple[Misfit, ...]]:
+def read_queue(conf: Mapping[str, Any]) -> tuple[dict[str, object], tuple[ConfigFault, ...]]:
     """``order`` and ``backfill`` as far as the cluster's configuration says them, and what is wrong with that."""
     told: dict[str, object] = {}
-    misfits: list[Misfit] = []
+    misfits: list[ConfigFault] = []
     for key, name, wanted in (
         (ORDER, "order", f"should be one of {', '.join(ORDERS)}"),
         (BACKFILL, "backfill", "should be true or false"),
@@ -123,29 +123,29 @@ def read_queue(conf: Mapping[str, Any]) -> tuple[dict[str, object], tuple[Misfit
         if (value in ORDERS) if key == ORDER else isinstance(value, bool):
             told[name] = value
         elif value is not None:
-            misfits.append(Misfit(wanted, value, (key,)))
+            misfits.append(ConfigFault(wanted, value, (key,)))
     return told, tuple(misfits)
 
 
-def _by_user(conf: Mapping[str, Any], key: str, allowed: tuple[str, ...]) -> tuple[Users, tuple[Misfit, ...]]:
+def _by_user(conf: Mapping[str, Any], key: str, allowed: tuple[str, ...]) -> tuple[Users, tuple[ConfigFault, ...]]:
     given = conf.get(key)
     if given is None:
         return {}, ()
     if not isinstance(given, Mapping):
-        return {}, (Misfit("should be an object of users", given, (key,)),)
+        return {}, (ConfigFault("should be an object of users", given, (key,)),)
     users: Users = {}
-    misfits: list[Misfit] = []
+    misfits: list[ConfigFault] = []
     for user, amounts in given.items():
         if not isinstance(amounts, Mapping):
-            misfits.append(Misfit(f"should be an object with some of {', '.join(allowed)}", amounts, (key, user)))
+            misfits.append(ConfigFault(f"should be an object with some of {', '.join(allowed)}", amounts, (key, user)))
             continue
         sound = {name: float(value) for name, value in amounts.items() if name in allowed and is_amount(value)}
         users[user] = sound
         for name, value in amounts.items():
             if name not in allowed:
-                misfits.append(Misfit(f"unknown key, there are {', '.join(allowed)}", value, (key, user, name)))
+                misfits.append(ConfigFault(f"unknown key, there are {', '.join(allowed)}", value, (key, user, name)))
             elif name not in sound:
-                misfits.append(Misfit("should be a number, at least 0", value, (key, user, name)))
+                misfits.append(ConfigFault("should be a number, at least 0", value, (key, user, name)))
     return users, tuple(misfits)
 
 
@@ -184,7 +184,7 @@ TOO_DEEP = f"is nested more than {MOST_NESTED} levels deep"
 PRIORITY = "topology.priority"
 
 
-def conf_misfits(conf: Mapping[str, Any]) -> tuple[Misfit, ...]:
+def conf_misfits(conf: Mapping[str, Any]) -> tuple[ConfigFault, ...]:
     """All that is wrong in a topology's configuration with keys that our schedulers read.
 
     Parameters
@@ -196,13 +196,13 @@ def conf_misfits(conf: Mapping[str, Any]) -> tuple[Misfit, ...]:
     return (*of_keys, *storm_misfits(conf))
 
 
-def storm_misfits(conf: Mapping[str, Any]) -> tuple[Misfit, ...]:
+def storm_misfits(conf: Mapping[str, Any]) -> tuple[ConfigFault, ...]:
     """What Storm would refuse of what a configuration, a topology's or the cluster's, says of topologies.
 
     Besides, what is nested too deeply: it could not be written again, nor be handed to Nimbus.
     """
     return (
-        *(Misfit(TOO_DEEP, value, (key,)) for key, value in conf.items() if deeper(value, MOST_NESTED)),
+        *(ConfigFault(TOO_DEEP, value, (key,)) for key, value in conf.items() if deeper(value, MOST_NESTED)),
         *read_component_limits(conf, {})[1],
         *read_requests(conf)[1],
         *read_favoured_hosts(conf)[1],
@@ -221,7 +221,7 @@ def deeper(value: object, levels: int) -> bool:
     return levels == 0 or any(deeper(item, levels - 1) for item in items)
 
 
-def value_misfits(key: str, value: object) -> Iterator[Misfit]:
+def value_misfits(key: str, value: object) -> Iterator[ConfigFault]:
     """What is wrong with the value of one of the keys named above, or of `MAX_EXECUTORS_PER_WORKER`.
 
     Parameters
@@ -234,47 +234,47 @@ def value_misfits(key: str, value: object) -> Iterator[Misfit]:
     return _CHECKS[key](key, value)
 
 
-def _at_least(least: int) -> Callable[[str, object], Iterator[Misfit]]:
-    def check(key: str, value: object) -> Iterator[Misfit]:
+def _at_least(least: int) -> Callable[[str, object], Iterator[ConfigFault]]:
+    def check(key: str, value: object) -> Iterator[ConfigFault]:
         if type(value) is not int or value < least:
-            yield Misfit(f"should be an integer of at least {least}", value, (key,))
+            yield ConfigFault(f"should be an integer of at least {least}", value, (key,))
 
     return check
 
 
-def _growth(key: str, value: object) -> Iterator[Misfit]:
+def _growth(key: str, value: object) -> Iterator[ConfigFault]:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-        yield Misfit("should be a number, at least 0", value, (key,))
+        yield ConfigFault("should be a number, at least 0", value, (key,))
 
 
-def _weight(key: str, value: object) -> Iterator[Misfit]:
+def _weight(key: str, value: object) -> Iterator[ConfigFault]:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= _MOST_WEIGHT:
-        yield Misfit(f"should be a number above 0, at most {_MOST_WEIGHT:,}", value, (key,))
+        yield ConfigFault(f"should be a number above 0, at most {_MOST_WEIGHT:,}", value, (key,))
 
 
-def _from_to(least: float, most: float) -> Callable[[str, object], Iterator[Misfit]]:
-    def check(key: str, value: object) -> Iterator[Misfit]:
+def _from_to(least: float, most: float) -> Callable[[str, object], Iterator[ConfigFault]]:
+    def check(key: str, value: object) -> Iterator[ConfigFault]:
         if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
-            yield Misfit(f"should be a number from {least:g} to {most:g}", value, (key,))
+            yield ConfigFault(f"should be a number from {least:g} to {most:g}", value, (key,))
 
     return check
 
 
-def _workers(key: str, value: object) -> Iterator[Misfit]:
+def _workers(key: str, value: object) -> Iterator[ConfigFault]:
     if value not in WORKERS:
-        yield Misfit(f"should be one of {', '.join(WORKERS)}", value, (key,))
+        yield ConfigFault(f"should be one of {', '.join(WORKERS)}", value, (key,))
 
 
-def _workers_of_tag(key: str, value: object) -> Iterator[Misfit]:
+def _workers_of_tag(key: str, value: object) -> Iterator[ConfigFault]:
     if not isinstance(value, Mapping):
-        yield Misfit("should be an object of tags and numbers of workers", value, (key,))
+        yield ConfigFault("should be an object of tags and numbers of workers", value, (key,))
         return
     for tag, workers in value.items():
         if type(workers) is not int or workers < 1:
-            yield Misfit("should be an integer of at least 1", workers, (key, tag))
+            yield ConfigFault("should be an integer of at least 1", workers, (key, tag))
 
 
-_CHECKS: dict[str, Callable[[str, object], Iterator[Misfit]]] = {
+_CHECKS: dict[str, Callable[[str, object], Iterator[ConfigFault]]] = {
     MAX_EXECUTORS_PER_WORKER: _at_least(1),
     FORECAST_GROWTH: _growth,
     WEIGHT: _weight,
@@ -290,7 +290,7 @@ _CHECKS: dict[str, Callable[[str, object], Iterator[Misfit]]] = {
 MACHINES = "isolation.scheduler.machines"
 
 
-def read_machines(conf: Mapping[str, Any]) -> tuple[dict[str, int], tuple[Misfit, ...]]:
+def read_machines(conf: Mapping[str, Any]) -> tuple[dict[str, int], tuple[ConfigFault, ...]]:
     """Topology name → hosts, as the cluster's configuration says, and what is wrong with it, whoever reads it.
 
     Parameters
@@ -307,7 +307,9 @@ def read_machines(conf: Mapping[str, Any]) -> tuple[dict[str, int], tuple[Misfit
     if machines is None:
         return {}, ()
     if not isinstance(machines, Mapping):
-        return {}, (Misfit("should be an object", machines, (MACHINES,)),)
+        return {}, (ConfigFault("should be an object", machines, (MACHINES,)),)
     sound = {name: count for name, count in machines.items() if type(count) is int and count >= 1}
     wrong = [(name, count) for name, count in machines.items() if name not in sound]
-    return sound, tuple(Misfit("should be an integer of at least 1", count, (MACHINES, name)) for name, count in wrong)
+    return sound, tuple(
+        ConfigFault("should be an integer of at least 1", count, (MACHINES, name)) for name, count in wrong
+    )

@@ -15,7 +15,7 @@ from stormwright.model.assignment import UNPLACED, TopologyAssignment
 from stormwright.model.cluster import Cluster, Supervisor
 from stormwright.model.demand import Demand
 from stormwright.model.faults import (
-    Wrong,
+    ModelFault,
     amount_wrong,
     integer_wrong,
     items_wrong,
@@ -53,7 +53,7 @@ class ProblemParts(NamedTuple):
 _LAST_PORT = 65535
 
 
-def cluster_wrong(supervisors: tuple[Supervisor, ...], before: tuple[Supervisor, ...] = ()) -> Iterator[Wrong]:
+def cluster_wrong(supervisors: tuple[Supervisor, ...], before: tuple[Supervisor, ...] = ()) -> Iterator[ModelFault]:
     """All that is wrong with them, each with the path from the problem.
 
     Nodes of a large cluster are many, so each is first looked at as a whole (`_is_sound`).
@@ -88,15 +88,15 @@ def _is_sound(node: Supervisor) -> bool:
     )
 
 
-def _node_wrong(node: Supervisor) -> Iterator[Wrong]:
+def _node_wrong(node: Supervisor) -> Iterator[ModelFault]:
     yield from text_wrong(node.id, "id")
     yield from text_wrong(node.host, "host")
     if not isinstance(node.rack, str):
-        yield Wrong(f"should be a text, got {node.rack!r}", ("rack",))
+        yield ModelFault(f"should be a text, got {node.rack!r}", ("rack",))
     for position, port in enumerate(node.ports):
         yield from integer_wrong(port, 0, _LAST_PORT, "ports", position)
         if port in node.ports[:position]:
-            yield Wrong(f"port {port} is there twice", ("ports", position))
+            yield ModelFault(f"port {port} is there twice", ("ports", position))
     # A supervisor without a limit has infinitely much.
     yield from number_wrong(node.cpu_hz, 0, math.inf, "should be a number, at least 0", "cpu_hz")
     for name, amount in node.resources.items():
@@ -104,7 +104,7 @@ def _node_wrong(node: Supervisor) -> Iterator[Wrong]:
     if node.link_bps is not None and node.link_bps != 0:
         yield from amount_wrong(node.link_bps, "link_bps")
     elif node.link_bps == 0:
-        yield Wrong("should be a number above 0, got 0", ("link_bps",))
+        yield ModelFault("should be a number above 0, got 0", ("link_bps",))
 
 
 # Topologies ---------------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ def _node_wrong(node: Supervisor) -> Iterator[Wrong]:
 # What is wrong with measured loads.
 
 
-def demand_wrong(demand: Demand) -> Iterator[Wrong]:
+def demand_wrong(demand: Demand) -> Iterator[ModelFault]:
     """All that is wrong with the measured loads of topologies, each with the path from the problem.
 
     Loads of topologies that are wrong themselves are not looked at.
@@ -186,7 +186,7 @@ def _are_limits(values: FloatArray) -> BoolArray:
     return sound
 
 
-def _load_wrong(topology: Topology, load: TopologyLoad) -> Iterator[Wrong]:
+def _load_wrong(topology: Topology, load: TopologyLoad) -> Iterator[ModelFault]:
     executors, components = topology.num_executors, topology.components
     yield from _column_wrong("cpu_hz", load.cpu_hz, executors, "executors")
     yield from _column_wrong("memory_mb", load.memory_mb, executors, "executors")
@@ -212,35 +212,35 @@ def _load_wrong(topology: Topology, load: TopologyLoad) -> Iterator[Wrong]:
         yield from items_wrong(_are_amounts(load.flow_tps), load.flow_tps, AMOUNT_WANTED, _in_row("flows", 3))
     if (limits := load.flow_limit_tps) is not None:
         if limits.shape != (len(components),):
-            yield Wrong(f"has {len(limits)} items for {len(components)} components", ("flow_limits",))
+            yield ModelFault(f"has {len(limits)} items for {len(components)} components", ("flow_limits",))
         else:
             names = [component.id for component in components]
             yield from items_wrong(_are_limits(limits), limits, AMOUNT_WANTED, lambda c: ("flow_limits", names[c]))
 
 
-def _column_wrong(name: str, values: FloatArray | None, length: int, of: str) -> Iterator[Wrong]:
+def _column_wrong(name: str, values: FloatArray | None, length: int, of: str) -> Iterator[ModelFault]:
     if values is None:
         return
     if values.shape != (length,):
-        yield Wrong(f"has {values.size} items for {length} {of}", (name,))
+        yield ModelFault(f"has {values.size} items for {length} {of}", (name,))
     else:
         yield from items_wrong(_are_amounts(values), values, AMOUNT_WANTED, lambda position: (name, position))
 
 
 def _indices_wrong(
     values: IntArray, count: int, wanted: str, place: Callable[[int], tuple[str | int, ...]]
-) -> Iterator[Wrong]:
+) -> Iterator[ModelFault]:
     yield from items_wrong((values >= 0) & (values < count), values, wanted, place)
 
 
 def _lengths_wrong(
     name: str, columns: Sequence[Sequence[object] | IntArray | FloatArray]
-) -> Generator[Wrong, None, bool]:
+) -> Generator[ModelFault, None, bool]:
     """Columns of one table that are not equally long; returns whether there are any."""
     lengths = [len(column) for column in columns]
     if len(set(lengths)) == 1:
         return False
-    yield Wrong(f"should have columns of one length, got {shown(lengths)}", (name,))
+    yield ModelFault(f"should have columns of one length, got {shown(lengths)}", (name,))
     return True
 
 
@@ -252,7 +252,7 @@ def _in_row(name: str, column: int) -> Callable[[int], tuple[str | int, ...]]:
 # What is wrong with a current assignment.
 
 
-def running_wrong(running: Running, before: Running | None = None) -> Iterator[Wrong]:
+def running_wrong(running: Running, before: Running | None = None) -> Iterator[ModelFault]:
     """All that is wrong with what runs now, each with the path from the problem.
 
     Slots of supervisors that are gone, and topologies that are, are none: what was in them is lost.
@@ -276,20 +276,20 @@ def running_wrong(running: Running, before: Running | None = None) -> Iterator[W
         for position, slot in enumerate(placement.slots):
             if owner.setdefault(slot, name) != name:
                 message = f"{slot} belongs to {owner[slot]} already"
-                yield Wrong(message, ("assignments", name, "slots", position))
+                yield ModelFault(message, ("assignments", name, "slots", position))
 
 
-def _placement_wrong(placement: TopologyAssignment, executors: int | None) -> Iterator[Wrong]:
+def _placement_wrong(placement: TopologyAssignment, executors: int | None) -> Iterator[ModelFault]:
     slots, of_executor = placement.slots, placement.slot_of_executor
     if len(set(slots)) < len(slots):
         first: dict[WorkerSlot, int] = {}
         for position, slot in enumerate(slots):
             if first.setdefault(slot, position) != position:
-                yield Wrong(f"{slot} is slot {first[slot]} already", ("slots", position))
+                yield ModelFault(f"{slot} is slot {first[slot]} already", ("slots", position))
     if executors is None:
         return
     if len(of_executor) != executors:
-        yield Wrong(f"has {len(of_executor)} items for {executors} executors", ("slot_of_executor",))
+        yield ModelFault(f"has {len(of_executor)} items for {executors} executors", ("slot_of_executor",))
     elif executors and not UNPLACED <= min(of_executor) <= max(of_executor) < len(slots):
         positions = np.array(of_executor)
         wanted = f"should be -1 or the index of one of {len(slots)} slots"
@@ -319,7 +319,7 @@ def faults_of(core_hz: float, parts: ProblemParts, before: ProblemParts | None) 
     return [wrong.fault() for wrong in _wrong(core_hz, parts, before)]
 
 
-def _wrong(core_hz: float, parts: ProblemParts, before: ProblemParts | None) -> Iterator[Wrong]:
+def _wrong(core_hz: float, parts: ProblemParts, before: ProblemParts | None) -> Iterator[ModelFault]:
     if before is None or core_hz != before.demand.core_hz:
         wanted = f"should be a number above 0, at most {MOST_AMOUNT:g}"
         yield from number_wrong(core_hz, 5e-324, MOST_AMOUNT, wanted, "core_hz")
@@ -333,7 +333,7 @@ def _wrong(core_hz: float, parts: ProblemParts, before: ProblemParts | None) -> 
         yield from running_wrong(parts.running, before.running if before else None)
 
 
-def _workload_wrong(workload: Workload) -> Iterator[Wrong]:
+def _workload_wrong(workload: Workload) -> Iterator[ModelFault]:
     yield from map(misfit_wrong, storm_misfits(workload.conf))
     yield from twice([topology.id for topology in workload.topologies], "topologies")
     for position, topology in enumerate(workload.topologies):

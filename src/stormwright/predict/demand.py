@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 # What messages of a tree take of executors, of workers and of links.
 
 
-class Carried(NamedTuple):
+class MessageDemand(NamedTuple):
     """Messages of a tree: CPU of each executor (µs) for those it sends, and of each worker; what crosses links."""
 
     serialise_us: FloatArray
@@ -43,7 +43,7 @@ class Carried(NamedTuple):
     link_messages: FloatArray
 
     @classmethod
-    def of(cls, routes: Routes, graph: GraphEdges, costs: Costs) -> Carried:
+    def of(cls, routes: Routes, graph: GraphEdges, costs: Costs) -> MessageDemand:
         """Of the messages along `routes`, by what each costs."""
         sender, receiver = graph.sources.executor, graph.targets.executor
         executors, workers = len(routes.workers.of_executor), len(routes.workers.slot)
@@ -265,7 +265,7 @@ class TreeDemand:
         workers = routes.workers
         nodes, worker_node, executor_node = workers.nodes, workers.node, workers.executor_node
         on, topology = workers.of_executor != UNPLACED, workers.executor_topology
-        messages = Carried.of(routes, profile.graph, costs)
+        messages = MessageDemand.of(routes, profile.graph, costs)
         factors = correction_factors(problem, corrections)[1]
         cycles = 1e-6 * problem.core_hz * np.append(factors, 1.0)
         mix = profile.mix(corrections)

@@ -19,7 +19,7 @@ from stormwright.predict.flow.profile import Profile
 from stormwright.predict.flow.routes import Routes
 from stormwright.predict.flow.standing import Standing
 from stormwright.predict.queueing.network import Networks, QueueNetwork, demand_of
-from stormwright.predict.queueing.result_cache import Of
+from stormwright.predict.queueing.result_cache import CacheKey
 from stormwright.predict.queueing.waits import QueueState, closed
 from stormwright.predict.workers import SteadyWorkers
 
@@ -160,7 +160,7 @@ def steady_state(
 
     def with_all_pending() -> tuple[QueueState, FloatArray]:
         most, trees = np.nan_to_num(highest.rate_tps, posinf=_ENDLESS_TPS), profile.layout.pending
-        memory = Of("pending", costs, corrections), again
+        memory = CacheKey("pending", costs, corrections), again
         found = closed(full, trees, np.where(np.isfinite(trees), most, rate_tps), memory)
         # Times in queues are approximations; what the resources can do is none.
         too_much = np.maximum(fullest_use(full_shares, full_free, found.rate_tps), 1.0)
@@ -172,7 +172,7 @@ def steady_state(
         full_demand=full_demand,
         highest_tps=highest.rate_tps,
         limit=highest.limit,
-        given=QueueState(rate_tps, network, costs=costs, again=(Of("given", costs, corrections), again)),
+        given=QueueState(rate_tps, network, costs=costs, again=(CacheKey("given", costs, corrections), again)),
         given_use=fullest_use(shares, free, rate_tps),
         with_all_pending=with_all_pending,
     )

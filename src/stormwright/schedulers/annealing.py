@@ -9,7 +9,7 @@ import numpy as np
 from stormwright.model import UNPLACED, Assignment, CostWeights, Problem, cost_of
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from stormwright.model.traffic_matrix import pair_traffic
-from stormwright.schedulers.placement.partial_placement import Draft
+from stormwright.schedulers.placement.partial_placement import PartialPlacement
 from stormwright.schedulers.templates.search import ExecutorPairs, SearchParams, search
 from stormwright.schedulers.toolkit.limits import max_executors_per_worker
 from stormwright.schedulers.toolkit.params import param
@@ -38,7 +38,7 @@ class LiveCost:
         Node of every worker, shape (W,).
     """
 
-    def __init__(self, draft: Draft, weights: CostWeights) -> None:
+    def __init__(self, draft: PartialPlacement, weights: CostWeights) -> None:
         problem = draft.problem
         self._weights = weights
         self.worker, self.node = draft.worker.copy(), np.array(draft.node, dtype=np.int64)
@@ -121,7 +121,7 @@ class LiveCost:
 
     # Flows ---------------------------------------------------------------------------------------
 
-    def _read_flows(self, draft: Draft) -> None:
+    def _read_flows(self, draft: PartialPlacement) -> None:
         """Components are numbered over the problem; rates are those of shuffle and of local_or_shuffle."""
         problem = draft.problem
         first = np.cumsum([0, *(len(topology.components) for topology in problem.topologies)])
@@ -278,7 +278,7 @@ class AnnealingScheduler:
 
         return search(problem, "annealing", self.params, objective, self._improve)
 
-    def _improve(self, draft: Draft) -> None:
+    def _improve(self, draft: PartialPlacement) -> None:
         annealer = _Annealer(draft, np.random.default_rng(self.params.seed))
         steps = min(self.params.sweeps * annealer.num_executors, self.params.max_steps)
         mean = annealer.mean_cost()
@@ -292,7 +292,7 @@ class AnnealingScheduler:
 class _Annealer:
     """A placement under way: what its nodes have left, and the best seen so far."""
 
-    def __init__(self, draft: Draft, rng: np.random.Generator) -> None:
+    def __init__(self, draft: PartialPlacement, rng: np.random.Generator) -> None:
         problem = draft.problem
         self._rng = rng
         self._live = LiveCost(draft, _WEIGHTS)

@@ -9,7 +9,7 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray, IntArray
-from stormwright.schedulers.placement.partial_placement import Draft
+from stormwright.schedulers.placement.partial_placement import PartialPlacement
 from stormwright.schedulers.templates.search import SearchParams, search
 from stormwright.schedulers.templates.utilisation import Utilisation
 from stormwright.schedulers.toolkit.limits import max_executors_per_worker
@@ -99,7 +99,7 @@ class AntColonyScheduler:
         def objective(slots: IntArray) -> float:
             return float(_objective(utilisation, node_of_slot[slots][None])[0])
 
-        def improve(draft: Draft) -> None:
+        def improve(draft: PartialPlacement) -> None:
             colony = _Colony(draft, utilisation, self.params)
             if colony.num_trails <= _MOST_TRAILS:
                 colony.run()
@@ -122,7 +122,7 @@ def evaporation(done: float, start: float, end: float) -> float:
 class _Colony:
     """Pheromone, and the best placement so far; executors that may move are numbered in a row."""
 
-    def __init__(self, draft: Draft, utilisation: Utilisation, params: AntColonyParams) -> None:
+    def __init__(self, draft: PartialPlacement, utilisation: Utilisation, params: AntColonyParams) -> None:
         self._draft, self._utilisation, self._params = draft, utilisation, params
         movable = np.append(~np.array(draft.fixed, dtype=bool), False)
         self._executors = np.flatnonzero(movable[draft.worker])
@@ -170,7 +170,9 @@ class _Colony:
 class _Ants:
     """Placements in the making, executor by executor, all at once."""
 
-    def __init__(self, draft: Draft, utilisation: Utilisation, executors: IndexArray, params: AntColonyParams) -> None:
+    def __init__(
+        self, draft: PartialPlacement, utilisation: Utilisation, executors: IndexArray, params: AntColonyParams
+    ) -> None:
         self._draft, self._executors, self._params = draft, executors, params
         self._neighbours = utilisation.pairs.by_executor(draft.problem.num_executors)
         # What there is without what may move.
@@ -232,7 +234,7 @@ class _Ants:
         return chances
 
 
-def _movable_workers(draft: Draft) -> dict[int, list[int]]:
+def _movable_workers(draft: PartialPlacement) -> dict[int, list[int]]:
     """Topology → its workers that are not fixed."""
     workers: dict[int, list[int]] = {}
     for worker, (topology, fixed) in enumerate(zip(draft.topology, draft.fixed, strict=True)):

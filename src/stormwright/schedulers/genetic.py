@@ -8,7 +8,7 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray, IntArray
-from stormwright.schedulers.placement.partial_placement import Draft
+from stormwright.schedulers.placement.partial_placement import PartialPlacement
 from stormwright.schedulers.templates.search import SearchParams, search
 from stormwright.schedulers.templates.utilisation import Utilisation
 from stormwright.schedulers.toolkit.limits import max_executors_per_worker
@@ -77,7 +77,7 @@ class GeneticScheduler:
             topology = _topology_of_slot(problem, slots)
             return float(_objective(topology, utilisation, slots[None], problem.slot_node[None])[0])
 
-        def improve(draft: Draft) -> None:
+        def improve(draft: PartialPlacement) -> None:
             _Breeding(draft, utilisation, self.params).run()
 
         return search(problem, "genetic", self.params, objective, improve)
@@ -119,7 +119,7 @@ def _objective(topology: IndexArray, utilisation: Utilisation, worker: IndexArra
 class _Breeding:
     """Generations of placements; genes are those of executors and workers that may move."""
 
-    def __init__(self, draft: Draft, utilisation: Utilisation, params: GeneticParams) -> None:
+    def __init__(self, draft: PartialPlacement, utilisation: Utilisation, params: GeneticParams) -> None:
         self._draft, self._utilisation, self._params = draft, utilisation, params
         self._rng = np.random.default_rng(params.seed)
         problem = draft.problem

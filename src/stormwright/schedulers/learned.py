@@ -11,9 +11,9 @@ import numpy as np
 from stormwright.model import Assignment, Problem
 from stormwright.model.arrays import FloatArray, IntArray, frozen_ints
 from stormwright.model.humanize import counted
-from stormwright.schedulers.portfolio.evaluation import Judge
-from stormwright.schedulers.portfolio.features import Describing
-from stormwright.schedulers.portfolio.members import Asking, Variants, best_of
+from stormwright.schedulers.portfolio.evaluation import PlacementJudge
+from stormwright.schedulers.portfolio.features import FeatureExtractor
+from stormwright.schedulers.portfolio.members import Portfolio, Variants, best_of
 from stormwright.schedulers.portfolio.model import OURS, Model, read_model
 from stormwright.schedulers.toolkit.params import MOST_SEED, Params, param
 from stormwright.schedulers.toolkit.registry import SCHEDULERS, scheduler_type, traits_of
@@ -104,7 +104,7 @@ class LearnedScheduler:
     def schedule(self, problem: Problem) -> Assignment:
         """Place what has no slot."""
         judge = LearnedJudge(problem, self._model)
-        asking = Asking(problem, judge)
+        asking = Portfolio(problem, judge)
         asking.note_what_runs()
         for name in cheap_rules(problem.num_executors):
             asking.ask(name, keeping_what_runs(name), keep_running=True)
@@ -147,7 +147,7 @@ class LearnedScheduler:
         return slots, steps
 
 
-class LearnedJudge(Judge):
+class LearnedJudge(PlacementJudge):
     """Judges placements by what was learned of others.
 
     Parameters
@@ -162,7 +162,7 @@ class LearnedJudge(Judge):
         super().__init__(problem, "traffic")
         load = problem.load
         self.objective, self.soft_cpu = "throughput", load is not None and load.end_ms > load.start_ms
-        self._describing, self._trees = Describing(problem), model.trees
+        self._describing, self._trees = FeatureExtractor(problem), model.trees
 
     def badness(self, slots: IntArray) -> float:
         """How much lower its throughput is than that of others, as a logarithm."""

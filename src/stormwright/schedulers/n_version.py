@@ -13,18 +13,18 @@ from stormwright.errors import SchedulerError, StormwrightError
 from stormwright.model import UNPLACED, Assignment, Problem, Scheduler
 from stormwright.model.arrays import frozen_ints
 from stormwright.model.humanize import counted
-from stormwright.schedulers.portfolio.evaluation import OBJECTIVES, TRAFFIC, Judge
+from stormwright.schedulers.portfolio.evaluation import OBJECTIVES, TRAFFIC, PlacementJudge
 from stormwright.schedulers.portfolio.members import (
     QUICK,
     WHAT_RUNS,
-    Answered,
-    Asking,
+    MemberAnswer,
     Members,
+    Portfolio,
     best_of,
     is_of_others,
     told_left_out,
 )
-from stormwright.schedulers.portfolio.scheduler_process import Apart, InApart, Member
+from stormwright.schedulers.portfolio.scheduler_process import Member, ProcessScheduler, SchedulerProcess
 from stormwright.schedulers.templates.by_rates import quietest
 from stormwright.schedulers.toolkit.params import MOST_SECONDS, MOST_SEED, Params, param
 from stormwright.schedulers.toolkit.registry import traits_of
@@ -151,7 +151,7 @@ class NVersionScheduler:
     def schedule(self, problem: Problem) -> Assignment:
         """Place every topology, as a whole or not at all."""
         end_s = time.perf_counter() + (self.params.time_budget_s or np.inf)
-        with Apart(end_s) as apart:
+        with SchedulerProcess(end_s) as apart:
             found = self._decided(problem, end_s, apart)
             small = problem.num_executors <= _SMALL and found.parameters["objective"] == TRAFFIC
             if not small or np.any(problem.current_slot != UNPLACED):
@@ -164,9 +164,9 @@ class NVersionScheduler:
                 seen.add(again.slot_of_executor.tobytes())
                 found = again
 
-    def _decided(self, problem: Problem, end_s: float, apart: Apart) -> Assignment:
-        judge = Judge(problem, self.params.objective, self.params.headroom_percent / 100)
-        asking = Asking(problem, judge)
+    def _decided(self, problem: Problem, end_s: float, apart: SchedulerProcess) -> Assignment:
+        judge = PlacementJudge(problem, self.params.objective, self.params.headroom_percent / 100)
+        asking = Portfolio(problem, judge)
         asking.note_what_runs()
         for name, budget_s in self._turns(problem, end_s):
             if budget_s < 0:
@@ -179,12 +179,12 @@ class NVersionScheduler:
             asking.ask(name, scheduler, self.params.keep_running)
         return self._answer(problem, judge, asking)
 
-    def _made(self, name: str, budget_s: float, apart: Apart) -> Scheduler | StormwrightError:
+    def _made(self, name: str, budget_s: float, apart: SchedulerProcess) -> Scheduler | StormwrightError:
         """A member, or why there is none; one of another package is made where it is asked."""
         if not is_of_others(name):
             return self._members.made(name, budget_s)
         try:
-            return InApart(apart, Member(self._members, name, budget_s), self.params.member_limit_s)
+            return ProcessScheduler(apart, Member(self._members, name, budget_s), self.params.member_limit_s)
         except SchedulerError as error:
             return error
 
@@ -205,7 +205,7 @@ class NVersionScheduler:
             left_s = (end_s - time.perf_counter()) * _OF_THE_REST / (len(searching) - number)
             yield name, max(left_s, 0.01)
 
-    def _answer(self, problem: Problem, judge: Judge, asking: Asking) -> Assignment:
+    def _answer(self, problem: Problem, judge: PlacementJudge, asking: Portfolio) -> Assignment:
         ranked = _ranked(problem, judge, asking)
         told = {
             "objective": judge.objective,
@@ -226,7 +226,7 @@ class NVersionScheduler:
         )
 
 
-def _ranked(problem: Problem, judge: Judge, asking: Asking) -> list[Answered]:
+def _ranked(problem: Problem, judge: PlacementJudge, asking: Portfolio) -> list[MemberAnswer]:
     """The answers, the one to take first: rules 3 and 4, and who comes first among equals."""
     ranked = best_of(asking.answers)
     if not ranked:
@@ -242,7 +242,7 @@ def _ranked(problem: Problem, judge: Judge, asking: Asking) -> list[Answered]:
     return [first, *(each for each in ranked if each is not first)]
 
 
-def _told(judge: Judge, asking: Asking, ranked: list[Answered]) -> str:
+def _told(judge: PlacementJudge, asking: Portfolio, ranked: list[MemberAnswer]) -> str:
     """Who won and why, in a sentence."""
     best, asked = ranked[0], len(ranked) + len(asking.left_out)
     parts = [
@@ -261,7 +261,7 @@ def _told(judge: Judge, asking: Asking, ranked: list[Answered]) -> str:
     return "; ".join(parts)
 
 
-def _figures(each: Answered) -> dict[str, Any]:
+def _figures(each: MemberAnswer) -> dict[str, Any]:
     """An answer for programs."""
     broken, left, badness = each.rank
     found = {"scheduler": each.name, "limits_broken": broken, "unplaced": left, "badness": badness}

@@ -26,8 +26,8 @@ from stormwright.model.topology_config import ALPHA, BETA, DELTA, GAMMA, MOST_GA
 from stormwright.optimize.construction.greedy import Bins, Greedy, Items, Pairs
 from stormwright.optimize.kernel.records import NOWHERE
 from stormwright.schedulers.placement.admission import WantedWorkers, admit, find_wanted
-from stormwright.schedulers.placement.node_targets import NodeWishes, authors_wishes, own_wishes
-from stormwright.schedulers.placement.partial_placement import Draft
+from stormwright.schedulers.placement.node_targets import NodeTargets, authors_wishes, own_wishes
+from stormwright.schedulers.placement.partial_placement import PartialPlacement
 from stormwright.schedulers.placement.repair import make_room
 from stormwright.schedulers.placement.staying import choose_slots, restore_cheaper, swap_nodes
 from stormwright.schedulers.templates.waiting import Finished, answer, plan_with_last_resort
@@ -46,10 +46,10 @@ _MAX_PASSES = 10
 _MAX_RAISES = 12
 
 #: What nodes should be used for, given the workers and the nodes.
-MakeWishes = Callable[[Items, Bins], NodeWishes]
+MakeWishes = Callable[[Items, Bins], NodeTargets]
 
 
-def nodes_by_traffic(draft: Draft, rates: Rates, weights: CostWeights, make_wishes: MakeWishes) -> None:
+def nodes_by_traffic(draft: PartialPlacement, rates: Rates, weights: CostWeights, make_wishes: MakeWishes) -> None:
     """Put the workers of a draft onto nodes by `Greedy.place_pairs`, wherever each finds a place.
 
     With several racks the least loaded nodes of the racks at hand are tried, too, and the cheaper of both counts. Where
@@ -82,11 +82,11 @@ def nodes_by_traffic(draft: Draft, rates: Rates, weights: CostWeights, make_wish
 class _Packing:
     """Workers that are to go onto nodes."""
 
-    draft: Draft
+    draft: PartialPlacement
     workers: Items
     nodes: Bins
     pairs: Pairs
-    wishes: NodeWishes
+    wishes: NodeTargets
     zone_weight: float
 
     def best(self) -> Greedy:
@@ -322,7 +322,7 @@ class OnlineScheduler:
         return plan_with_last_resort(problem, lambda usable: self._plan_on(problem, rates, told, keep_running, usable))
 
     def _plan_on(self, problem: Problem, rates: Rates, told: _Told, keep_running: bool, usable: BoolArray) -> Finished:
-        draft = Draft.empty(problem, usable)
+        draft = PartialPlacement.empty(problem, usable)
         for wanted in admit(draft, find_wanted(draft, keep_running)):
             for executors in self._workers(draft, rates, told, wanted):
                 draft.add_worker(wanted.topology, executors)
@@ -334,7 +334,9 @@ class OnlineScheduler:
 
     # Phase 1 -------------------------------------------------------------------------------------
 
-    def _workers(self, draft: Draft, rates: Rates, told: _Told, wanted: WantedWorkers) -> Iterator[IndexArray]:
+    def _workers(
+        self, draft: PartialPlacement, rates: Rates, told: _Told, wanted: WantedWorkers
+    ) -> Iterator[IndexArray]:
         """Phase 1: executors of one topology → exactly as many workers as wanted, each given by its executors."""
         problem, members, count = draft.problem, wanted.executors, wanted.workers
         pairs = rates.within(wanted.topology, members)
@@ -360,7 +362,7 @@ class OnlineScheduler:
 
     # Phase 2 -------------------------------------------------------------------------------------
 
-    def _choose_nodes(self, draft: Draft, rates: Rates, told: _Told) -> None:
+    def _choose_nodes(self, draft: PartialPlacement, rates: Rates, told: _Told) -> None:
         """Phase 2: workers of all topologies → nodes."""
         wishes = authors_wishes if self.params.meaning == AUTHORS else own_wishes
         nodes_by_traffic(draft, rates, _WEIGHTS, partial(wishes, beta=told.beta, delta=told.delta))

@@ -47,7 +47,7 @@ class PSchedulerScheduler:
        nodes that are all alike, unequal nodes of one topology get equal parts.
     4. A part with fewer executors than workers, or more than these may hold, is mended.
     5. A worker that does not fit its node after all goes where there is room.
-    6. The paper assigns a topology anew when its load changes, which ``--from-scratch`` does here; else what runs stays.
+    6. The paper reassigns a topology when its load changes, as ``--from-scratch`` does; by default what runs stays.
     7. A service looks once the load has drifted since the last change. It moves for less traffic between nodes or for
        fewer nodes, as the number of nodes follows from the load, by at least R percent. R and T are those of `online`.
 

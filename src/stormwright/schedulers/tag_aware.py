@@ -14,7 +14,7 @@ from stormwright.model.arrays import BoolArray
 from stormwright.model.constraints.optional import UNTAGGED, tags_of, tags_of_node
 from stormwright.model.topology_config import WORKERS_OF_TAG
 from stormwright.schedulers.placement.admission import WantedWorkers, find_wanted
-from stormwright.schedulers.placement.partial_placement import Draft
+from stormwright.schedulers.placement.partial_placement import PartialPlacement
 from stormwright.schedulers.placement.placing import NodeRoom, Placing
 from stormwright.schedulers.placement.repair import Repair
 from stormwright.schedulers.placement.separate import why_together
@@ -89,7 +89,7 @@ class TagAwareScheduler:
         )
 
     def _plan(self, problem: Problem, usable: BoolArray, asked: Sequence[Mapping[str, int]]) -> Finished:
-        draft = Draft.empty(problem, usable)
+        draft = PartialPlacement.empty(problem, usable)
         queue = find_wanted(
             draft, keep_running=True, may_join=lambda e, mates: _tags(problem, e) == _tags(problem, mates[0])
         )
@@ -111,7 +111,7 @@ def _tags(problem: Problem, executor: int) -> TagSet:
 
 
 def _place(
-    draft: Draft, room: NodeRoom, wanted: WantedWorkers, of_node: list[TagSet], asked: Mapping[str, int]
+    draft: PartialPlacement, room: NodeRoom, wanted: WantedWorkers, of_node: list[TagSet], asked: Mapping[str, int]
 ) -> tuple[str, ...]:
     """Add the workers of a topology to the draft, or tell why it cannot have them."""
     placing = Placing(draft, room, wanted)
@@ -163,7 +163,7 @@ class _Group:
     executors: int
 
 
-def _mend(draft: Draft, overloading: list[_Group]) -> tuple[str, ...]:
+def _mend(draft: PartialPlacement, overloading: list[_Group]) -> tuple[str, ...]:
     """Rearrange groups, each within its nodes and workers, until they overload none, or tell why that fails."""
     overloaded: list[int] = []
     for group in overloading:

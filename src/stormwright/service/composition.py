@@ -33,40 +33,40 @@ from stormwright.schedulers.toolkit.resolve import keeping_what_runs
 from stormwright.schedulers.toolkit.traits import warm_up
 from stormwright.schedulers.toolkit.triggers import ONLINE, Adaptation, TriggerParams
 from stormwright.service.auth.audit import FILE as AUDIT
-from stormwright.service.auth.middleware import Door
+from stormwright.service.auth.middleware import AuthMiddleware
 from stormwright.service.dashboard.site import Site
 from stormwright.service.dashboard.sources import Sources
-from stormwright.service.dashboard.state import Known
+from stormwright.service.dashboard.state import DashboardState
 from stormwright.service.dashboard.trials import Trials
-from stormwright.service.decider import Looking
-from stormwright.service.executor import Acting
+from stormwright.service.decider import Decider
+from stormwright.service.executor import MoveExecutor
 from stormwright.service.http.api import api_routes
 from stormwright.service.http.app import make_app
 from stormwright.service.http.metrics import Figures
 from stormwright.service.http.server import HttpServer
 from stormwright.service.intake import Intake
-from stormwright.service.leader_election.lead import Fenced
+from stormwright.service.leader_election.lead import LeaderOnlyNimbus
 from stormwright.service.leader_election.standby import PAUSED, REFUSED
 from stormwright.service.loads import Loads
 from stormwright.service.loop import Loop
 from stormwright.service.memory import ServiceMemory
 from stormwright.service.notifications.hook_program import FailureHook
 from stormwright.service.notifications.notifier import Notifier, ServiceEvent, Target
-from stormwright.service.plans.applying import Applying
-from stormwright.service.plans.dispatcher import Dealing, Watched
+from stormwright.service.plans.applying import PlanExecutor
+from stormwright.service.plans.dispatcher import DecisionDispatcher, EvaluatedStage
 from stormwright.service.plans.guard import Guard
-from stormwright.service.plans.journal import Ledger
-from stormwright.service.plans.plan_service import Desk, Makers
-from stormwright.service.plans.plans import KeptPlans, Tidying
-from stormwright.service.plans.turns import OneAtATime
-from stormwright.service.safety.anomalies import SlowWatch, Telling, Watching
-from stormwright.service.safety.move_budget import Budgeting
+from stormwright.service.plans.journal import Journal
+from stormwright.service.plans.plan_service import PlanMakers, PlanService
+from stormwright.service.plans.plans import Expiry, PlanStore
+from stormwright.service.plans.turns import SerialScheduler
+from stormwright.service.safety.anomalies import AnomalyMonitor, EventNotifier, SlowNodeMonitor
+from stormwright.service.safety.move_budget import MoveBudgetKeeper
 from stormwright.service.settings import ServiceSettings
 from stormwright.service.status import ServiceStatus
-from stormwright.service.storage.calibration import Calibrating
+from stormwright.service.storage.calibration import CostCalibration
 from stormwright.service.storage.database import FILE, State
-from stormwright.service.storage.forecasts import Forecasting
-from stormwright.service.storage.history import KeptHistory
+from stormwright.service.storage.forecasts import ForecastStore
+from stormwright.service.storage.history import ServiceHistory
 from stormwright.service.view import View
 from stormwright.storm.bridge import Bridge
 from stormwright.storm.gateway import NimbusGateway
@@ -120,14 +120,14 @@ class Service:
         initial = keeping_what_runs(settings.initial, settings.rules)
         self._state = State(state / FILE, clock)
         lead.begin(self._state)
-        plans, ledger = KeptPlans(self._state), Ledger(self._state)
+        plans, ledger = PlanStore(self._state), Journal(self._state)
         self.guard = Guard(
             self._state, plans, ledger, settings.mode, settings.most_missing, self._rebalancing, settings.modes
         )
         tell_failures, drained = self._failure_hook.update, self.guard.drains.on
         self.bridge = Bridge(initial, settings.initial, tell_failures, status_texts, clock, drained, lead.require)
-        self._history = KeptHistory(settings.history, state, scheduler_name, ledger.judged, clock)
-        self._calibrating = Calibrating(state / "costs.json", clock)
+        self._history = ServiceHistory(settings.history, state, scheduler_name, ledger.judged, clock)
+        self._calibrating = CostCalibration(state / "costs.json", clock)
         landing = Landing(state / "landing", clock)
         self.stream = loads or LoadStream(
             landing.directory,
@@ -138,23 +138,25 @@ class Service:
         )
         self._scheduler_name = scheduler_name
         forecasts = getattr(scheduler, "uses_forecast", False)
-        forecasting = Forecasting(state / "minutes.arrow", settings.forecast_min, clock) if forecasts else None
+        forecasting = ForecastStore(state / "minutes.arrow", settings.forecast_min, clock) if forecasts else None
         self._view = View(self.bridge, self.stream, self._calibrating, forecasting, drained)
         self._pauses = Pauses(state / PAUSED, lead.keep(self._state, PAUSED))
         self._refused = RefusedPlacements(state / REFUSED, lead.keep(self._state, REFUSED))
-        turns = OneAtATime(scheduler)
+        turns = SerialScheduler(scheduler)
         # The move that was just made is the first of those that the ledger has.
-        self._budget = Budgeting(self._state, settings.budget, lambda: ledger.pauses()[1:], settings.budget_adapts)
+        self._budget = MoveBudgetKeeper(
+            self._state, settings.budget, lambda: ledger.pauses()[1:], settings.budget_adapts
+        )
         memory, history, budget = self.memory, self._history, self._budget
-        self.looking = Looking(settings, turns, self._view, memory, history, self._refused, self.guard, budget)
+        self.looking = Decider(settings, turns, self._view, memory, history, self._refused, self.guard, budget)
         cool_down_s = settings.triggers.cool_down_s
         self._notifier = Notifier(settings.notify)
         tell = self._notifier.tell
-        self._acting = Acting(self._move, memory, history, scheduler_name, cool_down_s, ledger, tell, budget)
-        makers = Makers(settings.objective, scheduler_for or (lambda _: turns), keeping_what_runs(KEEPING))
-        self.desk = Desk(plans, ledger, self.guard, self._view.problem, makers)
-        slow = SlowWatch()
-        self.watching = Watching(self.guard, self.desk.nodes, self._view.problem, slow, tell, self._state)
+        self._acting = MoveExecutor(self._move, memory, history, scheduler_name, cool_down_s, ledger, tell, budget)
+        makers = PlanMakers(settings.objective, scheduler_for or (lambda _: turns), keeping_what_runs(KEEPING))
+        self.desk = PlanService(plans, ledger, self.guard, self._view.problem, makers)
+        slow = SlowNodeMonitor()
+        self.watching = AnomalyMonitor(self.guard, self.desk.nodes, self._view.problem, slow, tell, self._state)
         dealing, going = self._dealing(plans, ledger), lead.going(self.stream.require_running)
         self._loop = Loop(self.looking, self._acting, going, self._resume, dealing, clock)
         self.intake = Intake(landing, self.tally, history, None if loads else self._calibrating, slow.count)
@@ -174,7 +176,7 @@ class Service:
             starting.enter_context(self._known)
             lead, told = self.settings.lead, self._gateway
             gateway = NimbusGateway(told, lead.not_after_ns) if isinstance(told, list) else told
-            self.nimbus = Fenced(starting.enter_context(gateway), lead.require)
+            self.nimbus = LeaderOnlyNimbus(starting.enter_context(gateway), lead.require)
             if not lead.told():  # where another service was lost its Nimbus may have been, too: the loop tries again
                 self.nimbus.cluster()  # says at once if Nimbus cannot be reached
                 self._resume()
@@ -197,11 +199,11 @@ class Service:
         return self._view.unfitted(problem)
 
     def look(self, triggers: TriggerParams | None = None, adapts: Adaptation = ONLINE) -> Decision:
-        """Decide once whether anything should move (`Looking.look`)."""
+        """Decide once whether anything should move (`Decider.look`)."""
         return self.looking.look(triggers, adapts)
 
     def act(self, decision: Decision) -> list[MoveReport]:
-        """Make the moves of a decision; it raises what `Acting.act` raises."""
+        """Make the moves of a decision; it raises what `MoveExecutor.act` raises."""
         return self._acting.act(decision)
 
     def run(self, stop: threading.Event, every_s: float = 1.0) -> None:
@@ -268,19 +270,19 @@ class Service:
     def _server(self, trials: Trials | None) -> HttpServer:
         view, settings, intake = self._view, self.settings, self.intake
         sources = Sources(view.problem, self.status, view.age_s, view.unfit, self.desk, trials, settings.clock)
-        self._known = Known(sources)
-        door = Door.of(settings.access, settings.host, settings.state_dir / AUDIT)
+        self._known = DashboardState(sources)
+        door = AuthMiddleware.of(settings.access, settings.host, settings.state_dir / AUDIT)
         figures, pages = Figures(self._known.scene, view.age_s, self.desk.modes, self._state), Site(self._known, door)
         routes = api_routes(self.desk, pages.overview)
         app = make_app(self.bridge, intake.take, self.status, view.problem, intake.count, routes, pages, figures)
         return HttpServer(app, settings.host, settings.port, door, settings.access.tls)
 
-    def _dealing(self, plans: KeptPlans, ledger: Ledger) -> Dealing:
-        watched = Watched(self.looking, self._view, self._history, self.memory, self._refused, self.guard)
-        applying = Applying(plans, ledger, watched, self._acting.act)
-        tidying = Tidying(plans, ledger, self.settings.history.keep_days)
-        looks = (self.watching.look, Telling(plans, self._hold, self._notifier.tell).look)
-        return Dealing(self.guard, self.desk, applying, self._view, tidying, looks)
+    def _dealing(self, plans: PlanStore, ledger: Journal) -> DecisionDispatcher:
+        watched = EvaluatedStage(self.looking, self._view, self._history, self.memory, self._refused, self.guard)
+        applying = PlanExecutor(plans, ledger, watched, self._acting.act)
+        tidying = Expiry(plans, ledger, self.settings.history.keep_days)
+        looks = (self.watching.look, EventNotifier(plans, self._hold, self._notifier.tell).look)
+        return DecisionDispatcher(self.guard, self.desk, applying, self._view, tidying, looks)
 
     def _move(self, step: Step, reason: str, stop: threading.Event | None) -> list[MoveReport]:
         return Mover(self.nimbus, self.bridge, self.tally, self._pauses, self.settings.limits).move(step, reason, stop)

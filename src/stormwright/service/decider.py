@@ -14,7 +14,7 @@ from stormwright.controller.plans.rollback import moves_back
 from stormwright.controller.policy import Decision, decide, planned_slots
 from stormwright.controller.safety.holds import Hold
 from stormwright.errors import ClusterError
-from stormwright.history.evaluation.moves import Moved
+from stormwright.history.evaluation.moves import MovedTopology
 from stormwright.history.evaluation.verdict import Promise
 from stormwright.model import Problem, TopologyAssignment, cost_of
 from stormwright.model.arrays import IntArray
@@ -24,9 +24,9 @@ from stormwright.schedulers.toolkit.traits import declared
 from stormwright.schedulers.toolkit.triggers import ONLINE, Adaptation, TriggerParams
 from stormwright.service.memory import ServiceMemory
 from stormwright.service.plans.guard import Guard
-from stormwright.service.safety.move_budget import Budgeting
+from stormwright.service.safety.move_budget import MoveBudgetKeeper
 from stormwright.service.settings import ServiceSettings
-from stormwright.service.storage.history import KeptHistory
+from stormwright.service.storage.history import ServiceHistory
 from stormwright.service.view import View
 
 # Drift --------------------------------------------------------------------------------------------
@@ -58,7 +58,7 @@ SNAPSHOT_S = 60.0
 TRY_BACK_S = 60.0
 
 
-class Looking:
+class Decider:
     """Looks at the cluster as it is known and decides by the triggers and the scheduler.
 
     Parameters
@@ -87,10 +87,10 @@ class Looking:
         scheduler: Scheduler,
         view: View,
         memory: ServiceMemory,
-        history: KeptHistory,
+        history: ServiceHistory,
         refused: RefusedPlacements,
         guard: Guard,
-        budget: Budgeting | None = None,
+        budget: MoveBudgetKeeper | None = None,
     ) -> None:
         self._guard, self._budget = guard, budget
         self._settings = settings
@@ -242,7 +242,7 @@ class Looking:
             return decision
         return None
 
-    def _was_drained(self, problem: Problem, moved: Moved) -> bool:
+    def _was_drained(self, problem: Problem, moved: MovedTopology) -> bool:
         """Whether a topology has left a node that is drained: it does not go back there."""
         now = problem.current.get(moved.topology)
         left = set(moved.before.slots if moved.before else ()) - set(now.slots if now else ())

@@ -12,9 +12,9 @@ from stormwright.controller.reports import MoveReport
 from stormwright.errors import MoveError, MoveStoppedError, NimbusError, StormwrightError
 from stormwright.service.memory import ServiceMemory
 from stormwright.service.notifications.notifier import ServiceEvent
-from stormwright.service.plans.journal import Ledger
-from stormwright.service.safety.move_budget import Budgeting
-from stormwright.service.storage.history import KeptHistory
+from stormwright.service.plans.journal import Journal
+from stormwright.service.safety.move_budget import MoveBudgetKeeper
+from stormwright.service.storage.history import ServiceHistory
 
 log = logging.getLogger(__name__)
 
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 Move = Callable[[Step, str, threading.Event | None], Sequence[MoveReport]]
 
 
-class Acting:
+class MoveExecutor:
     """Moves topologies and remembers what came of it.
 
     Parameters
@@ -49,12 +49,12 @@ class Acting:
         self,
         move: Move,
         memory: ServiceMemory,
-        history: KeptHistory,
+        history: ServiceHistory,
         scheduler_name: str,
         cool_down_s: float,
-        ledger: Ledger,
+        ledger: Journal,
         tell: Callable[[ServiceEvent], None] = lambda _: None,
-        budget: Budgeting | None = None,
+        budget: MoveBudgetKeeper | None = None,
     ) -> None:
         self._tell, self._budget = tell, budget
         self._move = move

@@ -10,8 +10,8 @@ from stormwright.gc_pause import collection_paused
 from stormwright.perflog.landing import Landing
 from stormwright.perflog.records import LogRecord, Rejected, parse_lines
 from stormwright.service.on_change import OnChange
-from stormwright.service.storage.calibration import Calibrating
-from stormwright.service.storage.history import KeptHistory
+from stormwright.service.storage.calibration import CostCalibration
+from stormwright.service.storage.history import ServiceHistory
 
 log = logging.getLogger(__name__)
 
@@ -33,8 +33,8 @@ class Intake:
         self,
         landing: Landing,
         tally: Tally,
-        history: KeptHistory,
-        calibrating: Calibrating | None = None,
+        history: ServiceHistory,
+        calibrating: CostCalibration | None = None,
         watch: Callable[[Sequence[LogRecord]], None] = lambda _: None,
     ) -> None:
         self._landing = landing

@@ -12,8 +12,8 @@ from stormwright.clock import WALL, Clock
 from stormwright.controller.plans.modes import AUTO, SUGGEST
 from stormwright.controller.policy import Decision
 from stormwright.errors import StormwrightError
-from stormwright.service.decider import Looking
-from stormwright.service.executor import Acting
+from stormwright.service.decider import Decider
+from stormwright.service.executor import MoveExecutor
 from stormwright.service.on_change import OnChange
 
 log = logging.getLogger(__name__)
@@ -53,8 +53,8 @@ class Loop:
 
     def __init__(
         self,
-        looking: Looking,
-        acting: Acting,
+        looking: Decider,
+        acting: MoveExecutor,
         require_running: Callable[[], None],
         resume: Callable[[], None],
         dealing: _Dealing,

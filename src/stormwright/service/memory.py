@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from stormwright import clock as clocks
 from stormwright.controller.policy import Decision, LookBack
 from stormwright.controller.reports import MoveReport
-from stormwright.controller.safety.backoff import Setbacks
+from stormwright.controller.safety.backoff import Backoff
 from stormwright.controller.safety.holds import Hold
 from stormwright.pipeline.monitoring.drift import Drift, DriftWatch
 
@@ -50,7 +50,7 @@ class ServiceMemory:
 
     time: clocks.Clock = clocks.WALL
     counts: EventCounts = field(default_factory=EventCounts)
-    setbacks: Setbacks = field(default_factory=Setbacks)
+    setbacks: Backoff = field(default_factory=Backoff)
     drift_watch: DriftWatch = field(default_factory=DriftWatch)
     drifts: Sequence[Drift] = ()
     decision: Decision | None = None

@@ -29,13 +29,13 @@ class ServiceStatus:
     pipeline
         Where the stream of loads stands.
     history
-        As `stormwright.service.storage.history.KeptHistory.status` gives it, with ``closed_panes``: why panes that are
+        As `storage.history.ServiceHistory.status` gives it, with ``closed_panes``: why panes that are
         complete have not reached it.
     evaluation
-        What came of moves, as `stormwright.service.storage.history.KeptHistory.judged` gives it.
+        What came of moves, as `stormwright.service.storage.history.ServiceHistory.judged` gives it.
     costs
         What messages and workers cost and how well that is known, as
-        `stormwright.service.storage.calibration.Calibrating.status` gives it.
+        `stormwright.service.storage.calibration.CostCalibration.status` gives it.
     objective
         What the triggers speak of.
     waits
@@ -46,7 +46,7 @@ class ServiceStatus:
     anomalies
         What is not as it should be, as `stormwright.client.shapes.Anomaly` has it.
     budget
-        How many topologies one decision may move, as `stormwright.service.safety.move_budget.Budgeting.told` has it.
+        How many topologies one decision may move, as `safety.move_budget.MoveBudgetKeeper.told` gives it.
     pair
         Which of several services leads, as `service.leader_election.lead.Lead.told` gives it.
     refused

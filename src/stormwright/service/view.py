@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from stormwright.model import LoadProfile, Problem
 from stormwright.service.loads import Loads
-from stormwright.service.storage.calibration import MINUTE, Calibrating
-from stormwright.service.storage.forecasts import Forecasting
+from stormwright.service.storage.calibration import MINUTE, CostCalibration
+from stormwright.service.storage.forecasts import ForecastStore
 from stormwright.storm.bridge import Bridge
 
 
@@ -31,8 +31,8 @@ class View:
         self,
         bridge: Bridge,
         stream: Loads,
-        calibrating: Calibrating,
-        forecasting: Forecasting | None,
+        calibrating: CostCalibration,
+        forecasting: ForecastStore | None,
         drained: Callable[[Problem], Problem],
     ) -> None:
         self._drained = drained

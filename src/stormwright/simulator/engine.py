@@ -17,7 +17,7 @@ Counts = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Counted:
+class EngineCounts:
     """What was counted in an interval of virtual time; E executors, P pairs, T topologies.
 
     Parameters
@@ -69,7 +69,7 @@ class Engine(Protocol):
     def until(self, time_s: float) -> None:
         """Go on to an instant."""
 
-    def take(self) -> Counted:
+    def take(self) -> EngineCounts:
         """What was counted since this was last asked for."""
 
     def place(self, slots: NDArray[np.int32]) -> None:

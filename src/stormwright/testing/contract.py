@@ -33,9 +33,9 @@ from stormwright.model import (
     violations,
 )
 from stormwright.model.arrays import IndexArray
-from stormwright.schedulers.toolkit.from_scratch import Anew
+from stormwright.schedulers.toolkit.from_scratch import FromScratchScheduler
 from stormwright.testing import oracles, shared
-from stormwright.testing.shared import Once, for_any, only_if
+from stormwright.testing.shared import SharedExamples, for_any, only_if
 from stormwright.testing.strategies import problems, roomy
 
 # Checks -------------------------------------------------------------------------------------------
@@ -197,7 +197,7 @@ class SchedulerContract(ABC):
     #: Executors that run stay where they are.
     never_moves = False
 
-    _known: ClassVar[dict[type, Once]] = {}
+    _known: ClassVar[dict[type, SharedExamples]] = {}
 
     @abstractmethod
     def make(self) -> Scheduler:
@@ -210,7 +210,7 @@ class SchedulerContract(ABC):
     def known(self, problem: Problem) -> Assignment:
         """The same, asked once of a problem that several tests share: it says the same each time, by a test here."""
         # Its own class's: who inherits the tests of another has another scheduler.
-        ask = self._known.setdefault(type(self), Once(self._leaving_it))
+        ask = self._known.setdefault(type(self), SharedExamples(self._leaving_it))
         answer: Assignment = ask(problem)
         return answer
 
@@ -254,7 +254,7 @@ class SchedulerContract(ABC):
         """
         as_if_first = problem.with_nothing_running()
         first = self.known(as_if_first)
-        asked = Anew(_Asked(as_if_first, first))
+        asked = FromScratchScheduler(_Asked(as_if_first, first))
         from_scratch = asked.schedule(problem)
         assert (from_scratch.unplaced, from_scratch.status) == (first.unplaced, first.status)
         before, after = first.slot_of_executor, from_scratch.slot_of_executor

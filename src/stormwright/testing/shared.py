@@ -24,7 +24,7 @@ from stormwright.testing import strategies
 # The same problem told in another way, which has no influence: made once of each that many are tested with.
 
 
-class Once:
+class SharedExamples:
     """What is made of a problem, kept as long as many may be tested with the same.
 
     Parameters
@@ -46,25 +46,25 @@ class Once:
         return self._made[key][1]
 
 
-@Once
+@SharedExamples
 def renamed(problem: Problem, ids: bool) -> Problem:
     """Under other names, and with `ids` under other ids, too."""
     return strategies.renamed(problem, ids=ids)
 
 
-@Once
+@SharedExamples
 def with_supervisors_turned(problem: Problem) -> Problem:
     """The last supervisor first."""
     return replace(problem, supervisors=problem.supervisors[::-1])
 
 
-@Once
+@SharedExamples
 def with_topologies_turned(problem: Problem) -> Problem:
     """The last topology first."""
     return replace(problem, topologies=problem.topologies[::-1])
 
 
-@Once
+@SharedExamples
 def with_pairs_shuffled(problem: Problem, seed: int) -> Problem:
     """Traffic pairs in another order, by the seed."""
     load_profile = problem.load

@@ -12,7 +12,7 @@ import threading
 import pytest
 
 from stormwright.cli.serve import command
-from stormwright.cli.serve.reload import Reloading
+from stormwright.cli.serve.reload import ConfigReloader
 
 
 class Quiet:
@@ -44,7 +44,7 @@ def running(tmp_path, monkeypatch):
     write("period = 60\n")
     given = ("--config", str(file), "--gain", "15")
     params = command.make_context("serve", list(given)).params
-    return service, Reloading(command, given, params, service), write
+    return service, ConfigReloader(command, given, params, service), write
 
 
 def test_triggers_budget_hook_and_mode_change(running, caplog):

@@ -22,11 +22,11 @@ from stormwright.service.storage.database import FILE, State
 from tests.service.auth.authorities import Authority
 from tests.service.leader_election.places import Place, Session
 
-Told = Callable[..., tuple[Pair | None, list[Fault]]]
+ChangeRequest = Callable[..., tuple[Pair | None, list[Fault]]]
 
 
 @pytest.fixture
-def told(tmp_path: Path) -> Told:
+def told(tmp_path: Path) -> ChangeRequest:
     """Where it agrees, and what is wrong with that."""
 
     def of(*options: object) -> tuple[Pair | None, list[Fault]]:
@@ -44,7 +44,7 @@ def word(tmp_path: Path) -> Path:
     return tmp_path / "word"
 
 
-def test_alone_it_agrees_with_nobody(told: Told, word: Path) -> None:
+def test_alone_it_agrees_with_nobody(told: ChangeRequest, word: Path) -> None:
     assert told() == (None, [])
     assert [fault.path for fault in told("--pair-secret", word, "--known-as", "http://a")[1]] == [
         "--pair-secret",
@@ -52,7 +52,7 @@ def test_alone_it_agrees_with_nobody(told: Told, word: Path) -> None:
     ]
 
 
-def test_storms_own_zookeeper_is_that_of_storm_yaml(told: Told, word: Path, tmp_path: Path) -> None:
+def test_storms_own_zookeeper_is_that_of_storm_yaml(told: ChangeRequest, word: Path, tmp_path: Path) -> None:
     conf = tmp_path / "conf"
     conf.mkdir()
     (conf / "storm.yaml").write_text("storm.zookeeper.servers: [zk1, zk2]\nstorm.zookeeper.root: /prod\n")
@@ -64,7 +64,7 @@ def test_storms_own_zookeeper_is_that_of_storm_yaml(told: Told, word: Path, tmp_
     assert "says no storm.zookeeper.servers" in fault.message
 
 
-def test_zookeeper_over_tls(told: Told, word: Path, tmp_path: Path) -> None:
+def test_zookeeper_over_tls(told: ChangeRequest, word: Path, tmp_path: Path) -> None:
     (tmp_path / "conf").mkdir()
     yaml = tmp_path / "conf" / "storm.yaml"
     yaml.write_text("storm.zookeeper.servers: [zk1]\nstorm.zookeeper.ssl.enable: true\n")
@@ -87,7 +87,7 @@ def test_zookeeper_over_tls(told: Told, word: Path, tmp_path: Path) -> None:
     assert fault.message == "has no effect without --pair-tls-ca"
 
 
-def test_another_zookeeper_and_another_address(told: Told, word: Path) -> None:
+def test_another_zookeeper_and_another_address(told: ChangeRequest, word: Path) -> None:
     pair, faults = told("--pair", "zk:2181/of/us", "--pair-secret", word, "--known-as", "https://a.example/")
     assert (pair, faults) == (Pair("zk:2181/of/us", "correcthorse", "https://a.example"), [])
     pair, _ = told("--pair", "zk:2181", "--without-authentication", "--host", "0.0.0.0")  # noqa: S104
@@ -97,13 +97,13 @@ def test_another_zookeeper_and_another_address(told: Told, word: Path) -> None:
 
 
 @pytest.mark.parametrize("hosts", ["zk", "zk:", "zk:port", ":2181", "zk:2181,", "zk:99999"])
-def test_what_is_no_address_is_said(told: Told, word: Path, hosts: str) -> None:
+def test_what_is_no_address_is_said(told: ChangeRequest, word: Path, hosts: str) -> None:
     _, (fault,) = told("--pair", hosts, "--pair-secret", word)
     assert fault.path == "--pair"
     assert "should be as zk1:2181" in fault.message
 
 
-def test_without_a_word_anybody_could_decide(told: Told, tmp_path: Path) -> None:
+def test_without_a_word_anybody_could_decide(told: ChangeRequest, tmp_path: Path) -> None:
     _, (fault,) = told("--pair", "zk:2181")
     assert "who reaches ZooKeeper could change what is decided" in fault.message
     for content in ("", "two words", "ümlaut"):

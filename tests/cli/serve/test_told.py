@@ -11,8 +11,8 @@ import pytest
 from stormwright import __version__
 from stormwright.cli.serve.event_log import as_json, as_line, beginning, kept_mode
 from stormwright.service.plans.guard import Guard
-from stormwright.service.plans.journal import Ledger
-from stormwright.service.plans.plans import KeptPlans
+from stormwright.service.plans.journal import Journal
+from stormwright.service.plans.plans import PlanStore
 from stormwright.service.storage.database import FILE, State
 
 
@@ -39,7 +39,7 @@ def test_the_mode_is_that_which_was_kept(tmp_path):
     assert kept_mode(tmp_path) == "observe"
     assert not (tmp_path / FILE).exists()
     state = State(tmp_path / FILE)
-    Guard(state, KeptPlans(state), Ledger(state), "suggest")
+    Guard(state, PlanStore(state), Journal(state), "suggest")
     state.close()
     assert kept_mode(tmp_path) == "suggest"
     (tmp_path / FILE).write_text("damaged")

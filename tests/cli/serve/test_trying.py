@@ -14,7 +14,7 @@ from stormwright.service.leader_election.consensus import Leader
 from stormwright.storm.jvm import STORMWRIGHT_JAR
 
 
-class Agreed:
+class ConsensusStore:
     """A place where services agree and one leads, or that does not answer."""
 
     why_not = ""
@@ -120,10 +120,10 @@ def test_a_state_that_cannot_be_is_told(check, tmp_path):
 
 
 def test_where_services_agree_is_tried_and_who_leads_is_told(check, monkeypatch):
-    monkeypatch.setattr("stormwright.service.leader_election.zookeeper.ZooKeeper", Agreed)
+    monkeypatch.setattr("stormwright.service.leader_election.zookeeper.ZooKeeper", ConsensusStore)
     told = ("--pair", "zk1:2181", "--without-authentication")
     code, lines = check(*told)
     assert (code, lines[-1]) == (0, "ok      pair: zk1:2181/stormwright answers, and http://10.0.0.6:7070 leads")
-    monkeypatch.setattr(Agreed, "why_not", "ZooKeeper does not do it")
+    monkeypatch.setattr(ConsensusStore, "why_not", "ZooKeeper does not do it")
     code, lines = check(*told)
     assert (code, lines[-1]) == (2, "wrong   pair: ZooKeeper does not do it")

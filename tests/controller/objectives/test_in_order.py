@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stormwright.controller.objectives.objective import GIVEN_UP_PERCENT, InOrder
+from stormwright.controller.objectives.objective import GIVEN_UP_PERCENT, LexicographicObjective
 from stormwright.controller.objectives.outlook import Outlooks, inter_node_tps, nodes_used
 from stormwright.model import Assignment, LoadProfile, Problem, cost_of
 from stormwright.model.load import assumed_load
@@ -21,7 +21,7 @@ def spread() -> Problem:
     return problem([A, B], nodes=4, slots=4, current={A.id: on("n0", "n1"), B.id: on("n2", "n3")}, load=load)
 
 
-class Told:
+class ChangeRequest:
     """Answers what it was told, and keeps what it was asked."""
 
     def __init__(self, slots: list[int]) -> None:
@@ -36,22 +36,22 @@ APART, TOGETHER, SPLIT = [0] * 4 + [4] * 4, [0, 0, 0, 0, 1, 1, 1, 1], [0, 0, 1, 
 
 
 def test_a_later_goal_counts_where_it_costs_the_earlier_ones_nothing() -> None:
-    told = {"traffic": Told(APART), "nodes": Told(TOGETHER)}
-    answer = InOrder(("traffic", "nodes"), told.__getitem__).schedule(spread())
+    told = {"traffic": ChangeRequest(APART), "nodes": ChangeRequest(TOGETHER)}
+    answer = LexicographicObjective(("traffic", "nodes"), told.__getitem__).schedule(spread())
     assert answer.slot_of_executor.tolist() == TOGETHER, "as little traffic, and one node less"
 
 
 def test_what_costs_an_earlier_goal_is_left() -> None:
     crossing = [0, 0, 4, 4, 0, 0, 4, 4]
-    told = {"traffic": Told(TOGETHER), "throughput": Told(crossing)}
-    answer = InOrder(("traffic", "throughput"), told.__getitem__).schedule(spread())
+    told = {"traffic": ChangeRequest(TOGETHER), "throughput": ChangeRequest(crossing)}
+    answer = LexicographicObjective(("traffic", "throughput"), told.__getitem__).schedule(spread())
     assert answer.slot_of_executor.tolist() == TOGETHER
 
 
 def test_a_later_goal_is_asked_from_where_the_earlier_one_came_to_and_keeps_to_its_nodes() -> None:
-    told = {"nodes": Told(TOGETHER), "throughput": Told(SPLIT)}
+    told = {"nodes": ChangeRequest(TOGETHER), "throughput": ChangeRequest(SPLIT)}
     now = spread()
-    answer = InOrder(("nodes", "throughput"), told.__getitem__).schedule(now)
+    answer = LexicographicObjective(("nodes", "throughput"), told.__getitem__).schedule(now)
     (asked,) = told["throughput"].asked
     assert asked.current_slot.tolist() == TOGETHER
     assert asked.measured_slot.tolist() == now.current_slot.tolist(), "the load is as it was measured"
@@ -66,7 +66,7 @@ def test_the_optimizer_by_several_goals_is_as_good_in_the_first_as_by_it_alone(g
     def optimizer(goal: str):
         return make_scheduler("optimizer", ("iterations=2000",), objective=goal)
 
-    alone, both = optimizer(goals[0]).schedule(now), InOrder(goals, optimizer).schedule(now)
+    alone, both = optimizer(goals[0]).schedule(now), LexicographicObjective(goals, optimizer).schedule(now)
     gains = [Outlooks(now, goals[0]).of(each.slot_of_executor).gain_percent for each in (alone, both)]
     assert gains[1] >= gains[0] - GIVEN_UP_PERCENT
     if goals[-1] == "nodes":

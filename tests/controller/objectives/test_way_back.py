@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stormwright.controller.objectives.refusals import FIRST_S, refusal, way_back
-from stormwright.history.evaluation.moves import Moved, Worse
+from stormwright.history.evaluation.moves import MovedTopology, Worse
 from stormwright.history.evaluation.verdict import Promise
 from stormwright.model import TopologyAssignment
 from tests.controller.builders import on, place, problem, topology
@@ -13,7 +13,7 @@ T, OTHER = topology("t"), topology("other")
 
 def worse(before: TopologyAssignment | None, after: TopologyAssignment) -> Worse:
     promise = Promise(worth=300.0, rate_tps=1000.0)
-    return Worse(Moved(5, T.id, promise, 1000, 2000, before, after), "it is slow")
+    return Worse(MovedTopology(5, T.id, promise, 1000, 2000, before, after), "it is slow")
 
 
 def test_it_goes_back_whatever_else_would_be_better() -> None:

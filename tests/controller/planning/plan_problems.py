@@ -80,7 +80,7 @@ def _with_conf(of: Topology, conf: dict[str, object]) -> Topology:
     return Topology(of.id, of.name, of.num_workers, of.components, of.executor_runs, conf=conf)
 
 
-class Judge:
+class PlacementJudge:
     """Follows a plan leg by leg, by name, and remembers everything that Storm or a limit would forbid."""
 
     def __init__(self, problem: Problem) -> None:
@@ -88,7 +88,7 @@ class Judge:
         self.runs: dict[str, TopologyAssignment] = dict(problem.current)
         self.faults: list[str] = []
 
-    def follow(self, plan: MovePlan) -> Judge:
+    def follow(self, plan: MovePlan) -> PlacementJudge:
         """Make all steps."""
         for step in plan.steps:
             for number in range(max(len(move.legs) for move in step.moves)):

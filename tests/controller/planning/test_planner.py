@@ -12,19 +12,19 @@ from hypothesis import strategies as st
 
 from stormwright.controller.planning.capacity import MoveRoom
 from stormwright.controller.planning.detours import FEW_ASIDE, MOST_ASIDE, Helpers
-from stormwright.controller.planning.plan import Kept, MoveBudget, NoRoom, OverBudget
+from stormwright.controller.planning.plan import Blocked, MoveBudget, NoRoom, OverBudget
 from stormwright.controller.planning.planner import plan_moves
 from stormwright.model import Assignment, Problem, Supervisor
 from tests.controller.builders import on, problem
 from tests.controller.builders import topology as of_name
-from tests.controller.planning.plan_problems import Judge, random_problem
+from tests.controller.planning.plan_problems import PlacementJudge, random_problem
 
 ALL = MoveBudget(10**6, 10**9)
 
 
 def wanders(problem: Problem, wanted: Assignment) -> set[str]:
     """Topologies that are not where they shall be."""
-    judge = Judge(problem)
+    judge = PlacementJudge(problem)
     return {t.id for t in problem.topologies} - judge.arrived(wanted)
 
 
@@ -33,7 +33,7 @@ def test_every_step_keeps_every_limit_and_all_arrive(seed: int) -> None:
     """Both placements keep all limits, so at the worst all change places at one go."""
     problem, wanted = random_problem(seed)
     plan = plan_moves(problem, wanted, ALL)
-    judge = Judge(problem).follow(plan)
+    judge = PlacementJudge(problem).follow(plan)
     assert judge.faults == []
     assert plan.left == {}
     assert judge.arrived(wanted) == {t.id for t in problem.topologies}
@@ -44,7 +44,7 @@ def test_what_stays_is_named_and_what_does_not_arrives(seed: int, topologies: in
     problem, wanted = random_problem(seed)
     stay = {t.id: "kept" for t in problem.topologies[:kept]}
     plan = plan_moves(problem, wanted, MoveBudget(topologies, executors), stay)
-    judge = Judge(problem).follow(plan)
+    judge = PlacementJudge(problem).follow(plan)
     assert judge.faults == []
     assert len({move.topology.id for move in plan.moves}) <= topologies
     assert sum(move.moved_executors for move in plan.moves) <= executors
@@ -54,7 +54,7 @@ def test_what_stays_is_named_and_what_does_not_arrives(seed: int, topologies: in
     assert arriving.isdisjoint(plan.left)
     assert {move.topology.id for move in plan.moves} <= arriving, "nobody is left in a spare slot"
     for topology, why in plan.left.items():
-        assert isinstance(why, Kept) == (topology in stay)
+        assert isinstance(why, Blocked) == (topology in stay)
         if isinstance(why, NoRoom):
             assert why.missing
             assert all(missing.amount > 0 for missing in why.missing)
@@ -85,7 +85,7 @@ def test_a_step_says_who_must_have_moved_before(seed: int) -> None:
                 failed |= ids
             else:
                 made.append(step)
-        assert Judge(problem).follow(replace(plan, steps=tuple(made))).faults == []
+        assert PlacementJudge(problem).follow(replace(plan, steps=tuple(made))).faults == []
 
 
 @given(st.integers(0, 10**6))
@@ -93,12 +93,12 @@ def test_no_smaller_group_could_change_places(seed: int) -> None:
     """Tried out: of the topologies that move together no fewer than these could have."""
     problem, wanted = random_problem(seed)
     plan = plan_moves(problem, wanted, ALL)
-    judge = Judge(problem)
+    judge = PlacementJudge(problem)
     for step in plan.steps:
         if 1 < len(step.moves) <= 4:
             for fewer in range(1, len(step.moves)):
                 for some in combinations(step.moves, fewer):
-                    trial = Judge(problem.with_current(judge.runs))
+                    trial = PlacementJudge(problem.with_current(judge.runs))
                     assert trial.follow(replace(plan, steps=(replace(step, moves=some),))).faults
         judge.follow(replace(plan, steps=(step,)))
 
@@ -118,7 +118,7 @@ def test_nothing_moves_with_no_budget() -> None:
     assert plan.steps == ()
     assert plan.left.keys() == wanders(problem, wanted)
     assert all(isinstance(why, NoRoom | OverBudget) for why in plan.left.values())
-    assert not np.any([isinstance(why, Kept) for why in plan.left.values()])
+    assert not np.any([isinstance(why, Blocked) for why in plan.left.values()])
 
 
 @given(st.integers(0, 10**6), st.integers(1, 3))
@@ -177,6 +177,6 @@ def test_a_topology_in_one_worker_that_is_wished_in_two_needs_two_slots() -> Non
     full = Problem(nodes, topologies, current={x: on("D"), t: on("A"), g: on("B"), h: on("C")})
     wished = [("A", 6700)] * 4 + [("B", 6700)] * 2 + [("B", 6701)] * 2 + [("C", 6700)] * 4 + [("D", 6700)] * 4
     wanted = Assignment(np.array([full.slot_index[slot] for slot in wished], dtype=np.int32))
-    judge = Judge(full).follow(plan_moves(full, wanted, ALL))
+    judge = PlacementJudge(full).follow(plan_moves(full, wanted, ALL))
     assert judge.faults == []
     assert judge.arrived(wanted) == {x, t, g, h}

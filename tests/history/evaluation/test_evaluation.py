@@ -16,9 +16,9 @@ from stormwright.history.evaluation.moves import (
     LATENCY,
     SETTLE_S,
     THROUGHPUT,
+    EvaluatedMove,
     Evaluation,
-    JudgedMove,
-    Moved,
+    MovedTopology,
     predicted_ratios,
 )
 from stormwright.history.evaluation.verdict import AS_PREDICTED, CANNOT_TELL, LESS, Promise
@@ -63,8 +63,8 @@ def seconds(
     return found
 
 
-def moved(decision_ms: int, inter_node: float | None, started_ms: int, ended_ms: int) -> Moved:
-    return Moved(decision_ms, TOPOLOGY, Promise(inter_node), started_ms, ended_ms)
+def moved(decision_ms: int, inter_node: float | None, started_ms: int, ended_ms: int) -> MovedTopology:
+    return MovedTopology(decision_ms, TOPOLOGY, Promise(inter_node), started_ms, ended_ms)
 
 
 def observed(*parts: list[dict[str, Any]]) -> ObservedTraffic:
@@ -105,7 +105,7 @@ def test_an_executor_with_all_tasks_there_can_be_takes_little_memory() -> None:
     assert most < 50e6
 
 
-def judged_of(found: list[JudgedMove]) -> dict[str, Any]:
+def judged_of(found: list[EvaluatedMove]) -> dict[str, Any]:
     return {each.judgement.quantity: each.judgement for each in found}
 
 
@@ -154,7 +154,7 @@ def test_a_time_too_short_to_be_told_apart_is_as_promised(
     clock = [MOVED_MS]
     evaluation = Evaluation(tmp_path / "judging.json", traffic, lambda: clock[0])
     promise = Promise(0.5, sustained=2.0, latency=promised, sustained_tps=2000, wanted_tps=4000)
-    evaluation.moved(Moved(77, TOPOLOGY, promise, MOVED_MS, MOVED_MS + 5000))
+    evaluation.moved(MovedTopology(77, TOPOLOGY, promise, MOVED_MS, MOVED_MS + 5000))
     traffic.add(with_latency(seconds(605, 900, 400, 3), around))
     judgement = judged_of(evaluation.due())[LATENCY]
     assert judgement.verdict == verdict

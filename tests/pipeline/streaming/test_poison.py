@@ -73,7 +73,7 @@ def test_a_failed_query_is_started_again_and_looked_into_from_the_second_time(mo
         examined.append(kept.error)
 
     made = threading.Event()
-    kept = query_supervisor.KeptQuery(start, examine=examine, tidy=lambda: None)
+    kept = query_supervisor.SupervisedQuery(start, examine=examine, tidy=lambda: None)
     made.set()
     deadline = time.monotonic() + 10
     while kept.error or kept.restarts < 2:
@@ -99,7 +99,7 @@ def test_a_full_disk_while_tidying_ends_nothing(monkeypatch: pytest.MonkeyPatch)
             raise result
         return result
 
-    kept = query_supervisor.KeptQuery(lambda: next_of(begun), examine=lambda: None, tidy=lambda: next_of(tidied))
+    kept = query_supervisor.SupervisedQuery(lambda: next_of(begun), examine=lambda: None, tidy=lambda: next_of(tidied))
     wait(lambda: not begun, lambda: kept.error)
     assert kept.running
     kept.stop()
@@ -111,7 +111,7 @@ def test_a_jvm_that_is_gone_ends_it_and_is_told() -> None:
         def awaitTermination(self, timeout: int) -> bool:  # noqa: N802 - Spark's name
             raise ConnectionRefusedError("connection refused")
 
-    kept = query_supervisor.KeptQuery(lambda: Gone(None), examine=lambda: None, tidy=lambda: False)
+    kept = query_supervisor.SupervisedQuery(lambda: Gone(None), examine=lambda: None, tidy=lambda: False)
     wait(lambda: not kept.running, lambda: kept.error)
     assert kept.error == "Spark has ended: connection refused"
 

@@ -8,7 +8,7 @@ import pytest
 
 from stormwright.perflog.records import Rejected, encode, parse
 from stormwright.predict.calibration.calibration import Calibration, calibrated, learn
-from stormwright.predict.calibration.evidence import Learned
+from stormwright.predict.calibration.evidence import Evidence
 from stormwright.predict.calibration.windows import Windows
 from stormwright.predict.costs import Costs
 from tests.predict.calibration.log import SPREAD, STREAMS, TOGETHER, Log, dealt
@@ -34,7 +34,7 @@ OTHERS = (
 
 
 def fitted(*minutes) -> Calibration:
-    known = Learned()
+    known = Evidence()
     for records in minutes:
         windows = Windows()
         windows.add(records)
@@ -148,7 +148,7 @@ def test_quotas_are_those_of_most_nodes():
 
 
 def test_topologies_that_are_gone_leave_what_they_told_of_messages():
-    known, windows = Learned(), Windows()
+    known, windows = Evidence(), Windows()
     windows.add(Log(SPREAD, serialise_us=4.0).records(1))
     learn(known, windows.closed(all_of_them=True))
     before = calibrated(known)
@@ -161,15 +161,15 @@ def test_topologies_that_are_gone_leave_what_they_told_of_messages():
 
 
 def test_what_is_known_survives_as_json():
-    known, windows = Learned(), Windows()
+    known, windows = Evidence(), Windows()
     windows.add(Log(SPREAD, held={"quota_period_us": 100_000, "processors": 4}).records(1))
     learn(known, windows.closed(all_of_them=True))
-    again = Learned.from_dict(orjson.loads(orjson.dumps(known.as_dict())))
+    again = Evidence.from_dict(orjson.loads(orjson.dumps(known.as_dict())))
     assert calibrated(again).as_dict() == calibrated(known).as_dict()
 
 
 def test_nothing_known_is_the_default():
-    assert calibrated(Learned()).costs == Costs()
+    assert calibrated(Evidence()).costs == Costs()
 
 
 def test_last_records_are_skipped():

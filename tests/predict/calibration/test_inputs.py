@@ -12,7 +12,7 @@ import pytest
 from stormwright.perflog.records import Rejected, encode, parse
 from stormwright.predict.calibration.calibration import Calibration, calibrated, learn
 from stormwright.predict.calibration.document import costs_from_dict, costs_to_dict
-from stormwright.predict.calibration.evidence import Learned
+from stormwright.predict.calibration.evidence import Evidence
 from stormwright.predict.calibration.windows import Windows
 from stormwright.predict.costs import InputWork
 from tests.predict.calibration.log import SPREAD, START_MS, Log
@@ -61,8 +61,8 @@ def record(worker: int, second: int, tuples: list[int], cpu_ns: int, *, inputs: 
     }
 
 
-def known_of(*minutes: list[dict[str, Any]]) -> Learned:
-    known = Learned()
+def known_of(*minutes: list[dict[str, Any]]) -> Evidence:
+    known = Evidence()
     for minute in minutes:
         windows = Windows()
         windows.add(minute)
@@ -148,7 +148,7 @@ def test_strange_inputs_do_no_harm(inputs):
 
 def test_it_survives_as_json_and_as_a_document():
     known = known_of(records(1, VARIES), records(2, VARIES))
-    again = Learned.from_dict(orjson.loads(orjson.dumps(known.as_dict())))
+    again = Evidence.from_dict(orjson.loads(orjson.dumps(known.as_dict())))
     found = calibrated(again)
     assert found.as_dict() == calibrated(known).as_dict()
     document = orjson.loads(orjson.dumps(costs_to_dict(found)))
@@ -159,7 +159,7 @@ def test_what_was_known_before_streams_were_told_is_still_read():
     told = known_of(Log(SPREAD).records(1)).as_dict()
     for one in told["topologies"].values():
         del one["by_input"]
-    assert calibrated(Learned.from_dict(told)).as_dict() == calibrated(known_of(Log(SPREAD).records(1))).as_dict()
+    assert calibrated(Evidence.from_dict(told)).as_dict() == calibrated(known_of(Log(SPREAD).records(1))).as_dict()
 
 
 def test_another_placement_tells_more_and_is_not_forgotten():

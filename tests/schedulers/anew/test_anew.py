@@ -12,7 +12,7 @@ from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.predict.flow.profile import Profile
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.toolkit.from_scratch import (
-    Anew,
+    FromScratchScheduler,
     always,
     asked,
     if_it_adapts,
@@ -37,7 +37,9 @@ def chosen(default, from_scratch=None, **settings):
     return {
         name
         for name in SCHEDULERS
-        if isinstance(asked(name, make_scheduler(name, settings.get(name, {})), from_scratch, default), Anew)
+        if isinstance(
+            asked(name, make_scheduler(name, settings.get(name, {})), from_scratch, default), FromScratchScheduler
+        )
     }
 
 
@@ -75,19 +77,19 @@ def test_who_moves_nothing_is_told_of_and_who_may_is_not():
     assert why_nothing_moves("even", make_scheduler("even")) == (
         "even leaves what runs where it is, so nothing will ever move: --from-scratch has it place that anew"
     )
-    for quiet in (make_scheduler("online"), Anew(make_scheduler("even"))):
+    for quiet in (make_scheduler("online"), FromScratchScheduler(make_scheduler("even"))):
         assert why_nothing_moves("x", quiet) == ""
 
 
 def test_a_forecast_is_kept_for_who_uses_one_and_parameters_are_seen():
     inside = make_scheduler("predictive")
     assert declared(inside).uses_forecast
-    assert declared(Anew(inside)).uses_forecast
-    assert Anew(inside).params is inside.params
+    assert declared(FromScratchScheduler(inside)).uses_forecast
+    assert FromScratchScheduler(inside).params is inside.params
 
 
 def test_what_runs_and_what_lost_its_slot_are_placed_anew():
-    assert Anew(make_scheduler("binpack")).schedule(APART).slot_of_executor.tolist() == [4, 4]
+    assert FromScratchScheduler(make_scheduler("binpack")).schedule(APART).slot_of_executor.tolist() == [4, 4]
 
 
 def test_what_is_no_answer_is_said():
@@ -96,7 +98,7 @@ def test_what_is_no_answer_is_said():
             return Assignment(np.zeros(7, np.int32))
 
     with pytest.raises(SchedulerError, match=r"Nobody.*slot_of_executor should have the shape \(2,\)"):
-        Anew(Nobody()).schedule(APART)
+        FromScratchScheduler(Nobody()).schedule(APART)
 
 
 def test_a_load_is_read_where_it_was_measured_though_nothing_runs():
@@ -115,7 +117,7 @@ def test_isolation_holds_for_what_is_placed_anew():
     of = problem(nodes(4, 4, 4), (topology("a", 1, 1), load(1)), (topology("b", 1, 1), load(1)))
     conf = {"isolation.scheduler.machines": {"a": 1}, "storm.scheduler": "stormwright.PlacementScheduler"}
     of = running(replace(of, conf=conf), [0, 1])
-    slots = Anew(make_scheduler("binpack")).schedule(of).slot_of_executor
+    slots = FromScratchScheduler(make_scheduler("binpack")).schedule(of).slot_of_executor
     assert of.slot_node[slots[0]] != of.slot_node[slots[1]]
     assert make_scheduler("binpack").schedule(of).slot_of_executor.tolist() == [0, 1]
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from stormwright.model import UNPLACED
 from stormwright.schedulers.placement import repair
-from stormwright.schedulers.placement.partial_placement import Draft
+from stormwright.schedulers.placement.partial_placement import PartialPlacement
 from stormwright.schedulers.placement.repair import Repair, make_room
 from stormwright.schedulers.toolkit.limits import max_executors_per_worker
 from tests.examples import examples
@@ -19,7 +19,7 @@ from tests.schedulers.builders import load, nodes, problem, topology
 
 
 def repaired(of, workers, on_nodes, fixed=()):
-    draft = Draft.empty(of, of.node_usable)
+    draft = PartialPlacement.empty(of, of.node_usable)
     for number, (executors, node) in enumerate(zip(workers, on_nodes, strict=True)):
         draft.add_worker(int(of.executor_topology[executors[0]]), executors, node, fixed=number in fixed)
     overloaded = Repair(draft).run()
@@ -82,7 +82,7 @@ def test_overload_never_grows_and_nothing_is_lost(seed):
     of = problem(nodes(1.5, 1.5, 1.5, 1.5), *placed)
     workers = [[6 * k + 2 * w, 6 * k + 2 * w + 1] for k in range(3) for w in range(3)]
     on_nodes = rng.integers(0, 2, 9).tolist()
-    before = Draft.empty(of, of.node_usable)
+    before = PartialPlacement.empty(of, of.node_usable)
     for number, (executors, node) in enumerate(zip(workers, on_nodes, strict=True)):
         before.add_worker(number // 3, executors, node)
     draft, _ = repaired(of, workers, on_nodes)
@@ -93,7 +93,7 @@ def test_overload_never_grows_and_nothing_is_lost(seed):
 
 
 @st.composite
-def tight_drafts(draw: st.DrawFn) -> Draft:
+def tight_drafts(draw: st.DrawFn) -> PartialPlacement:
     """Workers of a few topologies anywhere on nodes that have about as much as these ask for; some are fixed."""
     placed = []
     for number in range(draw(st.integers(1, 4))):
@@ -108,7 +108,7 @@ def tight_drafts(draw: st.DrawFn) -> Draft:
     cpu_ghz = part * sum(demand.cpu_hz.sum() for _, demand in placed) / 1e9
     memory_mb = 1.5 * part * sum(demand.memory_mb.sum() for _, demand in placed)
     of = problem(nodes(*[cpu_ghz] * count, ports=draw(st.integers(3, 5)), memory_mb=memory_mb), *placed)
-    draft = Draft.empty(of, np.array([True] * max(count - 1, 1) + [draw(st.booleans())] * (count > 1)))
+    draft = PartialPlacement.empty(of, np.array([True] * max(count - 1, 1) + [draw(st.booleans())] * (count > 1)))
     for number, (each, _) in enumerate(placed):
         own = of.executors_of(number)
         executors = draw(st.permutations(range(own.start, own.stop)))
@@ -121,7 +121,7 @@ def tight_drafts(draw: st.DrawFn) -> Draft:
     return draft
 
 
-def overload(draft: Draft) -> float:
+def overload(draft: PartialPlacement) -> float:
     """What is beyond CPU and memory of nodes, in parts of what all have."""
     of, total = draft.problem, 0.0
     for used, capacity in zip(draft.node_use()[:-1], of.node_capacity, strict=True):
@@ -130,10 +130,10 @@ def overload(draft: Draft) -> float:
     return total
 
 
-def neighbours(draft: Draft):
+def neighbours(draft: PartialPlacement):
     """Every draft that one step makes of this one."""
 
-    def changed(worker=None, node=None) -> Draft:
+    def changed(worker=None, node=None) -> PartialPlacement:
         return replace(draft, worker=draft.worker if worker is None else worker, node=node or draft.node)
 
     ports = len(draft.problem.supervisors[0].ports)
@@ -162,7 +162,7 @@ def neighbours(draft: Draft):
                 yield changed(worker=moved)
 
 
-def copy(draft: Draft) -> Draft:
+def copy(draft: PartialPlacement) -> PartialPlacement:
     lists = {name: list(getattr(draft, name)) for name in ("topology", "node", "fixed")}
     return replace(draft, worker=draft.worker.copy(), reasons={}, **lists)
 
@@ -226,7 +226,7 @@ def test_the_last_is_left_out_and_a_small_one_comes_back():
     of = problem(
         nodes(1.0), *((topology(f"t{k}", 1, 1), load(1, cpu_ghz=ghz)) for k, ghz in enumerate((0.6, 0.6, 0.3)))
     )
-    draft = Draft.empty(of, of.node_usable)
+    draft = PartialPlacement.empty(of, of.node_usable)
     for number in range(3):
         draft.add_worker(number, [number], 0)
     make_room(draft)
@@ -242,17 +242,17 @@ def test_a_hopeless_cluster_takes_few_steps(monkeypatch):
     """
     placed = [(topology(f"t{k}", 26, 26), load(26, cpu_ghz=1.0, memory_mb=1.0)) for k in range(100)]
     of = problem(nodes(*[1.5] * 2000), *placed)
-    draft = Draft.empty(of, of.node_usable)
+    draft = PartialPlacement.empty(of, of.node_usable)
     for executor in range(2600):
         draft.add_worker(executor // 26, [executor], executor % 2000)
     repairs = []
 
-    class Counted(Repair):
+    class EngineCounts(Repair):
         def __init__(self, *args, **kwargs):
             super().__init__(*args, **kwargs)
             repairs.append(self)
 
-    monkeypatch.setattr(repair, "Repair", Counted)
+    monkeypatch.setattr(repair, "Repair", EngineCounts)
     make_room(draft)
     assert len(draft.reasons) == 24
     assert sum(each.steps for each in repairs) <= 1200

@@ -14,8 +14,8 @@ from stormwright.model import UNPLACED, Assignment, Component, Problem, Unplaced
 from stormwright.model.constraints.users import OverLimit
 from stormwright.model.topology_config import USERS
 from stormwright.schedulers import make_scheduler
-from stormwright.schedulers.multi_tenancy.queueing import Queueing
-from stormwright.schedulers.toolkit.from_scratch import Anew
+from stormwright.schedulers.multi_tenancy.queueing import MultiTenantScheduler
+from stormwright.schedulers.toolkit.from_scratch import FromScratchScheduler
 from stormwright.schedulers.toolkit.params import NoParams
 from stormwright.schedulers.toolkit.registry import SCHEDULERS
 from stormwright.schedulers.toolkit.traits import Traits
@@ -95,7 +95,7 @@ def test_no_scheduler_gives_a_user_more_than_he_may_have(name, of, order, backfi
     left_out = {each.topology for each in answer.unplaced}
     assert all(any(char.isdigit() for char in why) for each in answer.unplaced for why in each.reasons)
     assert left_out <= set(answer.status)
-    from_scratch = Anew(make(name, order=order, backfill=backfill)).schedule(of)
+    from_scratch = FromScratchScheduler(make(name, order=order, backfill=backfill)).schedule(of)
     assert within(of, from_scratch.slot_of_executor, started=False)
 
 
@@ -246,7 +246,7 @@ class LastFirst:
 def test_what_is_left_out_is_told_why_in_no_time_squared():
     """Nimbus waits 1.5 s, of which 2,000 topologies that found no slot took 35 s."""
     of = problem(nodes(9, ports=0), *((topology(f"t{n}", 5, 1), load(5)) for n in range(2000)))
-    frame = Queueing("last", LastFirst(), NoParams(), Traits(), {"order": "priority"})
+    frame = MultiTenantScheduler("last", LastFirst(), NoParams(), Traits(), {"order": "priority"})
     begun = thread_time()  # not what other work on the machine takes
     answer = frame.schedule(of)
     assert thread_time() - begun < 5.0
@@ -271,7 +271,7 @@ def test_a_scheduler_that_prefers_others_is_asked_until_the_urgent_are_in(topolo
     placed = [(topology(f"t{n}", 1, 1, **{"topology.priority": p}), load(1)) for n, p in enumerate(priorities)]
     of = problem(nodes(9, ports=ports), *placed)
     scheduler = LastFirst()
-    frame = Queueing("last", scheduler, NoParams(), Traits(), {"order": "priority", "backfill": backfill})
+    frame = MultiTenantScheduler("last", scheduler, NoParams(), Traits(), {"order": "priority", "backfill": backfill})
     answer = frame.schedule(of)
     urgent = sorted(range(topologies), key=priorities.__getitem__)[:ports]
     assert np.flatnonzero(answer.slot_of_executor != UNPLACED).tolist() == sorted(urgent)

@@ -7,7 +7,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from stormwright.optimize.construction.greedy import Bins, Items
-from stormwright.schedulers.placement.node_targets import NodeWishes, authors_wishes, own_wishes
+from stormwright.schedulers.placement.node_targets import NodeTargets, authors_wishes, own_wishes
 
 
 def workers(*count: int, cpu_hz: float = 1.0) -> Items:
@@ -23,7 +23,7 @@ def nodes(*slots: int, cpu_hz: float = 100.0) -> Bins:
 
 
 def test_one_is_no_bound():
-    assert own_wishes(workers(3, 4), nodes(4, 4), [1.0, 1.0], [1.0, 1.0]) == NodeWishes()
+    assert own_wishes(workers(3, 4), nodes(4, 4), [1.0, 1.0], [1.0, 1.0]) == NodeTargets()
 
 
 @pytest.mark.parametrize(("beta", "most"), [(0.0, 2), (0.25, 3), (0.5, 4), (0.75, 5)])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from stormwright.model import UNPLACED
 from stormwright.model.topology_config import MAX_EXECUTORS_PER_WORKER
 from stormwright.schedulers.placement.admission import find_wanted
-from stormwright.schedulers.placement.partial_placement import Draft
+from stormwright.schedulers.placement.partial_placement import PartialPlacement
 from stormwright.schedulers.placement.placing import NodeRoom, Placing, fill_empty
 from stormwright.schedulers.templates.waiting import place_waiting
 from stormwright.schedulers.toolkit.params import NoParams
@@ -21,7 +21,7 @@ def placing_of(supervisors, executors, workers, limit=None, **demand) -> Placing
     """The executors of one topology about to be placed."""
     conf = {} if limit is None else {MAX_EXECUTORS_PER_WORKER: limit}
     of = problem(supervisors, (topology("t", executors, workers, **conf), load(executors, **demand)))
-    draft = Draft.empty(of, of.node_usable)
+    draft = PartialPlacement.empty(of, of.node_usable)
     (wanted,) = find_wanted(draft, keep_running=True)
     return Placing(draft, NodeRoom(draft), wanted)
 

@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from stormwright.model import UNPLACED, CostWeights, cost_under, measured_traffic
-from stormwright.schedulers.placement.partial_placement import Draft
+from stormwright.schedulers.placement.partial_placement import PartialPlacement
 from stormwright.schedulers.placement.staying import (
     choose_slots,
     restore_cheaper,
@@ -23,7 +23,7 @@ from tests.schedulers.builders import load, nodes, problem, running, topology
 
 def draft_of(of, workers, on_nodes):
     """A draft of workers, each given by its executors, on nodes."""
-    draft = Draft.empty(of, of.node_usable)
+    draft = PartialPlacement.empty(of, of.node_usable)
     for executors, node in zip(workers, on_nodes, strict=True):
         draft.add_worker(int(of.executor_topology[executors[0]]), executors, node)
     return draft
@@ -89,7 +89,7 @@ def test_cheaper_topology_is_put_back_and_a_dearer_one_is_not():
 
 def test_topology_left_out_is_put_back_at_any_cost():
     of = running(problem(nodes(9, 9), (topology("t", 2, 2), load(2, [(0, 1, 9)]))), [0, 4])
-    draft = Draft.empty(of, of.node_usable)
+    draft = PartialPlacement.empty(of, of.node_usable)
     draft.reasons[0] = ("because",)
     restore_cheaper(draft, Rates.of(of, measured_traffic(of)), CostWeights())
     assert draft.node_of_executor().tolist() == [0, 1]
@@ -109,7 +109,7 @@ def test_topology_is_not_put_back_over_a_limit():
 def test_staying_never_costs_more_and_keeps_compositions(of, data):
     """From any draft that puts every executor somewhere."""
     assume(len(of.slots) and of.node_usable.any())
-    draft = Draft.empty(of, of.node_usable)
+    draft = PartialPlacement.empty(of, of.node_usable)
     room = [len(node.ports) for node in of.supervisors]
     for index in range(len(of.topologies)):
         executors = list(range(*of.executors_of(index).indices(of.num_executors)))

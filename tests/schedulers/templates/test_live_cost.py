@@ -10,7 +10,7 @@ from hypothesis import assume, given
 
 from stormwright.model import CostWeights, Problem
 from stormwright.schedulers.annealing import LiveCost
-from stormwright.schedulers.placement.partial_placement import Draft
+from stormwright.schedulers.placement.partial_placement import PartialPlacement
 from stormwright.testing import oracles
 from stormwright.testing.strategies import problems
 
@@ -22,9 +22,9 @@ def wide(problem: Problem) -> Problem:
     return replace(problem, supervisors=tuple(replace(each, ports=PORTS) for each in problem.supervisors))
 
 
-def spread_out(problem: Problem) -> Draft:
+def spread_out(problem: Problem) -> PartialPlacement:
     """Executors dealt to two workers a topology, workers dealt to nodes; with no regard to CPU and memory."""
-    draft = Draft.empty(problem, problem.node_usable)
+    draft = PartialPlacement.empty(problem, problem.node_usable)
     node = 0
     for topology in range(len(problem.topologies)):
         own = np.arange(problem.num_executors)[problem.executors_of(topology)]

@@ -14,7 +14,7 @@ from stormwright.model import UNPLACED, Assignment, Problem, violations
 from stormwright.model.constraints.isolation import SharedHost, TooManyHosts, isolated
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.binpack import BinpackScheduler
-from stormwright.schedulers.multi_tenancy.isolation import Isolating
+from stormwright.schedulers.multi_tenancy.isolation import IsolatingScheduler
 from stormwright.schedulers.toolkit import registry
 from stormwright.schedulers.toolkit.params import NoParams
 from stormwright.schedulers.toolkit.traits import Traits
@@ -172,7 +172,7 @@ def test_no_scheduler_is_asked_for_nothing():
             assert problem.topologies
             return make_scheduler("binpack").schedule(problem)
 
-    answer = Isolating(Picky(), NoParams(), Traits()).schedule(of)
+    answer = IsolatingScheduler(Picky(), NoParams(), Traits()).schedule(of)
     assert keeps_isolated(of, answer.slot_of_executor, {"a": 1, "b": 1, "c": 1})
 
 
@@ -188,5 +188,5 @@ def test_the_time_told_is_that_of_all_parts():
         def schedule(self, problem: Problem) -> Assignment:
             return Assignment(np.full(problem.num_executors, UNPLACED, dtype=np.int32), seconds=2.0)
 
-    answer = Isolating(Timed(), NoParams(), Traits()).schedule(isolating(three(9.0, 9.0, 9.0), a=1, b=1))
+    answer = IsolatingScheduler(Timed(), NoParams(), Traits()).schedule(isolating(three(9.0, 9.0, 9.0), a=1, b=1))
     assert answer.seconds == 6.0

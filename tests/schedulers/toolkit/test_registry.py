@@ -12,9 +12,9 @@ import pytest
 import stormwright
 from stormwright.errors import InputError, MissingDependencyError
 from stormwright.schedulers import make_scheduler, parse_settings, scheduler_names
-from stormwright.schedulers.multi_tenancy.isolation import Isolating
-from stormwright.schedulers.multi_tenancy.node_weights import Weighing
-from stormwright.schedulers.multi_tenancy.queueing import Queueing
+from stormwright.schedulers.multi_tenancy.isolation import IsolatingScheduler
+from stormwright.schedulers.multi_tenancy.node_weights import NodeWeightScheduler
+from stormwright.schedulers.multi_tenancy.queueing import MultiTenantScheduler
 from stormwright.schedulers.toolkit import registry
 from stormwright.schedulers.toolkit.params import Params, param
 from stormwright.schedulers.toolkit.registry import check_settings, traits_of
@@ -64,9 +64,9 @@ def test_ours_are_listed():
 def test_file_name_is_registry_key(name):
     scheduler = make_scheduler(name)
     inside = scheduler.scheduler.scheduler
-    assert [type(frame) for frame in (scheduler, scheduler.scheduler)] == [Queueing, Weighing]
-    assert isinstance(inside, Isolating) == traits_of(name).heeds_limits
-    rule = inside.scheduler if isinstance(inside, Isolating) else inside
+    assert [type(frame) for frame in (scheduler, scheduler.scheduler)] == [MultiTenantScheduler, NodeWeightScheduler]
+    assert isinstance(inside, IsolatingScheduler) == traits_of(name).heeds_limits
+    rule = inside.scheduler if isinstance(inside, IsolatingScheduler) else inside
     assert type(rule).__module__ == f"stormwright.schedulers.{name}"
     assert scheduler.params == rule.params
 

@@ -18,14 +18,14 @@ from starlette.applications import Starlette
 from stormwright.schedulers import make_scheduler
 from stormwright.service.auth.audit import FILE as AUDIT
 from stormwright.service.auth.audit import audit_lines
-from stormwright.service.auth.middleware import Door
+from stormwright.service.auth.middleware import AuthMiddleware
 from stormwright.service.auth.roles import Role
 from stormwright.service.auth.settings import AccessSettings, Tls
 from stormwright.service.auth.tokens import FILE as TOKENS
 from stormwright.service.auth.tokens import Tokens
 from stormwright.service.dashboard.site import Site
 from stormwright.service.dashboard.sources import Sources
-from stormwright.service.dashboard.state import Known
+from stormwright.service.dashboard.state import DashboardState
 from stormwright.service.http.api import api_routes
 from stormwright.service.http.app import make_app
 from stormwright.service.http.server import HttpServer
@@ -50,7 +50,7 @@ class Guarded:
     """
 
     directory: Path
-    door: Door
+    door: AuthMiddleware
     nimbus: Nimbus
     app: Starlette
     host: str
@@ -103,11 +103,11 @@ def guarded(
     tokens = Tokens(directory / TOKENS)
     secrets: dict[str, str] = {role: tokens.create(role, role) for role in get_args(Role)} if asks else {}
     nimbus = Nimbus(directory, random_cluster(1)[0])
-    door = Door.of(AccessSettings(tokens.path if asks else None, tls), host, directory / AUDIT)
+    door = AuthMiddleware.of(AccessSettings(tokens.path if asks else None, tls), host, directory / AUDIT)
     delivered: list[bytes] = []
     sources = Sources(nimbus.look, lambda: SERVED, lambda: 4.0, dict, nimbus.desk, Parrot())
     try:
-        with Known(sources) as known:
+        with DashboardState(sources) as known:
             pages = Site(known, door)
             made = make_app(
                 Bridge(make_scheduler("even"), "even"),

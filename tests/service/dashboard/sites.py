@@ -17,12 +17,12 @@ from stormwright.model import Problem
 from stormwright.service.dashboard.over_file import app_of
 from stormwright.service.dashboard.site import Site
 from stormwright.service.dashboard.sources import Sources
-from stormwright.service.dashboard.state import Known
+from stormwright.service.dashboard.state import DashboardState
 from stormwright.service.dashboard.trials import Change, TextTable, Trials
 from stormwright.service.plans.guard import Guard
-from stormwright.service.plans.journal import Ledger
-from stormwright.service.plans.plan_service import Desk, Makers
-from stormwright.service.plans.plans import KeptPlans
+from stormwright.service.plans.journal import Journal
+from stormwright.service.plans.plan_service import PlanMakers, PlanService
+from stormwright.service.plans.plans import PlanStore
 from stormwright.service.status import ServiceStatus
 from stormwright.service.storage.database import FILE, State
 from tests.service.http.test_metrics import STATUS
@@ -171,14 +171,16 @@ class Parrot:
 def browsing(tmp_path: Path, problem: Problem | None, trials: Trials | None = None) -> Iterator[Browser]:
     """A service that knows a problem, and does nothing by itself; without one, Nimbus has not asked yet."""
     state = State(tmp_path / FILE)
-    plans, ledger = KeptPlans(state), Ledger(state)
+    plans, ledger = PlanStore(state), Journal(state)
     makers = (
-        Makers("throughput", lambda _: Forced(problem.current_slot), Forced(problem.current_slot)) if problem else None
+        PlanMakers("throughput", lambda _: Forced(problem.current_slot), Forced(problem.current_slot))
+        if problem
+        else None
     )
-    desk = Desk(plans, ledger, Guard(state, plans, ledger), lambda: problem, makers)  # type: ignore[arg-type]
+    desk = PlanService(plans, ledger, Guard(state, plans, ledger), lambda: problem, makers)  # type: ignore[arg-type]
     sources = Sources(lambda: problem, lambda: SERVED, lambda: 4.0, dict, desk, trials or Parrot())
     try:
-        with Known(sources) as known:
+        with DashboardState(sources) as known:
             yield Browser(Site(known))
     finally:
         desk.close()
@@ -188,7 +190,7 @@ def browsing(tmp_path: Path, problem: Problem | None, trials: Trials | None = No
 @contextmanager
 def over_nimbus(nimbus: Nimbus, served: ServiceStatus = SERVED) -> Iterator[Browser]:
     """The pages of a service that applies plans to a virtual Nimbus."""
-    with Known(Sources(nimbus.look, lambda: served, lambda: 4.0, dict, nimbus.desk)) as known:
+    with DashboardState(Sources(nimbus.look, lambda: served, lambda: 4.0, dict, nimbus.desk)) as known:
         yield Browser(Site(known))
 
 

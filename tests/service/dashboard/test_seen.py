@@ -14,7 +14,7 @@ from stormwright.model import cost_of
 from stormwright.service.dashboard.charts import Line, Mark, chart, use_class, without_domain
 from stormwright.service.dashboard.rendering import number, span
 from stormwright.service.dashboard.scene import MOST_PLACES, Heat, Scene, component_flows
-from stormwright.service.dashboard.state import Keeper
+from stormwright.service.dashboard.state import CachedValue
 from stormwright.service.dashboard.topology_graph import Box, Edge, graph, layered
 from tests.service.dashboard.living import living
 from tests.service.dashboard.sites import browsing, until
@@ -88,7 +88,7 @@ def test_who_asks_gets_the_last_one_while_the_next_is_made() -> None:
         made.append(last)
         return (last or 0) + 1
 
-    keeper = Keeper(make, fresh_s=0.01)
+    keeper = CachedValue(make, fresh_s=0.01)
     assert keeper.get(10) == 1
     time.sleep(0.2)
     assert keeper.get(10) == 1
@@ -103,7 +103,7 @@ def test_what_cannot_be_made_is_told_and_the_last_one_stays() -> None:
             raise ValueError("no")
         return 1
 
-    keeper = Keeper(make, fresh_s=0.01)
+    keeper = CachedValue(make, fresh_s=0.01)
     assert keeper.get(10) == 1
     until(lambda: keeper.get() and keeper.error)
     assert keeper.error == "ValueError: no"

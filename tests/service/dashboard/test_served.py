@@ -20,7 +20,7 @@ from stormwright.schedulers import make_scheduler
 from stormwright.service.dashboard.rendering import span
 from stormwright.service.dashboard.site import Site
 from stormwright.service.dashboard.sources import Sources
-from stormwright.service.dashboard.state import Known
+from stormwright.service.dashboard.state import DashboardState
 from stormwright.service.dashboard.trials import Change
 from stormwright.service.http.app import make_app
 from stormwright.service.http.server import HttpServer
@@ -39,7 +39,7 @@ def serving(problem: Problem) -> Iterator[http.client.HTTPConnection]:
         free.bind((HOST, 0))
         number = free.getsockname()[1]
     bridge = Bridge(make_scheduler("even"), "even")
-    with Known(Sources(lambda: problem, lambda: SERVED, lambda: 1.0)) as known:
+    with DashboardState(Sources(lambda: problem, lambda: SERVED, lambda: 1.0)) as known:
         app = make_app(bridge, lambda _: None, lambda: SERVED, lambda: problem, pages=Site(known))
         with HttpServer(app, HOST, number):
             connection = http.client.HTTPConnection(HOST, number, timeout=60)

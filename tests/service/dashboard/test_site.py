@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import numpy as np
 import pytest
 
-from stormwright.client.shapes import Anomaly, DrainAsked, PlanAsked
+from stormwright.client.shapes import Anomaly, DrainRequest, PlanRequest
 from stormwright.service.dashboard.rendering import NAVIGATION
 from stormwright.service.dashboard.site import VIEWS
 from tests.controller.builders import on, problem, topology
@@ -256,9 +256,9 @@ def test_the_first_page_offers_plans_that_would_move_something(tmp_path: Path) -
     nimbus = Nimbus(tmp_path, problem([topology("t")], current={topology("t").id: on("n0", "n1")}))
     try:
         with over_nimbus(nimbus) as browser:
-            nothing = nimbus.desk.ask(PlanAsked(by="anna", reason="a look")).id
+            nothing = nimbus.desk.ask(PlanRequest(by="anna", reason="a look")).id
             assert settled(nimbus, nothing).steps == 0
-            asked = DrainAsked(by="anna", reason="new disks", wait=True)
+            asked = DrainRequest(by="anna", reason="new disks", wait=True)
             drain = nimbus.desk.nodes.drain("n0", asked).plan
             assert drain is not None
             settled(nimbus, drain.id)

@@ -23,11 +23,11 @@ from stormwright.model.arrays import IntArray
 from stormwright.schedulers import make_scheduler
 from stormwright.service.dashboard.site import Site
 from stormwright.service.dashboard.sources import Sources
-from stormwright.service.dashboard.state import Known
+from stormwright.service.dashboard.state import DashboardState
 from stormwright.service.http.api import EVERY_ENDPOINT, OVERVIEW, api_routes
 from stormwright.service.http.app import make_app
 from stormwright.service.http.server import HttpServer
-from stormwright.service.plans.plans import KeptPlans
+from stormwright.service.plans.plans import PlanStore
 from stormwright.storm.bridge import Bridge
 from tests.service.dashboard.sites import SERVED
 from tests.service.http.test_metrics import STATUS
@@ -61,7 +61,7 @@ def port(nimbus: Nimbus) -> Iterator[int]:
         free.bind((HOST, 0))
         number = free.getsockname()[1]
     bridge = Bridge(make_scheduler("even"), "even")
-    with Known(Sources(nimbus.look, lambda: SERVED, lambda: 4.0, dict, nimbus.desk)) as known:
+    with DashboardState(Sources(nimbus.look, lambda: SERVED, lambda: 4.0, dict, nimbus.desk)) as known:
         routes = api_routes(nimbus.desk, Site(known).overview)
         app = make_app(bridge, lambda _: None, lambda: STATUS, operating=routes)
         with HttpServer(app, HOST, number):
@@ -154,7 +154,7 @@ def test_what_was_planned_is_read_once_however_often_it_is_asked_for(
     """That of thousands of topologies is a megabyte, and each open page asks for the list of plans."""
     plan = client.made(client.plan("a look", least_gain_percent=0).id)
     assert client.show(plan.id).made == plan.made
-    monkeypatch.setattr(KeptPlans, "row", lambda *_: pytest.fail("it is read again"))
+    monkeypatch.setattr(PlanStore, "row", lambda *_: pytest.fail("it is read again"))
     assert client.show(plan.id).made == plan.made
     assert [each.id for each in client.plans().plans] == [plan.id]
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from stormwright.controller.safety.pauses import Pauses
 from stormwright.errors import NotLeadingError
 from stormwright.model import Problem
-from stormwright.service.leader_election.lead import Leading
+from stormwright.service.leader_election.lead import ElectedLeader
 from stormwright.service.leader_election.lease import Lease
-from stormwright.service.leader_election.standby import PAUSED, StandingBy
+from stormwright.service.leader_election.standby import PAUSED, StandbyService
 from stormwright.service.storage.database import FILE, State
 from tests.service.leader_election.places import LEASE_S, LocalClock, Place, Session
 from tests.service.plans.nimbus import MortalState, Nimbus
@@ -52,8 +52,8 @@ class Pair(Nimbus):
         session = Session(self.place)
         self.lease = Lease(session, name, LocalClock(self.place))
         with closing(State(self._directory / FILE)) as own:
-            assert StandingBy(own, self._directory, session, self.lease).look()
-        lead = Leading(self.lease, session)
+            assert StandbyService(own, self._directory, session, self.lease).look()
+        lead = ElectedLeader(self.lease, session)
         self.state = MortalState(self._directory / FILE, self)
         lead.begin(self.state)
         self.pauses = Pauses(self._directory / PAUSED, lead.keep(self.state, PAUSED))

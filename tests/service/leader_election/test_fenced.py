@@ -14,7 +14,7 @@ from stormwright.errors import NotLeadingError
 from stormwright.model import Supervisor
 from stormwright.schedulers import make_scheduler
 from stormwright.service.http.app import Questions
-from stormwright.service.leader_election.lead import Fenced
+from stormwright.service.leader_election.lead import LeaderOnlyNimbus
 from stormwright.storm.bridge import Bridge
 from stormwright.storm.gateway import NimbusGateway
 from tests.service.leader_election.test_processes import QUESTION
@@ -67,7 +67,7 @@ def test_who_leads_no_more_reads_and_changes_nothing() -> None:
         if not leads.is_set():
             raise NotLeadingError("another one leads")
 
-    fenced = Fenced(cast(Any, nimbus), require)
+    fenced = LeaderOnlyNimbus(cast(Any, nimbus), require)
     for changes in (fenced.activate, fenced.deactivate):
         with pytest.raises(NotLeadingError):
             changes("t")

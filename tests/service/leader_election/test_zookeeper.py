@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from stormwright.errors import ClusterError, NotLeadingError
-from stormwright.service.leader_election.lead import Leading
+from stormwright.service.leader_election.lead import ElectedLeader
 from stormwright.service.leader_election.lease import Lease
 from stormwright.service.leader_election.replicated_state import ENTRIES
 from stormwright.service.leader_election.standby import renewing, standing_by
 from stormwright.service.leader_election.zookeeper import LEASE_S, ZooKeeper, ZooKeeperTls
-from stormwright.service.plans.journal import Ledger
+from stormwright.service.plans.journal import Journal
 from stormwright.service.storage.database import FILE, State
 from tests.service.auth.authorities import Authority
 from tests.service.leader_election.zookeepers import secured_zookeeper, zookeeper
@@ -45,7 +45,7 @@ class Service:
         self.home, self.stop, self.leads = home, threading.Event(), threading.Event()
         self.agreed = ZooKeeper(hosts, "word")
         self.lease = Lease(self.agreed, name)
-        self.lead = Leading(self.lease, self.agreed)
+        self.lead = ElectedLeader(self.lease, self.agreed)
         self.running = ExitStack()
         self.running.enter_context(self.agreed)
         self.running.enter_context(renewing(self.lease, self.lead))
@@ -97,16 +97,16 @@ def test_who_ends_in_order_is_followed_at_once_with_all_that_it_decided(begin: B
     assert one.leads.wait(20)
     other = begin("other")
     for number in range(3):
-        Ledger(one.state).begin("auto", "anna", f"decision {number}")
+        Journal(one.state).begin("auto", "anna", f"decision {number}")
     one.end()
     began = time.monotonic()
     assert other.leads.wait(20)
     assert time.monotonic() - began < LEASE_S / 2
-    assert [each.reason for each in Ledger(other.state).entries(9, None).done] == [f"decision {n}" for n in (2, 1, 0)]
-    assert Ledger(other.state).begin("auto", "anna", "the next") == 4
+    assert [each.reason for each in Journal(other.state).entries(9, None).done] == [f"decision {n}" for n in (2, 1, 0)]
+    assert Journal(other.state).begin("auto", "anna", "the next") == 4
     with pytest.raises(NotLeadingError):
-        Ledger(one.state).begin("auto", "anna", "one too late")
-    assert len(Ledger(one.state).entries(9, None).done) == 3
+        Journal(one.state).begin("auto", "anna", "one too late")
+    assert len(Journal(one.state).entries(9, None).done) == 3
     assert other.lease.require().epoch > one.lease.leader.epoch  # type: ignore[union-attr]
 
 
@@ -162,21 +162,21 @@ def test_who_is_cut_off_stops_before_the_other_begins_which_is_soon(begin: Begin
         assert other.leads.wait(20)
         taken = time.monotonic() - began
         assert ended < taken < 15
-        Ledger(other.state).begin("auto", "anna", "by the other")
+        Journal(other.state).begin("auto", "anna", "by the other")
         with pytest.raises((NotLeadingError, ClusterError)):
-            Ledger(one.state).begin("auto", "anna", "by one that was cut off")
+            Journal(one.state).begin("auto", "anna", "by one that was cut off")
         wire.cut.clear()
         until = time.monotonic() + 30
         while not one.lease.lost and time.monotonic() < until:
             time.sleep(0.1)
         assert one.lease.lost
-        assert [each.reason for each in Ledger(other.state).entries(9, None).done] == ["by the other"]
+        assert [each.reason for each in Journal(other.state).entries(9, None).done] == ["by the other"]
 
 
 def test_who_joins_late_has_what_matters_and_keeps_its_own_aside(begin: Begin, tmp_path: Path) -> None:
     one = begin("one")
     assert one.leads.wait(20)
-    ledger = Ledger(one.state)
+    ledger = Journal(one.state)
     with one.state.change():
         for number in range(ENTRIES + 20):
             ledger.begin("auto", "anna", f"decision {number}")
@@ -185,17 +185,17 @@ def test_who_joins_late_has_what_matters_and_keeps_its_own_aside(begin: Begin, t
     one.lead._together.keep_whole()  # type: ignore[union-attr]  # noqa: SLF001
     assert list(one.agreed.entries(0)) == [], "what is kept whole need not be kept in entries"
     with closing(State(tmp_path / "other" / FILE)) as own:
-        Ledger(own).begin("modes", "otto", "by myself")
+        Journal(own).begin("modes", "otto", "by myself")
     other = begin("other")
     time.sleep(1.5)
     one.end()
     assert other.leads.wait(20)
-    entries = Ledger(other.state).entries(1000, None).done
+    entries = Journal(other.state).entries(1000, None).done
     assert [entries[0].reason, len(entries)] == [f"decision {ENTRIES + 19}", ENTRIES]
     assert other.state.kept("large") == one.state.kept("large")
     (aside,) = (tmp_path / "other").glob(f"{FILE}.before-*")
     with closing(State(aside)) as own:
-        assert [each.who for each in Ledger(own).entries(9, None).done] == ["otto"]
+        assert [each.who for each in Journal(own).entries(9, None).done] == ["otto"]
 
 
 def test_who_does_not_know_the_word_reads_and_changes_nothing(begin: Begin, hosts: str) -> None:

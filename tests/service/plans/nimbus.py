@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from stormwright.client.shapes import Plan, Told
+from stormwright.client.shapes import ChangeRequest, Plan
 from stormwright.controller.planning.plan import Step
 from stormwright.controller.planning.planner import plan_moves
 from stormwright.controller.plans.document import where
@@ -25,22 +25,22 @@ from stormwright.controller.reports import MoveReport
 from stormwright.controller.safety.pauses import Pauses
 from stormwright.defaults import KEEPING
 from stormwright.errors import MoveError, NimbusError
-from stormwright.history.evaluation.moves import THROUGHPUT, JudgedMove
+from stormwright.history.evaluation.moves import THROUGHPUT, EvaluatedMove
 from stormwright.history.evaluation.verdict import Judgement
 from stormwright.model import Assignment, Problem, TopologyAssignment, WorkerSlot
 from stormwright.model.arrays import IntArray
 from stormwright.schedulers.toolkit.resolve import keeping_what_runs
-from stormwright.service.executor import Acting
+from stormwright.service.executor import MoveExecutor
 from stormwright.service.memory import ServiceMemory
-from stormwright.service.plans.applying import Applying
+from stormwright.service.plans.applying import PlanExecutor
 from stormwright.service.plans.guard import Guard
-from stormwright.service.plans.journal import Ledger
-from stormwright.service.plans.plan_service import Desk, Makers
-from stormwright.service.plans.plans import UNDER_WAY, KeptPlans
+from stormwright.service.plans.journal import Journal
+from stormwright.service.plans.plan_service import PlanMakers, PlanService
+from stormwright.service.plans.plans import UNDER_WAY, PlanStore
 from stormwright.service.storage.database import FILE, State
 from tests.controller.builders import problem, topology
 
-ANNA = Told(by="anna", reason="a try")
+ANNA = ChangeRequest(by="anna", reason="a try")
 
 #: Places what has no slot, as a service has it.
 KEEPS = keeping_what_runs(KEEPING)
@@ -113,14 +113,14 @@ class Nimbus:
         """A service starts."""
         self._dead = False
         self._open()
-        self.plans, self.ledger = KeptPlans(self.state), Ledger(self.state)
+        self.plans, self.ledger = PlanStore(self.state), Journal(self.state)
         self.guard = Guard(self.state, self.plans, self.ledger, rebalancing=lambda: self.rebalanced)
         history = SimpleNamespace(move=self._note, decision_ms=0)
-        acting = Acting(self.move, ServiceMemory(), cast(Any, history), "forced", 0.0, self.ledger)
-        makers = Makers("traffic", lambda _: Forced(self.wants), KEEPS)
-        self.desk = Desk(self.plans, self.ledger, self.guard, self.now, makers)
+        acting = MoveExecutor(self.move, ServiceMemory(), cast(Any, history), "forced", 0.0, self.ledger)
+        makers = PlanMakers("traffic", lambda _: Forced(self.wants), KEEPS)
+        self.desk = PlanService(self.plans, self.ledger, self.guard, self.now, makers)
         self._asked = True
-        self.applying = Applying(self.plans, self.ledger, self, acting.act)
+        self.applying = PlanExecutor(self.plans, self.ledger, self, acting.act)
 
     def _open(self) -> None:
         """What a service keeps."""
@@ -159,7 +159,7 @@ class Nimbus:
             topology, moment = self._pending.popitem()
             low, high = (0.9, 1.1) if self.verdict == "as predicted" else (0.5, 1.5)
             judged = Judgement(THROUGHPUT, 1.0, 1.0, low, high, 9, 9, self.verdict)
-            self.ledger.judged(JudgedMove(moment, topology, judged))
+            self.ledger.judged(EvaluatedMove(moment, topology, judged))
         return dict.fromkeys(self.does_worse, "each tree takes longer")
 
     def held(self) -> str:

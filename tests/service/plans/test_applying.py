@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stormwright.client.shapes import ModesChange, Plan, Told
+from stormwright.client.shapes import ChangeRequest, ModesChange, Plan
 from stormwright.controller.objectives.outlook import Outlook
 from stormwright.controller.plans.document import placement_of, where
 from stormwright.controller.plans.draft import PlanDraft
@@ -246,7 +246,7 @@ def test_one_plan_at_a_time_none_while_frozen_and_none_by_who_asked_where_two_ar
         nimbus.desk.apply(plan, ANNA)
     nimbus.desk.change_modes(ModesChange(two_people=True, by="anna", reason="over"))
     with pytest.raises(ConflictError, match="somebody else has to apply it"):
-        nimbus.desk.apply(plan, Told(by="stormwright", reason="itself"))
+        nimbus.desk.apply(plan, ChangeRequest(by="stormwright", reason="itself"))
     nimbus.desk.apply(plan, ANNA)
     with pytest.raises(ConflictError, match=f"plan {plan} is applying: one is applied at a time"):
         nimbus.desk.apply(other, ANNA)

@@ -12,17 +12,17 @@ from typing import Any, cast
 
 import pytest
 
-from stormwright.client.shapes import Mode, ModesChange, PlanAsked
+from stormwright.client.shapes import Mode, ModesChange, PlanRequest
 from stormwright.controller.planning.planner import plan_moves
 from stormwright.controller.plans.rollback import WHOLE
 from stormwright.controller.policy import Decision
 from stormwright.errors import ConflictError, StormwrightError
 from stormwright.model import Assignment, Problem
 from stormwright.service.loop import Loop
-from stormwright.service.plans.dispatcher import Dealing
+from stormwright.service.plans.dispatcher import DecisionDispatcher
 from stormwright.service.plans.guard import Guard
-from stormwright.service.plans.plan_service import MOST_WAITING, Makers
-from stormwright.service.plans.plans import PROPOSED_S, Tidying
+from stormwright.service.plans.plan_service import MOST_WAITING, PlanMakers
+from stormwright.service.plans.plans import PROPOSED_S, Expiry
 from stormwright.service.storage.database import FILE, MIGRATIONS, State
 from tests.service.plans.nimbus import ANNA, Nimbus, settled
 from tests.service.plans.test_applying import many
@@ -44,8 +44,8 @@ class Service:
         self.meanwhile: Callable[[], None] = lambda: None
         self._stop = threading.Event()
         view = cast(Any, SimpleNamespace(problem=nimbus.look))
-        tidying = Tidying(nimbus.plans, nimbus.ledger, 90)
-        dealing = Dealing(nimbus.guard, nimbus.desk, nimbus.applying, view, tidying)
+        tidying = Expiry(nimbus.plans, nimbus.ledger, 90)
+        dealing = DecisionDispatcher(nimbus.guard, nimbus.desk, nimbus.applying, view, tidying)
         looking = SimpleNamespace(look=self._look)
         acting = SimpleNamespace(act=lambda decision, _: self.acted.append(decision))
         self._loop = Loop(cast(Any, looking), cast(Any, acting), lambda: None, lambda: None, dealing)
@@ -181,7 +181,7 @@ def test_plans_and_history_are_kept_for_90_days(nimbus: Nimbus, monkeypatch: pyt
     now = time.time()
     for days in (89, 91):
         monkeypatch.setattr(time, "time", lambda days=days: now + days * 86_400)
-        Tidying(nimbus.plans, nimbus.ledger, 90).tidy()
+        Expiry(nimbus.plans, nimbus.ledger, 90).tidy()
         told = {entry.n for entry in nimbus.desk.history().done}
         assert ({n, kept} <= told) == (days == 89)
     assert [row.id for row in nimbus.plans.rows()] == [halted]
@@ -204,21 +204,21 @@ class Slow:
 @pytest.fixture
 def slow(nimbus: Nimbus) -> Slow:
     made = Slow()
-    nimbus.desk._makers = Makers("traffic", lambda _: made, made)  # noqa: SLF001
+    nimbus.desk._makers = PlanMakers("traffic", lambda _: made, made)  # noqa: SLF001
     return made
 
 
 def test_only_so_many_plans_wait_to_be_made(nimbus: Nimbus, slow: Slow) -> None:
-    asked = [nimbus.desk.ask(PlanAsked(by="anna", reason="a try")).id for _ in range(MOST_WAITING)]
+    asked = [nimbus.desk.ask(PlanRequest(by="anna", reason="a try")).id for _ in range(MOST_WAITING)]
     with pytest.raises(ConflictError, match="20 plans wait to be made"):
-        nimbus.desk.ask(PlanAsked(by="anna", reason="one more"))
+        nimbus.desk.ask(PlanRequest(by="anna", reason="one more"))
     slow.go.set()
     settled(nimbus, asked[-1])
-    assert nimbus.desk.ask(PlanAsked(by="anna", reason="one more")).state == "planning"
+    assert nimbus.desk.ask(PlanRequest(by="anna", reason="one more")).state == "planning"
 
 
 def test_a_plan_that_is_discarded_before_its_turn_is_not_made(nimbus: Nimbus, slow: Slow) -> None:
-    asked = [nimbus.desk.ask(PlanAsked(by="anna", reason="a try")).id for _ in range(2)]
+    asked = [nimbus.desk.ask(PlanRequest(by="anna", reason="a try")).id for _ in range(2)]
     nimbus.desk.discard(asked[1], ANNA)
     slow.go.set()
     settled(nimbus, asked[0])

@@ -12,7 +12,7 @@ from stormwright.cli.triggers import by_goal
 from stormwright.controller.objectives.outlook import OBJECTIVES
 from stormwright.errors import InputError
 from stormwright.model import Assignment, Problem
-from stormwright.service.plans.in_time import InTime
+from stormwright.service.plans.in_time import TimeBoundedScheduler
 
 
 def test_larger_problems_are_searched_for_longer() -> None:
@@ -22,7 +22,7 @@ def test_larger_problems_are_searched_for_longer() -> None:
         told.append(seconds)
         return SimpleNamespace(schedule=lambda _: Assignment(np.zeros(1, np.int32)))
 
-    scheduler = InTime(made)
+    scheduler = TimeBoundedScheduler(made)
     for executors in (10, 1_000, 100_000):
         problem: Problem = SimpleNamespace(num_executors=executors)  # type: ignore[assignment]
         scheduler.schedule(problem)
@@ -33,13 +33,13 @@ def test_larger_problems_are_searched_for_longer() -> None:
 
 @pytest.mark.parametrize("goal", OBJECTIVES)
 def test_who_searches_as_told_has_that_time(goal: str) -> None:
-    assert isinstance(by_goal("optimizer", (), None)(goal), InTime)
+    assert isinstance(by_goal("optimizer", (), None)(goal), TimeBoundedScheduler)
 
 
 def test_what_was_said_holds() -> None:
     for said in ("time_budget_s=30", "iterations=2000"):
-        assert not isinstance(by_goal("optimizer", [said], None)("throughput"), InTime)
+        assert not isinstance(by_goal("optimizer", [said], None)("throughput"), TimeBoundedScheduler)
     for name in ("online", "n_version"):
-        assert not isinstance(by_goal(name, (), None)("throughput"), InTime)
+        assert not isinstance(by_goal(name, (), None)("throughput"), TimeBoundedScheduler)
     with pytest.raises(InputError, match="no_such"):
         by_goal("optimizer", ["no_such=1"], None)("throughput")

@@ -7,20 +7,20 @@ from pathlib import Path
 import pytest
 
 from stormwright.controller.planning.plan import MoveBudget
-from stormwright.service.safety.move_budget import Budgeting
+from stormwright.service.safety.move_budget import MoveBudgetKeeper
 from stormwright.service.storage.database import FILE, State
 from tests.service.virtual import AllOn, Deciding, Place, VirtualStorm
 
 
 def test_it_is_lowered_by_what_goes_badly_and_kept(tmp_path: Path) -> None:
     state, pauses = State(tmp_path / FILE), [5.0] * 8
-    budget = Budgeting(state, MoveBudget(max_topologies=8), lambda: pauses, adapts=True)
+    budget = MoveBudgetKeeper(state, MoveBudget(max_topologies=8), lambda: pauses, adapts=True)
     for _ in range(5):
         budget.moved("t", 5.0, taken_back=False)
     assert budget.told() == {"topologies": 6, "most": 8, "why": ""}
     budget.moved("t", 60.0, taken_back=False)
     assert budget.told() == {"topologies": 3, "most": 8, "why": "t paused for 60 s, longer than usual"}
-    again = Budgeting(state, MoveBudget(max_topologies=2), lambda: pauses, adapts=True)
+    again = MoveBudgetKeeper(state, MoveBudget(max_topologies=2), lambda: pauses, adapts=True)
     assert again.now().max_topologies == 2
     budget.failed("u")
     assert budget.now().max_topologies == 1
@@ -29,16 +29,16 @@ def test_it_is_lowered_by_what_goes_badly_and_kept(tmp_path: Path) -> None:
 
 def test_who_does_not_want_it_has_all_of_it_at_once(tmp_path: Path) -> None:
     state = State(tmp_path / FILE)
-    budget = Budgeting(state, MoveBudget(max_topologies=8), lambda: (), adapts=False)
+    budget = MoveBudgetKeeper(state, MoveBudget(max_topologies=8), lambda: (), adapts=False)
     assert budget.now().max_topologies == 8
     budget.failed("t")
     budget.moved("t", 60.0, taken_back=True)
     assert budget.told() == {"topologies": 8, "most": 8, "why": ""}
     assert state.kept("budget") is None
-    adapting = Budgeting(state, MoveBudget(max_topologies=8), lambda: (), adapts=True)
+    adapting = MoveBudgetKeeper(state, MoveBudget(max_topologies=8), lambda: (), adapts=True)
     assert adapting.now().max_topologies == 1
     adapting.failed("t")
-    assert Budgeting(state, MoveBudget(max_topologies=8), lambda: (), adapts=False).told()["why"] == ""
+    assert MoveBudgetKeeper(state, MoveBudget(max_topologies=8), lambda: (), adapts=False).told()["why"] == ""
     state.close()
 
 
@@ -48,7 +48,7 @@ def test_a_move_that_is_taken_back_halves_what_one_decision_may_move(
     bad = lambda runs: Place(500.0, 40.0) if runs.slots[0].supervisor == "n2" else Place(1000.0, 20.0)  # noqa: E731
     storm = VirtualStorm(monkeypatch, bad)
     service = Deciding(storm, tmp_path, AllOn(2))
-    budget = Budgeting(service.state, MoveBudget(max_topologies=4), lambda: (), adapts=True)
+    budget = MoveBudgetKeeper(service.state, MoveBudget(max_topologies=4), lambda: (), adapts=True)
     service.acting._budget = service.looking._budget = budget  # noqa: SLF001
     try:
         service.moved(300)

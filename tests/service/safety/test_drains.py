@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stormwright.client.shapes import DrainAsked, ModesChange, Plan
+from stormwright.client.shapes import DrainRequest, ModesChange, Plan
 from stormwright.errors import ConflictError, NotThereError
 from stormwright.model import Problem
 from stormwright.schedulers import make_scheduler
@@ -20,7 +20,7 @@ from stormwright.storm.bridge import Bridge
 from tests.controller.builders import on, problem, topology
 from tests.service.plans.nimbus import ANNA, Nimbus, settled
 
-DRAIN = DrainAsked(by="anna", reason="new disks")
+DRAIN = DrainRequest(by="anna", reason="new disks")
 
 
 def cluster(nodes: int = 4) -> Problem:
@@ -51,7 +51,7 @@ def begun(nimbus: Nimbus, plan: str) -> Plan:
     return found
 
 
-def drained(nimbus: Nimbus, node: str = "host0", asked: DrainAsked = DRAIN) -> Plan:
+def drained(nimbus: Nimbus, node: str = "host0", asked: DrainRequest = DRAIN) -> Plan:
     plan = nimbus.desk.nodes.drain(node, asked).plan
     assert plan is not None
     begun(nimbus, plan.id)
@@ -81,7 +81,7 @@ def test_what_runs_there_leaves_step_by_step_and_revert_brings_it_back(nimbus: N
 
 
 def test_it_is_kept_over_a_restart(nimbus: Nimbus) -> None:
-    nimbus.desk.nodes.drain("n0", DrainAsked(by="anna", reason="new disks", only_cordon=True))
+    nimbus.desk.nodes.drain("n0", DrainRequest(by="anna", reason="new disks", only_cordon=True))
     nimbus.again()
     assert nimbus.guard.drains.hosts == {"host0"}
     assert not nimbus.now().node_usable[0]
@@ -100,7 +100,7 @@ def test_a_service_killed_at_any_step_of_a_drain_goes_on_with_it(tmp_path: Path)
         directory = tmp_path / str(moment)
         directory.mkdir()
         nimbus = Nimbus(directory, cluster())
-        plan = nimbus.desk.nodes.drain("host0", DrainAsked(by="anna", reason="disks", wait=True)).plan
+        plan = nimbus.desk.nodes.drain("host0", DrainRequest(by="anna", reason="disks", wait=True)).plan
         assert plan is not None
         settled(nimbus, plan.id)
         nimbus.until_killed = moment
@@ -113,7 +113,7 @@ def test_a_service_killed_at_any_step_of_a_drain_goes_on_with_it(tmp_path: Path)
 
 
 def test_nothing_new_is_placed_there_by_our_answers(nimbus: Nimbus) -> None:
-    nimbus.desk.nodes.drain("host2", DrainAsked(by="anna", reason="new disks", only_cordon=True))
+    nimbus.desk.nodes.drain("host2", DrainRequest(by="anna", reason="new disks", only_cordon=True))
     for name, later in (("even", {"n2", "n3"}), ("online", {"n2"})):
         bridge = Bridge(make_scheduler(name), name, shown=nimbus.guard.drains.on)
         new = topology("new")
@@ -138,7 +138,7 @@ def test_what_cannot_be_is_said(nimbus: Nimbus) -> None:
     with pytest.raises(NotThereError, match="host1 is not drained; no node is"):
         nimbus.desk.nodes.uncordon("host1", ANNA)
     for host in ("host0", "host1", "host2"):
-        nimbus.desk.nodes.drain(host, DrainAsked(by="anna", reason="new disks", only_cordon=True))
+        nimbus.desk.nodes.drain(host, DrainRequest(by="anna", reason="new disks", only_cordon=True))
     with pytest.raises(ConflictError, match="host3 is the last node that takes anything"):
         nimbus.desk.nodes.drain("host3", DRAIN)
 
@@ -162,7 +162,7 @@ def test_a_drain_waits_for_a_second_person_where_two_are_wanted(nimbus: Nimbus) 
 
 
 def test_a_plan_of_a_drain_that_was_not_begun_ends_with_the_drain(nimbus: Nimbus) -> None:
-    waits = DrainAsked(by="anna", reason="new disks", wait=True)
+    waits = DrainRequest(by="anna", reason="new disks", wait=True)
     first, other = (nimbus.desk.nodes.drain(host, waits).plan for host in ("host0", "host1"))
     assert first is not None
     assert other is not None
@@ -174,7 +174,7 @@ def test_a_plan_of_a_drain_that_was_not_begun_ends_with_the_drain(nimbus: Nimbus
 
 
 def test_a_plan_under_way_stops_where_a_node_that_it_leaves_is_used_again(nimbus: Nimbus) -> None:
-    plan = nimbus.desk.nodes.drain("host0", DrainAsked(by="anna", reason="disks", wait=True)).plan
+    plan = nimbus.desk.nodes.drain("host0", DrainRequest(by="anna", reason="disks", wait=True)).plan
     assert plan is not None
     settled(nimbus, plan.id)
     nimbus.desk.apply(plan.id, ANNA)

@@ -10,7 +10,7 @@ import pytest
 
 from stormwright.errors import ConflictError
 from stormwright.model import WorkerSlot
-from stormwright.service.plans.dispatcher import Watched
+from stormwright.service.plans.dispatcher import EvaluatedStage
 from stormwright.service.safety.holds import Holds
 from tests.service.plans.nimbus import ANNA, Nimbus
 from tests.service.plans.test_applying import many
@@ -98,7 +98,7 @@ def test_a_look_says_in_a_word_why_there_is_none(monkeypatch: pytest.MonkeyPatch
 
 
 def test_what_is_held_is_told_to_who_applies_plans(nimbus: Nimbus) -> None:
-    watched = Watched(*[None] * 5, nimbus.guard)  # type: ignore[arg-type]
+    watched = EvaluatedStage(*[None] * 5, nimbus.guard)  # type: ignore[arg-type]
     assert watched.held() == ""
     nimbus.rebalanced = ["t0"]
     assert watched.held().startswith("somebody else rebalances t0")

@@ -12,7 +12,7 @@ import pytest
 from stormwright.client.shapes import ModesChange
 from stormwright.controller.safety.slowness import SlowNode
 from stormwright.service.notifications.notifier import ServiceEvent
-from stormwright.service.safety.anomalies import KEPT_S, Watching
+from stormwright.service.safety.anomalies import KEPT_S, AnomalyMonitor
 from tests.service.plans.nimbus import Nimbus
 from tests.service.safety.test_drains import begun, cluster, hosts
 
@@ -32,7 +32,7 @@ class Slow:
         pass
 
 
-class Watched:
+class EvaluatedStage:
     """A watch over a virtual Nimbus, with a clock."""
 
     def __init__(self, nimbus: Nimbus, clock: list[float]) -> None:
@@ -41,7 +41,7 @@ class Watched:
 
     def begin(self) -> None:
         of = self.nimbus
-        self.watching = Watching(of.guard, of.desk.nodes, of.look, self.slow, self.events.append, of.state)  # type: ignore[arg-type]
+        self.watching = AnomalyMonitor(of.guard, of.desk.nodes, of.look, self.slow, self.events.append, of.state)  # type: ignore[arg-type]
 
     def look(self, after_s: float = 10.0) -> None:
         self._clock[0] += after_s
@@ -54,19 +54,19 @@ class Watched:
 
 
 @pytest.fixture
-def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watched]:
+def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[EvaluatedStage]:
     clock = [time.time()]
     monkeypatch.setattr(time, "time", lambda: clock[0])
     nimbus = Nimbus(tmp_path, cluster())
-    yield Watched(nimbus, clock)
+    yield EvaluatedStage(nimbus, clock)
     nimbus.end()
 
 
-def told(watched: Watched) -> list[tuple[str, str, str, str]]:
+def told(watched: EvaluatedStage) -> list[tuple[str, str, str, str]]:
     return [(each.kind, each.node, each.done, each.waits) for each in watched.watching.told().anomalies]
 
 
-def test_a_slow_node_is_told_and_by_default_nothing_more(watched: Watched) -> None:
+def test_a_slow_node_is_told_and_by_default_nothing_more(watched: EvaluatedStage) -> None:
     watched.modes(default="auto")
     watched.slow.nodes = SLOW
     watched.look()
@@ -81,7 +81,7 @@ def test_a_slow_node_is_told_and_by_default_nothing_more(watched: Watched) -> No
     assert [(each.kind, each.subject, each.over) for each in watched.events[1:]] == [("slow-node", "host0", True)]
 
 
-def test_where_it_may_it_is_drained_and_what_came_while_that_was_off_is_fixed_later(watched: Watched) -> None:
+def test_where_it_may_it_is_drained_and_what_came_while_that_was_off_is_fixed_later(watched: EvaluatedStage) -> None:
     nimbus = watched.nimbus
     watched.slow.nodes = SLOW
     watched.modes(default="observe", responses={"slow-node": "fix"})
@@ -107,7 +107,7 @@ def test_where_it_may_it_is_drained_and_what_came_while_that_was_off_is_fixed_la
     assert plan.reason.startswith("host0 is drained: it is slow: host0: CPU per tuple is up by 60%")
 
 
-def test_one_node_in_ten_is_drained_like_this_and_no_more(watched: Watched) -> None:
+def test_one_node_in_ten_is_drained_like_this_and_no_more(watched: EvaluatedStage) -> None:
     watched.modes(default="auto", responses={"slow-node": "fix"})
     watched.slow.nodes = SLOW | {"n1": replace(SLOW["n0"], node="n1")}
     watched.look()
@@ -117,7 +117,7 @@ def test_one_node_in_ten_is_drained_like_this_and_no_more(watched: Watched) -> N
     assert told(watched)[1] == ("slow-node", "host1", "", "1 are drained like this already: a person has to look")
 
 
-def test_what_is_ignored_is_neither_told_nor_fixed(watched: Watched) -> None:
+def test_what_is_ignored_is_neither_told_nor_fixed(watched: EvaluatedStage) -> None:
     watched.modes(default="auto", responses={"slow-node": "ignore"})
     watched.slow.nodes = SLOW
     watched.look()
@@ -125,7 +125,7 @@ def test_what_is_ignored_is_neither_told_nor_fixed(watched: Watched) -> None:
     assert told(watched) == [("slow-node", "host0", "", "")]
 
 
-def test_a_node_that_is_away_is_told_and_its_return_too(watched: Watched) -> None:
+def test_a_node_that_is_away_is_told_and_its_return_too(watched: EvaluatedStage) -> None:
     nimbus, start = watched.nimbus, watched.nimbus._start  # noqa: SLF001
     watched.look()
     nimbus._start = replace(start, supervisors=start.supervisors[:3])  # noqa: SLF001
@@ -140,7 +140,7 @@ def test_a_node_that_is_away_is_told_and_its_return_too(watched: Watched) -> Non
     assert watched.events[-1].over
 
 
-def test_what_was_found_is_known_after_a_restart_for_an_hour(watched: Watched) -> None:
+def test_what_was_found_is_known_after_a_restart_for_an_hour(watched: EvaluatedStage) -> None:
     watched.slow.nodes = SLOW
     watched.look()
     watched.slow.nodes = {}

@@ -17,7 +17,7 @@ from stormwright.pipeline.settings import StreamSettings
 from stormwright.predict.answer import Assumptions
 from stormwright.predict.calibration.windows import Windows
 from stormwright.service.storage import calibration as module
-from stormwright.service.storage.calibration import Calibrating
+from stormwright.service.storage.calibration import CostCalibration
 from stormwright.testing.word_counts import WordCount
 from tests.predict.calibration.log import SPREAD, Log
 
@@ -40,8 +40,8 @@ def problem() -> Problem:
     return WordCount().problem()
 
 
-def taught(path: Path, problem: Problem, log: Log, seed: int = 1) -> Calibrating:
-    calibrating = Calibrating(path)
+def taught(path: Path, problem: Problem, log: Log, seed: int = 1) -> CostCalibration:
+    calibrating = CostCalibration(path)
     for record in log.records(seed, seconds=ENOUGH_S):
         calibrating.count([record])
     calibrating.refresh(problem)
@@ -49,7 +49,7 @@ def taught(path: Path, problem: Problem, log: Log, seed: int = 1) -> Calibrating
 
 
 def test_a_minute_after_the_first_record_costs_come_with_the_load(tmp_path: Path, problem: Problem) -> None:
-    fresh = Calibrating(tmp_path / "costs.json")
+    fresh = CostCalibration(tmp_path / "costs.json")
     fresh.refresh(problem)
     none = LoadProfile({})
     assert fresh.added_to(none) is none
@@ -70,7 +70,7 @@ def test_a_minute_after_the_first_record_costs_come_with_the_load(tmp_path: Path
 
 
 def test_costs_are_fitted_to_less_than_a_minute_where_that_is_wanted(tmp_path: Path, problem: Problem) -> None:
-    calibrating = Calibrating(tmp_path / "costs.json")
+    calibrating = CostCalibration(tmp_path / "costs.json")
     for record in Log(SPREAD, serialise_us=4.0).records(1, seconds=20):
         calibrating.count([record])
     calibrating.refresh(problem)
@@ -80,11 +80,11 @@ def test_costs_are_fitted_to_less_than_a_minute_where_that_is_wanted(tmp_path: P
 
 
 def test_new_workers_are_fitted_after_three_windows_and_waited_for_until_then(tmp_path: Path, problem: Problem) -> None:
-    calibrating = Calibrating(tmp_path / "costs.json")
+    calibrating = CostCalibration(tmp_path / "costs.json")
     assert not calibrating.unfitted(problem), "no probe tells enough"
     # The workers of the log are warm; a window is closed 5 s after its end.
     for seconds, minutes in ((18, 0), (28, 1)):
-        calibrating = Calibrating(tmp_path / f"{seconds}.json")
+        calibrating = CostCalibration(tmp_path / f"{seconds}.json")
         for record in Log(SPREAD, serialise_us=4.0).records(1, seconds=seconds):
             calibrating.count([record])
         assert list(calibrating.unfitted(problem)) == ["words-1-0"]
@@ -97,7 +97,7 @@ def test_new_workers_are_fitted_after_three_windows_and_waited_for_until_then(tm
 
 def test_a_topology_that_is_never_fitted_is_not_waited_for_for_ever(tmp_path: Path, problem: Problem) -> None:
     clock = Ahead()
-    calibrating = Calibrating(tmp_path / "costs.json", clock)
+    calibrating = CostCalibration(tmp_path / "costs.json", clock)
     for record in Log(SPREAD, serialise_us=4.0).records(1, seconds=10):
         calibrating.count([record])
     assert calibrating.unfitted(problem)
@@ -116,7 +116,7 @@ def test_a_problem_takes_its_costs_along(tmp_path: Path, problem: Problem) -> No
 
 def test_what_is_known_outlives_the_service(tmp_path: Path, problem: Problem) -> None:
     before = taught(tmp_path / "costs.json", problem, Log(SPREAD, serialise_us=4.0))
-    again = Calibrating(tmp_path / "costs.json")
+    again = CostCalibration(tmp_path / "costs.json")
     assert again.status() == before.status()
     assert again.added_to(LoadProfile({})).costs == before.added_to(LoadProfile({})).costs
 
@@ -125,7 +125,7 @@ def test_what_is_known_outlives_the_service(tmp_path: Path, problem: Problem) ->
 def test_a_damaged_file_is_set_aside(tmp_path: Path, problem: Problem, damage: bytes) -> None:
     path = tmp_path / "costs.json"
     path.write_bytes(damage)
-    assert Calibrating(path).status()["minutes"] == 0
+    assert CostCalibration(path).status()["minutes"] == 0
     assert path.with_suffix(".damaged").read_bytes() == damage
     assert taught(path, problem, Log(SPREAD)).status()["minutes"] == 1
 
@@ -141,7 +141,7 @@ def test_of_many_records_those_of_some_nodes_count(
     tmp_path: Path, problem: Problem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MOST_RECORDS", 5)
-    calibrating = Calibrating(tmp_path / "costs.json")
+    calibrating = CostCalibration(tmp_path / "costs.json")
     taken: list[Any] = []
     monkeypatch.setattr(Windows, "add", lambda _, records: taken.extend(records))
     records = Log(SPREAD).records(1, seconds=ENOUGH_S)
@@ -157,7 +157,7 @@ def test_of_many_records_those_of_some_nodes_count(
 
 
 def test_before_nimbus_asks_the_newest_minute_is_kept(tmp_path: Path, problem: Problem) -> None:
-    calibrating = Calibrating(tmp_path / "costs.json")
+    calibrating = CostCalibration(tmp_path / "costs.json")
     for record in Log(SPREAD).records(1, seconds=300):
         calibrating.count([record])
     for _ in range(3):
@@ -187,8 +187,8 @@ def test_cores_that_differ_count_before_anything_is_fitted_and_where_nothing_is(
     tmp_path: Path, problem: Problem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A service that has just begun, and of many records some nodes' only."""
-    monkeypatch.setattr(Calibrating, "_takes", lambda *_: False)
-    calibrating = Calibrating(tmp_path / "costs.json")
+    monkeypatch.setattr(CostCalibration, "_takes", lambda *_: False)
+    calibrating = CostCalibration(tmp_path / "costs.json")
     for record in Log(SPREAD, core_hz={"n2": 1.25e9}).records(1, seconds=3):
         calibrating.count([record])
     assert calibrating.status()["minutes"] == 0

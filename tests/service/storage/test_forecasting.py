@@ -13,7 +13,7 @@ from stormwright.model.load import assumed_load
 from stormwright.schedulers import make_scheduler
 from stormwright.service.composition import Service
 from stormwright.service.settings import ServiceSettings
-from stormwright.service.storage.forecasts import Forecasting
+from stormwright.service.storage.forecasts import ForecastStore
 from tests.controller.builders import problem, topology
 
 
@@ -31,14 +31,14 @@ def test_what_rises_is_expected_to_be_higher_and_a_restart_knows_it(
     monkeypatch.setattr("stormwright.service.storage.forecasts.REFRESH_S", 0.0)
     t = topology("t")
     of = problem([t])
-    forecasting = Forecasting(tmp_path / "minutes.arrow", ahead_min=10)
+    forecasting = ForecastStore(tmp_path / "minutes.arrow", ahead_min=10)
     load = assumed_load(t, 3e9)
     for minute in range(40):
         now = replace(load, cpu_hz=np.full_like(load.cpu_hz, 1e9 + 1e7 * minute))
         profile = LoadProfile({t.id: now}, start_ms=60_000 * minute, end_ms=60_000 * minute + 15_000)
         forecasting.note(of.with_load(profile))
     forecasting.note(of)
-    for known in (forecasting, Forecasting(tmp_path / "minutes.arrow", ahead_min=10)):
+    for known in (forecasting, ForecastStore(tmp_path / "minutes.arrow", ahead_min=10)):
         known.note(of.with_load(profile))
         expected = known.added_to(profile, of).topologies[t.id].forecast_cpu_hz
         assert expected is not None
@@ -50,6 +50,6 @@ def test_what_rises_is_expected_to_be_higher_and_a_restart_knows_it(
 def test_a_directory_that_is_gone_does_not_end_a_look(tmp_path: Path) -> None:
     t = topology("t")
     profile = LoadProfile({t.id: assumed_load(t, 3e9)}, start_ms=60_000, end_ms=75_000)
-    forecasting = Forecasting(tmp_path / "gone" / "minutes.arrow", ahead_min=10)
+    forecasting = ForecastStore(tmp_path / "gone" / "minutes.arrow", ahead_min=10)
     forecasting.note(problem([t]).with_load(profile))
     assert forecasting.added_to(profile, problem([t])) == profile

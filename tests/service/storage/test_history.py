@@ -23,7 +23,7 @@ from stormwright.errors import InputError, StormwrightError
 from stormwright.history.tables.store import as_uri, tables_below
 from stormwright.model import Assignment
 from stormwright.service.storage import history as history_module
-from stormwright.service.storage.history import HistorySettings, KeptHistory
+from stormwright.service.storage.history import HistorySettings, ServiceHistory
 from tests.controller.builders import on, problem, topology
 from tests.history.evaluation.test_evaluation import seconds
 from tests.history.recorded import START_MS, cluster, look
@@ -39,8 +39,8 @@ def said() -> Iterator[list[str]]:
 
 
 @pytest.fixture
-def history(tmp_path: Path, said: list[str]) -> KeptHistory:
-    return KeptHistory(HistorySettings(ingest_every_s=0.02), tmp_path, "online")
+def history(tmp_path: Path, said: list[str]) -> ServiceHistory:
+    return ServiceHistory(HistorySettings(ingest_every_s=0.02), tmp_path, "online")
 
 
 def staged(directory: Path, table: str) -> list[dict[str, Any]]:
@@ -59,7 +59,9 @@ def wait_for(reached: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def test_a_look_its_move_and_what_came_of_it_are_staged(history: KeptHistory, tmp_path: Path, said: list[str]) -> None:
+def test_a_look_its_move_and_what_came_of_it_are_staged(
+    history: ServiceHistory, tmp_path: Path, said: list[str]
+) -> None:
     seen = cluster(1, START_MS)
     decision = look(seen)
     (move,) = decision.plan.moves
@@ -100,7 +102,7 @@ def test_a_look_its_move_and_what_came_of_it_are_staged(history: KeptHistory, tm
 
 
 def test_a_full_disk_is_said_once_and_stops_nothing(
-    history: KeptHistory, said: list[str], monkeypatch: pytest.MonkeyPatch
+    history: ServiceHistory, said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -120,7 +122,7 @@ def test_a_full_disk_is_said_once_and_stops_nothing(
 
 
 def test_tables_that_cannot_be_reached_are_said_once(
-    history: KeptHistory, said: list[str], monkeypatch: pytest.MonkeyPatch
+    history: ServiceHistory, said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[int] = []
 
@@ -144,7 +146,7 @@ def test_tables_that_cannot_be_reached_are_said_once(
 
 
 def test_old_days_are_tidied_once_a_day_in_another_process(
-    history: KeptHistory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    history: ServiceHistory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = tmp_path / "python"
     # Where other verbs run is not where the service's own do.
@@ -162,7 +164,7 @@ def test_old_days_are_tidied_once_a_day_in_another_process(
 
 
 def test_what_fails_in_the_other_process_is_passed_on(
-    history: KeptHistory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    history: ServiceHistory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = tmp_path / "python"
     program.write_text("#!/bin/sh\necho some lines >&2; echo the reason >&2; exit 2\n", encoding="utf-8")
@@ -172,7 +174,7 @@ def test_what_fails_in_the_other_process_is_passed_on(
         history.tidy()
 
 
-def test_damaged_notes_on_moves_are_put_aside(history: KeptHistory, tmp_path: Path, said: list[str]) -> None:
+def test_damaged_notes_on_moves_are_put_aside(history: ServiceHistory, tmp_path: Path, said: list[str]) -> None:
     notes = tmp_path / "history" / "judging.json"
     notes.parent.mkdir()
     notes.write_text(json.dumps({"pending": [{"no": "move"}]}), encoding="utf-8")
@@ -193,7 +195,7 @@ def test_the_tables_are_where_they_are_said_to_be(tmp_path: Path) -> None:
 
 
 def test_every_move_of_a_topology_that_goes_by_way_of_spare_slots_is_noted(
-    history: KeptHistory, tmp_path: Path
+    history: ServiceHistory, tmp_path: Path
 ) -> None:
     a, b = (topology(name, workers=1) for name in "ab")
     now = problem([a, b], nodes=3, slots=1, current={a.id: on("n0"), b.id: on("n1")})
@@ -204,7 +206,7 @@ def test_every_move_of_a_topology_that_goes_by_way_of_spare_slots_is_noted(
 
 
 def test_rows_that_are_taken_in_for_ever_do_not_keep_the_service_from_ending(
-    history: KeptHistory, said: list[str], monkeypatch: pytest.MonkeyPatch
+    history: ServiceHistory, said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, over = threading.Event(), threading.Event()
 

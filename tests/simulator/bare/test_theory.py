@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import stdtrit
 
-from stormwright.simulator.bare.network import Simulated, Source, Station
+from stormwright.simulator.bare.network import SimulatedNetwork, Source, Station
 from tests.simulator.twins import plainly
 
 #: What plain Python takes half a minute for is made once for all of these.
@@ -87,7 +87,7 @@ THEORY = {
 
 def batches(name, hops, events=True):
     """Mean numbers of jobs at each station in every batch, after one that does not count."""
-    of, found = Simulated(**NETWORKS[name], seed=7, events=events), []
+    of, found = SimulatedNetwork(**NETWORKS[name], seed=7, events=events), []
     for batch in range(BATCHES + 1):
         of.until(hops=hops * (batch + 1) // BATCHES)
         found.append(of.take()[0].tolist())
@@ -134,7 +134,7 @@ def tree(**more):
         Station(1.0, varies=3.0, ways={3: 1.0}),
         Station(1.2),
     ]
-    return Simulated(stations, [Source(0, 1.0)], seed=3, **more)
+    return SimulatedNetwork(stations, [Source(0, 1.0)], seed=3, **more)
 
 
 def test_jobs_are_followed_one_by_one_where_that_is_the_same():
@@ -162,11 +162,11 @@ def test_jobs_are_followed_one_by_one_where_that_is_the_same():
     ids=["two servers", "shared", "feedback", "two sources", "closed"],
 )
 def test_elsewhere_there_are_events(more):
-    assert not Simulated(**more).recursive
+    assert not SimulatedNetwork(**more).recursive
 
 
 def test_a_node_makes_room_for_all_its_jobs():
-    of = Simulated([Station(10.0, shared=True)], [Source(0, 1.0)])
+    of = SimulatedNetwork([Station(10.0, shared=True)], [Source(0, 1.0)])
     of.until(2_000.0)
     inside = of.network.stations[0]["inside"]
     assert inside == of.network.shares.cores[0]["count"] > 1_000

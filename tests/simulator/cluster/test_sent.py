@@ -6,12 +6,12 @@ from collections import Counter
 
 import numpy as np
 
-from stormwright.simulator.cluster.meters import Sent
+from stormwright.simulator.cluster.meters import Transfers
 
 
 def test_each_tuple_is_told_once_whoever_sends_to_whom_and_whenever_that_changes():
     rng = np.random.default_rng(1)
-    sent, left, told = Sent(20), Counter[tuple[int, int]](), Counter[tuple[int, int]]()
+    sent, left, told = Transfers(20), Counter[tuple[int, int]](), Counter[tuple[int, int]]()
     pairs = rng.integers(0, 20, (2, 60))
     for turn in range(40):
         if turn % 7 == 6:

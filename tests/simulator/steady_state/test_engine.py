@@ -9,9 +9,9 @@ from stormwright.model.arrays import FloatArray
 from stormwright.perflog.schema import LATENCY_EDGES_MS
 from stormwright.predict.answer import predict
 from stormwright.predict.costs import Costs
-from stormwright.simulator.engine import Counted
+from stormwright.simulator.engine import EngineCounts
 from stormwright.simulator.steady_state.engine import SteadyEngine, SteadySettings
-from stormwright.simulator.steady_state.flows import Steadily
+from stormwright.simulator.steady_state.flows import SteadyFlows
 from stormwright.simulator.steady_state.trees import Trees
 from stormwright.testing.word_counts import ACKERS, COUNTS, SPLITS, SPOUTS, WordCount, two_word_counts
 
@@ -26,7 +26,7 @@ def words(rate: float | None = None, **more: float) -> tuple[SteadyEngine, WordC
     return SteadyEngine(of.problem().with_nothing_running(), SteadySettings(6.0, 45.0, offered)), of
 
 
-def runs(engine: SteadyEngine, seconds: float) -> Counted:
+def runs(engine: SteadyEngine, seconds: float) -> EngineCounts:
     engine.until(engine.now_s + seconds)
     return engine.take()
 
@@ -94,7 +94,7 @@ def test_who_moves_without_a_drain_loses_what_is_under_way_and_waits_for_it():
     assert 40 <= len(silent) <= 50
 
 
-def begun(found: list[Counted]) -> int:
+def begun(found: list[EngineCounts]) -> int:
     return sum(int(each.tuples[np.isin(each.source, SPOUTS) & np.isin(each.target, ACKERS)].sum()) for each in found)
 
 
@@ -147,7 +147,7 @@ def test_who_starts_changes_nothing_for_those_that_run_until_it_is_up():
         asked.append(slots.copy())
         return steadily.under(problem, slots, offered_tps)
 
-    steadily = Steadily(both, Costs())
+    steadily = SteadyFlows(both, Costs())
     engine = SteadyEngine(both, SteadySettings(6.0, 45.0), under)
     slots = np.full(24, -1, np.int32)
     slots[:12] = SPREAD

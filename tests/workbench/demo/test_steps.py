@@ -10,7 +10,7 @@ from stormwright.errors import ClusterError
 from stormwright.workbench.demo.steps import FITTED_S, LAST_LOAD_S, WHOLLY_S, measured_problem
 
 
-class Measuring:
+class CountedMeasurement:
     """A service that measures a load of 15 s, and tells it so many seconds later."""
 
     def __init__(self, lag_s: float, every_s: float) -> None:
@@ -34,31 +34,31 @@ class Measuring:
 
 
 def test_costs_are_fitted_to_it_first():
-    service = Measuring(lag_s=5.0, every_s=5.0)
+    service = CountedMeasurement(lag_s=5.0, every_s=5.0)
     service.unfitted_s = 33.0
     measured_problem(service, since_ms=0)
     assert service.now_s == pytest.approx(33.0, abs=1)
-    service = Measuring(lag_s=5.0, every_s=5.0)
+    service = CountedMeasurement(lag_s=5.0, every_s=5.0)
     service.unfitted_s = 1e9
     measured_problem(service, since_ms=0)
     assert service.now_s == pytest.approx(FITTED_S, abs=1), "probes that tell too little are not waited for"
 
 
 def test_nothing_from_before_is_in_it():
-    service = Measuring(lag_s=5.0, every_s=5.0)
+    service = CountedMeasurement(lag_s=5.0, every_s=5.0)
     assert measured_problem(service, since_ms=0).load.start_ms == 0
     assert service.now_s == pytest.approx(20.0, abs=1)
 
 
 def test_on_a_busy_machine_one_that_began_before_has_to_do():
-    service = Measuring(lag_s=40.0, every_s=10.0)
+    service = CountedMeasurement(lag_s=40.0, every_s=10.0)
     load = measured_problem(service, since_ms=0).load
     assert load.start_ms < 0 < load.end_ms
     assert service.now_s == pytest.approx(max(50.0, WHOLLY_S), abs=1)
 
 
 def test_a_pipeline_that_does_not_keep_up_is_told():
-    service = Measuring(lag_s=1000.0, every_s=5.0)
+    service = CountedMeasurement(lag_s=1000.0, every_s=5.0)
     with pytest.raises(ClusterError, match=r"no load within 180 s: its last batch took 77 s: is the machine"):
         measured_problem(service, since_ms=0)
     assert service.now_s == pytest.approx(LAST_LOAD_S, abs=1)

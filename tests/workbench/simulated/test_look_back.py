@@ -16,7 +16,7 @@ from stormwright.service.composition import Service
 from stormwright.service.settings import ServiceSettings
 from stormwright.simulator.cluster.timings import Timings
 from stormwright.simulator.steady_state.engine import SteadyEngine, SteadySettings
-from stormwright.simulator.steady_state.flows import Steadily
+from stormwright.simulator.steady_state.flows import SteadyFlows
 from stormwright.workbench.demo.report import write_html
 from stormwright.workbench.demo.result import DemoResult, as_dict, verdicts
 from stormwright.workbench.demo.run import LIMITS, demonstrate
@@ -31,7 +31,7 @@ ELSEWHERE = 0.15
 
 def crowded(problem: Problem, offered_tps: Mapping[str, float]) -> SteadyEngine:
     """The engine of the demonstration, but that topologies which move come to much less than predicted."""
-    predicted, first = Steadily(problem, Costs()), {}
+    predicted, first = SteadyFlows(problem, Costs()), {}
 
     def under(now, slots, offered):
         pace, share = predicted.under(now, slots, offered)

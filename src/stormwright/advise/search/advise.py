@@ -11,7 +11,7 @@ import numpy as np
 
 from stormwright.advise.search.advice import Advice, Alternative, ComponentAdvice, NodeAdvice, TopologyAdvice, there
 from stormwright.advise.search.cheapest import Search
-from stormwright.advise.search.evaluation import JudgedPlacement
+from stormwright.advise.search.evaluation import EvaluatedPlacement
 from stormwright.advise.search.kinds import NodeKind, kinds_of
 from stormwright.advise.search.trials import Key, MixTrials
 from stormwright.advise.search.wish import Wish
@@ -72,7 +72,7 @@ def advised(
     )
 
 
-def _components(problem: Problem, trials: MixTrials, found: JudgedPlacement) -> Iterator[ComponentAdvice]:
+def _components(problem: Problem, trials: MixTrials, found: EvaluatedPlacement) -> Iterator[ComponentAdvice]:
     counts = trials.counts(found)
     for (topology, component), size in trials.sizes.items():
         one = problem.topologies[topology]
@@ -87,7 +87,7 @@ def _components(problem: Problem, trials: MixTrials, found: JudgedPlacement) -> 
         )
 
 
-def _topologies(problem: Problem, trials: MixTrials, found: JudgedPlacement) -> Iterator[TopologyAdvice]:
+def _topologies(problem: Problem, trials: MixTrials, found: EvaluatedPlacement) -> Iterator[TopologyAdvice]:
     runs = {t: problem.current_slot[problem.executors_of(t)] for t in trials.asked}
     rates = {problem.topologies[t].id: rate for t, rate in trials.asked.items()}
     now = None
@@ -121,7 +121,7 @@ def _max_pending(problem: Problem, topology: int) -> float:
     return float({**problem.conf, **problem.topologies[topology].conf}[MAX_SPOUT_PENDING])
 
 
-def _node(found: JudgedPlacement, node: int) -> NodeAdvice:
+def _node(found: EvaluatedPlacement, node: int) -> NodeAdvice:
     kind, supervisor = found.mix.kind_of(node), found.problem.supervisors[node]
     slots = found.assignment.slot_of_executor
     return NodeAdvice(
@@ -136,7 +136,7 @@ def _node(found: JudgedPlacement, node: int) -> NodeAdvice:
 
 
 def _alternatives(
-    problem: Problem, trials: MixTrials, best: JudgedPlacement, held_cores: Mapping[Key, float] | None
+    problem: Problem, trials: MixTrials, best: EvaluatedPlacement, held_cores: Mapping[Key, float] | None
 ) -> Iterator[Alternative]:
     """What other headrooms cost; none that is neither cheaper nor roomier than another one."""
     found = [(trials, best)]

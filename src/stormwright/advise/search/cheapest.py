@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from stormwright.advise.search.advice import RefusedMixes, singles, too_small, work
-from stormwright.advise.search.evaluation import JudgedPlacement
+from stormwright.advise.search.evaluation import EvaluatedPlacement
 from stormwright.advise.search.kinds import NodeMix, mixes
 from stormwright.advise.search.trials import ExecutorCounts, Key, MixTrials
 from stormwright.errors import Fault, InputError
@@ -61,9 +61,9 @@ class Search:
         self.trials = trials
         self.steps: list[str] = []
         self._given_up = False
-        self._takes: JudgedPlacement | None = None
+        self._takes: EvaluatedPlacement | None = None
 
-    def best(self) -> JudgedPlacement:
+    def best(self) -> EvaluatedPlacement:
         """The cheapest that is enough; `steps` then say in words how it was come to.
 
         Raises
@@ -167,7 +167,7 @@ class Search:
             return ""
         return f"too little for what executors and messages took of {took.mix}, {took.total_use:.0%} of all CPU"
 
-    def _enough(self, least: ExecutorCounts, mix: NodeMix, raised: list[str]) -> JudgedPlacement | str:
+    def _enough(self, least: ExecutorCounts, mix: NodeMix, raised: list[str]) -> EvaluatedPlacement | str:
         """A placement that is nowhere too full, with no fewer executors than `least`; or why there is none.
 
         What is added is told in `raised`.
@@ -216,20 +216,20 @@ class Search:
     def _total(counts: ExecutorCounts, topology: int) -> int:
         return sum(count for key, count in counts.items() if key[0] == topology)
 
-    def _largest(self, judged: JudgedPlacement) -> Sequence[Key]:
+    def _largest(self, judged: EvaluatedPlacement) -> Sequence[Key]:
         """The component with the largest executor: smaller ones fill nodes better."""
         counts, use = self.trials.counts(judged), judged.component_use
         keys = [key for key, size in self.trials.sizes.items() if size.more(counts[key]) is not None]
         return [max(keys, key=lambda key: (use[key], key))] if keys else []
 
-    def _quicker(self, found: JudgedPlacement, raised: list[str]) -> JudgedPlacement:
+    def _quicker(self, found: EvaluatedPlacement, raised: list[str]) -> EvaluatedPlacement:
         """With executors more where that shortens latency most, until it is short enough or nothing helps."""
         trials = self.trials
         for _ in range(_MOST_QUICKER):
             if trials.quick_enough(found):
                 break
             late, counts = trials.late_ms(found), trials.counts(found)
-            tried: list[tuple[float, Key, JudgedPlacement]] = []
+            tried: list[tuple[float, Key, EvaluatedPlacement]] = []
             for key in counts:
                 more = dict(counts)
                 self._raise(more, key)
@@ -243,7 +243,7 @@ class Search:
             _note(raised, f"{found.mix}: 95 % of trees within {late:,.1f} ms; with {more_of} within {less:,.1f} ms")
         return found
 
-    def _thinned(self, found: JudgedPlacement, least: ExecutorCounts) -> JudgedPlacement:
+    def _thinned(self, found: EvaluatedPlacement, least: ExecutorCounts) -> EvaluatedPlacement:
         """Without executors that are not needed, from the component that has most, down to the least that could do.
 
         One is taken away, or two: an odd number is harder to spread over nodes. Of many it is an eighth first.
@@ -272,6 +272,6 @@ def _note(steps: list[str], step: str) -> None:
     steps.append(step)
 
 
-def _unplaced(judged: JudgedPlacement) -> str:
+def _unplaced(judged: EvaluatedPlacement) -> str:
     reasons = [reason for _, _, why in judged.assignment.reasons_together() for reason in why]
     return f"not every executor finds a slot: {reasons[0]}" if reasons else "not every executor finds a slot"

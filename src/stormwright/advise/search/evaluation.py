@@ -24,7 +24,7 @@ _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class JudgedPlacement:
+class EvaluatedPlacement:
     """A placement, at the rates that are asked for.
 
     Parameters
@@ -56,7 +56,7 @@ class JudgedPlacement:
         profile: Profile,
         known: tuple[Costs, Mapping[str, Correction]],
         held: Mapping[tuple[int, int], float],
-    ) -> JudgedPlacement:
+    ) -> EvaluatedPlacement:
         """That of an assignment.
 
         Parameters

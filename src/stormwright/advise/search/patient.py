@@ -9,7 +9,7 @@ import numpy as np
 
 from stormwright.advise.adviser import Observation, WantedSize
 from stormwright.advise.search.cheapest import Search
-from stormwright.advise.search.evaluation import JudgedPlacement
+from stormwright.advise.search.evaluation import EvaluatedPlacement
 from stormwright.advise.search.kinds import NodeKind, NodeMix, kinds_of
 from stormwright.advise.search.pace import Patience, WindowPace
 from stormwright.advise.search.trials import MixTrials
@@ -35,7 +35,7 @@ class _Change:
     before: Observation
 
 
-class Ours:
+class PredictiveAdviser:
     """The cheapest that `stormwright.predict` says is enough, changed as rarely as is enough.
 
     1. Where what runs would be too full at the rate that is wanted, or too slow, or does not reach it, the cheapest
@@ -132,7 +132,7 @@ class Ours:
             return WantedSize(seen.executors, why="less would save too little for a restart")
         return self._changed(seen, found, most_tps, why)
 
-    def _changed(self, seen: Observation, found: JudgedPlacement, rate_tps: float, why: str) -> WantedSize:
+    def _changed(self, seen: Observation, found: EvaluatedPlacement, rate_tps: float, why: str) -> WantedSize:
         self._last, self._in_vain = _Change(rate_tps, seen), 0
         self._pace.changed()
         workers = found.workers(found.problem.topology_index[seen.topology])
@@ -158,7 +158,7 @@ class Ours:
         placed = None if problem is None else Assignment(problem.current_slot)
         return WantedSize(before.executors, before.workers, why, problem, placed)
 
-    def _best(self, problem: Problem, topology: str, rate_tps: float) -> tuple[JudgedPlacement, list[str]]:
+    def _best(self, problem: Problem, topology: str, rate_tps: float) -> tuple[EvaluatedPlacement, list[str]]:
         wish = replace(self._wish, rates={topology: rate_tps}, times={})
         search = Search(MixTrials(problem, wish, self._kinds or kinds_of(problem)))
         return search.best(), search.steps
@@ -171,17 +171,19 @@ class Ours:
         return sum(price_of.get(problem.supervisors[node].cpu_hz, kinds[0].price) for node in used)
 
 
-def _judged(problem: Problem, topology: str, rate_tps: float) -> JudgedPlacement:
+def _judged(problem: Problem, topology: str, rate_tps: float) -> EvaluatedPlacement:
     """What runs, at another rate of one topology."""
     assumptions, rates = Assumptions.of(problem), Profile.of(problem).rate_tps
     index, factors = problem.topology_index[topology], np.ones(len(problem.topologies))
     factors[index] = rate_tps / rates[index] if rates[index] > 0 else 1.0
     scaled = with_rates(problem, factors)
     known = assumptions.costs, assumptions.corrections
-    return JudgedPlacement.of(scaled, NodeMix((), ()), Assignment(problem.current_slot), Profile.of(scaled), known, {})
+    return EvaluatedPlacement.of(
+        scaled, NodeMix((), ()), Assignment(problem.current_slot), Profile.of(scaled), known, {}
+    )
 
 
-def _executors(found: JudgedPlacement, topology: str) -> dict[str, int]:
+def _executors(found: EvaluatedPlacement, topology: str) -> dict[str, int]:
     """Executors by name."""
     one = found.problem.topologies[found.problem.topology_index[topology]]
     sizes = np.bincount(one.executor_component, minlength=len(one.components)).tolist()

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from stormwright.advise.search.evaluation import JudgedPlacement
+from stormwright.advise.search.evaluation import EvaluatedPlacement
 from stormwright.advise.search.kinds import NodeKind, NodeMix
 from stormwright.advise.search.wish import Wish
 from stormwright.errors import Fault, InputError
@@ -279,7 +279,7 @@ class MixTrials:
 
     # One trial -------------------------------------------------------------------------------------------
 
-    def judged(self, counts: ExecutorCounts, mix: NodeMix, *, thoroughly: bool = False) -> JudgedPlacement:
+    def judged(self, counts: ExecutorCounts, mix: NodeMix, *, thoroughly: bool = False) -> EvaluatedPlacement:
         """What so many executors on some nodes come to where they are dealt out, or where a search puts them.
 
         Searched is only where dealing out is not enough; or in any case, and the better one counts.
@@ -309,7 +309,7 @@ class MixTrials:
 
     def judged_at(
         self, problem: Problem, mix: NodeMix, assignment: Assignment, counts: ExecutorCounts
-    ) -> JudgedPlacement:
+    ) -> EvaluatedPlacement:
         """What they come to where they are.
 
         Parameters
@@ -320,7 +320,7 @@ class MixTrials:
             The nodes, where executors are, and how many there are of each component that is asked for.
         """
         held = {key: self.sizes[key].busiest(count) for key, count in counts.items() if key in self._held}
-        return JudgedPlacement.of(problem, mix, assignment, self.made(counts)[1], self.known, held)
+        return EvaluatedPlacement.of(problem, mix, assignment, self.made(counts)[1], self.known, held)
 
     def _with_workers(self, problem: Problem, first: Assignment) -> Iterator[Topology]:
         """The topologies: those asked for with a worker a node; where slots are too few for that, with those dealt."""
@@ -332,25 +332,25 @@ class MixTrials:
         for index, each in enumerate(problem.topologies):
             yield replace(each, num_workers=wanted.get(index, each.num_workers))
 
-    def counts(self, judged: JudgedPlacement) -> dict[Key, int]:
+    def counts(self, judged: EvaluatedPlacement) -> dict[Key, int]:
         """How many executors components have that are asked for."""
         layout = judged.placed.profile.layout
         return {key: int(layout.size[layout.component_offset[key[0]] + key[1]]) for key in self.sizes}
 
-    def late_ms(self, judged: JudgedPlacement) -> float:
+    def late_ms(self, judged: EvaluatedPlacement) -> float:
         """The longest 95th percentile of complete latency of the topologies that are asked for, in ms."""
         return max(judged.p95_ms(topology) for topology in self.asked)
 
-    def quick_enough(self, judged: JudgedPlacement) -> bool:
+    def quick_enough(self, judged: EvaluatedPlacement) -> bool:
         """Whether latency is as short as is asked for."""
         return self.wish.p95_ms is None or self.late_ms(judged) <= self.wish.p95_ms
 
-    def roomy(self, judged: JudgedPlacement) -> bool:
+    def roomy(self, judged: EvaluatedPlacement) -> bool:
         """Whether everything is placed and nothing fuller than allowed."""
         over = judged.complete and judged.too_full(set(self.asked), self.allowed)
         return judged.complete and not over and not judged.node_fault(self.allowed)
 
-    def _badness(self, judged: JudgedPlacement) -> tuple[bool, float]:
+    def _badness(self, judged: EvaluatedPlacement) -> tuple[bool, float]:
         if not judged.complete:
             return True, np.inf
         full = judged.fullest(set(self.asked))

@@ -19,7 +19,7 @@ from stormwright.cli.serve.config import Configured, given
 from stormwright.cli.serve.event_log import SHAPES, beginning
 from stormwright.cli.serve.pair import pair_options, paired
 from stormwright.cli.serve.prepare import Prepared, prepared
-from stormwright.cli.serve.simulated import UnlessSimulated, simulated, somewhere
+from stormwright.cli.serve.simulated import RealClusterOption, simulated, somewhere
 from stormwright.defaults import STORMS_OWN
 from stormwright.file_lock import alone
 
@@ -49,11 +49,11 @@ _SECONDS = options.FiniteRange(0, 1e6)
 @click.option(
     "--state",
     "state_dir",
-    cls=UnlessSimulated,
+    cls=RealClusterOption,
     type=click.Path(path_type=Path, file_okay=False),
     help="Directory of the performance log, checkpoints, and all state.  [required; temporary with --simulated]",
 )
-@options.storm_home("Storm installation whose client and storm.yaml reach Nimbus.  [required]", kind=UnlessSimulated)
+@options.storm_home("Storm installation whose client and storm.yaml reach Nimbus.  [required]", kind=RealClusterOption)
 @simulated
 @click.option(
     "--overload",
@@ -251,7 +251,7 @@ def command(check: bool, log_format: str, **told: Any) -> None:
 def _serve(made: Prepared, address: str) -> None:
     """Until a signal ends it."""
     from stormwright.cli.serve.access import warnings_of
-    from stormwright.cli.serve.reload import Reloading
+    from stormwright.cli.serve.reload import ConfigReloader
     from stormwright.schedulers.toolkit.from_scratch import why_nothing_moves
     from stormwright.service.composition import Service
     from stormwright.workbench.live_trials import LiveTrials
@@ -274,7 +274,7 @@ def _serve(made: Prepared, address: str) -> None:
         if cluster:
             cluster.begin(service)
         else:
-            Reloading(context.command, given(), context.params, service).start(again)
+            ConfigReloader(context.command, given(), context.params, service).start(again)
         log.info("serving at %s", address)
         for warning in warnings_of(context.params, made.settings.access):
             log.warning("%s", warning)

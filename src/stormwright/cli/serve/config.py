@@ -12,7 +12,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from stormwright.cli.options import AllAtOnce
+from stormwright.cli.options import ValidatedCommand
 from stormwright.errors import nearest
 
 # Options from file and environment ----------------------------------------------------------------
@@ -26,7 +26,7 @@ PREFIX = "STORMWRIGHT_SERVE_"
 _FILE, _GIVEN = "stormwright.config", "stormwright.given"
 
 
-class Configured(AllAtOnce):
+class Configured(ValidatedCommand):
     """Reads the file that ``--config`` names, and variables; tells of all that is wrong with either at once."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -44,10 +44,10 @@ class Configured(AllAtOnce):
             raise click.UsageError("\n  ".join(faults), ctx)
         return rest
 
-    def _read(self, ctx: click.Context, args: list[str]) -> FileTold:
+    def _read(self, ctx: click.Context, args: list[str]) -> ConfigFile:
         named = self.make_parser(ctx).parse_args(args=args)[0].get("config_file")
         file = named if isinstance(named, str) else os.environ.get(f"{PREFIX}CONFIG")
-        return read_config(Path(file), self._options()) if file else FileTold()
+        return read_config(Path(file), self._options()) if file else ConfigFile()
 
     def _wrong(self, ctx: click.Context, args: list[str]) -> Iterator[str]:
         yield from ctx.meta[_FILE].faults
@@ -91,7 +91,7 @@ def said_by(option: str) -> str:
 
 def _said_by(ctx: click.Context, parameter: click.Parameter, source: ParameterSource) -> str | None:
     """None where it was the option itself."""
-    told: FileTold = ctx.meta[_FILE]
+    told: ConfigFile = ctx.meta[_FILE]
     if source is ParameterSource.DEFAULT_MAP and parameter.name in told.keys:
         return f"{told.file}: {told.keys[parameter.name]}"
     if source is ParameterSource.ENVIRONMENT and isinstance(parameter, click.Option):
@@ -115,7 +115,7 @@ NOT_IN_FILE = ("config", "check")
 
 
 @dataclass
-class FileTold:
+class ConfigFile:
     """What a file says.
 
     Parameters
@@ -143,7 +143,7 @@ def key_of(option: click.Option) -> str:
     return max(option.opts, key=len).lstrip("-")
 
 
-def read_config(path: Path, options: Sequence[click.Option]) -> FileTold:
+def read_config(path: Path, options: Sequence[click.Option]) -> ConfigFile:
     """What a file says, with all that is wrong with it.
 
     Parameters
@@ -153,7 +153,7 @@ def read_config(path: Path, options: Sequence[click.Option]) -> FileTold:
     options
         That it may name.
     """
-    told = FileTold(str(path))
+    told = ConfigFile(str(path))
     try:
         document = tomllib.loads(path.read_bytes().decode())
     except OSError as error:
@@ -169,7 +169,7 @@ def read_config(path: Path, options: Sequence[click.Option]) -> FileTold:
     return told
 
 
-def _entries(document: Mapping[str, Any], told: FileTold) -> Iterator[tuple[str, str, Any]]:
+def _entries(document: Mapping[str, Any], told: ConfigFile) -> Iterator[tuple[str, str, Any]]:
     """Section (empty for none), key and value of each line."""
     for key, value in document.items():
         if key == PARAMETERS and isinstance(value, dict):
@@ -185,7 +185,7 @@ def _entries(document: Mapping[str, Any], told: FileTold) -> Iterator[tuple[str,
             yield "", key, value
 
 
-def _assignments(section: Mapping[str, Any], told: FileTold) -> list[str]:
+def _assignments(section: Mapping[str, Any], told: ConfigFile) -> list[str]:
     found = []
     for name, value in section.items():
         if isinstance(value, bool):
@@ -197,7 +197,7 @@ def _assignments(section: Mapping[str, Any], told: FileTold) -> list[str]:
     return found
 
 
-def _take(told: FileTold, known: Mapping[str, click.Option], section: str, key: str, value: Any) -> None:
+def _take(told: ConfigFile, known: Mapping[str, click.Option], section: str, key: str, value: Any) -> None:
     shown = f"{section}.{key}" if section else key
     option = known.get(key)
     if key in NOT_IN_FILE:

@@ -154,14 +154,14 @@ def paired(pair: Pair | None, settings: ServiceSettings, stop: threading.Event) 
     if pair is None:
         yield settings
         return
-    from stormwright.service.leader_election.lead import Leading
+    from stormwright.service.leader_election.lead import ElectedLeader
     from stormwright.service.leader_election.lease import Lease
     from stormwright.service.leader_election.standby import renewing
     from stormwright.service.leader_election.zookeeper import ZooKeeper
 
     with ZooKeeper(pair.hosts, pair.secret, pair.tls) as agreed:
         lease = Lease(agreed, pair.address)
-        leading = Leading(lease, agreed)
+        leading = ElectedLeader(lease, agreed)
         with renewing(lease, leading):
             position = _stood_by(settings, agreed, lease, stop)
             if position is None:
@@ -186,12 +186,12 @@ def found(pair: Pair) -> str:
 def _stood_by(settings: ServiceSettings, agreed: Any, lease: Any, stop: threading.Event) -> int | None:
     """Number of decisions that there were before it leads; None where it was stopped before."""
     from stormwright.service.auth.audit import FILE as AUDIT
-    from stormwright.service.auth.middleware import Door
+    from stormwright.service.auth.middleware import AuthMiddleware
     from stormwright.service.http.server import HttpServer
     from stormwright.service.http.standby import standing_app
     from stormwright.service.leader_election.standby import standing_by
 
-    door = Door.of(settings.access, settings.host, settings.state_dir / AUDIT)
+    door = AuthMiddleware.of(settings.access, settings.host, settings.state_dir / AUDIT)
     with standing_by(settings.state_dir, agreed, lease) as standing:
         app = standing_app(standing, door)
         with HttpServer(app, settings.host, settings.port, door, settings.access.tls):

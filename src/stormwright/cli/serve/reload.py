@@ -34,7 +34,7 @@ MODES = {"mode": "default", "responses": "responses", "windows": "windows", "tim
 SECRET = frozenset({"notify"})
 
 
-class Changing(Protocol):
+class ReloadableSettings(Protocol):
     """A service, as far as it can be told other things while it runs."""
 
     def change(self, settings: ServiceSettings, modes: Mapping[str, Any], notify: Sequence[Target] | None) -> None:
@@ -47,7 +47,7 @@ class Changing(Protocol):
         """Show the certificate that its files have now."""
 
 
-class Reloading:
+class ConfigReloader:
     """Reads the file again when it is asked to, in a thread of its own; Nimbus gets its answers all the while.
 
     Parameters
@@ -61,7 +61,7 @@ class Reloading:
     """
 
     def __init__(
-        self, command: click.Command, given: tuple[str, ...], told: Mapping[str, Any], service: Changing
+        self, command: click.Command, given: tuple[str, ...], told: Mapping[str, Any], service: ReloadableSettings
     ) -> None:
         self._command, self._given, self._told, self._service = command, given, dict(told), service
 

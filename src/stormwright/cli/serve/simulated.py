@@ -36,7 +36,7 @@ _VIRTUAL: Mapping[str, str] = dict.fromkeys(
 )
 
 
-class UnlessSimulated(click.Option):
+class RealClusterOption(click.Option):
     """An option that has to be there for a real cluster."""
 
     def process_value(self, ctx: click.Context, value: Any) -> Any:

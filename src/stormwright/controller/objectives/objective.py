@@ -27,7 +27,7 @@ from stormwright.schedulers.toolkit.triggers import ONLINE, Adaptation
 GIVEN_UP_PERCENT = 1.0
 
 
-class InOrder:
+class LexicographicObjective:
     """Places by goal after goal, each from where the one before it came to, and none at the cost of an earlier one.
 
     Where few nodes are an earlier goal, a later one has only those that are then in use. What it finds counts if no

@@ -9,7 +9,7 @@ import numpy as np
 
 from stormwright.controller.planning.capacity import MoveRoom
 from stormwright.controller.planning.places import NodeWorkers, workers_of
-from stormwright.controller.planning.plan import Leg, TopologyMove
+from stormwright.controller.planning.plan import Hop, TopologyMove
 from stormwright.model import UNPLACED, Problem, WorkerSlot
 from stormwright.model.arrays import BoolArray, IndexArray, IntArray
 from stormwright.model.component_limits import count_components
@@ -82,7 +82,7 @@ def make_move(
     running = room.workers(topology)
     kept = _kept(running, started)
     whole = _leg(room, slots, running, started, kept)
-    legs: tuple[Leg, ...] = (whole,)
+    legs: tuple[Hop, ...] = (whole,)
     if alone:
         detour = _around_running(room, topology, slots, started, kept)
         if detour is not slots:
@@ -212,10 +212,10 @@ def _kept(old: NodeWorkers, new: NodeWorkers) -> set[int]:
     return {slot for slot, members in new.items() if slot in old and old[slot].tobytes() == members.tobytes()}
 
 
-def _leg(room: MoveRoom, after: IntArray, old: NodeWorkers, new: NodeWorkers, kept: set[int]) -> Leg:
+def _leg(room: MoveRoom, after: IntArray, old: NodeWorkers, new: NodeWorkers, kept: set[int]) -> Hop:
     problem = room.problem
     left = sorted({room.node_of[slot] for slot in old} - {room.node_of[slot] for slot in new})
-    return Leg(
+    return Hop(
         after=name_slots(problem, after),
         stopped_workers=_named(problem, [slot for slot in old if slot not in kept]),
         started_workers=_named(problem, [slot for slot in new if slot not in kept]),

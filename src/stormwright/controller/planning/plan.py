@@ -27,7 +27,7 @@ class MoveBudget:
 
 
 @dataclass(frozen=True)
-class Leg:
+class Hop:
     """Workers of one topology exchanged at one go; `vacated` are the nodes that it leaves altogether."""
 
     after: TopologyAssignment
@@ -52,7 +52,7 @@ class TopologyMove:
     stopped_workers: tuple[WorkerSlot, ...]
     started_workers: tuple[WorkerSlot, ...]
     kept_workers: tuple[WorkerSlot, ...]
-    legs: tuple[Leg, ...]
+    legs: tuple[Hop, ...]
     arrives: bool = True
     num_workers: int | None = None
 
@@ -114,7 +114,7 @@ class OverBudget:
 
 
 @dataclass(frozen=True)
-class Unwished:
+class NotWanted:
     """A topology stays because the wished placement has no slot for some of its executors."""
 
     executors: int
@@ -124,7 +124,7 @@ class Unwished:
 
 
 @dataclass(frozen=True)
-class Kept:
+class Blocked:
     """A topology shall stay."""
 
     why: str
@@ -133,7 +133,7 @@ class Kept:
         return self.why
 
 
-Left = NoRoom | OverBudget | Unwished | Kept
+Left = NoRoom | OverBudget | NotWanted | Blocked
 
 
 @dataclass(frozen=True)
@@ -150,5 +150,5 @@ class MovePlan:
 
     def told(self, most: int = 10) -> list[str]:
         """What stays although it was to move, in lines; so many of them at most."""
-        lines = [f"{topology} stays: {why}" for topology, why in self.left.items() if not isinstance(why, Kept)]
+        lines = [f"{topology} stays: {why}" for topology, why in self.left.items() if not isinstance(why, Blocked)]
         return lines if len(lines) <= most else [*lines[:most], f"{len(lines) - most:,} more stay"]

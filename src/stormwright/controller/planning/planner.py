@@ -14,15 +14,15 @@ from stormwright.controller.planning.groups import GroupSearch
 from stormwright.controller.planning.hops import kept_workers, make_move
 from stormwright.controller.planning.places import Place, workers_of
 from stormwright.controller.planning.plan import (
-    Kept,
+    Blocked,
     Left,
     MoveBudget,
     MovePlan,
     NoRoom,
+    NotWanted,
     OverBudget,
     Step,
     TopologyMove,
-    Unwished,
 )
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import FloatArray, IndexArray, IntArray
@@ -167,7 +167,7 @@ def plan_moves(
 def _movable(problem: Problem, wanted: Assignment, stay: Mapping[str, str]) -> tuple[dict[int, float], dict[str, Left]]:
     """Topologies that run and shall run elsewhere, with their precedence, and those that stay although they run."""
     movable: dict[int, float] = {}
-    left: dict[str, Left] = {topology: Kept(why) for topology, why in stay.items()}
+    left: dict[str, Left] = {topology: Blocked(why) for topology, why in stay.items()}
     differs = problem.current_slot != wanted.slot_of_executor
     for index in np.unique(problem.executor_topology[differs]).tolist():
         topology, own = problem.topologies[index], problem.executors_of(index)
@@ -175,7 +175,7 @@ def _movable(problem: Problem, wanted: Assignment, stay: Mapping[str, str]) -> t
         if topology.id in left or np.any(now == UNPLACED):
             continue
         if np.any(target == UNPLACED):
-            left[topology.id] = Unwished(int(np.count_nonzero(target == UNPLACED)))
+            left[topology.id] = NotWanted(int(np.count_nonzero(target == UNPLACED)))
             continue
         workers = workers_of(target)
         kept = kept_workers(problem, workers_of(now), workers)

@@ -13,7 +13,7 @@ import numpy as np
 from stormwright.client.shapes import PlannedMove, PlannedStep, PlannedTopology, Range, Side, StepState, TopologySide
 from stormwright.controller.objectives.outlook import NODES, THROUGHPUT, inter_node_tps, nodes_used
 from stormwright.controller.objectives.placements import Placements
-from stormwright.controller.planning.plan import Kept, MovePlan, TopologyMove
+from stormwright.controller.planning.plan import Blocked, MovePlan, TopologyMove
 from stormwright.controller.plans.draft import PlanDraft, concerned
 from stormwright.history.evaluation.moves import AFTER_S, SETTLE_S
 from stormwright.model import UNPLACED, Cost, Problem, WorkerSlot
@@ -24,7 +24,7 @@ from stormwright.optimize.throughput.start import MeasuredLoad
 from stormwright.predict.answer import Assumptions
 from stormwright.predict.prediction import Interval, Prediction, TopologyPrediction
 from stormwright.schedulers.templates.by_rates import RateSearch, RateWish
-from stormwright.schedulers.templates.proof_by_rates import Bounding, proof_by_rates, throughput_proof
+from stormwright.schedulers.templates.proof_by_rates import RateBounds, proof_by_rates, throughput_proof
 
 # Summary ------------------------------------------------------------------------------------------
 # What is predicted of a placement, as people compare two of them; and its score.
@@ -168,7 +168,7 @@ def proven(placements: Placements, goal: str, slots: IntArray) -> _Proof:
     wish = RateWish(goal, "free", _HEADROOM, 0)
     if goal == THROUGHPUT:
         highest_tps = np.array([each.highest_tps.value for each in placements.predicted(slots).topologies])
-        bounding = Bounding.of(problem, profile, assumptions, wish)
+        bounding = RateBounds.of(problem, profile, assumptions, wish)
         found = throughput_proof(bounding, slots, highest_tps, placements.broken(slots), PROOF_S)
     else:
         search = RateSearch(problem, MeasuredLoad(profile, assumptions.costs, assumptions.corrections), wish)
@@ -290,7 +290,7 @@ def _named(move: Mapping[str, Any], kind: str) -> tuple[str, ...]:
 
 def _meant(why: object) -> bool:
     """Whether a topology stays as nobody wants it to move."""
-    return isinstance(why, Kept)
+    return isinstance(why, Blocked)
 
 
 def _moved(plan: MovePlan, now: Prediction, then: Prediction, pause_of: PauseOf) -> list[PlannedTopology]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from stormwright.controller.planning.plan import Leg, Step, TopologyMove
+from stormwright.controller.planning.plan import Hop, Step, TopologyMove
 from stormwright.formats import placement_to_dict
 from stormwright.model import Problem, TopologyAssignment, WorkerSlot
 
@@ -65,7 +65,7 @@ def _move_to_dict(move: TopologyMove) -> dict[str, Any]:
 
 def _move(raw: Mapping[str, Any], problem: Problem) -> TopologyMove:
     legs = tuple(
-        Leg(placement_of(leg["after"]), *_workers(leg), tuple(_node(problem, node) for node in leg["vacated"]))
+        Hop(placement_of(leg["after"]), *_workers(leg), tuple(_node(problem, node) for node in leg["vacated"]))
         for leg in raw["legs"]
     )
     topology = problem.topologies[problem.topology_index[raw["topology"]]]

@@ -17,7 +17,7 @@ class _Setback:
 
 
 @dataclass
-class Setbacks:
+class Backoff:
     """Failed moves by topology; times in seconds of one clock."""
 
     _of: dict[str, _Setback] = field(default_factory=dict)

@@ -8,7 +8,7 @@ from itertools import combinations, pairwise, product
 
 import numpy as np
 
-from stormwright.advise.search.evaluation import JudgedPlacement
+from stormwright.advise.search.evaluation import EvaluatedPlacement
 from stormwright.advise.search.kinds import NodeMix, mixes
 from stormwright.advise.search.trials import ExecutorCounts, Key, MixTrials
 from stormwright.model import Assignment
@@ -26,7 +26,7 @@ _ROUNDING = 1e-9
 
 def least_of_all(
     trials: MixTrials, most_nodes: int, more: int = MORE
-) -> tuple[JudgedPlacement, list[dict[Key, int]]] | None:
+) -> tuple[EvaluatedPlacement, list[dict[Key, int]]] | None:
     """The cheapest nodes with the fewest executors, and all numbers of executors that are as few; None for nothing.
 
     Every mix of nodes, every number of executors, and every placement with a worker a node is tried, from the cheapest
@@ -50,7 +50,7 @@ def least_of_all(
     ranges = [range(first or 1, trials.sizes[key].tasks + 1) for key, first in zip(keys, least, strict=True)]
     every = sorted(product(*ranges), key=sum)
     for mix in mixes(trials.kinds, most_nodes):
-        best: JudgedPlacement | None = None
+        best: EvaluatedPlacement | None = None
         found: list[dict[Key, int]] = []
         for numbers in every:
             counts = dict(zip(keys, numbers, strict=True))
@@ -66,7 +66,7 @@ def least_of_all(
     return None
 
 
-def roomy_placements(trials: MixTrials, counts: ExecutorCounts, mix: NodeMix) -> Iterator[JudgedPlacement]:
+def roomy_placements(trials: MixTrials, counts: ExecutorCounts, mix: NodeMix) -> Iterator[EvaluatedPlacement]:
     """All placements on all of some nodes with a worker each that leave enough free; of those that are alike, one.
 
     Alike are executors of a component that have equally much to do, and nodes of a kind. Placements that overfill a

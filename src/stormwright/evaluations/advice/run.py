@@ -12,7 +12,7 @@ from stormwright.advise.adviser import Adviser, Observation, WantedSize
 from stormwright.advise.rules import Dhalion, Ds2, Stela
 from stormwright.advise.search.cheapest import Search
 from stormwright.advise.search.pace import Patience
-from stormwright.advise.search.patient import Ours
+from stormwright.advise.search.patient import PredictiveAdviser
 from stormwright.advise.search.trials import MixTrials
 from stormwright.advise.search.wish import Wish
 from stormwright.errors import InputError
@@ -42,7 +42,7 @@ def world_of(case: AdviceCase) -> World:
 
 def advisers(case: AdviceCase, p95_ms: float | None = None) -> dict[str, Adviser]:
     """Each of them new."""
-    ours = Ours(Wish(p95_ms=p95_ms), case.kinds, Patience())
+    ours = PredictiveAdviser(Wish(p95_ms=p95_ms), case.kinds, Patience())
     roomy = Ds2(1 / (1 - ours.headroom))
     return {"ours": ours, "DS2": Ds2(), "DS2 with our headroom": roomy, "Dhalion": Dhalion(), "Stela": Stela()}
 

@@ -88,7 +88,7 @@ def with_load(problem: Problem, records: Sequence[LogRecord], cores: float, link
     from stormwright.pipeline.settings import StreamSettings
     from stormwright.predict.calibration.calibration import calibrated, learn
     from stormwright.predict.calibration.document import costs_to_dict
-    from stormwright.predict.calibration.evidence import Learned
+    from stormwright.predict.calibration.evidence import Evidence
     from stormwright.predict.calibration.windows import Windows
 
     core_hz = problem.core_hz
@@ -98,7 +98,7 @@ def with_load(problem: Problem, records: Sequence[LogRecord], cores: float, link
         own = (record for record in records if record["worker"]["topology"] == topology.id)
         facts = facts_of(own, following=following)
         loads[topology.id] = topology_load(topology, facts, StreamSettings(), core_hz)
-    windows, known = Windows(), Learned()
+    windows, known = Windows(), Evidence()
     windows.add(records)
     learned = learn(known, windows.closed(all_of_them=True))
     costs = costs_to_dict(calibrated(known)) if learned else {}

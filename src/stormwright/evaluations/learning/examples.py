@@ -15,8 +15,8 @@ from stormwright.formats import read_json, write_json
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import FloatArray, IntArray
 from stormwright.schedulers.learned import cheap_rules
-from stormwright.schedulers.portfolio.evaluation import Judge
-from stormwright.schedulers.portfolio.features import FEATURES, Describing
+from stormwright.schedulers.portfolio.evaluation import PlacementJudge
+from stormwright.schedulers.portfolio.features import FEATURES, FeatureExtractor
 from stormwright.schedulers.portfolio.members import Variants
 from stormwright.schedulers.portfolio.model import digest_of
 from stormwright.schedulers.toolkit.limits import with_room_for_cpu
@@ -42,7 +42,7 @@ class Group:
     kind
         Groups of the same kind are never learned from while others of it are told: a topology that was measured.
     features
-        As `Describing.features`, shape (n, F).
+        As `FeatureExtractor.features`, shape (n, F).
     badness
         By how much each is worse than the best of them: a logarithm, at least 0, shape (n,).
     """
@@ -109,7 +109,7 @@ def predicted_examples(problem: Problem, rng: np.random.Generator, kind: str = "
     placements = list(some_placements(problem, rng))
     if len(placements) < 2:
         return None
-    judge, describing = Judge(problem, "throughput"), Describing(problem)
+    judge, describing = PlacementJudge(problem, "throughput"), FeatureExtractor(problem)
     # That of the topology that comes off worst, and a tenth of their mean.
     badness = [judge.badness(slots) / 1.1 for slots in placements]
     return Group.of(problem.name, kind or problem.name, [describing.features(slots) for slots in placements], badness)

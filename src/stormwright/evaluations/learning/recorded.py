@@ -13,8 +13,8 @@ from stormwright.errors import Fault, InputError, StormwrightError
 from stormwright.evaluations.learning.examples import Group, predicted_examples
 from stormwright.model import UNPLACED, LoadProfile, Problem, cost_of
 from stormwright.model.arrays import IntArray
-from stormwright.schedulers.portfolio.evaluation import Judge
-from stormwright.schedulers.portfolio.features import Describing
+from stormwright.schedulers.portfolio.evaluation import PlacementJudge
+from stormwright.schedulers.portfolio.features import FeatureExtractor
 from stormwright.schedulers.toolkit.from_scratch import asked, never
 from stormwright.schedulers.toolkit.resolve import resolve_scheduler
 
@@ -145,6 +145,6 @@ def _decided(problem: Problem, cell: Mapping[str, Any]) -> IntArray | None:
 
 
 def _judged(problem: Problem, name: str, placements: Sequence[IntArray]) -> Group:
-    judge, describing = Judge(problem, "throughput"), Describing(problem)
+    judge, describing = PlacementJudge(problem, "throughput"), FeatureExtractor(problem)
     badness = [judge.badness(slots) / 1.1 for slots in placements]
     return Group.of(name, name, [describing.features(slots) for slots in placements], badness)

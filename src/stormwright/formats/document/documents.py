@@ -1,7 +1,7 @@
 """The shape of our JSON formats: one pydantic model an object, keys we do not know forbidden.
 
-The models check one level at a time. Lists of objects (`Each`) are walked by the readers, which go on after a fault and
-know the path; long lists of numbers (`Bulk`) go to NumPy (see `bulk`). Both still appear in the published JSON Schema.
+The models check one level at a time. Lists of objects (`ListItem`) are walked by the readers, which continue after a
+fault and know the path; long lists of numbers (`Bulk`) go to NumPy (see `bulk`). Both still appear in the published JSON Schema.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ COSTS_SCHEMA = "stormwright-calibration/1"
 
 
 @dataclass(frozen=True)
-class Each:
+class ListItem:
     """Marks a field whose objects a reader parses one by one: a list of `model`, or an object with such values."""
 
     model: type[BaseModel]
@@ -105,7 +105,7 @@ class ComponentDocument(Document):
     id: Name
     type: Literal["spout", "bolt", "system"]
     parallelism: Count
-    inputs: Annotated[Any, Each(InputDocument)] = EMPTY_LIST
+    inputs: Annotated[Any, ListItem(InputDocument)] = EMPTY_LIST
     resources: dict[str, Amount] = EMPTY_OBJECT
     shared_memory: list[dict[str, Any]] = EMPTY_LIST
     tags: list[str] = EMPTY_LIST
@@ -121,7 +121,7 @@ class TopologyDocument(Document):
     id: Name
     name: Name
     num_workers: Positive
-    components: Annotated[Any, Each(ComponentDocument)]
+    components: Annotated[Any, ListItem(ComponentDocument)]
     executor_runs: list[ExecutorRunDocument]
     owner: str = ""
     launch_time: Annotated[int, Field(ge=0)] = 0
@@ -224,16 +224,16 @@ class ProblemDocument(Document):
     """
 
     schema_name: Literal["stormwright-problem/1"] = Field(alias="schema")
-    supervisors: Annotated[Any, Each(SupervisorDocument)]
-    topologies: Annotated[Any, Each(TopologyDocument)]
+    supervisors: Annotated[Any, ListItem(SupervisorDocument)]
+    topologies: Annotated[Any, ListItem(TopologyDocument)]
     name: str = ""
     conf: dict[str, Any] = EMPTY_OBJECT
     core_hz: PositiveAmount = DEFAULT_CORE_HZ
     blacklisted_hosts: list[str] = EMPTY_LIST
     greylisted_supervisors: list[str] = EMPTY_LIST
     drained: dict[str, str] = EMPTY_OBJECT
-    assignments: Annotated[Any, Each(PlacementDocument, keyed=True)] = EMPTY_OBJECT
-    load: Annotated[Any, Each(LoadDocument, keyed=True)] = EMPTY_OBJECT
+    assignments: Annotated[Any, ListItem(PlacementDocument, keyed=True)] = EMPTY_OBJECT
+    load: Annotated[Any, ListItem(LoadDocument, keyed=True)] = EMPTY_OBJECT
     costs: CostsDocument | None = None
 
 
@@ -262,8 +262,8 @@ class AssignmentDocument(Document):
     """A scheduler's answer, by topology."""
 
     schema_name: Literal["stormwright-assignment/1"] = Field(alias="schema")
-    assignments: Annotated[Any, Each(PlacementDocument, keyed=True)]
-    unplaced: Annotated[Any, Each(UnplacedDocument)] = EMPTY_LIST
+    assignments: Annotated[Any, ListItem(PlacementDocument, keyed=True)]
+    unplaced: Annotated[Any, ListItem(UnplacedDocument)] = EMPTY_LIST
     status: dict[str, str] = EMPTY_OBJECT
     cost: CostDocument | None = None
     figures: dict[str, Any] | None = None

@@ -36,7 +36,7 @@ from stormwright.model import (
     WorkerSlot,
 )
 from stormwright.model.arrays import FloatArray
-from stormwright.model.faults import Misfit
+from stormwright.model.faults import ConfigFault
 from stormwright.model.problem import CHECKED
 from stormwright.model.requests import CPU, normalised
 from stormwright.model.topology import PLACEMENT_FOLLOWING, runs_wrong
@@ -186,7 +186,7 @@ def parse_topology(
     ).found_sound()
 
 
-def add_misfits(misfits: Iterable[Misfit], path: str, faults: FaultList) -> None:
+def add_misfits(misfits: Iterable[ConfigFault], path: str, faults: FaultList) -> None:
     """Note what is wrong with the configuration of what is at `path`."""
     for message, value, steps in misfits:
         faults.add(f"{message}, got {shown(value)}", join_path(path, "conf", *steps))

@@ -17,7 +17,7 @@ from stormwright.formats.storm.flux_files import (
     FluxReader,
     FluxTopology,
     GroupingDocument,
-    Said,
+    Located,
     StreamDocument,
     Substitution,
     VertexDocument,
@@ -93,7 +93,7 @@ def _inputs(flux: FluxTopology) -> dict[str, dict[tuple[str, str], Grouping]]:
     return inputs
 
 
-def _grouping(stream: Said[StreamDocument]) -> Grouping:
+def _grouping(stream: Located[StreamDocument]) -> Grouping:
     grouping: GroupingDocument = stream.content.grouping
     kind, fields = grouping.type.lower(), tuple(grouping.args or ())
     match grouping.type:
@@ -115,7 +115,7 @@ def _grouping(stream: Said[StreamDocument]) -> Grouping:
 
 
 def _component(
-    name: str, kind: str, said: Said[VertexDocument], inputs: Mapping[tuple[str, str], Grouping]
+    name: str, kind: str, said: Located[VertexDocument], inputs: Mapping[tuple[str, str], Grouping]
 ) -> UserComponent:
     vertex = said.content
     loads: dict[str, Any] = {}
@@ -135,7 +135,7 @@ def _component(
     return UserComponent(name, kind, vertex.parallelism, conf, tuple(inputs.values()))
 
 
-def _called(said: Said[VertexDocument]) -> Iterator[Layer]:
+def _called(said: Located[VertexDocument]) -> Iterator[Layer]:
     """Configuration that a shell component is given by calls of ``addComponentConfig``, the last one first."""
     for position, call in reversed(list(enumerate(said.content.config_methods or []))):
         args = call.get("args")

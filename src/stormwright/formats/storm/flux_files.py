@@ -146,7 +146,7 @@ Content = TypeVar("Content", bound=BaseModel)
 
 
 @dataclass(frozen=True)
-class Said(Generic[Content]):
+class Located(Generic[Content]):
     """Something with where it was said."""
 
     content: Content
@@ -200,9 +200,9 @@ class FluxTopology:
 
     name: str
     config: list[Layer]
-    spouts: dict[str, Said[VertexDocument]]
-    bolts: dict[str, Said[VertexDocument]]
-    streams: list[Said[StreamDocument]]
+    spouts: dict[str, Located[VertexDocument]]
+    bolts: dict[str, Located[VertexDocument]]
+    streams: list[Located[StreamDocument]]
     broken: set[str]
     fed: set[str]
 
@@ -313,11 +313,11 @@ def _items(raw: object, key: str, faults: FaultList) -> Iterator[tuple[object, s
     return faults.items(raw, key, "$") if isinstance(raw, Mapping) and raw.get(key) is not None else iter(())
 
 
-def _said(model: type[Content], raw: object, key: str, faults: FaultList) -> Iterator[Said[Content]]:
+def _said(model: type[Content], raw: object, key: str, faults: FaultList) -> Iterator[Located[Content]]:
     for item, at in _items(raw, key, faults):
         content = faults.parse(model, item, at)
         if content is not None:
-            yield Said(content, faults, at)
+            yield Located(content, faults, at)
 
 
 def _ids(raw: object) -> set[str]:

@@ -16,7 +16,7 @@ import orjson
 from stormwright.files import write_whole
 from stormwright.history.evaluation.regression import worse
 from stormwright.history.evaluation.verdict import Judgement, Promise, calibration, judge
-from stormwright.history.evaluation.window import SHORTEST_MS, JudgedWindow, ObservedTraffic, Sample, warm
+from stormwright.history.evaluation.window import SHORTEST_MS, EvaluationWindow, ObservedTraffic, Sample, warm
 from stormwright.model import LoadProfile, Problem, TopologyAssignment, WorkerSlot
 from stormwright.model.arrays import FloatArray, IntArray
 from stormwright.model.traffic_matrix import traffic_under
@@ -26,7 +26,7 @@ from stormwright.model.traffic_matrix import traffic_under
 
 
 @dataclass(frozen=True)
-class Moved:
+class MovedTopology:
     """One topology that was moved.
 
     Parameters
@@ -69,7 +69,7 @@ class Pending:
         Why the topology does worse since; None as long as nobody can say so.
     """
 
-    moved: Moved
+    moved: MovedTopology
     before: tuple[Sample, ...]
     young: tuple[Sample, ...]
     worse: str | None = None
@@ -102,7 +102,7 @@ class Pending:
         for name in ("before", "after"):
             moved[name] = _placement(moved[name])
         before, young = (tuple(Sample(**sample) for sample in raw[name]) for name in ("before", "young"))
-        return cls(Moved(**moved), before, young, raw["worse"])
+        return cls(MovedTopology(**moved), before, young, raw["worse"])
 
 
 def _placement(raw: Mapping[str, Any] | None) -> TopologyAssignment | None:
@@ -132,7 +132,7 @@ KEPT = 100
 
 
 @dataclass(frozen=True)
-class JudgedMove:
+class EvaluatedMove:
     """What came of the move of one topology."""
 
     decision_ms: int
@@ -144,7 +144,7 @@ class JudgedMove:
 class Worse:
     """A topology does measurably worse since it was moved; `why` says in what."""
 
-    moved: Moved
+    moved: MovedTopology
     why: str
 
 
@@ -165,12 +165,12 @@ class Evaluation:
         self._path, self._observed, self._now_ms = path, observed, now_ms
         self._before, self._after = (round(s * 1000 / observed.window_ms) for s in (BEFORE_S, AFTER_S))
         self._pending: dict[str, Pending] = {}
-        self._judged: deque[JudgedMove] = deque(maxlen=KEPT)
+        self._judged: deque[EvaluatedMove] = deque(maxlen=KEPT)
         self._settled_ms: dict[str, float] = {}
         if path.exists():
             self._load()
 
-    def moved(self, moved: Moved) -> list[JudgedMove]:
+    def moved(self, moved: MovedTopology) -> list[EvaluatedMove]:
         """Note that a topology was moved; what came of its last move is judged now at the latest."""
         topology = moved.topology
         judged = self._judge(topology, until_ms=moved.started_ms) if topology in self._pending else []
@@ -182,9 +182,9 @@ class Evaluation:
         self._save()
         return judged
 
-    def due(self) -> list[JudgedMove]:
+    def due(self) -> list[EvaluatedMove]:
         """What can be judged by now, each once."""
-        found: list[JudgedMove] = []
+        found: list[EvaluatedMove] = []
         for topology, pending in list(self._pending.items()):
             waited_s = (self._now_ms() - pending.moved.ended_ms) / 1000
             # One that is to be taken back is judged when it is.
@@ -206,7 +206,7 @@ class Evaluation:
                 found.append(Worse(pending.moved, why))
         return found
 
-    def forget(self, topology: str) -> list[JudgedMove]:
+    def forget(self, topology: str) -> list[EvaluatedMove]:
         """A topology is somewhere else now: what came of its move is judged by what there is."""
         if topology not in self._pending:
             return []
@@ -235,7 +235,7 @@ class Evaluation:
         before = warm(pending.before) or pending.before
         return worse(pending.before, pending.young, after, pending.moved.promise.holds_for(before))
 
-    def _judge(self, topology: str, until_ms: float = float("inf")) -> list[JudgedMove]:
+    def _judge(self, topology: str, until_ms: float = float("inf")) -> list[EvaluatedMove]:
         pending = self._pending.pop(topology)
         moved = pending.moved
         before = warm(pending.before) or list(pending.before)
@@ -251,7 +251,7 @@ class Evaluation:
             # Times that are too short to be told apart are all told as the same: less than that nobody can see.
             least = SHORTEST_MS / (sum(times) / len(times))
             judgements.append(judge(LATENCY, max(bar.latency, min(least, 1.0)), times, _latencies(after)))
-        judged = [JudgedMove(moved.decision_ms, topology, judgement) for judgement in judgements]
+        judged = [EvaluatedMove(moved.decision_ms, topology, judgement) for judgement in judgements]
         self._judged.extend(judged)
         return judged
 
@@ -259,11 +259,11 @@ class Evaluation:
         """Windows after a move in which workers are warm."""
         return warm(self._after_move(pending.moved, pending.moved.ended_ms + SETTLE_S * 1000))
 
-    def _after_move(self, moved: Moved, since_ms: float) -> list[Sample]:
+    def _after_move(self, moved: MovedTopology, since_ms: float) -> list[Sample]:
         return self._samples(self._observed.since(moved.topology, since_ms), moved.after)
 
     def _samples(
-        self, windows: Sequence[JudgedWindow], placement: TopologyAssignment | None, until_ms: float = float("inf")
+        self, windows: Sequence[EvaluationWindow], placement: TopologyAssignment | None, until_ms: float = float("inf")
     ) -> list[Sample]:
         """Of windows that ended by then, those in which all was known and, if it is known, all of its workers told."""
         window_ms = self._observed.window_ms
@@ -291,7 +291,8 @@ class Evaluation:
         self._pending = {each.moved.topology: each for each in pending}
         self._settled_ms = {each.moved.topology: each.moved.ended_ms + SETTLE_S * 1000 for each in pending}
         self._judged.extend(
-            JudgedMove(raw["decision_ms"], raw["topology"], Judgement(**raw["judgement"])) for raw in document["judged"]
+            EvaluatedMove(raw["decision_ms"], raw["topology"], Judgement(**raw["judgement"]))
+            for raw in document["judged"]
         )
 
 

@@ -43,9 +43,9 @@ class ObservedTraffic:
         self._clock = clock
         self.window_ms = round(window_s * 1000)
         self._kept = round(KEPT_S / window_s)
-        self._open: dict[str, dict[int, JudgedWindow]] = {}
-        self._closed: dict[str, deque[JudgedWindow]] = {}
-        self._young: dict[str, list[JudgedWindow]] = {}
+        self._open: dict[str, dict[int, EvaluationWindow]] = {}
+        self._closed: dict[str, deque[EvaluationWindow]] = {}
+        self._young: dict[str, list[EvaluationWindow]] = {}
         self._node_of: dict[str, TaskNodes] = {}
         self._lock = threading.Lock()
 
@@ -57,17 +57,17 @@ class ObservedTraffic:
                 if record["start_ms"] <= latest_ms:
                     self._count(record)
 
-    def windows(self, topology: str) -> list[JudgedWindow]:
+    def windows(self, topology: str) -> list[EvaluationWindow]:
         """Closed windows of a topology, oldest first."""
         with self._lock:
             return list(self._closed.get(topology, ()))
 
-    def since(self, topology: str, start_ms: float) -> list[JudgedWindow]:
+    def since(self, topology: str, start_ms: float) -> list[EvaluationWindow]:
         """Closed windows of a topology that begin at `start_ms` or later, oldest first."""
         with self._lock:
             return list(_newest(self._closed.get(topology, ()), start_ms))[::-1]
 
-    def young(self, topology: str) -> list[JudgedWindow]:
+    def young(self, topology: str) -> list[EvaluationWindow]:
         """Closed windows of a topology from when its youngest worker had run for less than `YOUNG_S`, oldest first."""
         with self._lock:
             return list(self._young.get(topology, ()))
@@ -88,7 +88,7 @@ class ObservedTraffic:
         closed = self._closed.get(topology)
         if closed and start_ms <= closed[-1].start_ms:
             return  # it came too late
-        window = self._open.setdefault(topology, {}).setdefault(start_ms, JudgedWindow(start_ms))
+        window = self._open.setdefault(topology, {}).setdefault(start_ms, EvaluationWindow(start_ms))
         window.add(record, crossing(record, node_of))
         self._close(topology, record["start_ms"])
 
@@ -105,7 +105,7 @@ class ObservedTraffic:
                 young.append(window)
 
 
-def _newest(windows: Reversible[JudgedWindow], start_ms: float) -> Iterator[JudgedWindow]:
+def _newest(windows: Reversible[EvaluationWindow], start_ms: float) -> Iterator[EvaluationWindow]:
     """From the newest back."""
     for window in reversed(windows):
         if window.start_ms < start_ms:
@@ -224,7 +224,7 @@ class Sample:
 
 
 @dataclass
-class JudgedWindow:
+class EvaluationWindow:
     """What is counted of one topology in one window.
 
     Parameters

@@ -44,7 +44,7 @@ class Shared(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Asked:
+class RequestLimits:
     """What executors ask for, and what there is of it.
 
     Parameters
@@ -64,7 +64,7 @@ class Asked:
     shared: tuple[Shared, ...]
 
     @classmethod
-    def of(cls, problem: Problem) -> Asked | None:
+    def of(cls, problem: Problem) -> RequestLimits | None:
         """That of a problem; None where its cluster does not keep the ResourceAwareScheduler."""
         if fallback_class(problem.conf) != RESOURCE_AWARE:
             return None
@@ -109,7 +109,7 @@ def _shared(problem: Problem) -> Iterator[Shared]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AskedOfNode(Violation):
+class NodeRequestViolation(Violation):
     """A node of which executors ask for more of a resource than it has.
 
     Parameters
@@ -127,7 +127,7 @@ class AskedOfNode(Violation):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AskedOfHeap(Violation):
+class HeapRequestViolation(Violation):
     """A worker of whose heap executors ask for more than its topology's `MAX_HEAP`."""
 
     limit: ClassVar[str] = "heap of a worker"
@@ -139,10 +139,10 @@ class AskedOfHeap(Violation):
 class Requests:
     """Nodes and heaps hold what executors ask for, where the cluster keeps Storm's ResourceAwareScheduler."""
 
-    def violations(self, placed: PlacedExecutors) -> Iterator[AskedOfNode | AskedOfHeap]:
+    def violations(self, placed: PlacedExecutors) -> Iterator[NodeRequestViolation | HeapRequestViolation]:
         """Nodes by resource, then workers by topology, of which too much is asked."""
         problem = placed.problem
-        asked = Asked.of(problem)
+        asked = RequestLimits.of(problem)
         if asked is None:
             return
         of_node = np.stack([placed.sum_by_node(demand) for demand in asked.demand])
@@ -160,7 +160,7 @@ class Requests:
         units = ((CPU, "%"), (MEMORY, "MB"))
         for (resource, unit), used, has in zip(units, of_node, asked.capacity, strict=True):
             for full in np.flatnonzero(used > has * (1 + RELATIVE_TOLERANCE)).tolist():
-                yield AskedOfNode(
+                yield NodeRequestViolation(
                     node=problem.cluster.node_names[full],
                     supervisor=problem.supervisors[full].id,
                     amount=float(used[full]),
@@ -179,13 +179,13 @@ def _uses(problem: Problem, region: Shared) -> BoolArray:
     return uses
 
 
-def _full(problem: Problem, workers: IndexArray, heap: FloatArray, most: FloatArray) -> Iterator[AskedOfHeap]:
+def _full(problem: Problem, workers: IndexArray, heap: FloatArray, most: FloatArray) -> Iterator[HeapRequestViolation]:
     count = max(len(problem.slots), 1)
     allowed = most[workers // count]
     for worker in np.flatnonzero(heap > allowed * (1 + RELATIVE_TOLERANCE)).tolist():
         slot = problem.slots[workers[worker] % count]
         node = problem.slot_node[workers[worker] % count]
-        yield AskedOfHeap(
+        yield HeapRequestViolation(
             topology=problem.topologies[workers[worker] // count].id,
             node=problem.cluster.node_names[node],
             supervisor=slot.supervisor,

@@ -9,7 +9,7 @@ from stormwright.model import Problem
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
 from stormwright.model.component_limits import NO_LIMIT
 from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE
-from stormwright.model.constraints.resources import Asked, Shared
+from stormwright.model.constraints.resources import RequestLimits, Shared
 from stormwright.optimize.kernel.records import NOWHERE, REGION, RULED, SHELF, Records, Rules
 from stormwright.optimize.kernel.rules import is_limited, put_in
 
@@ -35,7 +35,7 @@ def make_rules(problem: Problem, first_worker: IndexArray, worker_topology: Inde
     worker_topology
         Topology of every worker, rising, shape (W,).
     """
-    asked = Asked.of(problem)
+    asked = RequestLimits.of(problem)
     demand, room = problem.executor_demand[2:], problem.node_capacity[2:]
     heap, most_heap = np.zeros(problem.num_executors), np.full(len(problem.topologies), np.inf)
     if asked is not None:

@@ -12,7 +12,7 @@ from stormwright.jit.compiled import compiled, inner
 from stormwright.model.arrays import IndexArray
 from stormwright.optimize.kernel.records import NOWHERE
 from stormwright.optimize.repair.state import (
-    Mending,
+    RepairState,
     join,
     leave,
     note_change,
@@ -46,7 +46,7 @@ MOVE_WORKER, SWAP_WORKERS, MOVE_EXECUTOR, SWAP_EXECUTORS = range(4)
 
 
 @inner
-def find_best(mending: Mending, node: int) -> None:
+def find_best(mending: RepairState, node: int) -> None:
     """Note the best step on an overloaded node; if it was looked at in vain, only beside nodes that changed since.
 
     `best[0].gain` is `NOISE` afterwards if there is none. Each pair of nodes that is met counts as a look in `totals`,
@@ -66,7 +66,7 @@ def find_best(mending: Mending, node: int) -> None:
 
 
 @inner
-def _most_gain(mending: Mending, node: int, other: int) -> float:
+def _most_gain(mending: RepairState, node: int, other: int) -> float:
     """A bound of what any step between two nodes gains: of each resource one gives what the other has room for.
 
     0 for a node and itself.
@@ -82,7 +82,7 @@ def _most_gain(mending: Mending, node: int, other: int) -> float:
 
 
 @inner
-def _look(mending: Mending, node: int, other: int) -> None:
+def _look(mending: RepairState, node: int, other: int) -> None:
     """Look for a better step between an overloaded node and another one."""
     free = mending.nodes[other].used < mending.nodes[other].ports
     worker = mending.nodes[node].first
@@ -101,7 +101,7 @@ def _look(mending: Mending, node: int, other: int) -> None:
 
 
 @inner
-def _look_within(mending: Mending, worker: int, partner: int) -> None:
+def _look_within(mending: RepairState, worker: int, partner: int) -> None:
     """Look for a better step of an executor between two workers of a topology."""
     node, other = mending.workers[worker].node, mending.workers[partner].node
     roomy = mending.workers[worker].size > 1 and mending.workers[partner].size < mending.workers[partner].most
@@ -117,7 +117,7 @@ def _look_within(mending: Mending, worker: int, partner: int) -> None:
 
 
 @inner
-def _note_step(mending: Mending, node: int, other: int, worker: int, executor: int, kind: int, target: int) -> None:
+def _note_step(mending: RepairState, node: int, other: int, worker: int, executor: int, kind: int, target: int) -> None:
     """Note a step if it is better than the best so far; of equal ones the first by worker, executor, kind, target.
 
     Which nodes are looked at in which order so has no influence on the step that is taken.
@@ -161,7 +161,7 @@ def _note_step(mending: Mending, node: int, other: int, worker: int, executor: i
 
 
 @compiled
-def settle(mending: Mending) -> None:
+def settle(mending: RepairState) -> None:
     """Bring workers and nodes in line with the worker of every executor and the node of every worker."""
     for executor in range(len(mending.executors) - 1, -1, -1):  # the last first, as each goes before those after it
         if mending.executors[executor].worker != NOWHERE:
@@ -175,7 +175,7 @@ def settle(mending: Mending) -> None:
 
 
 @compiled
-def take_steps(mending: Mending, most_looks: int) -> bool:
+def take_steps(mending: RepairState, most_looks: int) -> bool:
     """Take the steepest step on the most overloaded node that has one, again and again; whether none is left.
 
     Stops once about so many pairs of nodes were looked at; called again, it goes on as if it had not. So whoever calls
@@ -207,7 +207,7 @@ def take_steps(mending: Mending, most_looks: int) -> bool:
 
 
 @compiled
-def take_out(mending: Mending, topology: int) -> None:
+def take_out(mending: RepairState, topology: int) -> None:
     """Take a topology's workers, except those that may not change, off their nodes. Their executors stay in them."""
     for worker in range(len(mending.workers)):
         node = mending.workers[worker].node
@@ -217,7 +217,7 @@ def take_out(mending: Mending, topology: int) -> None:
 
 
 @compiled
-def put_back(mending: Mending, workers: IndexArray) -> bool:
+def put_back(mending: RepairState, workers: IndexArray) -> bool:
     """Put workers of no node where they leave least, ties to the lower node; whether there is room for all, or none.
 
     Parameters
@@ -245,7 +245,7 @@ def put_back(mending: Mending, workers: IndexArray) -> bool:
 
 
 @inner
-def _left_beside(mending: Mending, node: int, worker: int) -> float:
+def _left_beside(mending: RepairState, node: int, worker: int) -> float:
     """What a node has left if it takes a worker, in parts of what the cluster has; infinite if it cannot take it."""
     if mending.nodes[node].used >= mending.nodes[node].ports:
         return math.inf
@@ -260,7 +260,7 @@ def _left_beside(mending: Mending, node: int, worker: int) -> float:
 
 
 @inner
-def _take_best(mending: Mending) -> None:
+def _take_best(mending: RepairState) -> None:
     """Take the step that was noted as the best, and note that its two nodes changed."""
     kind, target = mending.best[0].kind, mending.best[0].target
     worker, executor = mending.best[0].worker, mending.best[0].executor

@@ -40,7 +40,7 @@ STEP = np.dtype([("gain", np.float64), *((name, np.int64) for name in ("worker",
 TOTALS = np.dtype([(name, np.int64) for name in ("changes", "newest", "steps", "looks")])
 
 
-class Mending(NamedTuple):
+class RepairState(NamedTuple):
     """A placement under way, as arrays of records.
 
     Parameters
@@ -80,7 +80,7 @@ class Mending(NamedTuple):
 
 
 @inner
-def join(mending: Mending, executor: int, worker: int) -> None:
+def join(mending: RepairState, executor: int, worker: int) -> None:
     """Put an executor of no worker into one."""
     mending.executors[executor].worker = worker
     _link(mending.executors, mending.workers, executor, worker)
@@ -88,7 +88,7 @@ def join(mending: Mending, executor: int, worker: int) -> None:
 
 
 @inner
-def leave(mending: Mending, executor: int) -> None:
+def leave(mending: RepairState, executor: int) -> None:
     """Take an executor out of its worker."""
     worker = mending.executors[executor].worker
     mending.executors[executor].worker = NOWHERE
@@ -97,7 +97,7 @@ def leave(mending: Mending, executor: int) -> None:
 
 
 @inner
-def start(mending: Mending, worker: int, node: int) -> None:
+def start(mending: RepairState, worker: int, node: int) -> None:
     """Put a worker of no node onto one."""
     mending.workers[worker].node = node
     _link(mending.workers, mending.nodes, worker, node)
@@ -105,7 +105,7 @@ def start(mending: Mending, worker: int, node: int) -> None:
 
 
 @inner
-def stop(mending: Mending, worker: int) -> None:
+def stop(mending: RepairState, worker: int) -> None:
     """Take a worker off its node."""
     node = mending.workers[worker].node
     mending.workers[worker].node = NOWHERE
@@ -141,7 +141,7 @@ def _unlink(items: Records, places: Records, item: int, place: int) -> None:
 
 
 @inner
-def sum_worker(mending: Mending, worker: int) -> None:
+def sum_worker(mending: RepairState, worker: int) -> None:
     """Add up what a worker holds; anew, so that nothing drifts."""
     mending.of_worker[worker, :] = 0.0
     executor = mending.workers[worker].first
@@ -152,7 +152,7 @@ def sum_worker(mending: Mending, worker: int) -> None:
 
 
 @inner
-def sum_node(mending: Mending, node: int) -> None:
+def sum_node(mending: RepairState, node: int) -> None:
     """Add up what a node holds, and by how much that is too much."""
     mending.of_node[node, :] = 0.0
     worker = mending.nodes[node].first
@@ -167,7 +167,7 @@ def sum_node(mending: Mending, node: int) -> None:
 
 
 @inner
-def overload_with(mending: Mending, node: int, resource: int, more: float) -> float:
+def overload_with(mending: RepairState, node: int, resource: int, more: float) -> float:
     """What a node would hold beyond what it has of a resource, with so much more, as a part of what the cluster has.
 
     Parameters
@@ -184,7 +184,7 @@ def overload_with(mending: Mending, node: int, resource: int, more: float) -> fl
 
 
 @inner
-def note_change(mending: Mending, node: int) -> None:
+def note_change(mending: RepairState, node: int) -> None:
     """Add up what a node holds, rank it, and make it the one that changed last."""
     sum_node(mending, node)
     _rank(mending, node)
@@ -203,7 +203,7 @@ def note_change(mending: Mending, node: int) -> None:
 
 
 @inner
-def _rank(mending: Mending, node: int) -> None:
+def _rank(mending: RepairState, node: int) -> None:
     """Bring a node whose overload has changed to its place in `hardest`."""
     at = mending.nodes[node].rank
     while at + 1 < len(mending.hardest) and _comes_before(mending, mending.hardest[at + 1], node):
@@ -216,14 +216,14 @@ def _rank(mending: Mending, node: int) -> None:
 
 
 @inner
-def _set_rank(mending: Mending, node: int, rank: int) -> None:
+def _set_rank(mending: RepairState, node: int, rank: int) -> None:
     """Put a node at a place in `hardest`."""
     mending.hardest[rank] = node
     mending.nodes[node].rank = rank
 
 
 @inner
-def _comes_before(mending: Mending, a: int, b: int) -> bool:
+def _comes_before(mending: RepairState, a: int, b: int) -> bool:
     """The order of `hardest`: most overloaded first, then by number."""
     overload_a, overload_b = mending.nodes[a].overload, mending.nodes[b].overload
     return bool(overload_a > overload_b or (overload_a == overload_b and a < b))

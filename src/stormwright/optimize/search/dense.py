@@ -73,7 +73,7 @@ def broken_by_step(dense: Dense, executor: int, to: int, partner: int) -> float:
 # A small placement that can be gone back to.
 
 
-class Remembered(NamedTuple):
+class Checkpoint(NamedTuple):
     """A placement that can be gone back to: as in `Dense`, and its overload and cost, shape (2,)."""
 
     worker: IndexArray
@@ -81,13 +81,13 @@ class Remembered(NamedTuple):
     rank: FloatArray
 
 
-def remembered(worker: IndexArray, node: IndexArray) -> Remembered:
+def remembered(worker: IndexArray, node: IndexArray) -> Checkpoint:
     """A place to remember placements in: copies of both arrays, overload and cost 0."""
-    return Remembered(worker.copy(), node.copy(), np.zeros(2))
+    return Checkpoint(worker.copy(), node.copy(), np.zeros(2))
 
 
 @inner
-def copy(source: Remembered, to: Remembered) -> None:
+def copy(source: Checkpoint, to: Checkpoint) -> None:
     """Note the same placement in another place."""
     copy_array(source.worker, to.worker)
     copy_array(source.node, to.node)
@@ -178,9 +178,9 @@ class Dense(NamedTuple):
     far: FloatArray
     reach: FloatArray
     barred: IndexArray
-    round: Remembered
-    base: Remembered
-    best: Remembered
+    round: Checkpoint
+    base: Checkpoint
+    best: Checkpoint
     state: Records
     random: NDArray[np.uint64]
     rules: Rules
@@ -257,7 +257,7 @@ def _whole(numbers: NDArray[np.integer]) -> IndexArray:
 
 
 @compiled
-def keep(dense: Dense, kept: Remembered) -> None:
+def keep(dense: Dense, kept: Checkpoint) -> None:
     """Note the placement that `dense` is now."""
     copy_array(dense.worker, kept.worker)
     copy_array(dense.node, kept.node)
@@ -265,7 +265,7 @@ def keep(dense: Dense, kept: Remembered) -> None:
 
 
 @compiled
-def restore(dense: Dense, kept: Remembered) -> None:
+def restore(dense: Dense, kept: Checkpoint) -> None:
     """Go back to a placement; all sums are made anew, so that rounding does not add up."""
     copy_array(kept.worker, dense.worker)
     copy_array(kept.node, dense.node)

@@ -24,8 +24,8 @@ from stormwright.optimize.kernel.rules import is_limited
 from stormwright.optimize.search.dense import (
     MOST_DENSE,
     NOTHING,
+    Checkpoint,
     Dense,
-    Remembered,
     add_up,
     between,
     broken_by_step,
@@ -170,7 +170,7 @@ def search(dense: Dense, looks: int) -> None:
 
 
 @inner
-def _is_better(dense: Dense, overload: float, cost: float, kept: Remembered) -> bool:
+def _is_better(dense: Dense, overload: float, cost: float, kept: Checkpoint) -> bool:
     """Whether so much overload, then so much cost, is less than that of a placement; rounding does not count."""
     same = NOTHING * dense.state[0].mean
     return bool(overload < kept.rank[0] - NOTHING or (overload <= kept.rank[0] and cost < kept.rank[1] - same))

@@ -32,7 +32,7 @@ from stormwright.perflog.landing import Landing
 from stormwright.pipeline.measurement.overload import NodeSeries
 from stormwright.pipeline.monitoring.episodes import EPISODE, Followed, Run, Second, final_after_s, follow
 from stormwright.pipeline.settings import StreamSettings
-from stormwright.pipeline.spark.query_supervisor import KeptQuery
+from stormwright.pipeline.spark.query_supervisor import SupervisedQuery
 from stormwright.state_files import unless_damaged
 
 # Input --------------------------------------------------------------------------------------------
@@ -308,11 +308,11 @@ class AlarmStream:
         self._final_s = final_after_s(after_s, settings.watermark_s + settings.slide_s)
         self.log = AlarmLog(directory / "alarms.json", tell)
         self.feed = SecondsFeed(directory / "seconds", self._final_s, followed=self.log.up)
-        self._query: KeptQuery | None = None
+        self._query: SupervisedQuery | None = None
 
     def start(self, spark: SparkSession) -> None:
         """Start the query."""
-        self._query = KeptQuery(lambda: self._begin(spark), examine=lambda: None, tidy=lambda: False)
+        self._query = SupervisedQuery(lambda: self._begin(spark), examine=lambda: None, tidy=lambda: False)
 
     def stop(self) -> None:
         """Stop the query; what it has found can still be read."""

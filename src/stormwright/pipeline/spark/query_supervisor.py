@@ -105,7 +105,7 @@ _TRACEBACK = "Traceback (most recent call last):"
 TIDY_S = 60
 
 
-class KeptQuery:
+class SupervisedQuery:
     """Runs a streaming query until it is stopped; a failed batch is repeated from the checkpoint.
 
     Parameters

@@ -28,7 +28,7 @@ from stormwright.pipeline.parsing.quarantine import Quarantine
 from stormwright.pipeline.parsing.source import prune, read_files, read_stream
 from stormwright.pipeline.plan import batch_of, prepared
 from stormwright.pipeline.settings import StreamSettings
-from stormwright.pipeline.spark.query_supervisor import GONE, KeptQuery, QueryFigures
+from stormwright.pipeline.spark.query_supervisor import GONE, QueryFigures, SupervisedQuery
 from stormwright.pipeline.spark.scratch import scratch
 from stormwright.pipeline.spark.session import spark_session
 from stormwright.pipeline.spark.target import local_path
@@ -200,7 +200,7 @@ class LoadStream:
         self._figures = QueryFigures()
         self._tell_alarm = tell_alarm
         self._alarms: AlarmStream | None = None
-        self._query: KeptQuery | None = None
+        self._query: SupervisedQuery | None = None
         self._sink: ProfileSink | None = None
         self._noted: Problem | None = None
         self._latest: tuple[Measurement, Problem, LoadProfile] | None = None
@@ -268,7 +268,7 @@ class LoadStream:
             ending.callback(self._alarms.stop)
             self._alarms.start(spark)
 
-    def _kept_query(self, spark: SparkSession, sink: ProfileSink, checkpoint: Path) -> KeptQuery:
+    def _kept_query(self, spark: SparkSession, sink: ProfileSink, checkpoint: Path) -> SupervisedQuery:
         begun = 0
 
         def begin() -> StreamingQuery:
@@ -287,7 +287,7 @@ class LoadStream:
         def examine() -> None:
             set_poison_aside(spark, self._landing, sink.quarantine, self.settings)
 
-        return KeptQuery(begin, examine, tidy)
+        return SupervisedQuery(begin, examine, tidy)
 
     def stop(self) -> None:
         """Stop the stream, and Spark if it is the stream's own; what was measured last can still be read.
@@ -296,7 +296,7 @@ class LoadStream:
         """
         self._closing.close()
 
-    def _stop_query(self, query: KeptQuery) -> None:
+    def _stop_query(self, query: SupervisedQuery) -> None:
         self._query = None
         query.stop()
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from stormwright.predict.calibration.evidence import _SOME_HZ, GARBAGE_DEVIATION, Learned, TopologyKnown
+from stormwright.predict.calibration.evidence import _SOME_HZ, GARBAGE_DEVIATION, Evidence, TopologyEvidence
 from stormwright.predict.calibration.least_squares import Estimate, Moments, Prior, posterior
 from stormwright.predict.calibration.regression import Priors, rows_of
 from stormwright.predict.calibration.windows import Held, Window
@@ -110,7 +110,7 @@ def priors(costs: Costs | None = None) -> Priors:
     )
 
 
-def calibrated(known: Learned) -> Calibration:
+def calibrated(known: Evidence) -> Calibration:
     """Costs that fit best to what is known, and to what was likely before where that tells little."""
     if not known.workers:
         return Calibration()
@@ -182,7 +182,7 @@ def _figures(names: tuple[str, ...], estimate: Estimate, prior: Prior) -> dict[s
     }
 
 
-def _of_worker(known: Learned, others: Estimate, prior: Prior, messaging: Estimate) -> Figure:
+def _of_worker(known: Evidence, others: Estimate, prior: Prior, messaging: Estimate) -> Figure:
     """What a worker takes by being there; where messages were seen, with what its messaging threads do for them."""
     (alone,) = _figures(("",), others, prior).values()
     if not any(one.messages for one in known.topologies.values()):
@@ -196,7 +196,7 @@ def _times(figure: Figure, factor: float) -> Figure:
     return Figure(figure.value * factor, figure.low * factor, figure.high * factor, figure.learned)
 
 
-def _message_error(known: Learned, messaging: Estimate, executors: Estimate, wire: Estimate) -> float:
+def _message_error(known: Evidence, messaging: Estimate, executors: Estimate, wire: Estimate) -> float:
     """Half-width of all that a message of the size that was seen costs, in parts of it: of CPU or bytes on the wire."""
     sampled = sum(one.messages for one in known.topologies.values())
     size = sum(one.message_bytes for one in known.topologies.values()) / sampled / 1e3 if sampled else _KILOBYTES
@@ -210,7 +210,7 @@ def _message_error(known: Learned, messaging: Estimate, executors: Estimate, wir
     return float(np.clip(error, _LEAST_MESSAGE_ERROR, _MOST_ERROR))
 
 
-def _correction(one: TopologyKnown, messaging: Estimate, others: Estimate, executors: Estimate) -> Correction:
+def _correction(one: TopologyEvidence, messaging: Estimate, others: Estimate, executors: Estimate) -> Correction:
     """What a topology has of its own: garbage that its work leaves, how its messages differ, the noise of its work."""
     garbage = _own(one.others, others)
     by_message = np.array([1.0, 1.0, 1.0, 1.0, 0.0]) * messaging.value
@@ -235,7 +235,7 @@ def _own(moments: Moments, common: Estimate) -> float:
     return float(max(explained / common.noise, 0.0) / (moments.xtx[0, 0] / common.noise + tight))
 
 
-def _noise_of_work(one: TopologyKnown, common: Estimate) -> float:
+def _noise_of_work(one: TopologyEvidence, common: Estimate) -> float:
     """Variance of rows around the work per tuple that fits best, in parts of what is assumed."""
     moments, count = one.executors, len(one.components)
     left = moments.xty[:count] - moments.xtx[:count, count:] @ common.value
@@ -245,7 +245,7 @@ def _noise_of_work(one: TopologyKnown, common: Estimate) -> float:
     return (squares + 1.0) / (max(moments.rows - count, 0.0) + 1.0)
 
 
-def learn(known: Learned, windows: Sequence[Window]) -> int:
+def learn(known: Evidence, windows: Sequence[Window]) -> int:
     """Take windows into what is known, as a minute of it.
 
     Parameters

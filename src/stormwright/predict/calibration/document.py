@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _NAMES = tuple(each.name for each in fields(Costs) if each.name != "fitted_in")
 
 
-class KnownCosts(NamedTuple):
+class StoredCosts(NamedTuple):
     """Costs of a cluster, and corrections by topology id."""
 
     costs: Costs
@@ -50,7 +50,7 @@ def costs_to_dict(calibration: Calibration) -> dict[str, Any]:
     return document
 
 
-def read_costs(path: Path) -> KnownCosts:
+def read_costs(path: Path) -> StoredCosts:
     """The costs in the file at `path`, gzipped or not.
 
     Raises
@@ -61,7 +61,7 @@ def read_costs(path: Path) -> KnownCosts:
     return costs_from_dict(read_json(path), str(path))
 
 
-def costs_of(problem: Problem) -> KnownCosts:
+def costs_of(problem: Problem) -> StoredCosts:
     """The costs that come with a problem's load; those that were measured elsewhere where none do.
 
     Raises
@@ -70,10 +70,10 @@ def costs_of(problem: Problem) -> KnownCosts:
         They are no costs.
     """
     told = problem.load.costs if problem.load else {}
-    return costs_from_dict(dict(told), "costs of the problem") if told else KnownCosts(Costs(), {})
+    return costs_from_dict(dict(told), "costs of the problem") if told else StoredCosts(Costs(), {})
 
 
-def costs_from_dict(document: object, source: str = "costs") -> KnownCosts:
+def costs_from_dict(document: object, source: str = "costs") -> StoredCosts:
     """The costs that `document` (parsed JSON) describes; `source` names it in errors.
 
     Raises
@@ -98,7 +98,7 @@ def costs_from_dict(document: object, source: str = "costs") -> KnownCosts:
         costs = Costs(**told.costs, fitted_in=fitted_in)
     except InputError as error:
         raise InputError(source, [Fault(f.message, f"$.costs.{f.path}") for f in error.faults]) from error
-    return KnownCosts(costs, {name: _correction(one) for name, one in told.corrections.items()})
+    return StoredCosts(costs, {name: _correction(one) for name, one in told.corrections.items()})
 
 
 def _correction(told: CorrectionDocument) -> Correction:

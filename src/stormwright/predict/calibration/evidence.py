@@ -47,7 +47,7 @@ GARBAGE_DEVIATION = 0.05
 
 
 @dataclass
-class TopologyKnown:
+class TopologyEvidence:
     """What is known of one topology: by placement what rows added up to, oldest first, and the highest rate there.
 
     So too, by placement and component, what was seen of the streams that come to it.
@@ -128,7 +128,7 @@ class TopologyKnown:
 
 
 @dataclass
-class Learned:
+class Evidence:
     """All that was learned.
 
     Parameters
@@ -150,7 +150,7 @@ class Learned:
     """
 
     reference_hz: float | None = None
-    topologies: dict[str, TopologyKnown] = field(default_factory=dict)
+    topologies: dict[str, TopologyEvidence] = field(default_factory=dict)
     of_gone: list[Moments] = field(default_factory=lambda: [Moments.none(size) for size in (MESSAGING, 1, COMMON)])
     wire: Moments = field(default_factory=lambda: Moments.none(2))
     utilisation: CostRange | None = None
@@ -162,7 +162,7 @@ class Learned:
     def add(self, rows: StretchRows) -> None:
         """Take a minute."""
         for name, one in rows.topologies.items():
-            self.topologies.setdefault(name, TopologyKnown()).add(one)
+            self.topologies.setdefault(name, TopologyEvidence()).add(one)
         self.wire = self.wire.scaled(KEPT_OF_MINUTE) + rows.wire
         if rows.utilisation:
             self.utilisation = _both(self.utilisation, rows.utilisation) if self.utilisation else rows.utilisation
@@ -207,7 +207,7 @@ class Learned:
         }
 
     @classmethod
-    def from_dict(cls, told: Mapping[str, Any]) -> Learned:
+    def from_dict(cls, told: Mapping[str, Any]) -> Evidence:
         """What `as_dict` told.
 
         Raises
@@ -219,7 +219,7 @@ class Learned:
         for name, one in told["topologies"].items():
             components = tuple(one["components"])
             sizes = (MESSAGING, 2, len(components) + COMMON)
-            topologies[name] = TopologyKnown(
+            topologies[name] = TopologyEvidence(
                 components,
                 {key: _heard(moments, sizes) for key, moments in one["placements"].items()},
                 {str(key): float(rate) for key, rate in one["fullest_tps"].items()},

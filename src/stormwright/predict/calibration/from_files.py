@@ -12,7 +12,7 @@ from stormwright.formats.files.json_files import opened, source_of
 from stormwright.perflog.records import LogRecord, Rejected, parse_lines
 from stormwright.perflog.schema import IDENTITY
 from stormwright.predict.calibration.calibration import Calibration, calibrated, learn
-from stormwright.predict.calibration.evidence import Learned
+from stormwright.predict.calibration.evidence import Evidence
 from stormwright.predict.calibration.windows import LEAST_COVERED, WARM_S, WINDOW_S, Windows
 
 #: Windows of so many seconds are fitted together.
@@ -20,7 +20,7 @@ _MINUTE_MS = 60_000
 
 
 @dataclass(frozen=True)
-class FromFiles:
+class FittedFiles:
     """What files told.
 
     Parameters
@@ -40,7 +40,7 @@ class FromFiles:
     reason: str
 
 
-def from_files(files: Iterable[Path]) -> FromFiles:
+def from_files(files: Iterable[Path]) -> FittedFiles:
     """Fit costs to all records in files, each counting once.
 
     Raises
@@ -48,7 +48,7 @@ def from_files(files: Iterable[Path]) -> FromFiles:
     InputError
         A file cannot be read, or there is nothing in all of them that costs could be fitted to.
     """
-    windows, known, reading = Windows(), Learned(), _Reading()
+    windows, known, reading = Windows(), Evidence(), _Reading()
     names = list(files)
     windows.add(reading.records(names))
     over = windows.closed(all_of_them=True)
@@ -57,7 +57,7 @@ def from_files(files: Iterable[Path]) -> FromFiles:
     if not known.workers:
         source = source_of(names[0]) if len(names) == 1 else "records"
         raise InputError(source, [Fault(_why_nothing(reading, windows), "$")])
-    return FromFiles(calibrated(known), reading.lines, reading.rejected, reading.twice, reading.reason)
+    return FittedFiles(calibrated(known), reading.lines, reading.rejected, reading.twice, reading.reason)
 
 
 class _Reading:

@@ -15,7 +15,7 @@ from stormwright.predict.demand import Claims, TreeDemand, base_cores_of
 from stormwright.predict.flow.part import ProfilePart
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.flow.routes import Paths, Routes
-from stormwright.predict.queueing.result_cache import Again
+from stormwright.predict.queueing.result_cache import ResultCache
 from stormwright.predict.workers import SteadyWorkers
 
 
@@ -77,7 +77,7 @@ class Before(NamedTuple):
     varied: dict[str, tuple[FloatArray, Routes]]
     demands: tuple[Demanded, ...]
     fair: dict[int, Fair]
-    again: Again
+    again: ResultCache
 
 
 class Standing:
@@ -116,7 +116,7 @@ class Standing:
         self._derived: list[Derived] = []
         self._demands: list[Demanded] = []
         self.fair: dict[int, Fair] = before.fair if before else {}
-        self.again = before.again if before else Again()
+        self.again = before.again if before else ResultCache()
 
     def moved(self, slot_of_executor: IntArray) -> Standing:
         """The same load under another placement, shape (E,)."""

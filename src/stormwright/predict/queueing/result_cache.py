@@ -18,28 +18,28 @@ from stormwright.predict.sums import sums
 _ROUNDING = 1e-12
 
 
-class Beside(NamedTuple):
+class NeighbourLoad(NamedTuple):
     """What topologies see of the others at places: cores and squares for `stretch`, and links; shape (2, P) each."""
 
     cores: FloatArray
     links: FloatArray
 
     @classmethod
-    def of(cls, demand: TreeDemand, rate_tps: FloatArray) -> Beside:
+    def of(cls, demand: TreeDemand, rate_tps: FloatArray) -> NeighbourLoad:
         """That of given rates, in trees/s, shape (T,)."""
         places = demand.places
         links = rate_tps[places.topology] * places.link_s
         return cls(_beside(demand, _cores_and_squares(demand, rate_tps)), _beside(demand, links))
 
 
-class Of(NamedTuple):
+class CacheKey(NamedTuple):
     """What is found (its name), by which costs and corrections."""
 
     what: str
     costs: Costs
     corrections: Mapping[str, Correction]
 
-    def is_as(self, other: Of) -> bool:
+    def is_as(self, other: CacheKey) -> bool:
         """Whether it is the same, by the same."""
         by_same = self.costs is other.costs and self.corrections is other.corrections
         return self.what == other.what and by_same
@@ -48,13 +48,13 @@ class Of(NamedTuple):
 class Found(NamedTuple):
     """What was found for every topology, shape (R, T), at given rates, shape (T,), and what it depends on besides."""
 
-    of: Of
+    of: CacheKey
     demand: TreeDemand
-    others: Beside
+    others: NeighbourLoad
     rate_tps: FloatArray
     result: FloatArray
 
-    def same(self, demand: TreeDemand, others: Beside, rate_tps: FloatArray, moved: BoolArray) -> BoolArray:
+    def same(self, demand: TreeDemand, others: NeighbourLoad, rate_tps: FloatArray, moved: BoolArray) -> BoolArray:
         """Topologies of which all is as it was, shape (T,).
 
         Parameters
@@ -80,7 +80,7 @@ class Found(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Again:
+class ResultCache:
     """What was found under the placement before, and what is found under this one.
 
     Parameters
@@ -95,12 +95,12 @@ class Again:
     before: tuple[Found, ...] = ()
     now: list[Found] = field(default_factory=list)
 
-    def after(self, moved: BoolArray) -> Again:
+    def after(self, moved: BoolArray) -> ResultCache:
         """That of another placement, in which some topologies are elsewhere, shape (T,)."""
-        return Again(moved, tuple(self.now))
+        return ResultCache(moved, tuple(self.now))
 
     def known(
-        self, of: Of, demand: TreeDemand, others: Beside, rate_tps: FloatArray
+        self, of: CacheKey, demand: TreeDemand, others: NeighbourLoad, rate_tps: FloatArray
     ) -> tuple[BoolArray, FloatArray] | None:
         """Topologies of which it is known, shape (T,), and what it is, shape (R, T); None where it is of none.
 
@@ -127,7 +127,7 @@ def _close(one: NDArray[np.float64], other: NDArray[np.float64]) -> BoolArray:
     return close
 
 
-def _at_places(demand: TreeDemand, others: Beside) -> tuple[FloatArray, ...]:
+def _at_places(demand: TreeDemand, others: NeighbourLoad) -> tuple[FloatArray, ...]:
     places = demand.places
     return (*others.cores, *others.links, *places.link_s, *places.link_messages, demand.base_cores[places.node])
 

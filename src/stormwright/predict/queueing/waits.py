@@ -22,7 +22,7 @@ from stormwright.model.arrays import BoolArray, FloatArray
 from stormwright.predict.costs import Costs
 from stormwright.predict.demand import TreeDemand
 from stormwright.predict.queueing.network import Networks, QueueNetwork, Stays, Ways
-from stormwright.predict.queueing.result_cache import Again, Beside, Found, Of
+from stormwright.predict.queueing.result_cache import CacheKey, Found, NeighbourLoad, ResultCache
 from stormwright.predict.queueing.trees import Times
 from stormwright.predict.sums import ratio, sums
 
@@ -227,11 +227,11 @@ class QueueState:
 
     rate_tps: FloatArray
     networks: Networks
-    others: Beside | None = None
+    others: NeighbourLoad | None = None
     costs: Costs | None = None
     settled: bool = True
     times_at_tps: FloatArray | None = None
-    again: tuple[Of, Again] | None = None
+    again: tuple[CacheKey, ResultCache] | None = None
 
     @cached_property
     def ways(self) -> Ways:
@@ -248,7 +248,7 @@ class QueueState:
             found = replace(self, again=None).ways
         else:
             narrow, sites = self.networks.only(~known[0])
-            others = Beside(*(each[:, sites] for each in self._others))
+            others = NeighbourLoad(*(each[:, sites] for each in self._others))
             new = QueueState(rate_tps, Networks.of(narrow), others, self.costs).ways
             old = Ways(*(Times(*each) for each in known[1].reshape(2, 2, -1)))
             found = Ways(*(_chosen(known[0], *each) for each in zip(old, new, strict=True)))
@@ -265,8 +265,8 @@ class QueueState:
         return self.rate_tps if self.times_at_tps is None else self.times_at_tps
 
     @cached_property
-    def _others(self) -> Beside:
-        return self.others or Beside.of(self.networks.demand, self._times_at_tps)
+    def _others(self) -> NeighbourLoad:
+        return self.others or NeighbourLoad.of(self.networks.demand, self._times_at_tps)
 
     @cached_property
     def _full(self) -> tuple[FloatArray, FloatArray]:
@@ -277,7 +277,9 @@ class QueueState:
         return load * factor, factor
 
 
-def _stays(network: QueueNetwork, rate_tps: FloatArray, others: Beside, of: tuple[FloatArray, FloatArray]) -> Stays:
+def _stays(
+    network: QueueNetwork, rate_tps: FloatArray, others: NeighbourLoad, of: tuple[FloatArray, FloatArray]
+) -> Stays:
     """How long tuples stay, threads being so full and so slow as `QueueState` has it."""
     (full, factor), demand, places = of, network.demand, network.demand.places
     seen = 1.0 - np.divide(1.0, network.population, out=np.ones(len(full)), where=network.population > 0)
@@ -295,7 +297,7 @@ def _stays(network: QueueNetwork, rate_tps: FloatArray, others: Beside, of: tupl
 
 
 def closed(
-    networks: Networks, pending: FloatArray, rate_tps: FloatArray, memory: tuple[Of, Again] | None = None
+    networks: Networks, pending: FloatArray, rate_tps: FloatArray, memory: tuple[CacheKey, ResultCache] | None = None
 ) -> QueueState:
     """The state in which spouts always have as many trees pending as they may, beside others at their fair rates.
 
@@ -317,7 +319,7 @@ def closed(
     free = np.isfinite(pending) & (rate_tps > 0)
     if not free.any():
         return QueueState(rate_tps, networks)
-    others, start = Beside.of(networks.demand, rate_tps), rate_tps
+    others, start = NeighbourLoad.of(networks.demand, rate_tps), rate_tps
     known = memory[1].known(memory[0], networks.demand, others, rate_tps) if memory else None
     if known is not None:
         start, free = np.where(free & known[0], known[1][0], rate_tps), free & ~known[0]
@@ -327,7 +329,9 @@ def closed(
     return QueueState(rate, networks, others, settled=settled)
 
 
-def _sought(networks: Networks, others: Beside, trees: FloatArray, rate_tps: FloatArray) -> tuple[FloatArray, bool]:
+def _sought(
+    networks: Networks, others: NeighbourLoad, trees: FloatArray, rate_tps: FloatArray
+) -> tuple[FloatArray, bool]:
     """Rates of topologies with so many trees pending, shape (T,), and whether they were found; others keep theirs."""
     free, within = trees > 0, len(rate_tps)
     rate, before, came = np.where(free, rate_tps * _BEGIN, rate_tps), np.zeros(within), np.zeros(within)
@@ -338,7 +342,7 @@ def _sought(networks: Networks, others: Beside, trees: FloatArray, rate_tps: Flo
         if np.count_nonzero(free) <= _NARROWED * within:
             within = int(np.count_nonzero(free))
             narrow, sites = networks.only(free)
-            networks, others = Networks.of(narrow), Beside(*(each[:, sites] for each in others))
+            networks, others = Networks.of(narrow), NeighbourLoad(*(each[:, sites] for each in others))
         comes = ratio(trees, QueueState(rate, networks, others).ways.cycle.mean)
         off = np.where(free, comes - rate, 0.0)
         low, high = np.where(off > 0, rate, low), np.where(off < 0, rate, high)

@@ -15,7 +15,7 @@ from stormwright.schedulers.toolkit.params import Params
 from stormwright.schedulers.toolkit.traits import Traits, passed_on
 
 
-class Isolating:
+class IsolatingScheduler:
     """What a scheduler answers for each isolated topology on its own hosts, and for the others on the rest.
 
     1. An isolated topology gets as many hosts as the cluster's configuration says, at most one a worker: those that it

@@ -12,7 +12,7 @@ from stormwright.schedulers.toolkit.params import Params, nodes_tell
 from stormwright.schedulers.toolkit.traits import Traits, passed_on
 
 
-class Weighing:
+class NodeWeightScheduler:
     """What a scheduler answers where every node has as much of its CPU as its weight is of the largest weight.
 
     A node's weight is ``stormwright.weight`` in its `supervisor.scheduler.meta`, a number of at least 0; 1 where it

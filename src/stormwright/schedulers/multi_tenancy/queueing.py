@@ -59,7 +59,7 @@ class PartAnswer:
         return told
 
 
-class AskingInParts:
+class PartialScheduler:
     """Asks one scheduler about parts of one problem, and counts how often.
 
     Parameters
@@ -130,7 +130,7 @@ _MOST_ASKED = 16
 _, AT_MOST, FREE = WORKERS
 
 
-class Queueing:
+class MultiTenantScheduler:
     """What a scheduler answers for topologies in the order that is asked for, within what users may have.
 
     1. What runs, and what of it was lost, comes first and is never taken back: it counts towards its user's limits, and
@@ -177,7 +177,7 @@ class Queueing:
         runs = np.bincount(problem.executor_topology, problem.current_slot != UNPLACED, len(problem.topologies)) > 0
         running = np.flatnonzero(runs).tolist()
         queue = in_order(problem, np.flatnonzero(~runs).tolist(), rules.order)
-        asking = AskingInParts(
+        asking = PartialScheduler(
             self._with_fixed_workers(problem, users), self.scheduler, running, in_turn=rules.order != "given"
         )
         asked, reasons = _Serving(problem, asking, UserShares(problem, users, running), rules).serve(queue)
@@ -224,7 +224,7 @@ class Queueing:
 class _Serving:
     """One queue on its way through one scheduler."""
 
-    def __init__(self, problem: Problem, asking: AskingInParts, shares: UserShares, rules: QueueRules) -> None:
+    def __init__(self, problem: Problem, asking: PartialScheduler, shares: UserShares, rules: QueueRules) -> None:
         self._problem, self._asking, self._shares = problem, asking, shares
         self._as_scheduler_has_it, self._backfill = rules.leaves_all_to_the_scheduler, rules.backfill
 

@@ -14,7 +14,7 @@ from stormwright.model.component_limits import count_components
 from stormwright.model.constraints.blacklist import closed_nodes
 from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE
 from stormwright.model.humanize import amount, counted
-from stormwright.schedulers.placement.partial_placement import Draft
+from stormwright.schedulers.placement.partial_placement import PartialPlacement
 from stormwright.schedulers.placement.separation import apart_shortages
 from stormwright.schedulers.placement.staying import running_workers
 from stormwright.schedulers.toolkit.limits import max_executors_per_worker, num_workers
@@ -32,7 +32,7 @@ def anybody(_: int, __: IndexArray) -> bool:
 
 
 def join_running(
-    draft: Draft, topology: int, waiting: IndexArray, new_workers: int, may_join: MayJoin = anybody
+    draft: PartialPlacement, topology: int, waiting: IndexArray, new_workers: int, may_join: MayJoin = anybody
 ) -> IndexArray | None:
     """Put what new workers have no room for into live workers of its topology.
 
@@ -78,7 +78,9 @@ def join_running(
 class _Joining:
     """Live workers of one topology, and what they and their nodes still take."""
 
-    def __init__(self, draft: Draft, topology: int, live: Sequence[int], most: int, may_join: MayJoin) -> None:
+    def __init__(
+        self, draft: PartialPlacement, topology: int, live: Sequence[int], most: int, may_join: MayJoin
+    ) -> None:
         problem = draft.problem
         self._draft, self._live, self._most, self._may_join = draft, live, most, may_join
         own, of = problem.executors_of(topology), problem.topologies[topology]
@@ -148,7 +150,7 @@ class WantedWorkers:
     workers: int
 
 
-def find_wanted(draft: Draft, keep_running: bool, may_join: MayJoin = anybody) -> list[WantedWorkers]:
+def find_wanted(draft: PartialPlacement, keep_running: bool, may_join: MayJoin = anybody) -> list[WantedWorkers]:
     """Which executors want workers; of topologies that run first, then in the problem's order.
 
     To keep what runs, live workers are fixed in the draft, and a topology that lost executors wants only these placed:
@@ -193,7 +195,7 @@ def densest_first(problem: Problem, pull_tps: FloatArray, wanted: Sequence[Wante
     return topology[np.argsort(-tps[topology] / np.maximum(cpu_hz, 1.0), kind="stable")]
 
 
-def _joined(draft: Draft, wanted: Iterable[WantedWorkers], may_join: MayJoin) -> Iterator[WantedWorkers]:
+def _joined(draft: PartialPlacement, wanted: Iterable[WantedWorkers], may_join: MayJoin) -> Iterator[WantedWorkers]:
     """What is still wanted once live workers have taken what new ones do not."""
     for group in wanted:
         waiting = join_running(draft, group.topology, group.executors, group.workers, may_join)
@@ -201,7 +203,7 @@ def _joined(draft: Draft, wanted: Iterable[WantedWorkers], may_join: MayJoin) ->
             yield replace(group, executors=waiting)
 
 
-def admit(draft: Draft, wanted: Iterable[WantedWorkers], *, soft_cpu: bool = False) -> list[WantedWorkers]:
+def admit(draft: PartialPlacement, wanted: Iterable[WantedWorkers], *, soft_cpu: bool = False) -> list[WantedWorkers]:
     """Those of `wanted`, in order, that the cluster as a whole has room for; the draft notes why not the others.
 
     Sums over the cluster and the largest node are looked at: what is admitted may still find no node.
@@ -252,7 +254,7 @@ def _demands(problem: Problem, groups: Sequence[WantedWorkers]) -> tuple[FloatAr
 
 
 def _shortages(
-    draft: Draft, wanted: WantedWorkers, left: FloatArray, demand: FloatArray, most_asked: FloatArray
+    draft: PartialPlacement, wanted: WantedWorkers, left: FloatArray, demand: FloatArray, most_asked: FloatArray
 ) -> Iterator[str]:
     problem = draft.problem
     limit = max_executors_per_worker(problem.topologies[wanted.topology])
@@ -264,7 +266,9 @@ def _shortages(
     yield from apart_shortages(draft, wanted.topology, wanted.executors, wanted.workers)
 
 
-def _lacking(draft: Draft, workers: int, left: FloatArray, demand: FloatArray, most_asked: FloatArray) -> Iterator[str]:
+def _lacking(
+    draft: PartialPlacement, workers: int, left: FloatArray, demand: FloatArray, most_asked: FloatArray
+) -> Iterator[str]:
     """What the cluster, or its largest node, has too little of."""
     problem, short_by = draft.problem, demand - left
     nodes = f"on {counted(int(np.count_nonzero(draft.usable)), 'usable node')} together"
@@ -279,7 +283,7 @@ def _lacking(draft: Draft, workers: int, left: FloatArray, demand: FloatArray, m
             yield f"{wants}, the largest usable node has {amount(most, resource.unit)}"
 
 
-def _may_be_too_large(draft: Draft, groups: Sequence[WantedWorkers], demands: FloatArray) -> BoolArray:
+def _may_be_too_large(draft: PartialPlacement, groups: Sequence[WantedWorkers], demands: FloatArray) -> BoolArray:
     """Whether `_too_large` need be asked, shape (G,).
 
     Not if as many average executors fit: those that ask for least ask for no more. All groups at once: there may be
@@ -297,7 +301,7 @@ def _fewest(wanted: WantedWorkers) -> int:
     return -(-len(wanted.executors) // max(wanted.workers, 1))
 
 
-def _too_large(draft: Draft, wanted: WantedWorkers, soft_cpu: bool) -> Iterator[str]:
+def _too_large(draft: PartialPlacement, wanted: WantedWorkers, soft_cpu: bool) -> Iterator[str]:
     """Why no node has room for the worker with most executors, even if it has those that ask for least."""
     problem = draft.problem
     fewest = _fewest(wanted)
@@ -309,7 +313,7 @@ def _too_large(draft: Draft, wanted: WantedWorkers, soft_cpu: bool) -> Iterator[
             yield f"{has}: {resource.name} short by at least {short_by} on the largest usable node"
 
 
-def _unusable(draft: Draft) -> Iterator[str]:
+def _unusable(draft: PartialPlacement) -> Iterator[str]:
     """Nodes ruled out, counted by why."""
     total = len(draft.usable)
     for closed in closed_nodes(draft.problem):
@@ -317,7 +321,7 @@ def _unusable(draft: Draft) -> Iterator[str]:
             yield f"{nodes} of {total} nodes: {closed.text}"
 
 
-def movable_workers(draft: Draft, topology: int) -> list[int]:
+def movable_workers(draft: PartialPlacement, topology: int) -> list[int]:
     """The workers of a topology that are on nodes and not fixed."""
     found = enumerate(zip(draft.topology, draft.node, draft.fixed, strict=True))
     return [worker for worker, (t, node, fixed) in found if t == topology and node != UNPLACED and not fixed]
@@ -328,7 +332,7 @@ def _largest(sums: FloatArray, workers: Sequence[int]) -> int:
     return max(workers, key=lambda w: (*sums[2:, w], sums[0, w]))
 
 
-def leave_out(draft: Draft, topologies: Iterable[int]) -> None:
+def leave_out(draft: PartialPlacement, topologies: Iterable[int]) -> None:
     """Take topologies out of the draft and note what the nodes lack for the largest worker of each, counted."""
     problem = draft.problem
     sums = draft.worker_use()

@@ -15,7 +15,7 @@ from stormwright.optimize.construction.greedy import Bins, Items
 
 
 @dataclass(frozen=True)
-class NodeWishes:
+class NodeTargets:
     """What topologies, by index, should use; one that is missing may use what it likes.
 
     Parameters
@@ -34,7 +34,7 @@ class NodeWishes:
     on_node: dict[int, int] = field(default_factory=dict)
 
 
-def own_wishes(workers: Items, nodes: Bins, beta: Sequence[float], delta: Sequence[float]) -> NodeWishes:
+def own_wishes(workers: Items, nodes: Bins, beta: Sequence[float], delta: Sequence[float]) -> NodeTargets:
     """Beta bounds the nodes of a topology from above; 1 is no bound, and nor is a delta of 1.
 
     Parameters
@@ -48,7 +48,7 @@ def own_wishes(workers: Items, nodes: Bins, beta: Sequence[float], delta: Sequen
     delta
         Of every topology. 0: equally many slots on each node; 1: as many as nodes have.
     """
-    wishes = NodeWishes()
+    wishes = NodeTargets()
     highest = int(np.max(nodes.items, initial=0))
     for topology, count in Counter(workers.group.tolist()).items():
         if delta[topology] < 1:
@@ -63,7 +63,7 @@ def own_wishes(workers: Items, nodes: Bins, beta: Sequence[float], delta: Sequen
     return wishes
 
 
-def authors_wishes(workers: Items, nodes: Bins, beta: Sequence[float], delta: Sequence[float]) -> NodeWishes:
+def authors_wishes(workers: Items, nodes: Bins, beta: Sequence[float], delta: Sequence[float]) -> NodeTargets:
     """Beta bounds the nodes of a topology from below, delta its workers on a node from above, by the authors' formulas.
 
     With W workers and n = min(N, W) nodes, at least ⌈W/n⌉ + ⌈beta (n - ⌈W/n⌉)⌉ nodes are used, which is u, and on a
@@ -75,7 +75,7 @@ def authors_wishes(workers: Items, nodes: Bins, beta: Sequence[float], delta: Se
     workers, nodes, beta, delta
         As for `own_wishes`.
     """
-    wishes = NodeWishes()
+    wishes = NodeTargets()
     num_nodes = int(np.count_nonzero(nodes.items))
     for topology, count in Counter(workers.group.tolist()).items():
         most = max(1, min(num_nodes, count))

@@ -46,7 +46,7 @@ def addends(amounts: FloatArray) -> FloatArray:
 
 
 @dataclass
-class Draft:
+class PartialPlacement:
     """Executors in workers, workers on nodes; -1 is in none and on none.
 
     Parameters
@@ -72,7 +72,7 @@ class Draft:
     reasons: dict[int, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
-    def empty(cls, problem: Problem, usable: BoolArray) -> Draft:
+    def empty(cls, problem: Problem, usable: BoolArray) -> PartialPlacement:
         """Nothing placed."""
         return cls(problem, usable, np.full(problem.num_executors, UNPLACED))
 

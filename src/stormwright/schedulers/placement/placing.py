@@ -12,8 +12,8 @@ from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
 from stormwright.model.topology_config import read_favoured_hosts
 from stormwright.schedulers.placement.admission import WantedWorkers
-from stormwright.schedulers.placement.partial_placement import Draft
-from stormwright.schedulers.placement.separation import Crowd
+from stormwright.schedulers.placement.partial_placement import PartialPlacement
+from stormwright.schedulers.placement.separation import CrowdedPlace
 from stormwright.schedulers.toolkit.limits import max_executors_per_worker
 
 # Favoured hosts -----------------------------------------------------------------------------------
@@ -62,12 +62,12 @@ class NodeRoom:
         Node of every executor of the problem, -1 for one that waits, shape (E,).
     """
 
-    def __init__(self, draft: Draft) -> None:
+    def __init__(self, draft: PartialPlacement) -> None:
         self.problem: Problem = draft.problem
         self.capacity_hz, self.capacity_mb = draft.capacity[0], draft.capacity[1]
         self.recount(draft)
 
-    def recount(self, draft: Draft) -> None:
+    def recount(self, draft: PartialPlacement) -> None:
         """Count anew what is left, after the draft was changed by others than `Placing`."""
         left = draft.capacity - draft.node_use()
         self.left: FloatArray = left[:-1]
@@ -104,7 +104,9 @@ class Placing:
         Let a node take executors beyond its CPU capacity (R-Storm treats CPU as a soft constraint).
     """
 
-    def __init__(self, draft: Draft, room: NodeRoom, wanted: WantedWorkers, *, soft_cpu: bool = False) -> None:
+    def __init__(
+        self, draft: PartialPlacement, room: NodeRoom, wanted: WantedWorkers, *, soft_cpu: bool = False
+    ) -> None:
         self.draft, self.room, self.wanted = draft, room, wanted
         self.topology = draft.problem.topologies[wanted.topology]
         self.limit = max_executors_per_worker(self.topology)
@@ -122,7 +124,7 @@ class Placing:
         self._left_over: list[int] = []
         self._whole: list[tuple[list[int], int]] = []
         self._whole_on: IndexArray = np.zeros(room.num_nodes, dtype=np.int64)
-        self._crowd = Crowd.of(draft.problem, wanted.topology, room.node_of)
+        self._crowd = CrowdedPlace.of(draft.problem, wanted.topology, room.node_of)
         #: What the topology thinks of every node; see `favour`.
         self.favour = favour(draft.problem, wanted.topology)
 

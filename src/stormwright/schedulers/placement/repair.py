@@ -12,11 +12,11 @@ import numpy as np
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import IndexArray
 from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE, PlacedExecutors
-from stormwright.model.constraints.resources import Asked, Requests
+from stormwright.model.constraints.resources import RequestLimits, Requests
 from stormwright.optimize.kernel.records import NOWHERE
 from stormwright.optimize.repair import loops, state
 from stormwright.schedulers.placement.admission import WantedWorkers, leave_out, movable_workers
-from stormwright.schedulers.placement.partial_placement import Draft
+from stormwright.schedulers.placement.partial_placement import PartialPlacement
 from stormwright.schedulers.placement.placing import NodeRoom, Placing
 from stormwright.schedulers.placement.separate import keep_apart
 from stormwright.schedulers.placement.staying import choose_slots
@@ -26,13 +26,13 @@ from stormwright.schedulers.toolkit.limits import max_executors_per_worker
 # Topologies left out that ask for more than nodes and heaps have, where Storm's ResourceAwareScheduler counts.
 
 
-def leave_out_what_asks_too_much(draft: Draft) -> None:
+def leave_out_what_asks_too_much(draft: PartialPlacement) -> None:
     """Leave out the last topology on a node, or that of a worker, of which too much is asked, until none is left.
 
     What is fixed stays: it runs, so Storm's scheduler has let it.
     """
     problem = draft.problem
-    if Asked.of(problem) is None:
+    if RequestLimits.of(problem) is None:
         return
     while True:
         for broken in Requests().violations(PlacedExecutors(problem, choose_slots(draft))):
@@ -73,7 +73,7 @@ class Repair:
     Overload is counted in parts of all capacity, of every resource.
     """
 
-    def __init__(self, draft: Draft, *, soft_cpu: bool = False) -> None:
+    def __init__(self, draft: PartialPlacement, *, soft_cpu: bool = False) -> None:
         problem = draft.problem
         self._draft = draft
         hard = slice(1 if soft_cpu else 0, None)  # CPU comes first
@@ -93,7 +93,7 @@ class Repair:
         workers["first"] = nodes["first"] = NOWHERE
         totals = np.zeros(1, state.TOTALS)
         totals["newest"] = len(nodes) - 1
-        self._mending = state.Mending(
+        self._mending = state.RepairState(
             executors=executors,
             workers=workers,
             nodes=nodes,
@@ -161,7 +161,7 @@ class Repair:
         self._draft.node[:] = self._mending.workers["node"].tolist()
 
 
-def make_room(draft: Draft, *, soft_cpu: bool = False, is_late: Callable[[], bool] = never) -> None:
+def make_room(draft: PartialPlacement, *, soft_cpu: bool = False, is_late: Callable[[], bool] = never) -> None:
     """Put workers without a node where most CPU is free, then mend what that overloads, or leave topologies out.
 
     The last of the topologies that ask for what their node has too little of is left out, and so on; in the end those
@@ -198,13 +198,13 @@ def make_room(draft: Draft, *, soft_cpu: bool = False, is_late: Callable[[], boo
 def ready_repair() -> None:
     """Have the machine code ready before any clock runs."""
     nothing = Problem((), ())
-    repair = Repair(Draft.empty(nothing, nothing.node_usable))
+    repair = Repair(PartialPlacement.empty(nothing, nothing.node_usable))
     repair.run()
     repair.take_out(0)
     repair.put_back([0])
 
 
-def _place_anew(draft: Draft, topology: int, *, soft_cpu: bool) -> bool:
+def _place_anew(draft: PartialPlacement, topology: int, *, soft_cpu: bool) -> bool:
     """Place all that may move of a topology that asks for generic resources by what asks for most of them first.
 
     Few nodes may have such a resource: to bring a worker there is a step that does not help until executors follow, so

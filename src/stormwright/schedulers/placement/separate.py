@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 from stormwright.model import UNPLACED
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
 from stormwright.model.component_limits import NO_LIMIT, ComponentLimits, count_components
-from stormwright.schedulers.placement.partial_placement import Draft
+from stormwright.schedulers.placement.partial_placement import PartialPlacement
 from stormwright.schedulers.toolkit.limits import max_executors_per_worker
 
 #: Steps of a search: some, and some more for each executor.
@@ -23,7 +23,7 @@ _REST = 7
 _NEVER = np.iinfo(np.int64).max
 
 
-def keep_apart(draft: Draft, *, soft_cpu: bool = False) -> None:
+def keep_apart(draft: PartialPlacement, *, soft_cpu: bool = False) -> None:
     """Rearrange each topology with limits on components until it keeps them, or leave it out.
 
     Other topologies and what runs stay where they are. With `soft_cpu` nodes may be loaded beyond their CPU.
@@ -39,7 +39,7 @@ def keep_apart(draft: Draft, *, soft_cpu: bool = False) -> None:
             draft.reasons[topology] = (search.why_not(),)
 
 
-def why_together(draft: Draft, topology: int) -> tuple[str, ...]:
+def why_together(draft: PartialPlacement, topology: int) -> tuple[str, ...]:
     """Counted reasons why a topology in the draft breaks its limits on components; none if it keeps them."""
     limits = draft.problem.component_limits.get(topology)
     if limits is None:
@@ -73,7 +73,7 @@ class _Search:
     Executors and workers are numbered within the topology.
     """
 
-    def __init__(self, draft: Draft, topology: int, limits: ComponentLimits) -> None:
+    def __init__(self, draft: PartialPlacement, topology: int, limits: ComponentLimits) -> None:
         problem = draft.problem
         of, self._own = problem.topologies[topology], problem.executors_of(topology)
         self._draft, self._most = draft, limits.most_on_node

@@ -9,7 +9,7 @@ import numpy as np
 from stormwright.model import Problem
 from stormwright.model.arrays import BoolArray, IndexArray
 from stormwright.model.component_limits import ComponentLimits, count_components
-from stormwright.schedulers.placement.partial_placement import Draft
+from stormwright.schedulers.placement.partial_placement import PartialPlacement
 from stormwright.schedulers.toolkit.limits import max_executors_per_worker
 
 #: Components from which sets of them that may not be together are looked for: those that need most workers.
@@ -29,7 +29,7 @@ def runs_apart(problem: Problem, topology: int) -> bool:
     return not limits.crowded(on_nodes).any() and not limits.clashes(in_workers).any()
 
 
-def apart_shortages(draft: Draft, topology: int, executors: IndexArray, workers: int) -> Iterator[str]:
+def apart_shortages(draft: PartialPlacement, topology: int, executors: IndexArray, workers: int) -> Iterator[str]:
     """Why no placement of some executors in that many workers keeps the topology's limits on components, if so.
 
     What is found is certain; what is not may still fail.
@@ -98,7 +98,7 @@ def fewest_workers(limits: ComponentLimits, executors: IndexArray, most: int) ->
     return fewest
 
 
-class Crowd:
+class CrowdedPlace:
     """Executors of each component of a topology on every node, and which nodes may get more of them.
 
     Parameters
@@ -121,7 +121,7 @@ class Crowd:
         )
 
     @classmethod
-    def of(cls, problem: Problem, topology: int, node_of: IndexArray) -> Crowd | None:
+    def of(cls, problem: Problem, topology: int, node_of: IndexArray) -> CrowdedPlace | None:
         """That of a topology; None if it has no limits on components."""
         limits = problem.component_limits.get(topology)
         return None if limits is None else cls(problem, topology, limits, node_of)

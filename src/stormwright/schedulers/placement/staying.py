@@ -10,7 +10,7 @@ import numpy as np
 from stormwright.model import UNPLACED, CostWeights, Problem, Traffic
 from stormwright.model.arrays import FloatArray, IndexArray, IntArray
 from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE
-from stormwright.schedulers.placement.partial_placement import Draft
+from stormwright.schedulers.placement.partial_placement import PartialPlacement
 from stormwright.schedulers.placement.separation import runs_apart
 from stormwright.schedulers.toolkit.limits import max_executors_per_worker, num_workers
 from stormwright.schedulers.toolkit.traffic import Rates
@@ -38,7 +38,7 @@ def runs_well(problem: Problem, topology: int) -> bool:
 
 
 def restore_cheaper(
-    draft: Draft, rates: Rates | Traffic, weights: CostWeights, rates_new: Rates | Traffic | None = None
+    draft: PartialPlacement, rates: Rates | Traffic, weights: CostWeights, rates_new: Rates | Traffic | None = None
 ) -> None:
     """Put topologies back to where they run well, wherever that costs no more and fits.
 
@@ -110,7 +110,7 @@ def _topology_costs(
     return np.bincount(problem.executor_topology[a], weight * rates.tps, len(problem.topologies)).astype(np.float64)
 
 
-def swap_nodes(draft: Draft) -> None:
+def swap_nodes(draft: PartialPlacement) -> None:
     """Exchange the contents of whole nodes where that puts more workers back to where they run now.
 
     Nodes of one rack are exchanged if each has room for the other's workers, so the cost stays as it is. The exchange
@@ -136,12 +136,12 @@ def swap_nodes(draft: Draft) -> None:
         draft.node = [UNPLACED if node == UNPLACED else to[node] for node in draft.node]
 
 
-def _exchangeable(draft: Draft, used: FloatArray, a: int, b: int) -> bool:
+def _exchangeable(draft: PartialPlacement, used: FloatArray, a: int, b: int) -> bool:
     same_rack = draft.problem.node_rack[a] == draft.problem.node_rack[b]
     return bool(same_rack and draft.usable[[a, b]].all() and np.all(used[:, [b, a]] <= draft.capacity[:, [a, b]]))
 
 
-def choose_slots(draft: Draft) -> IntArray:
+def choose_slots(draft: PartialPlacement) -> IntArray:
     """Slot of every executor.
 
     1. A worker that runs on its node already keeps its slot: with the same executors, or with lost ones besides.
@@ -170,7 +170,7 @@ def choose_slots(draft: Draft) -> IntArray:
     return np.array([*slots, UNPLACED], dtype=np.int32)[draft.worker]
 
 
-def keep_slots(draft: Draft, slots: IntArray) -> IntArray:
+def keep_slots(draft: PartialPlacement, slots: IntArray) -> IntArray:
     """Slot of every executor: workers of `slots`, in its order, keep theirs on their node; others get free ones.
 
     Free ones in which nothing runs now come first, then the lower ones.
@@ -189,7 +189,7 @@ def keep_slots(draft: Draft, slots: IntArray) -> IntArray:
     return np.append(slot_of, UNPLACED)[draft.worker].astype(np.int32)
 
 
-def _members(draft: Draft) -> list[IndexArray]:
+def _members(draft: PartialPlacement) -> list[IndexArray]:
     """The executors of every worker, rising."""
     by_worker = np.argsort(draft.worker, kind="stable")
     first = np.searchsorted(draft.worker[by_worker], np.arange(len(draft.node) + 1)).tolist()

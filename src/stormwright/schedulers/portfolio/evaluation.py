@@ -31,7 +31,7 @@ _WORTH_IT: Final = 5e-3
 _ROUNDING: Final = 1e-9
 
 
-class Judge:
+class PlacementJudge:
     """Judges placements of one problem.
 
     Parameters

@@ -56,7 +56,7 @@ _DIGITS: Final = 6
 _USUAL_BYTES: Final = 100.0
 
 
-class Describing:
+class FeatureExtractor:
     """Describes placements of one problem.
 
     Parameters

@@ -12,9 +12,9 @@ from stormwright.errors import Fault, InputError, MissingDependencyError, Stormw
 from stormwright.model import UNPLACED, Assignment, Problem, Scheduler
 from stormwright.model.arrays import IndexArray, IntArray
 from stormwright.model.humanize import counted
-from stormwright.schedulers.portfolio.evaluation import Judge
+from stormwright.schedulers.portfolio.evaluation import PlacementJudge
 from stormwright.schedulers.templates.waiting import Finished, answer
-from stormwright.schedulers.toolkit.from_scratch import Anew
+from stormwright.schedulers.toolkit.from_scratch import FromScratchScheduler
 from stormwright.schedulers.toolkit.limits import with_room_for_cpu
 from stormwright.schedulers.toolkit.params import Params
 from stormwright.schedulers.toolkit.plugin_guard import checked
@@ -189,7 +189,7 @@ def _params_of(name: str) -> type:
 
 
 @dataclass(frozen=True)
-class Answered:
+class MemberAnswer:
     """An answer that can be used.
 
     Parameters
@@ -215,7 +215,7 @@ class Answered:
         return self.answer.slot_of_executor
 
 
-class Asking:
+class Portfolio:
     """What schedulers answer to a problem, judged.
 
     Parameters
@@ -233,9 +233,9 @@ class Asking:
         Name → why its answer cannot be used.
     """
 
-    def __init__(self, problem: Problem, judge: Judge) -> None:
+    def __init__(self, problem: Problem, judge: PlacementJudge) -> None:
         self.problem, self.judge = problem, judge
-        self.answers: list[Answered] = []
+        self.answers: list[MemberAnswer] = []
         self.left_out: dict[str, str] = {}
         self._runs = problem.current_slot != UNPLACED
         self._allowed = len(judge.broken(problem.current_slot, chosen_workers=True))
@@ -253,7 +253,7 @@ class Asking:
             return
         moves = bool(np.any((slots != self.problem.current_slot) & self._runs))
         left = int(np.count_nonzero(slots == UNPLACED))
-        self.answers.append(Answered(name, answer, (broken, left, badness), moves))
+        self.answers.append(MemberAnswer(name, answer, (broken, left, badness), moves))
 
     def note_what_runs(self) -> None:
         """Judge that everything stays where it is, if everything runs."""
@@ -290,7 +290,7 @@ class Asking:
         if by_itself or not self._runs.all():
             yield scheduler
         if self._runs.any() and not by_itself and not keep_running:
-            yield Anew(scheduler)
+            yield FromScratchScheduler(scheduler)
 
     def _unusable(self, slots: IntArray) -> str:
         """Why an answer cannot be used, whatever limits it keeps."""
@@ -310,7 +310,7 @@ class Asking:
         return self._known[key]
 
 
-def best_of(answers: Sequence[Answered]) -> list[Answered]:
+def best_of(answers: Sequence[MemberAnswer]) -> list[MemberAnswer]:
     """The answers, best first; of those that are as good the first."""
     return sorted(answers, key=lambda each: each.rank)
 

@@ -41,7 +41,7 @@ class Member(NamedTuple):
     budget_s: float
 
 
-class Apart:
+class SchedulerProcess:
     """A context with a process in which schedulers are asked; it is started once one is, and anew after it was ended.
 
     It is no fork of this one, whose threads may hold locks at that moment, and needs nothing of its main program. It
@@ -160,8 +160,8 @@ class Apart:
         return code
 
 
-class InApart:
-    """A scheduler of another package as `Apart` asks it.
+class ProcessScheduler:
+    """A scheduler of another package as `SchedulerProcess` asks it.
 
     Parameters
     ----------
@@ -178,12 +178,12 @@ class InApart:
         It cannot be made, or not in time.
     """
 
-    def __init__(self, apart: Apart, member: Member, limit_s: float) -> None:
+    def __init__(self, apart: SchedulerProcess, member: Member, limit_s: float) -> None:
         self._apart, self._member, self._limit_s = apart, member, limit_s
         vars(self).update(apart.traits(member, limit_s))
 
     def schedule(self, problem: Problem) -> Assignment:
-        """See `Apart.schedule`."""
+        """See `SchedulerProcess.schedule`."""
         return self._apart.schedule(self._member, problem, self._limit_s)
 
 
@@ -216,7 +216,7 @@ def _answer(member: Member, problem: Problem | None) -> Assignment | dict[str, A
         return passed_on(scheduler, traits_of(member.name)) if problem is None else scheduler.schedule(problem)
     except StormwrightError as error:
         return str(error)
-    except BaseException as error:  # what else goes through `Contained`, such as KeyboardInterrupt
+    except BaseException as error:  # what else goes through `PluginGuard`, such as KeyboardInterrupt
         return told(error)
 
 

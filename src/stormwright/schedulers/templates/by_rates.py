@@ -214,7 +214,7 @@ class RateWish:
 
 
 @dataclass(frozen=True)
-class Searching:
+class ScheduleSearch:
     """How long may be searched: `effort` together, where that is time until `end_s`, judging taking so long each."""
 
     effort: Effort
@@ -289,7 +289,9 @@ class RateSearch:
         found = [slots, now] if runs and not np.array_equal(slots, now) else [slots]
         badness = [self.badness(each) for each in found]
         starts = len(found)
-        searching = Searching(effort, begun_s + _SEARCHING * effort.seconds, (time.perf_counter() - begun_s) / starts)
+        searching = ScheduleSearch(
+            effort, begun_s + _SEARCHING * effort.seconds, (time.perf_counter() - begun_s) / starts
+        )
         for each in self._searched(found, badness, searching):
             found.append(each)
             badness.append(self.badness(each))
@@ -303,7 +305,7 @@ class RateSearch:
         end_s = begun_s + effort.seconds if effort.seconds else np.inf
         return move_back(self.problem, found[best], self.badness, badness[best] + _SAME, end_s)
 
-    def _searched(self, known: list[IntArray], badness: list[float], searching: Searching) -> Iterator[IntArray]:
+    def _searched(self, known: list[IntArray], badness: list[float], searching: ScheduleSearch) -> Iterator[IntArray]:
         """What searches find, first from the placements that are `known`; whoever asks adds to these what was found."""
         tried = self._tried(known, badness, searching.most(self.problem.num_executors))
         parts, saves_nodes = Parts.of(self.load.profile), self.wish.objective == "nodes"

@@ -18,7 +18,7 @@ from stormwright.optimize.search.anneal import Placed
 from stormwright.optimize.search.budget import Budget
 from stormwright.optimize.search.tabu import is_small
 from stormwright.schedulers.placement.admission import admit, densest_first, find_wanted
-from stormwright.schedulers.placement.partial_placement import Draft
+from stormwright.schedulers.placement.partial_placement import PartialPlacement
 from stormwright.schedulers.placement.repair import leave_out_what_asks_too_much, make_room
 from stormwright.schedulers.placement.staying import choose_slots, keep_slots, restore_cheaper, swap_nodes
 from stormwright.schedulers.templates.search import draft_of
@@ -31,7 +31,7 @@ from stormwright.schedulers.toolkit.search_problem import Task
 
 
 def layout_of(
-    draft: Draft, links: Links, held: list[bool], weights: CostWeights, prices: Prices, seed: int
+    draft: PartialPlacement, links: Links, held: list[bool], weights: CostWeights, prices: Prices, seed: int
 ) -> tuple[Layout, IndexArray]:
     """A layout in which workers that are `held` stay, and for each of its workers the number in `draft`.
 
@@ -60,7 +60,7 @@ def layout_of(
     return make_layout(draft.problem, links, workers, draft.usable, most, weights, seed, prices), order
 
 
-def take_over(draft: Draft, order: IndexArray, placed: Placed) -> None:
+def take_over(draft: PartialPlacement, order: IndexArray, placed: Placed) -> None:
     """Write what a layout has come to into the draft that it is of.
 
     Parameters
@@ -169,12 +169,12 @@ class TrafficSearch:
         take_over(arranged, order, budget.improve(layout))
         return Finished(keep_slots(arranged, slots), draft.reasons)
 
-    def _constructed(self, task: Task, budget: Budget, *, keep_running: bool) -> Draft:
+    def _constructed(self, task: Task, budget: Budget, *, keep_running: bool) -> PartialPlacement:
         """A placement of what the cluster as a whole has room for; nodes may be overloaded."""
         problem, links = task.problem, task.links
 
-        def draft_on(usable: BoolArray) -> Draft:
-            draft = Draft.empty(problem, usable)
+        def draft_on(usable: BoolArray) -> PartialPlacement:
+            draft = PartialPlacement.empty(problem, usable)
             wanted = admit(draft, find_wanted(draft, keep_running))
             for group in wanted:
                 for _ in range(group.workers):
@@ -189,7 +189,7 @@ class TrafficSearch:
 
         return plan_with_last_resort(problem, draft_on)
 
-    def _improve(self, draft: Draft, links: Links, budget: Budget, share: float = 1.0) -> None:
+    def _improve(self, draft: PartialPlacement, links: Links, budget: Budget, share: float = 1.0) -> None:
         """Search for a share of the time left, what is fixed staying; then leave out what still overloads nodes.
 
         What is left out leaves room to others, so these are then searched once more.
@@ -216,5 +216,5 @@ class TrafficSearch:
         cost = self._prices.objective(task.problem, plan.slots, task.traffic(plan.slots), WEIGHTS)
         return unplaced, len(violations(task.problem, plan.slots)), cost
 
-    def _layout(self, draft: Draft, links: Links, held: list[bool]) -> tuple[Layout, IndexArray]:
+    def _layout(self, draft: PartialPlacement, links: Links, held: list[bool]) -> tuple[Layout, IndexArray]:
         return layout_of(draft, links, held, WEIGHTS, self._prices, self._seed)

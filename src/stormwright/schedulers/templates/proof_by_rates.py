@@ -48,7 +48,7 @@ def proof_by_rates(search: RateSearch, slots: IntArray, seconds: float) -> dict[
         parts of the first, None where there is none to tell. And ``optimal``.
     """
     problem, load, wish = search.problem, search.load, search.wish
-    bounding = Bounding.of(problem, load.profile, Assumptions(load.costs, load.corrections), wish)
+    bounding = RateBounds.of(problem, load.profile, Assumptions(load.costs, load.corrections), wish)
     state, broken = search.predicted(slots), broken_limits(problem, slots)
     if wish.objective == "throughput":
         return throughput_proof(bounding, slots, state.highest_tps, broken, seconds)
@@ -71,7 +71,7 @@ def proof_by_rates(search: RateSearch, slots: IntArray, seconds: float) -> dict[
 
 
 @dataclass(frozen=True, eq=False)
-class Bounding:
+class RateBounds:
     """What is to be bounded: the case of a problem, and the trees/s that are wanted of topologies, shape (T,)."""
 
     problem: Problem
@@ -79,7 +79,7 @@ class Bounding:
     wanted_tps: FloatArray
 
     @classmethod
-    def of(cls, problem: Problem, profile: Profile, assumptions: Assumptions, wish: RateWish) -> Bounding:
+    def of(cls, problem: Problem, profile: Profile, assumptions: Assumptions, wish: RateWish) -> RateBounds:
         """What is to be bounded for a wish.
 
         Parameters
@@ -109,7 +109,7 @@ class Bounding:
 
 
 def throughput_proof(
-    bounding: Bounding, slots: IntArray, highest_tps: FloatArray, broken: Sequence[Violation], seconds: float
+    bounding: RateBounds, slots: IntArray, highest_tps: FloatArray, broken: Sequence[Violation], seconds: float
 ) -> dict[str, Any]:
     """`proof_by_rates` for throughput, of a placement of which the rest is known.
 

@@ -14,7 +14,7 @@ from stormwright.model.arrays import BoolArray, IndexArray, IntArray
 from stormwright.model.topology_config import WORKERS, WORKERS_KEY
 from stormwright.optimize.throughput.improve import Improved
 from stormwright.optimize.throughput.start import Seats
-from stormwright.schedulers.placement.partial_placement import Draft
+from stormwright.schedulers.placement.partial_placement import PartialPlacement
 from stormwright.schedulers.placement.staying import choose_slots
 from stormwright.schedulers.toolkit.limits import max_executors_per_worker, num_workers
 
@@ -160,7 +160,7 @@ class Seating:
 
     def slots(self, seats: Seats, found: Improved) -> IntArray:
         """Slot of every executor, shape (E,)."""
-        draft = Draft.empty(self.problem, seats.ports > 0)
+        draft = PartialPlacement.empty(self.problem, seats.ports > 0)
         filled = np.bincount(found.worker[found.worker != UNPLACED], minlength=len(found.node)) > 0
         number = np.append(np.cumsum(filled) - 1, UNPLACED)
         draft.topology, draft.node = seats.topology[filled].tolist(), found.node[filled].tolist()

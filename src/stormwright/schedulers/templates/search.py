@@ -11,7 +11,7 @@ from stormwright.model import UNPLACED, Assignment, Problem, Traffic, violations
 from stormwright.model.arrays import FloatArray, IndexArray, IntArray, frozen
 from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE
 from stormwright.schedulers.online import OnlineParams, OnlineScheduler
-from stormwright.schedulers.placement.partial_placement import Draft
+from stormwright.schedulers.placement.partial_placement import PartialPlacement
 from stormwright.schedulers.placement.staying import choose_slots, running_workers
 from stormwright.schedulers.toolkit.params import MOST_SEED, Params, param
 
@@ -28,7 +28,7 @@ class SearchParams(Params):
 Objective = Callable[[IntArray], float]
 
 #: Changes the workers of a draft that are not fixed: their executors, within a topology, and their nodes.
-Improve = Callable[[Draft], None]
+Improve = Callable[[PartialPlacement], None]
 
 
 def search(problem: Problem, name: str, params: SearchParams, objective: Objective, improve: Improve) -> Assignment:
@@ -74,13 +74,13 @@ def _improved(problem: Problem, seen: Problem, objective: Objective, improve: Im
     return replace(start, slot_of_executor=slots if _is_better(problem, objective, slots, start_slots) else start_slots)
 
 
-def draft_of(problem: Problem, slots: IntArray) -> Draft:
+def draft_of(problem: Problem, slots: IntArray) -> PartialPlacement:
     """A placement as a draft in which what runs is fixed, and topologies with limits on components; workers by slot.
 
     Searches know nothing of such limits, which `online` has kept.
     """
     usable = problem.node_usable.copy()
-    draft = Draft.empty(problem, usable)
+    draft = PartialPlacement.empty(problem, usable)
     running = running_workers(problem)
     by_slot = np.argsort(slots, kind="stable")
     used, first = np.unique(slots[by_slot], return_index=True)

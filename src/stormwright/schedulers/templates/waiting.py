@@ -11,7 +11,7 @@ import numpy as np
 from stormwright.model import UNPLACED, Assignment, Problem, Unplaced
 from stormwright.model.arrays import BoolArray, FloatArray, IntArray
 from stormwright.schedulers.placement.admission import admit, find_wanted
-from stormwright.schedulers.placement.partial_placement import Draft
+from stormwright.schedulers.placement.partial_placement import PartialPlacement
 from stormwright.schedulers.placement.placing import NodeRoom, Placing
 from stormwright.schedulers.placement.repair import make_room
 from stormwright.schedulers.placement.staying import choose_slots
@@ -26,7 +26,7 @@ class Finished:
     reasons: dict[int, tuple[str, ...]]
 
 
-P = TypeVar("P", bound=Finished | Draft)
+P = TypeVar("P", bound=Finished | PartialPlacement)
 
 #: Puts the executors of one topology on nodes.
 Rule = Callable[[Placing], None]
@@ -55,7 +55,7 @@ def place_waiting(
     """
 
     def plan_on(usable: BoolArray) -> Finished:
-        draft = Draft.empty(problem, usable)
+        draft = PartialPlacement.empty(problem, usable)
         admitted = admit(draft, find_wanted(draft, keep_running=True), soft_cpu=soft_cpu)
         room = NodeRoom(draft)
         rule = make_rule(room)

@@ -31,7 +31,7 @@ def what_runs(traits: Traits) -> str:
         return "It leaves that where it is; with `--from-scratch` it answers as if nothing ran."
     return " ".join(
         [
-            "It leaves that where it is; with `--from-scratch`, which is the default of `serve`, it answers as if nothing ran.",
+            "It keeps what runs; with `--from-scratch`, the default of `serve`, it places as if nothing ran.",
             *_moments(traits.adapts),
         ]
     )
@@ -50,7 +50,7 @@ def _moments(adapts: Adaptation) -> Iterator[str]:
 # From scratch -------------------------------------------------------------------------------------
 
 
-class Anew:
+class FromScratchScheduler:
     """What a scheduler answers where nothing runs, in slots of which as many as can be are those of what runs.
 
     The load stays as it was measured. Topologies that the scheduler finds no room for have no slots in the answer, even
@@ -142,4 +142,4 @@ def asked(name: str, scheduler: Scheduler, from_scratch: bool | None, default: D
         message = "is set to stay near to what runs, and anew is as if nothing ran: leave out one of them"
         raise InputError("from_scratch", [Fault(message, name)])
     wanted = default(scheduler) and not near if from_scratch is None else from_scratch
-    return Anew(scheduler, name) if wanted else scheduler
+    return FromScratchScheduler(scheduler, name) if wanted else scheduler

@@ -22,7 +22,7 @@ from stormwright.schedulers.toolkit.traits import Traits, passed_on
 # Runs code of other packages so that it harms nobody: its output is not mixed with ours, its failure has its name.
 
 
-class Contained:
+class PluginGuard:
     """A context for code of another package.
 
     1. Standard output is standard error meanwhile, for child processes too: what it prints is no part of ``--json``.
@@ -47,7 +47,7 @@ class Contained:
             raise SchedulerError(f"{self._what}: {told(error)}") from error
 
 
-class Guest:
+class PluginScheduler:
     """A scheduler of another package: held apart while it runs, its answer checked.
 
     Parameters
@@ -69,7 +69,7 @@ class Guest:
 
     def schedule(self, problem: Problem) -> Assignment:
         """What it says, if that can be used."""
-        with Contained(f"scheduler {self.name!r} failed"):
+        with PluginGuard(f"scheduler {self.name!r} failed"):
             return checked(problem, self.scheduler.schedule(problem), self.name)
 
 

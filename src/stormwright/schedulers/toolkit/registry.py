@@ -14,12 +14,12 @@ from stormwright.errors import Fault, InputError, MissingDependencyError, Schedu
 from stormwright.escaping import shown
 from stormwright.model import Assignment, Scheduler
 from stormwright.model.constraints.optional import CpuShare, ExtraLimit, Tags
-from stormwright.schedulers.multi_tenancy.isolation import Isolating
-from stormwright.schedulers.multi_tenancy.node_weights import Weighing
-from stormwright.schedulers.multi_tenancy.queueing import Queueing
+from stormwright.schedulers.multi_tenancy.isolation import IsolatingScheduler
+from stormwright.schedulers.multi_tenancy.node_weights import NodeWeightScheduler
+from stormwright.schedulers.multi_tenancy.queueing import MultiTenantScheduler
 from stormwright.schedulers.multi_tenancy.rules import OPTIONS, QueueRules
 from stormwright.schedulers.toolkit.params import KINDS, Params
-from stormwright.schedulers.toolkit.plugin_guard import Contained, Guest
+from stormwright.schedulers.toolkit.plugin_guard import PluginGuard, PluginScheduler
 from stormwright.schedulers.toolkit.traits import Traits, declared
 
 ENTRY_POINT_GROUP = "stormwright.schedulers"
@@ -116,11 +116,11 @@ def make_scheduler(
     seed: int | None = None,
     objective: str | None = None,
 ) -> Scheduler:
-    """The scheduler `name`.
+    """Return the scheduler `name` with its wrappers.
 
-    Around it topologies are served in the order and within the limits of users that are asked for, see `Queueing`, and
-    nodes get by their weights, see `Weighing`. Isolated topologies get hosts of their own, unless its class declares
-    that it heeds no limits, or handles isolation itself. One of another package is held apart, see `Guest`.
+    `MultiTenantScheduler` serves topologies in the configured order and within the limits of their users,
+    `NodeWeightScheduler` applies the weights of nodes, and `IsolatingScheduler` gives isolated topologies hosts of
+    their own unless the class handles isolation itself. `PluginScheduler` guards a scheduler of another package.
 
     Parameters
     ----------
@@ -145,12 +145,12 @@ def make_scheduler(
     if name in SCHEDULERS:
         scheduler, traits = kind(params), declared(kind)
     else:
-        with Contained(f"scheduler {name!r} cannot be made"):
+        with PluginGuard(f"scheduler {name!r} cannot be made"):
             traits = traits_of(name)
-            scheduler = Guest(name, kind(params), params, traits)
+            scheduler = PluginScheduler(name, kind(params), params, traits)
     if traits.heeds_limits and not traits.handles_isolation:
-        scheduler = Isolating(scheduler, params, traits)
-    return Queueing(name, Weighing(scheduler, params, traits), params, traits, rules)
+        scheduler = IsolatingScheduler(scheduler, params, traits)
+    return MultiTenantScheduler(name, NodeWeightScheduler(scheduler, params, traits), params, traits, rules)
 
 
 def check_settings(name: str, settings: Sequence[str], seed: int | None = None) -> None:
@@ -179,7 +179,7 @@ def _settled(
         if name in SCHEDULERS:
             params = _aimed(kind.params_type, values, objective)
         else:
-            with Contained(f"scheduler {name!r} cannot be made"):
+            with PluginGuard(f"scheduler {name!r} cannot be made"):
                 params = kind.params_type.from_settings(values)
     except InputError as error:
         faults += error.faults
@@ -211,7 +211,7 @@ def _aimed(kind: type[Params], values: Mapping[str, object], objective: str | No
 def _loaded(name: str, plugin: EntryPoint) -> SchedulerType:
     """The class of another package's scheduler."""
     what = f"scheduler {name!r} ({plugin.value}) cannot be loaded"
-    with Contained(what):
+    with PluginGuard(what):
         try:
             kind = plugin.load()
         except (ImportError, AttributeError) as error:

@@ -48,7 +48,7 @@ class Traits:
     heeds_requests
         It keeps to what is asked of nodes and of the heaps of workers, where the cluster's own scheduler goes by that.
     handles_isolation
-        It gives isolated topologies hosts of their own by itself; for others `Isolating` does.
+        It gives isolated topologies hosts of their own by itself; for others `IsolatingScheduler` does.
     heeds_tags
         Executors go only where the tags of their component are. What another package's class does not tell is not
         known, and taken for yes.

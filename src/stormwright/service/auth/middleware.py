@@ -99,7 +99,7 @@ class _No:
     wait_s: float = 0.0
 
 
-class Door:
+class AuthMiddleware:
     """Lets requests through, or refuses them; on the thread of the event loop.
 
     Parameters

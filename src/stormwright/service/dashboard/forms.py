@@ -10,13 +10,13 @@ from urllib.parse import parse_qs, quote
 from pydantic import BaseModel, ValidationError
 
 from stormwright.client import shapes
-from stormwright.client.shapes import DrainAsked
+from stormwright.client.shapes import DrainRequest
 from stormwright.errors import ConflictError, Fault, InputError, NotAllowedError, NotThereError
 from stormwright.model import Problem
 from stormwright.service.auth.roles import Visitor
-from stormwright.service.dashboard.state import Known
+from stormwright.service.dashboard.state import DashboardState
 from stormwright.service.dashboard.trials import Change, Trials
-from stormwright.service.plans.plan_service import Desk
+from stormwright.service.plans.plan_service import PlanService
 
 #: Fields of a form, each with all of its values.
 Form = Mapping[str, Sequence[str]]
@@ -66,7 +66,7 @@ def noted(form: Form) -> dict[str, str]:
     return {name: told for name, told in _told(form).items() if told}
 
 
-def ask_for_plan(known: Known, form: Form) -> str:
+def ask_for_plan(known: DashboardState, form: Form) -> str:
     """Begin to make a plan."""
     asked = {
         "goals": tuple(filter(None, (_one(form, "goal"), _one(form, "then")))),
@@ -75,11 +75,11 @@ def ask_for_plan(known: Known, form: Form) -> str:
         "nodes": tuple(_one(form, "nodes").split()),
         **_told(form),
     }
-    plan = _desk(known).ask(_shaped(shapes.PlanAsked, asked))
+    plan = _desk(known).ask(_shaped(shapes.PlanRequest, asked))
     return f"/plans/{quote(plan.id)}"
 
 
-def press(known: Known, plan: str, button: str, form: Form) -> str:
+def press(known: DashboardState, plan: str, button: str, form: Form) -> str:
     """Apply, stop, resume or discard a plan.
 
     Parameters
@@ -96,11 +96,11 @@ def press(known: Known, plan: str, button: str, form: Form) -> str:
         raise NotThereError(f"a plan has no button {button}")
     if button != "discard" and known.sources.status() is None:
         raise ConflictError("nobody serves a cluster here: a plan of a file is not applied")
-    getattr(desk, button)(plan, _shaped(shapes.Told, _told(form)))
+    getattr(desk, button)(plan, _shaped(shapes.ChangeRequest, _told(form)))
     return f"/plans/{quote(plan)}"
 
 
-def press_node(known: Known, node: str, button: str, form: Form) -> str:
+def press_node(known: DashboardState, node: str, button: str, form: Form) -> str:
     """Drain a node, or let it take what comes again.
 
     Parameters
@@ -118,22 +118,22 @@ def press_node(known: Known, node: str, button: str, form: Form) -> str:
     if known.sources.status() is None:
         raise ConflictError("nobody serves a cluster here: no node is drained")
     if button == "uncordon":
-        nodes.uncordon(node, _shaped(shapes.Told, _told(form)))
+        nodes.uncordon(node, _shaped(shapes.ChangeRequest, _told(form)))
         return f"/cluster/nodes/{quote(node, safe='')}"
-    begun = nodes.drain(node, _shaped(DrainAsked, _told(form)))
+    begun = nodes.drain(node, _shaped(DrainRequest, _told(form)))
     return f"/plans/{quote(begun.plan.id)}" if begun.plan else f"/cluster/nodes/{quote(node, safe='')}"
 
 
-def revert(known: Known, n: str, form: Form) -> str:
+def revert(known: DashboardState, n: str, form: Form) -> str:
     """Begin to restore the placement as it was before an entry of the history."""
     if not (n.isascii() and n.isdigit() and len(n) < 19):
         raise NotThereError(f"the history has no entry {n}")
     if known.sources.status() is None:
         raise ConflictError("nobody serves a cluster here: nothing was moved")
-    return f"/plans/{quote(_desk(known).revert(int(n), _shaped(shapes.Told, _told(form))).id)}"
+    return f"/plans/{quote(_desk(known).revert(int(n), _shaped(shapes.ChangeRequest, _told(form))).id)}"
 
 
-def ask_to_compare(known: Known, form: Form) -> str:
+def ask_to_compare(known: DashboardState, form: Form) -> str:
     """Begin to compare schedulers on what runs now."""
     trials, problem = _ready(known)
     names = [name for name in form.get("scheduler", ()) if name]
@@ -146,7 +146,7 @@ def ask_to_compare(known: Known, form: Form) -> str:
     return f"/try/{known.trials.ask(title, command, lambda: trials.compare(problem, names)).id}"
 
 
-def ask_what_if(known: Known, form: Form) -> str:
+def ask_what_if(known: DashboardState, form: Form) -> str:
     """Begin to predict a change."""
     trials, problem = _ready(known)
     nodes = _one(form, "add_nodes") or "0"
@@ -164,7 +164,7 @@ def ask_what_if(known: Known, form: Form) -> str:
     return f"/try/{known.trials.ask(title, command, lambda: trials.what_if(problem, change)).id}"
 
 
-def _ready(known: Known) -> tuple[Trials, Problem]:
+def _ready(known: DashboardState) -> tuple[Trials, Problem]:
     if known.sources.trials is None:
         raise ConflictError("this service was started without anybody who answers such questions")
     scene = known.scene()
@@ -173,7 +173,7 @@ def _ready(known: Known) -> tuple[Trials, Problem]:
     return known.sources.trials, scene.problem
 
 
-def _desk(known: Known) -> Desk:
+def _desk(known: DashboardState) -> PlanService:
     if known.sources.desk is None:
         raise ConflictError("there are no plans here: nobody serves a cluster")
     return known.sources.desk

@@ -9,7 +9,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from stormwright.errors import InputError, NotAllowedError
-from stormwright.service.auth.middleware import Door, address_of, visitor_of
+from stormwright.service.auth.middleware import AuthMiddleware, address_of, visitor_of
 from stormwright.service.auth.roles import DELIVER, LOGIN, LOGOUT
 from stormwright.service.auth.sessions import LASTS_S, cookie_of
 from stormwright.service.dashboard import forms
@@ -29,7 +29,7 @@ class Login:
         Knows tokens and sessions.
     """
 
-    def __init__(self, door: Door) -> None:
+    def __init__(self, door: AuthMiddleware) -> None:
         self._door = door
         self._bodies = Bodies(_MOST_BYTES, 64 * _MOST_BYTES)
         self.routes = [

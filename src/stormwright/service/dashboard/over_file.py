@@ -16,17 +16,17 @@ from starlette.routing import Route
 from stormwright.model import Problem
 from stormwright.service.dashboard.site import Site
 from stormwright.service.dashboard.sources import Sources
-from stormwright.service.dashboard.state import Known
+from stormwright.service.dashboard.state import DashboardState
 from stormwright.service.dashboard.trials import Trials
 from stormwright.service.plans.guard import Guard
-from stormwright.service.plans.journal import Ledger
-from stormwright.service.plans.plan_service import Desk, Makers
-from stormwright.service.plans.plans import KeptPlans
+from stormwright.service.plans.journal import Journal
+from stormwright.service.plans.plan_service import PlanMakers, PlanService
+from stormwright.service.plans.plans import PlanStore
 from stormwright.service.storage.database import FILE, State
 
 
 @contextmanager
-def site_over(problem: Problem, makers: Makers, trials: Trials | None) -> Iterator[Site]:
+def site_over(problem: Problem, makers: PlanMakers, trials: Trials | None) -> Iterator[Site]:
     """Pages that show a problem; plans of it are made and kept while the block runs, and cannot be applied.
 
     Parameters
@@ -40,10 +40,10 @@ def site_over(problem: Problem, makers: Makers, trials: Trials | None) -> Iterat
     """
     with tempfile.TemporaryDirectory(prefix="stormwright-") as directory:
         state = State(Path(directory) / FILE)
-        plans, ledger = KeptPlans(state), Ledger(state)
-        desk = Desk(plans, ledger, Guard(state, plans, ledger), lambda: problem, makers)
+        plans, ledger = PlanStore(state), Journal(state)
+        desk = PlanService(plans, ledger, Guard(state, plans, ledger), lambda: problem, makers)
         try:
-            with Known(Sources(lambda: problem, desk=desk, trials=trials)) as known:
+            with DashboardState(Sources(lambda: problem, desk=desk, trials=trials)) as known:
                 yield Site(known)
         finally:
             desk.close()

@@ -16,7 +16,7 @@ from stormwright.errors import MissingDependencyError
 from stormwright.model.humanize import amount, counted, in_utc
 from stormwright.service.auth.roles import Visitor, allowed
 from stormwright.service.dashboard.charts import meter
-from stormwright.service.dashboard.state import Known
+from stormwright.service.dashboard.state import DashboardState
 from stormwright.service.dashboard.views.page import Page
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def asset_path(name: str) -> str:
     return f"/assets/{name}?{hashlib.sha256(asset(name)).hexdigest()[:12]}"
 
 
-def written(page: Page, known: Known, visitor: Visitor | None = None) -> str:
+def written(page: Page, known: DashboardState, visitor: Visitor | None = None) -> str:
     """A page as HTML, for a visitor."""
     modes, status, scene = known.modes(), known.status(), known.scene()
     facts = {

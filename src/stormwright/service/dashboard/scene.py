@@ -114,14 +114,14 @@ USES = {
 
 
 @dataclass(frozen=True, eq=False)
-class AskedFor:
+class PageRequest:
     """What executors ask for: CPU in Hz and memory in MB, each of shape (E,)."""
 
     cpu_hz: FloatArray
     memory_mb: FloatArray
 
     @classmethod
-    def of(cls, problem: Problem) -> AskedFor:
+    def of(cls, problem: Problem) -> PageRequest:
         """Of all executors of a problem."""
         silent = [silent_load(topology, problem.core_hz, problem.conf) for topology in problem.topologies]
         parts = [[each.cpu_hz for each in silent], [each.memory_mb for each in silent]]
@@ -153,7 +153,7 @@ class NodeFigures:
     racks: tuple[str, ...]
 
     @classmethod
-    def of(cls, problem: Problem, asked: AskedFor, predicted: Prediction | None) -> NodeFigures:
+    def of(cls, problem: Problem, asked: PageRequest, predicted: Prediction | None) -> NodeFigures:
         """Of what runs now.
 
         Parameters
@@ -263,7 +263,7 @@ class Scene:
     problem: Problem
     predicted: Prediction | None
     unpredicted: str
-    asked: AskedFor
+    asked: PageRequest
     nodes: NodeFigures
     heat: Heat
 
@@ -274,7 +274,7 @@ class Scene:
         if last and _same(problem, last.problem):
             return cls(number, at_ms, problem, last.predicted, last.unpredicted, last.asked, last.nodes, last.heat)
         predicted, why = _predicted(problem)
-        asked = last.asked if last and last.problem.workload is problem.workload else AskedFor.of(problem)
+        asked = last.asked if last and last.problem.workload is problem.workload else PageRequest.of(problem)
         nodes = NodeFigures.of(problem, asked, predicted)
         return cls(number + 1, at_ms, problem, predicted, why, asked, nodes, Heat.of(problem))
 

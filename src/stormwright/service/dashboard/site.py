@@ -13,12 +13,12 @@ from starlette.routing import Route
 
 from stormwright.client.shapes import Overview
 from stormwright.errors import ConflictError, InputError, NotAllowedError, NotThereError, StormwrightError
-from stormwright.service.auth.middleware import Door, visitor_of
+from stormwright.service.auth.middleware import AuthMiddleware, visitor_of
 from stormwright.service.dashboard import forms
 from stormwright.service.dashboard.live import Live
 from stormwright.service.dashboard.login import Login
 from stormwright.service.dashboard.rendering import ASSETS, HEADERS, asset, written
-from stormwright.service.dashboard.state import Known
+from stormwright.service.dashboard.state import DashboardState
 from stormwright.service.dashboard.views import cluster, over_time, overview, plans, topologies
 from stormwright.service.dashboard.views.page import Page, Query
 from stormwright.service.http.asgi import Bodies, from_here
@@ -31,7 +31,7 @@ _MOST_BYTES = 64 * 1024
 Path = dict[str, str]
 
 #: Path → the page that is there.
-VIEWS: dict[str, Callable[[Known, Path, Query], Page]] = {
+VIEWS: dict[str, Callable[[DashboardState, Path, Query], Page]] = {
     "/cluster": lambda known, _, query: cluster.cluster(known, query),
     "/cluster/racks/{rack}": lambda known, path, query: cluster.rack(known, path["rack"], query),
     "/cluster/nodes/{node}": lambda known, path, _: cluster.node(known, path["node"]),
@@ -48,7 +48,7 @@ VIEWS: dict[str, Callable[[Known, Path, Query], Page]] = {
 }
 
 #: Path → what a form that is sent there does.
-FORMS: dict[str, Callable[[Known, Path, forms.Form], str]] = {
+FORMS: dict[str, Callable[[DashboardState, Path, forms.Form], str]] = {
     "/plans": lambda known, _, form: forms.ask_for_plan(known, form),
     "/plans/{plan}/{button}": lambda known, path, form: forms.press(known, path["plan"], path["button"], form),
     "/history/{n}/revert": lambda known, path, form: forms.revert(known, path["n"], form),
@@ -71,7 +71,7 @@ class Site:
         Lets in who has a token; by default nobody is asked who he is.
     """
 
-    def __init__(self, known: Known, door: Door | None = None) -> None:
+    def __init__(self, known: DashboardState, door: AuthMiddleware | None = None) -> None:
         self.known = known
         self._bodies = Bodies(_MOST_BYTES, 16 * _MOST_BYTES)
         # Forms first: of two routes of one path, the second is asked only where the first has another method.
@@ -95,13 +95,15 @@ class Site:
         """A page that says why there is none."""
         return await self._answered(request, lambda: _told(status, why))
 
-    def _showing(self, view: Callable[[Known, Path, Query], Page]) -> Callable[[Request], Awaitable[Response]]:
+    def _showing(self, view: Callable[[DashboardState, Path, Query], Page]) -> Callable[[Request], Awaitable[Response]]:
         async def show(request: Request) -> Response:
             return await self._answered(request, lambda: view(self.known, request.path_params, request.query_params))
 
         return show
 
-    def _taking(self, do: Callable[[Known, Path, forms.Form], str]) -> Callable[[Request], Awaitable[Response]]:
+    def _taking(
+        self, do: Callable[[DashboardState, Path, forms.Form], str]
+    ) -> Callable[[Request], Awaitable[Response]]:
         async def take(request: Request) -> Response:
             if not from_here(request):
                 return await self.refused(request, 403, "another site has sent this form: nothing was done")

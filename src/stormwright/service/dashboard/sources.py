@@ -12,7 +12,7 @@ from stormwright.service.dashboard.trials import Trials
 from stormwright.service.status import ServiceStatus
 
 if TYPE_CHECKING:
-    from stormwright.service.plans.plan_service import Desk
+    from stormwright.service.plans.plan_service import PlanService
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,6 @@ class Sources:
     status: Callable[[], ServiceStatus | None] = lambda: None
     age_s: Callable[[], float | None] = lambda: None
     unfit: Callable[[], Mapping[str, str]] = field(default=dict)
-    desk: Desk | None = None
+    desk: PlanService | None = None
     trials: Trials | None = None
     clock: Clock = WALL

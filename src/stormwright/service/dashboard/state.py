@@ -15,7 +15,7 @@ from typing import Generic, Self, TypeVar
 from stormwright.client.shapes import Drained, History, Modes, Plans
 from stormwright.service.dashboard.scene import Scene
 from stormwright.service.dashboard.sources import Sources
-from stormwright.service.dashboard.trials import TrialDesk
+from stormwright.service.dashboard.trials import TrialService
 from stormwright.service.status import ServiceStatus
 
 # Cached results -----------------------------------------------------------------------------------
@@ -29,7 +29,7 @@ _Made = TypeVar("_Made")
 _PART_OF_TIME = 0.1
 
 
-class Keeper(Generic[_Made]):
+class CachedValue(Generic[_Made]):
     """Makes a thing anew, in a thread of its own, when somebody asks for it and the last one is old.
 
     Parameters
@@ -153,7 +153,7 @@ SCENE_S, STATUS_S = 5.0, 2.0
 FIRST_S = 1.5
 
 
-class Known:
+class DashboardState:
     """What pages are made of; a context manager, which takes note of what is measured while it is open.
 
     Nothing here waits for Nimbus's questions or keeps them waiting: scenes are made in a thread of their own, from
@@ -167,10 +167,10 @@ class Known:
 
     def __init__(self, sources: Sources) -> None:
         self.sources = sources
-        self.trials = TrialDesk()
+        self.trials = TrialService()
         self.trace = Trace()
-        self._scenes = Keeper(self._look, SCENE_S)
-        self._statuses: Keeper[ServiceStatus] = Keeper(lambda _: sources.status(), STATUS_S)
+        self._scenes = CachedValue(self._look, SCENE_S)
+        self._statuses: CachedValue[ServiceStatus] = CachedValue(lambda _: sources.status(), STATUS_S)
         self._stop = threading.Event()
 
     def __enter__(self) -> Self:

@@ -118,7 +118,7 @@ class Trial:
         return self.state in ("waits", "runs")
 
 
-class TrialDesk:
+class TrialService:
     """Takes questions and answers them one after the other."""
 
     def __init__(self) -> None:

@@ -17,14 +17,14 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from stormwright import __version__
-from stormwright.client.shapes import FaultTold, Overview, Refused
+from stormwright.client.shapes import ErrorResponse, FieldError, Overview
 from stormwright.errors import ConflictError, Fault, InputError, NotAllowedError, NotThereError, StormwrightError
 from stormwright.formats.document.faults import join_path
 from stormwright.service.auth.middleware import visitor_of
 from stormwright.service.auth.roles import Visitor
 from stormwright.service.http.asgi import Bodies, from_here
 from stormwright.service.http.endpoints import ENDPOINTS, GUARDING, Endpoint, EndpointRequest
-from stormwright.service.plans.plan_service import Desk
+from stormwright.service.plans.plan_service import PlanService
 
 # OpenAPI ------------------------------------------------------------------------------------------
 # The description of the API, made of its endpoints, so that it says what they do.
@@ -52,7 +52,7 @@ def openapi(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
     known = list(endpoints)
     taken: list[_Use] = [(each.takes, "validation") for each in known if each.takes]
     given: list[_Use] = [(each.answers, "serialization") for each in known]
-    given.append((Refused, "serialization"))
+    given.append((ErrorResponse, "serialization"))
     references, schemas = models_json_schema(list(dict.fromkeys([*taken, *given])), ref_template=_REFERENCE)
     paths: dict[str, dict[str, Any]] = {}
     for each in known:
@@ -65,7 +65,9 @@ def openapi(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
             ],
             "responses": {
                 str(each.status): _content("as asked", references[each.answers, "serialization"]),
-                **{code: _content(text, references[Refused, "serialization"]) for code, text in _REFUSALS.items()},
+                **{
+                    code: _content(text, references[ErrorResponse, "serialization"]) for code, text in _REFUSALS.items()
+                },
             },
         }
         if each.takes:
@@ -114,7 +116,7 @@ OVERVIEW = "/v1/overview"
 _JSON = "application/json"
 
 
-def api_routes(desk: Desk, overview: Callable[[], Overview]) -> list[Route]:
+def api_routes(desk: PlanService, overview: Callable[[], Overview]) -> list[Route]:
     """All of `EVERY_ENDPOINT`, whether all is well, and ``/v1/openapi.json`` that describes them.
 
     Parameters
@@ -134,23 +136,23 @@ def api_routes(desk: Desk, overview: Callable[[], Overview]) -> list[Route]:
     return [*routes_of(desk, every), Route("/v1/openapi.json", describe, methods=["GET"])]
 
 
-def routes_of(desk: Desk, endpoints: Sequence[Endpoint]) -> list[Route]:
+def routes_of(desk: PlanService, endpoints: Sequence[Endpoint]) -> list[Route]:
     """Some endpoints as routes, which a desk answers."""
     bodies = Bodies(MAX_BODY_BYTES, 16 * MAX_BODY_BYTES)
     return [Route(each.path, _answering(desk, each, bodies), methods=[each.method]) for each in endpoints]
 
 
-def _answering(desk: Desk, endpoint: Endpoint, bodies: Bodies) -> Callable[[Request], Awaitable[Response]]:
+def _answering(desk: PlanService, endpoint: Endpoint, bodies: Bodies) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:
         if endpoint.method != "GET" and not from_here(request):
-            return _shaped(Refused(error="refused: a page of another site asked for this"), 403)
+            return _shaped(ErrorResponse(error="refused: a page of another site asked for this"), 403)
         body = await bodies.read(request) if endpoint.takes else b""
         return await run_in_threadpool(_answered, desk, endpoint, request, body)
 
     return answer
 
 
-def _answered(desk: Desk, endpoint: Endpoint, request: Request, body: bytes) -> Response:
+def _answered(desk: PlanService, endpoint: Endpoint, request: Request, body: bytes) -> Response:
     try:
         visitor = visitor_of(request.scope)
         taken = _read(endpoint.takes, body, visitor) if endpoint.takes else None
@@ -160,17 +162,17 @@ def _answered(desk: Desk, endpoint: Endpoint, request: Request, body: bytes) -> 
         asking = EndpointRequest(request.path_params, request.query_params.multi_items(), taken, visitor)
         return _shaped(endpoint.call(desk, asking), endpoint.status)
     except InputError as error:
-        faults = tuple(FaultTold(path=fault.path, message=fault.message) for fault in error.faults)
-        return _shaped(Refused(error=str(error), faults=faults), 400)
+        faults = tuple(FieldError(path=fault.path, message=fault.message) for fault in error.faults)
+        return _shaped(ErrorResponse(error=str(error), faults=faults), 400)
     except NotThereError as error:
-        return _shaped(Refused(error=str(error)), 404)
+        return _shaped(ErrorResponse(error=str(error)), 404)
     except NotAllowedError as error:
-        return _shaped(Refused(error=str(error)), 403)
+        return _shaped(ErrorResponse(error=str(error)), 403)
     except ConflictError as error:
-        return _shaped(Refused(error=str(error)), 409)
+        return _shaped(ErrorResponse(error=str(error)), 409)
     except (sqlite3.Error, StormwrightError) as error:
         log.warning("%s %s: %s", endpoint.method, endpoint.path, error)
-        return _shaped(Refused(error=f"cannot be done now: {error}"), 503)
+        return _shaped(ErrorResponse(error=f"cannot be done now: {error}"), 503)
 
 
 def _check_query(endpoint: Endpoint, request: Request) -> None:

@@ -9,10 +9,10 @@ from typing import Any, get_args
 from pydantic import BaseModel
 
 from stormwright.client import shapes
-from stormwright.client.shapes import Told
+from stormwright.client.shapes import ChangeRequest
 from stormwright.errors import Fault, InputError, NotAllowedError
 from stormwright.service.auth.roles import Visitor
-from stormwright.service.plans.plan_service import Desk
+from stormwright.service.plans.plan_service import PlanService
 
 #: Entries of one answer at most.
 MOST = 1000
@@ -52,13 +52,13 @@ class Endpoint:
     path: str
     text: str
     answers: type[BaseModel]
-    call: Callable[[Desk, EndpointRequest], BaseModel]
+    call: Callable[[PlanService, EndpointRequest], BaseModel]
     takes: type[BaseModel] | None = None
     status: int = 200
     query: Mapping[str, str] = field(default_factory=dict)
 
 
-def _plans(desk: Desk, asking: EndpointRequest) -> BaseModel:
+def _plans(desk: PlanService, asking: EndpointRequest) -> BaseModel:
     states = [value for name, value in asking.query if name == "state"]
     known = get_args(shapes.PlanState)
     if wrong := [state for state in states if state not in known]:
@@ -67,23 +67,23 @@ def _plans(desk: Desk, asking: EndpointRequest) -> BaseModel:
     return desk.plans(states, _number(asking, "limit", 100, 1))
 
 
-def _history(desk: Desk, asking: EndpointRequest) -> BaseModel:
+def _history(desk: PlanService, asking: EndpointRequest) -> BaseModel:
     return desk.history(_number(asking, "limit", 50, 1), _number(asking, "before", None, 0))
 
 
-def _explain(desk: Desk, asking: EndpointRequest) -> BaseModel:
+def _explain(desk: PlanService, asking: EndpointRequest) -> BaseModel:
     topology = next((value for name, value in reversed(asking.query) if name == "topology"), None)
     return desk.explain(topology, _number(asking, "executor", None, 0))
 
 
-def _revert(desk: Desk, asking: EndpointRequest) -> BaseModel:
+def _revert(desk: PlanService, asking: EndpointRequest) -> BaseModel:
     text = asking.path["n"]
     if not (text.isascii() and text.isdigit() and len(text) < 19):
         raise InputError("history", [Fault(f"should be the number of an entry, got {text}", "$.n")])
     return desk.revert(int(text), asking.body)
 
 
-def _change_modes(desk: Desk, asking: EndpointRequest) -> BaseModel:
+def _change_modes(desk: PlanService, asking: EndpointRequest) -> BaseModel:
     """Whoever may apply his own plans as soon as he has ended the rule of two people is not the one who ends it."""
     if asking.visitor is not None:
         before, wanted = desk.modes(), asking.body
@@ -104,7 +104,7 @@ def _number(asking: EndpointRequest, name: str, default: Any, least: int) -> Any
     return min(int(told[-1]), MOST) if name == "limit" else int(told[-1])
 
 
-def _of_plan(what: str) -> Callable[[Desk, EndpointRequest], BaseModel]:
+def _of_plan(what: str) -> Callable[[PlanService, EndpointRequest], BaseModel]:
     return lambda desk, asking: getattr(desk, what)(asking.path["plan"], asking.body)
 
 
@@ -117,7 +117,7 @@ ENDPOINTS: Sequence[Endpoint] = (
         "Begin to make a plan. It is planning at first; ask for it by its id, and discard it to cancel that.",
         shapes.Plan,
         lambda desk, asking: desk.ask(asking.body),
-        shapes.PlanAsked,
+        shapes.PlanRequest,
         202,
     ),
     Endpoint(
@@ -137,7 +137,7 @@ ENDPOINTS: Sequence[Endpoint] = (
         "Begin to apply a plan, in stages that are judged; 409 where the cluster has changed since.",
         shapes.Plan,
         _of_plan("apply"),
-        shapes.Told,
+        shapes.ChangeRequest,
         202,
     ),
     Endpoint(
@@ -146,7 +146,7 @@ ENDPOINTS: Sequence[Endpoint] = (
         "Stop a plan as soon as no topology is half way.",
         shapes.Plan,
         _of_plan("stop"),
-        shapes.Told,
+        shapes.ChangeRequest,
         202,
     ),
     Endpoint(
@@ -155,7 +155,7 @@ ENDPOINTS: Sequence[Endpoint] = (
         "Go on with a plan that was stopped or waits; what has moved is taken as good.",
         shapes.Plan,
         _of_plan("resume"),
-        shapes.Told,
+        shapes.ChangeRequest,
         202,
     ),
     Endpoint(
@@ -164,7 +164,7 @@ ENDPOINTS: Sequence[Endpoint] = (
         "Give a plan up, or that it is made; what it has moved stays.",
         shapes.Plan,
         _of_plan("discard"),
-        shapes.Told,
+        shapes.ChangeRequest,
     ),
     Endpoint(
         "GET",
@@ -180,7 +180,7 @@ ENDPOINTS: Sequence[Endpoint] = (
         "Begin to restore the placement as it was before an entry; the answer is the plan that does it.",
         shapes.Plan,
         _revert,
-        shapes.Told,
+        shapes.ChangeRequest,
         202,
     ),
     Endpoint(
@@ -216,9 +216,9 @@ GUARDING: Sequence[Endpoint] = (
         "/v1/nodes/{node}/drain",
         "Let a node (a host, or the id of a supervisor on it) take nothing new, and plan away what runs there. The "
         "plan begins by itself unless `wait` says that it is only made.",
-        shapes.DrainBegun,
+        shapes.DrainResponse,
         lambda desk, asking: desk.nodes.drain(asking.path["node"], asking.body),
-        shapes.DrainAsked,
+        shapes.DrainRequest,
         202,
     ),
     Endpoint(
@@ -227,6 +227,6 @@ GUARDING: Sequence[Endpoint] = (
         "Let a drained node take what comes again.",
         shapes.Drained,
         lambda desk, asking: desk.nodes.uncordon(asking.path["node"], asking.body),
-        Told,
+        ChangeRequest,
     ),
 )

@@ -16,7 +16,7 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from stormwright.errors import ClusterError
-from stormwright.service.auth.middleware import Door
+from stormwright.service.auth.middleware import AuthMiddleware
 from stormwright.service.auth.settings import Tls, certified, tls_context
 from stormwright.service.http.app import Endpoints
 from stormwright.service.http.asgi import NOBODY, App, Peer, Scope
@@ -61,7 +61,7 @@ class ProbeProtocol(HttpToolsProtocol):
 
     open_connections: ClassVar[Connections]
     kept_by: ClassVar[Deliveries]
-    door: ClassVar[Door | None]
+    door: ClassVar[AuthMiddleware | None]
     asking: ClassVar[list[object]]
 
     _body: bytearray | None = None
@@ -184,7 +184,7 @@ class ProbeProtocol(HttpToolsProtocol):
         self.open_connections.answered(self.client or NOBODY)
 
 
-def protocol(connections: Connections, deliveries: Deliveries, door: Door | None) -> type[HttpToolsProtocol]:
+def protocol(connections: Connections, deliveries: Deliveries, door: AuthMiddleware | None) -> type[HttpToolsProtocol]:
     """The protocol of connections that are counted, and of deliveries that are kept of those whom a door lets in."""
     lets_in = door
 
@@ -355,7 +355,7 @@ class HttpServer:
     """
 
     def __init__(
-        self, endpoints: Endpoints, host: str, port: int, door: Door | None = None, tls: Tls | None = None
+        self, endpoints: Endpoints, host: str, port: int, door: AuthMiddleware | None = None, tls: Tls | None = None
     ) -> None:
         self._failed: ClusterError | None = None
         self._tls = tls

@@ -17,7 +17,7 @@ from starlette.routing import Route
 from stormwright import __version__
 from stormwright.client.shapes import Modes
 from stormwright.controller.plans.modes import thawed
-from stormwright.service.auth.middleware import Door
+from stormwright.service.auth.middleware import AuthMiddleware
 from stormwright.service.auth.roles import HEALTH
 from stormwright.service.dashboard.login import Login
 from stormwright.service.dashboard.rendering import ASSETS, HEADERS, asset, written_outside
@@ -28,11 +28,11 @@ from stormwright.service.http.app import Endpoints
 from stormwright.service.http.deliveries import Deliveries
 from stormwright.service.http.endpoints import ENDPOINTS
 from stormwright.service.http.metrics import CONTENT_TYPE, LEADS, ReadyMetrics, gauge
-from stormwright.service.leader_election.standby import StandingBy
-from stormwright.service.plans.journal import Ledger
-from stormwright.service.plans.plan_service import Desk
-from stormwright.service.plans.plans import KeptPlans
-from stormwright.service.plans.queries import Reading
+from stormwright.service.leader_election.standby import StandbyService
+from stormwright.service.plans.journal import Journal
+from stormwright.service.plans.plan_service import PlanService
+from stormwright.service.plans.plans import PlanStore
+from stormwright.service.plans.queries import PlanQueries
 from stormwright.service.storage.database import State
 
 #: What is read of what is kept.
@@ -41,7 +41,7 @@ _READ = {"/v1/plans", "/v1/plans/{plan}", "/v1/history", "/v1/modes"}
 _METHODS = ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"]
 
 
-def standing_app(standing: StandingBy, door: Door) -> Endpoints:
+def standing_app(standing: StandbyService, door: AuthMiddleware) -> Endpoints:
     """The routes of a service that stands by.
 
     Parameters
@@ -90,7 +90,7 @@ def standing_app(standing: StandingBy, door: Door) -> Endpoints:
             Route("/metrics", metrics, methods=["GET"]),
             Route("/assets/{name}", show_asset, methods=["GET"]),
             # What is asked of a desk there is all asked of what it has by this class.
-            *routes_of(cast(Desk, reading_of(standing.state)), reading),
+            *routes_of(cast(PlanService, reading_of(standing.state)), reading),
             *(Login(door).routes if door.tokens else ()),
             Route("/{path:path}", elsewhere, methods=_METHODS),
         ]
@@ -98,14 +98,14 @@ def standing_app(standing: StandingBy, door: Door) -> Endpoints:
     return Endpoints(app, Deliveries(refuse))
 
 
-def told(standing: StandingBy) -> str:
+def told(standing: StandbyService) -> str:
     """Why a service does not do what it is asked for."""
     if standing.leader is None:
         return "this service stands by, and nobody leads yet: try again in some seconds"
     return f"this service stands by: ask {standing.leader.address}, which leads"
 
 
-def reading_of(state: State) -> Reading:
+def reading_of(state: State) -> PlanQueries:
     """What is kept in a state, which others change."""
 
     def modes() -> Modes:
@@ -113,18 +113,18 @@ def reading_of(state: State) -> Reading:
         found = Modes.model_validate_json(kept[0]["document"]) if kept else Modes()
         return thawed(found, state.clock.time())
 
-    return Reading(KeptPlans(state), Ledger(state), modes)
+    return PlanQueries(PlanStore(state), Journal(state), modes)
 
 
-def _pair(standing: StandingBy) -> dict[str, object]:
+def _pair(standing: StandbyService) -> dict[str, object]:
     told: dict[str, object] = {"leads": None, "stands_by": True, "entries": standing.position}
     if leader := standing.leader:
         told |= {"leads": leader.address, "since_ms": leader.since_ms, "epoch": leader.epoch}
     return told
 
 
-def _page(standing: StandingBy, request: Request) -> str:
-    reading: Reading = reading_of(standing.state)
+def _page(standing: StandbyService, request: Request) -> str:
+    reading: PlanQueries = reading_of(standing.state)
     shows = {
         "told": told(standing),
         "leader": standing.leader.address if standing.leader else "",

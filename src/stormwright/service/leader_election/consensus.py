@@ -42,7 +42,7 @@ class Base:
     position: int
 
 
-class Agreed(Protocol):
+class ConsensusStore(Protocol):
     """A place where services agree; what is there survives all of them.
 
     Whatever is changed there is changed by who leads: once another one does, changes of the one before are refused.

@@ -9,9 +9,9 @@ from typing import Any, Protocol
 from stormwright.controller.move import Nimbus
 from stormwright.errors import StormwrightError
 from stormwright.model import Supervisor
-from stormwright.service.leader_election.consensus import Agreed
+from stormwright.service.leader_election.consensus import ConsensusStore
 from stormwright.service.leader_election.lease import Lease
-from stormwright.service.leader_election.replicated_state import Together, leave
+from stormwright.service.leader_election.replicated_state import ReplicatedState, leave
 from stormwright.service.storage.database import State
 
 # Lease --------------------------------------------------------------------------------------------
@@ -22,7 +22,7 @@ from stormwright.service.storage.database import State
 # Nimbus, for a service that may have stopped to lead without knowing it.
 
 
-class Fenced:
+class LeaderOnlyNimbus:
     """Changes nothing unless this service leads.
 
     Parameters
@@ -89,7 +89,7 @@ class Lead(Protocol):
         """For the status; empty where it is alone."""
 
 
-class Alone:
+class SingleService:
     """There is no other service."""
 
     def begin(self, state: State) -> None:
@@ -115,10 +115,10 @@ class Alone:
         return {}
 
 
-ALONE: Lead = Alone()
+ALONE: Lead = SingleService()
 
 
-class Leading:
+class ElectedLeader:
     """One of several services, which has begun to lead.
 
     Parameters
@@ -129,13 +129,13 @@ class Leading:
         Where services agree.
     """
 
-    def __init__(self, lease: Lease, agreed: Agreed) -> None:
+    def __init__(self, lease: Lease, agreed: ConsensusStore) -> None:
         self._lease, self._agreed = lease, agreed
-        self._together: Together | None = None
+        self._together: ReplicatedState | None = None
 
     def begin(self, state: State) -> None:
         """See `Lead`."""
-        self._together = Together(state, self._agreed, self._lease)
+        self._together = ReplicatedState(state, self._agreed, self._lease)
         self._together.begin()
 
     def tidy(self) -> None:

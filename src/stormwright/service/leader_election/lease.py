@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stormwright.clock import WALL, Clock
 from stormwright.errors import ClusterError, NotLeadingError
-from stormwright.service.leader_election.consensus import Agreed, Leader
+from stormwright.service.leader_election.consensus import ConsensusStore, Leader
 
 #: Part of a lease for which it is relied on. The rest lies between the end of what one service does and the beginning
 #: of what the next one does, whose clock need not tell the same time.
@@ -29,7 +29,7 @@ class Lease:
         Of this process.
     """
 
-    def __init__(self, agreed: Agreed, address: str, clock: Clock = WALL) -> None:
+    def __init__(self, agreed: ConsensusStore, address: str, clock: Clock = WALL) -> None:
         self._agreed, self._address, self._clock = agreed, address, clock
         self._until_s = float("-inf")
         self.leader: Leader | None = None

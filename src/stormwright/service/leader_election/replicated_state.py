@@ -13,7 +13,7 @@ import orjson
 
 from stormwright.errors import StormwrightError
 from stormwright.files import write_whole
-from stormwright.service.leader_election.consensus import Agreed, Base
+from stormwright.service.leader_election.consensus import Base, ConsensusStore
 from stormwright.service.leader_election.lease import Lease
 from stormwright.service.plans.plans import HALTED, OPEN, UNDER_WAY
 from stormwright.service.storage.database import FILE, MIGRATIONS, State, Statement
@@ -71,7 +71,7 @@ _NAME = "pair"
 _KEEP = "INSERT OR REPLACE INTO guards VALUES (?, ?)"
 
 
-class Together:
+class ReplicatedState:
     """Keeps a state the same as that of the other services.
 
     1. Who stands by applies entries in their order; where each ends it is kept how far it has come.
@@ -90,7 +90,7 @@ class Together:
         Tells whether this one leads.
     """
 
-    def __init__(self, state: State, agreed: Agreed, lease: Lease) -> None:
+    def __init__(self, state: State, agreed: ConsensusStore, lease: Lease) -> None:
         self._state, self._agreed, self._lease = state, agreed, lease
         self._pair, self.position = _kept(state)
         self._whole = 0

@@ -12,10 +12,10 @@ from pathlib import Path
 from stormwright.clock import WALL, Clock
 from stormwright.errors import ClusterError, StormwrightError
 from stormwright.files import write_whole
-from stormwright.service.leader_election.consensus import Agreed, Leader
-from stormwright.service.leader_election.lead import Leading
+from stormwright.service.leader_election.consensus import ConsensusStore, Leader
+from stormwright.service.leader_election.lead import ElectedLeader
 from stormwright.service.leader_election.lease import Lease
-from stormwright.service.leader_election.replicated_state import Together
+from stormwright.service.leader_election.replicated_state import ReplicatedState
 from stormwright.service.on_change import OnChange
 from stormwright.service.storage.database import FILE, State
 
@@ -28,7 +28,7 @@ LOOK_S, RENEW_S = 0.5, 1.0
 PAUSED, REFUSED = "paused.json", "refused.json"
 
 
-class StandingBy:
+class StandbyService:
     """Follows the leader.
 
     Parameters
@@ -43,10 +43,12 @@ class StandingBy:
         By which it looks.
     """
 
-    def __init__(self, state: State, directory: Path, agreed: Agreed, lease: Lease, clock: Clock = WALL) -> None:
+    def __init__(
+        self, state: State, directory: Path, agreed: ConsensusStore, lease: Lease, clock: Clock = WALL
+    ) -> None:
         self.state, self._directory = state, directory
         self._agreed, self._lease, self._clock = agreed, lease, clock
-        self._together = Together(state, agreed, lease)
+        self._together = ReplicatedState(state, agreed, lease)
         self._say, self._warn = OnChange(log.info), OnChange(log.warning)
         #: Who leads, as it was known last.
         self.leader: Leader | None = None
@@ -97,14 +99,14 @@ class StandingBy:
 
 
 @contextmanager
-def standing_by(directory: Path, agreed: Agreed, lease: Lease) -> Iterator[StandingBy]:
+def standing_by(directory: Path, agreed: ConsensusStore, lease: Lease) -> Iterator[StandbyService]:
     """A service that stands by with the state of a directory; which is let go of after the block."""
     with closing(State(directory / FILE)) as state:
-        yield StandingBy(state, directory, agreed, lease)
+        yield StandbyService(state, directory, agreed, lease)
 
 
 @contextmanager
-def renewing(lease: Lease, leading: Leading, lost: Callable[[], None] = lambda: None) -> Iterator[None]:
+def renewing(lease: Lease, leading: ElectedLeader, lost: Callable[[], None] = lambda: None) -> Iterator[None]:
     """Renew a lease in the block, in a thread of its own, and call `lost` where that is over for good."""
     ended = threading.Event()
 

@@ -100,7 +100,7 @@ _WHOLE, _IN_PARTS = b"=", b"+"
 
 
 class ZooKeeper:
-    """Services agree below a path of ZooKeeper (see `Agreed`); a context manager.
+    """Services agree below a path of ZooKeeper (see `ConsensusStore`); a context manager.
 
     Parameters
     ----------
@@ -152,19 +152,19 @@ class ZooKeeper:
         self.resign()
 
     def resign(self) -> None:
-        """See `Agreed`: the session ends, and with it `leader`."""
+        """See `ConsensusStore`: the session ends, and with it `leader`."""
         with suppress(Exception):  # nobody answers: it ends by itself
             self._client.stop()
         with suppress(Exception):
             self._client.close()
 
     def leader(self) -> Leader | None:
-        """See `Agreed`."""
+        """See `ConsensusStore`."""
         found = self._found(_LEADER)
         return Leader(**orjson.loads(found)) if found else None
 
     def claim(self, address: str, now_ms: int) -> Leader | None:
-        """See `Agreed`."""
+        """See `ConsensusStore`."""
         with _asked():
             self._leave_what_is_mine()
             told, stat = self._client.get(self._at(_EPOCH))
@@ -180,14 +180,14 @@ class ZooKeeper:
         return leader
 
     def renew(self) -> None:
-        """See `Agreed`. A write, which the majority has to take: who reads may be answered by one that is cut off."""
+        """See `ConsensusStore`. A write needs a majority; a read may be answered by a server that is cut off."""
         change = self._client.transaction()
         change.check(self._at(_EPOCH), self._version)
         change.set_data(self._at(_LEADER), self._data)
         self._require_done(change)
 
     def append(self, number: int, entry: bytes) -> None:
-        """See `Agreed`."""
+        """See `ConsensusStore`."""
         until_s = time.monotonic() + self.lease_s
         with self._writing:
             content = self._stored(entry)
@@ -212,25 +212,25 @@ class ZooKeeper:
         return True
 
     def entries(self, after: int) -> Iterator[tuple[int, bytes]]:
-        """See `Agreed`."""
+        """See `ConsensusStore`."""
         while (content := self._found(_numbered(after + 1))) is not None:
             after += 1
             yield after, self._loaded(content)
 
     def base(self) -> Base | None:
-        """See `Agreed`."""
+        """See `ConsensusStore`."""
         found = self._found(_BASE)
         return Base(**orjson.loads(found)["base"]) if found else None
 
     def load(self, base: Base) -> bytes:
-        """See `Agreed`."""
+        """See `ConsensusStore`."""
         told = orjson.loads(self._found(_BASE) or b"{}")
         if told.get("base") != vars(base):
             raise ClusterError("what the services have agreed on has changed meanwhile: it is read again")
         return self._loaded(told["content"].encode())
 
     def keep(self, base: Base, content: bytes) -> None:
-        """See `Agreed`."""
+        """See `ConsensusStore`."""
         before = orjson.loads(self._found(_BASE) or b"{}")
         stored = self._stored(content, always=True).decode()
         told = {"base": vars(base), "content": stored}

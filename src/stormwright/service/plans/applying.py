@@ -35,8 +35,8 @@ from stormwright.controller.reports import MoveReport
 from stormwright.errors import InputError, MoveError, NimbusError
 from stormwright.model import Problem, TopologyAssignment
 from stormwright.service.on_change import OnChange
-from stormwright.service.plans.journal import Ledger
-from stormwright.service.plans.plans import UNDER_WAY, KeptPlans, PlanRow, StepRow
+from stormwright.service.plans.journal import Journal
+from stormwright.service.plans.plans import UNDER_WAY, PlanRow, PlanStore, StepRow
 
 log = logging.getLogger(__name__)
 
@@ -67,11 +67,11 @@ class _Cluster(Protocol):
 
 
 #: Makes the moves of a decision, which has a number in the ledger, unless the event is set; raises what
-#: `stormwright.service.executor.Acting.act` raises.
+#: `stormwright.service.executor.MoveExecutor.act` raises.
 Act = Callable[[Decision, threading.Event | None, int], Sequence[MoveReport]]
 
 
-class Applying:
+class PlanExecutor:
     """Brings the plan that is under way on by a step.
 
     Parameters
@@ -84,7 +84,7 @@ class Applying:
         Makes moves.
     """
 
-    def __init__(self, plans: KeptPlans, ledger: Ledger, cluster: _Cluster, act: Act) -> None:
+    def __init__(self, plans: PlanStore, ledger: Journal, cluster: _Cluster, act: Act) -> None:
         self._plans, self._ledger, self._cluster, self._act = plans, ledger, cluster, act
         self._decided: tuple[str, int] = ("", -1)
         self._not_before_s = float("-inf")

@@ -10,17 +10,17 @@ from stormwright.controller.objectives.outlook import TRAFFIC, Outlooks
 from stormwright.controller.objectives.refusals import FIRST_S, Refusal, RefusedPlacements, crowds
 from stormwright.controller.policy import Decision
 from stormwright.model import Problem
-from stormwright.service.decider import SNAPSHOT_S, Looking
+from stormwright.service.decider import SNAPSHOT_S, Decider
 from stormwright.service.memory import ServiceMemory
-from stormwright.service.plans.applying import Applying
+from stormwright.service.plans.applying import PlanExecutor
 from stormwright.service.plans.guard import Guard
-from stormwright.service.plans.plan_service import Desk
-from stormwright.service.plans.plans import Tidying
-from stormwright.service.storage.history import KeptHistory
+from stormwright.service.plans.plan_service import PlanService
+from stormwright.service.plans.plans import Expiry
+from stormwright.service.storage.history import ServiceHistory
 from stormwright.service.view import View
 
 
-class Watched:
+class EvaluatedStage:
     """The cluster and its history, for a plan that is applied.
 
     Parameters
@@ -37,9 +37,9 @@ class Watched:
 
     def __init__(
         self,
-        looking: Looking,
+        looking: Decider,
         view: View,
-        history: KeptHistory,
+        history: ServiceHistory,
         memory: ServiceMemory,
         refused: RefusedPlacements,
         guard: Guard,
@@ -84,7 +84,7 @@ class Watched:
                 self._refused.note(topology, Refusal(where, None, rates.get(topology, 0.0), until_ms, FIRST_S, why))
 
 
-class Dealing:
+class DecisionDispatcher:
     """Deals with decisions by the modes, and applies plans; on the loop's thread.
 
     Parameters
@@ -106,10 +106,10 @@ class Dealing:
     def __init__(
         self,
         guard: Guard,
-        desk: Desk,
-        applying: Applying,
+        desk: PlanService,
+        applying: PlanExecutor,
         view: View,
-        tidying: Tidying,
+        tidying: Expiry,
         looks: Sequence[Callable[[], None]] = (),
     ) -> None:
         self._looks = looks
@@ -117,7 +117,7 @@ class Dealing:
         self._tidying = tidying
 
     def advance(self, stop: threading.Event | None) -> bool:
-        """As `Applying.advance`, and `Tidying.tidy`; and a look at all that is watched."""
+        """As `PlanExecutor.advance`, and `Expiry.tidy`; and a look at all that is watched."""
         self._tidying.tidy()
         for look in self._looks:
             look()
@@ -128,7 +128,7 @@ class Dealing:
         return self._guard.verdict(decision)
 
     def propose(self, decision: Decision) -> None:
-        """As `Desk.propose`; not where a topology has gone since it was decided, as the next look decides anew."""
+        """As `PlanService.propose`, unless a topology has gone since the decision; the next one takes that into account."""
         problem = self._view.problem()
         if problem is None or not decision.plan.steps:
             return

@@ -28,8 +28,8 @@ from stormwright.controller.safety.holds import MOST_MISSING
 from stormwright.errors import ConflictError, Fault, InputError
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.humanize import in_utc
-from stormwright.service.plans.journal import Ledger
-from stormwright.service.plans.plans import KeptPlans
+from stormwright.service.plans.journal import Journal
+from stormwright.service.plans.plans import PlanStore
 from stormwright.service.safety.drains import DrainedNodes
 from stormwright.service.safety.holds import Holds
 from stormwright.service.storage.database import State
@@ -56,8 +56,8 @@ class Guard:
     def __init__(
         self,
         state: State,
-        plans: KeptPlans,
-        ledger: Ledger,
+        plans: PlanStore,
+        ledger: Journal,
         default: Mode | None = None,
         most_missing: float = MOST_MISSING,
         rebalancing: Callable[[], Sequence[str]] = lambda: (),

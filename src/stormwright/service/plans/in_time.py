@@ -11,7 +11,7 @@ from stormwright.model import Assignment, Problem, Scheduler
 _ANY_SIZE_S, _EXECUTOR_S = 0.5, 7.5e-5
 
 
-class InTime:
+class TimeBoundedScheduler:
     """Gives a scheduler time to search by the size of the problem.
 
     Parameters

@@ -13,7 +13,7 @@ from stormwright.controller.plans.document import placement_of
 from stormwright.controller.reports import MoveReport
 from stormwright.errors import ConflictError, NotThereError
 from stormwright.formats import placement_to_dict
-from stormwright.history.evaluation.moves import JudgedMove
+from stormwright.history.evaluation.moves import EvaluatedMove
 from stormwright.history.evaluation.verdict import Judgement, Promise
 from stormwright.model import TopologyAssignment
 from stormwright.service.storage.database import State
@@ -25,7 +25,7 @@ _TOLD = ("sustained", "latency", "full_latency", "inter_node")
 _PAUSES = 20
 
 
-class Ledger:
+class Journal:
     """Keeps decisions, each with its moves, before anything moves; and what came of them.
 
     Parameters
@@ -43,7 +43,7 @@ class Ledger:
         Parameters
         ----------
         kind
-            As `shapes.Done` has it.
+            As `shapes.HistoryEntry` has it.
         who, reason
             Who decided, and why.
         text
@@ -88,7 +88,7 @@ class Ledger:
             for move in step.moves:
                 to.execute("UPDATE moves SET failure = ? WHERE n = ? AND topology = ?", (why, n, move.topology.id))
 
-    def judged(self, judged: JudgedMove) -> None:
+    def judged(self, judged: EvaluatedMove) -> None:
         """Note what came of a move."""
         document = orjson.dumps(asdict(judged.judgement)).decode()
         with self._state.change() as to:
@@ -149,7 +149,7 @@ class Ledger:
         last = 2**62 if before_n is None else before_n
         rows = self._state.read("SELECT * FROM decisions WHERE n < ? ORDER BY n DESC LIMIT ?", last, most + 1)
         done = [
-            shapes.Done(
+            shapes.HistoryEntry(
                 n=row["n"],
                 at_ms=row["at_ms"],
                 kind=row["kind"],
@@ -163,10 +163,10 @@ class Ledger:
         ]
         return shapes.History(done=tuple(done), more=len(rows) > most)
 
-    def _moves(self, n: int) -> list[shapes.DoneMove]:
+    def _moves(self, n: int) -> list[shapes.MoveEntry]:
         came = self.came_of(n)
         return [
-            shapes.DoneMove(
+            shapes.MoveEntry(
                 topology=row["topology"],
                 name=row["name"],
                 pause_s=row["pause_s"],
@@ -178,6 +178,6 @@ class Ledger:
         ]
 
 
-def judged_shapes(topology: str, judgements: Sequence[Judgement]) -> tuple[shapes.Judged, ...]:
+def judged_shapes(topology: str, judgements: Sequence[Judgement]) -> tuple[shapes.StageEvaluation, ...]:
     """What came of a topology, for people."""
-    return tuple(shapes.Judged(topology=topology, **asdict(each)) for each in judgements)
+    return tuple(shapes.StageEvaluation(topology=topology, **asdict(each)) for each in judgements)

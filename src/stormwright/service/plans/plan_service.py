@@ -12,8 +12,8 @@ from queue import SimpleQueue
 import orjson
 
 from stormwright.client import shapes
-from stormwright.client.shapes import DrainAsked, PlanState
-from stormwright.controller.objectives.objective import InOrder
+from stormwright.client.shapes import DrainRequest, PlanState
+from stormwright.controller.objectives.objective import LexicographicObjective
 from stormwright.controller.planning.plan import MovePlan
 from stormwright.controller.plans.description import Pause, expected_pause, plan_document
 from stormwright.controller.plans.document import step_to_dict
@@ -28,10 +28,10 @@ from stormwright.explain.explain import explanations
 from stormwright.explain.explanation import BEST, ComponentExplanation
 from stormwright.model import Assignment, Problem, Scheduler
 from stormwright.service.plans.guard import Guard
-from stormwright.service.plans.journal import Ledger
-from stormwright.service.plans.plans import BEGINS, HALTED, OPEN, KeptPlans, PlanRow
-from stormwright.service.plans.queries import Reading
-from stormwright.service.safety.nodes import NodeDesk
+from stormwright.service.plans.journal import Journal
+from stormwright.service.plans.plans import BEGINS, HALTED, OPEN, PlanRow, PlanStore
+from stormwright.service.plans.queries import PlanQueries
+from stormwright.service.safety.nodes import NodeService
 
 # Making plans -------------------------------------------------------------------------------------
 # Makes plans, one at a time, in a thread of its own.
@@ -51,7 +51,7 @@ class PlanMaking:
         What runs now, under the load measured last.
     """
 
-    def __init__(self, plans: KeptPlans, ledger: Ledger, problem: Callable[[], Problem | None]) -> None:
+    def __init__(self, plans: PlanStore, ledger: Journal, problem: Callable[[], Problem | None]) -> None:
         self._plans, self._ledger, self._problem = plans, ledger, problem
         self._work: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._closed = False
@@ -178,7 +178,7 @@ ITSELF = "stormwright"
 
 
 @dataclass(frozen=True)
-class Makers:
+class PlanMakers:
     """Who places, for a plan.
 
     Parameters
@@ -196,7 +196,7 @@ class Makers:
     keeping: Scheduler
 
 
-class Desk(Reading):
+class PlanService(PlanQueries):
     """Answers what people ask; safe to use from several threads. Plans are made one at a time, in a thread of its own.
 
     Parameters
@@ -210,13 +210,13 @@ class Desk(Reading):
     """
 
     def __init__(
-        self, plans: KeptPlans, ledger: Ledger, guard: Guard, problem: Callable[[], Problem | None], makers: Makers
+        self, plans: PlanStore, ledger: Journal, guard: Guard, problem: Callable[[], Problem | None], makers: PlanMakers
     ) -> None:
         super().__init__(plans, ledger, self._modes_told)
         self._guard, self._makers, self._problem = guard, makers, problem
         self._making = PlanMaking(plans, ledger, problem)
         self._starting = threading.Lock()
-        self.nodes = NodeDesk(guard.drains, ledger, self._making.now, self.empty, self._leave)
+        self.nodes = NodeService(guard.drains, ledger, self._making.now, self.empty, self._leave)
         for row in plans.rows(["planning", "planned"], most=2**31):
             if row.state == "planning" or row.begins:
                 plans.change(row.id, [row.state], "failed", "the service ended before it was made")
@@ -227,7 +227,7 @@ class Desk(Reading):
 
     # Plans ------------------------------------------------------------------------------------------------------------
 
-    def ask(self, asked: shapes.PlanAsked) -> shapes.Plan:
+    def ask(self, asked: shapes.PlanRequest) -> shapes.Plan:
         """Begin to make a plan; the answer has its id.
 
         Raises
@@ -239,11 +239,13 @@ class Desk(Reading):
         goals = tuple(dict.fromkeys(asked.goals)) or (self._makers.goal,)
         plan = self._plans.add("plan", ",".join(goals), asked.by, asked.reason, asked.model_dump())
         wish = PlanWish(goals, asked.topologies, asked.nodes, asked.least_gain_percent, asked.only is not None)
-        scheduler = FewestMoves(self._makers.keeping) if wish.repairs else InOrder(goals, self._makers.scheduler)
+        scheduler = (
+            FewestMoves(self._makers.keeping) if wish.repairs else LexicographicObjective(goals, self._makers.scheduler)
+        )
         self._making.submit(lambda: self._making.make(plan, lambda problem: drafted(problem, scheduler, wish)))
         return self.plan(plan)
 
-    def empty(self, host: str, asked: DrainAsked) -> shapes.Plan:
+    def empty(self, host: str, asked: DrainRequest) -> shapes.Plan:
         """Begin to plan what brings everything away from a host; it begins by itself unless it is to wait."""
         self._making.require_room()
         goal, keeping = self._makers.goal, self._makers.keeping
@@ -252,14 +254,14 @@ class Desk(Reading):
         self._submit(plan, lambda problem: emptied(problem, keeping, frozenset([host]), goal), "planned")
         return self.plan(plan)
 
-    def _leave(self, host: str, told: shapes.Told) -> None:
+    def _leave(self, host: str, told: shapes.ChangeRequest) -> None:
         """Give up the plans that would bring everything away from a host, as far as they were not begun."""
         states = ("planning", *OPEN)
         for row in self._plans.lines(states, most=2**31):
             if orjson.loads(row.asked).get("host") == host:
                 self._plans.change(row.id, states, "discarded", f"{told.by} uncordoned {host}: {told.reason}")
 
-    def revert(self, n: int, told: shapes.Told) -> shapes.Plan:
+    def revert(self, n: int, told: shapes.ChangeRequest) -> shapes.Plan:
         """Begin to restore the placement as it was before an entry of the history.
 
         Raises
@@ -290,7 +292,7 @@ class Desk(Reading):
         """Why executors are where they are; it raises what `explained` raises, or that nothing is known yet."""
         return explained(self._making.now(), topology, executor)
 
-    def apply(self, plan: str, told: shapes.Told) -> shapes.Plan:
+    def apply(self, plan: str, told: shapes.ChangeRequest) -> shapes.Plan:
         """Begin to apply a plan.
 
         Raises
@@ -307,7 +309,7 @@ class Desk(Reading):
         self._start(row, told.by, f"{row.reason}; {told.reason}")
         return self.plan(plan)
 
-    def stop(self, plan: str, told: shapes.Told) -> shapes.Plan:
+    def stop(self, plan: str, told: shapes.ChangeRequest) -> shapes.Plan:
         """Stop a plan as soon as nobody is half way."""
         row = self._plans.row(plan)
         if row.state not in ("applying", "judging"):
@@ -316,7 +318,7 @@ class Desk(Reading):
         log.info("plan %s is to stop, says %s: %s", plan, told.by, told.reason)
         return self.plan(plan)
 
-    def resume(self, plan: str, told: shapes.Told) -> shapes.Plan:
+    def resume(self, plan: str, told: shapes.ChangeRequest) -> shapes.Plan:
         """Go on with a plan that was stopped or waits; a stage that has moved is taken as good."""
         row = self._plans.row(plan)
         if row.state not in HALTED:
@@ -332,7 +334,7 @@ class Desk(Reading):
         log.info("plan %s goes on, says %s: %s", plan, told.by, told.reason)
         return self.plan(plan)
 
-    def discard(self, plan: str, told: shapes.Told) -> shapes.Plan:
+    def discard(self, plan: str, told: shapes.ChangeRequest) -> shapes.Plan:
         """Give up a plan, or that it is made; what it has moved stays where it is."""
         row = self._plans.row(plan)
         if not self._plans.change(plan, ["planning", *OPEN, *HALTED], "discarded", f"{told.by}: {told.reason}"):

@@ -15,7 +15,7 @@ from stormwright.controller.plans.document import step_of_dict
 from stormwright.errors import NotThereError
 from stormwright.history.evaluation.verdict import Promise
 from stormwright.model import Problem
-from stormwright.service.plans.journal import Ledger
+from stormwright.service.plans.journal import Journal
 from stormwright.service.storage.database import State
 
 # Expiry -------------------------------------------------------------------------------------------
@@ -27,7 +27,7 @@ PROPOSED_S = 3600.0
 _DAY_MS = 86_400_000
 
 
-class Tidying:
+class Expiry:
     """Gives up what was proposed long ago; once a day forgets plans and what was done.
 
     Parameters
@@ -38,7 +38,7 @@ class Tidying:
         For so long.
     """
 
-    def __init__(self, plans: KeptPlans, ledger: Ledger, keep_days: int) -> None:
+    def __init__(self, plans: PlanStore, ledger: Journal, keep_days: int) -> None:
         self._plans, self._ledger, self._keep_days, self._last_ms = plans, ledger, keep_days, 0.0
 
     def tidy(self) -> None:
@@ -119,7 +119,7 @@ _LONG = ("document", "relied", "promises")
 _SHORT = ", ".join(f"'' AS {each.name}" if each.name in _LONG else each.name for each in fields(PlanRow))
 
 
-class KeptPlans:
+class PlanStore:
     """Keeps plans.
 
     Parameters

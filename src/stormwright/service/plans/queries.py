@@ -10,8 +10,8 @@ import orjson
 
 from stormwright.client import shapes
 from stormwright.controller.plans.description import planned_moves
-from stormwright.service.plans.journal import Ledger, judged_shapes
-from stormwright.service.plans.plans import HALTED, UNDER_WAY, KeptPlans, PlanRow
+from stormwright.service.plans.journal import Journal, judged_shapes
+from stormwright.service.plans.plans import HALTED, UNDER_WAY, PlanRow, PlanStore
 
 #: Taken from the plan's document, once it is made.
 _KNOWN = ("topologies", "steps", "stages", "score_before", "score_after", "gain")
@@ -23,7 +23,7 @@ _NO_MOVES: _Moves = ()
 _KEPT_IN_SHORT, _KEPT = 1000, 8
 
 
-class Reading:
+class PlanQueries:
     """Tells what is kept, and changes nothing; safe to use from several threads.
 
     Parameters
@@ -34,7 +34,7 @@ class Reading:
         Tells the modes that hold.
     """
 
-    def __init__(self, plans: KeptPlans, ledger: Ledger, modes: Callable[[], shapes.Modes]) -> None:
+    def __init__(self, plans: PlanStore, ledger: Journal, modes: Callable[[], shapes.Modes]) -> None:
         self._plans, self._ledger, self._modes = plans, ledger, modes
         # What was planned of thousands of topologies is read once, and not whenever somebody looks.
         self._in_short = lru_cache(maxsize=_KEPT_IN_SHORT)(self._read_in_short)
@@ -45,7 +45,7 @@ class Reading:
         return shapes.Plans(plans=tuple(map(self._line, self._plans.lines(states, most))))
 
     def plan(self, plan: str, most_steps: int = -1) -> shapes.Plan:
-        """One plan, with the first of its steps or all; it raises what `KeptPlans.row` raises."""
+        """One plan, with the first of its steps or all; it raises what `PlanStore.row` raises."""
         row = self._plans.line(plan)
         line = self._line(row)
         whole, moves = (shapes.Plan(**dict(line)), _NO_MOVES) if row.state == "planning" else self._whole(plan)

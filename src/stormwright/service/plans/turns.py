@@ -7,7 +7,7 @@ import threading
 from stormwright.model import Assignment, Problem, Scheduler
 
 
-class OneAtATime:
+class SerialScheduler:
     """Asks a scheduler for the service and for a person's plan in turn: few may be asked from two threads at once.
 
     Parameters

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from stormwright.client.shapes import Anomalies, Anomaly, AnomalyKind, DrainAsked
+from stormwright.client.shapes import Anomalies, Anomaly, AnomalyKind, DrainRequest
 from stormwright.controller.plans.modes import AUTO, FIX, IGNORE, response_to
 from stormwright.controller.safety.holds import Hold
 from stormwright.controller.safety.slowness import SlowNode, SlowNodes, WorkWindows
@@ -15,8 +15,8 @@ from stormwright.errors import StormwrightError
 from stormwright.model import Problem
 from stormwright.service.notifications.notifier import ServiceEvent
 from stormwright.service.plans.guard import Guard
-from stormwright.service.plans.plans import KeptPlans
-from stormwright.service.safety.nodes import NodeDesk
+from stormwright.service.plans.plans import PlanStore
+from stormwright.service.safety.nodes import NodeService
 from stormwright.service.storage.database import State
 
 # Notifications ------------------------------------------------------------------------------------
@@ -29,7 +29,7 @@ _TOLD = ("waiting", "stopped", "failed", "proposed")
 _HOLDS = ("missing", "rebalancing", "silent", "stale")
 
 
-class Telling:
+class EventNotifier:
     """Looks each second what there is to tell.
 
     Parameters
@@ -42,7 +42,7 @@ class Telling:
         Takes events.
     """
 
-    def __init__(self, plans: KeptPlans, hold: Callable[[], Hold | None], tell: Callable[[ServiceEvent], None]) -> None:
+    def __init__(self, plans: PlanStore, hold: Callable[[], Hold | None], tell: Callable[[ServiceEvent], None]) -> None:
         self._plans, self._hold, self._tell = plans, hold, tell
         # What stood so before the service started was told by the one before.
         self._known = {(plan, state) for plan, state, _ in plans.standing(_TOLD)}
@@ -84,7 +84,7 @@ ITSELF, MOST_DRAINED = "stormwright", 0.1
 _NAME = "anomalies"
 
 
-class SlowWatch:
+class SlowNodeMonitor:
     """Finds slow nodes in records as they come; safe to use from several threads."""
 
     def __init__(self) -> None:
@@ -108,7 +108,7 @@ class SlowWatch:
             self._nodes.forget(list(nodes))
 
 
-class Watching:
+class AnomalyMonitor:
     """Notes anomalies and acts on them; `look` on the loop's thread, `told` on any.
 
     An anomaly is acted on as long as it is open, not as it comes: one that came while that was not allowed is acted on
@@ -131,9 +131,9 @@ class Watching:
     def __init__(
         self,
         guard: Guard,
-        nodes: NodeDesk,
+        nodes: NodeService,
         problem: Callable[[], Problem | None],
-        slow: SlowWatch,
+        slow: SlowNodeMonitor,
         tell: Callable[[ServiceEvent], None],
         state: State,
     ) -> None:
@@ -203,7 +203,7 @@ class Watching:
         try:
             if why_not := self._why_not(problem, host):
                 return {"waits": why_not}
-            self._nodes.drain(host, DrainAsked(by=ITSELF, reason=f"it is slow: {why}"))
+            self._nodes.drain(host, DrainRequest(by=ITSELF, reason=f"it is slow: {why}"))
         except StormwrightError as error:
             return {"waits": error.line}
         return {"done": f"{host} was drained"}

@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 _NAME = "budget"
 
 
-class Budgeting:
+class MoveBudgetKeeper:
     """How much may move now; used on the loop's thread.
 
     Parameters

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from stormwright.client.shapes import DrainAsked, DrainBegun, Drained, Drains, Plan, Told
+from stormwright.client.shapes import ChangeRequest, Drained, DrainRequest, DrainResponse, Drains, Plan
 from stormwright.errors import ConflictError, NotThereError, who_is_there
 from stormwright.model import UNPLACED, Problem
-from stormwright.service.plans.journal import Ledger
+from stormwright.service.plans.journal import Journal
 from stormwright.service.safety.drains import DrainedNodes
 
 # Endpoints ----------------------------------------------------------------------------------------
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 # Nodes --------------------------------------------------------------------------------------------
 
 
-class NodeDesk:
+class NodeService:
     """Answers what people ask about nodes; safe to use from several threads.
 
     Parameters
@@ -41,14 +41,14 @@ class NodeDesk:
     def __init__(
         self,
         drains: DrainedNodes,
-        ledger: Ledger,
+        ledger: Journal,
         now: Callable[[], Problem],
-        empty: Callable[[str, DrainAsked], Plan],
-        leave: Callable[[str, Told], None],
+        empty: Callable[[str, DrainRequest], Plan],
+        leave: Callable[[str, ChangeRequest], None],
     ) -> None:
         self._drains, self._ledger, self._now, self._empty, self._leave = drains, ledger, now, empty, leave
 
-    def drain(self, node: str, asked: DrainAsked) -> DrainBegun:
+    def drain(self, node: str, asked: DrainRequest) -> DrainResponse:
         """Let a node take nothing new, and begin to bring away what runs there, unless it is only to be cordoned.
 
         Parameters
@@ -76,12 +76,12 @@ class NodeDesk:
         log.info("%s takes nothing new from now on, says %s: %s", host, asked.by, asked.reason)
         workers = workers_on(problem, host)
         if asked.only_cordon or not workers:
-            return DrainBegun(drained=drained.model_copy(update={"workers": workers}))
+            return DrainResponse(drained=drained.model_copy(update={"workers": workers}))
         plan = self._empty(host, asked)
         self._drains.planned(host, plan.id)
-        return DrainBegun(drained=drained.model_copy(update={"workers": workers, "plan": plan.id}), plan=plan)
+        return DrainResponse(drained=drained.model_copy(update={"workers": workers, "plan": plan.id}), plan=plan)
 
-    def uncordon(self, node: str, told: Told) -> Drained:
+    def uncordon(self, node: str, told: ChangeRequest) -> Drained:
         """Let a node take what comes again, from the next look on; plans to empty it that were not begun are given up.
 
         Raises

@@ -26,7 +26,7 @@ from stormwright.model.requests import CPU
 from stormwright.perflog.records import MAX_CLOCK_AHEAD_MS, WorkerId
 from stormwright.predict.calibration.calibration import calibrated, learn
 from stormwright.predict.calibration.document import costs_to_dict
-from stormwright.predict.calibration.evidence import Learned
+from stormwright.predict.calibration.evidence import Evidence
 from stormwright.predict.calibration.windows import WINDOW_S, Window, Windows
 from stormwright.service.on_change import OnChange
 from stormwright.state_files import unless_damaged
@@ -52,7 +52,7 @@ SAME_SPEED = 0.05
 _VERSION = 1
 
 
-class Calibrating:
+class CostCalibration:
     """Fits costs to records; safe to use from several threads, and nothing here raises.
 
     Parameters
@@ -229,12 +229,12 @@ class Calibrating:
     def _described(self) -> dict[str, Any]:
         return costs_to_dict(self._calibration) if self._calibration.minutes else {}
 
-    def _read(self) -> Learned:
-        def read() -> Learned:
+    def _read(self) -> Evidence:
+        def read() -> Evidence:
             told = orjson.loads(self._path.read_bytes())
-            return Learned.from_dict(told["known"]) if told["version"] == _VERSION else Learned()
+            return Evidence.from_dict(told["known"]) if told["version"] == _VERSION else Evidence()
 
-        return unless_damaged(self._path, read, Learned, "what messages cost is learnt again")
+        return unless_damaged(self._path, read, Evidence, "what messages cost is learnt again")
 
 
 def _tells_cores(node: Supervisor, core_hz: float) -> bool:

@@ -16,7 +16,7 @@ REFRESH_S = 300.0
 KEEP_MINUTES = 3 * max(SEASONS)
 
 
-class Forecasting:
+class ForecastStore:
     """Notes the load minute by minute and tells what is expected of it.
 
     Parameters

@@ -24,7 +24,7 @@ from stormwright.controller.reports import MoveReport
 from stormwright.errors import StormwrightError
 from stormwright.files import write_whole
 from stormwright.history.evaluation.measured import MeasuredTopologies
-from stormwright.history.evaluation.moves import Evaluation, JudgedMove, Moved, Worse
+from stormwright.history.evaluation.moves import EvaluatedMove, Evaluation, MovedTopology, Worse
 from stormwright.history.evaluation.verdict import Promise
 from stormwright.history.evaluation.window import ObservedTraffic
 from stormwright.history.tables.ingest import ingest
@@ -50,7 +50,7 @@ WINDOW_S, KEEP_EVERY_S = 5.0, 10.0
 STALE_MS = 60_000
 
 
-class Judging:
+class MoveEvaluation:
     """Knows how long topologies were measured, and what became of them after their moves.
 
     Parameters
@@ -81,7 +81,7 @@ class Judging:
         """Count records that have not come before."""
         self.observed.add(records)
 
-    def look(self, problem: Problem) -> list[JudgedMove]:
+    def look(self, problem: Problem) -> list[EvaluatedMove]:
         """Count what was measured since the last look; what can be judged by now, each once."""
         self.observed.forget(topology.id for topology in problem.topologies)
         self._measured.look(problem)
@@ -99,15 +99,15 @@ class Judging:
         """Topology → how much of `least_s` seconds is still to be measured of it (`MeasuredTopologies.waits`)."""
         return self._measured.waits(problem, least_s)
 
-    def moved(self, moved: Moved) -> list[JudgedMove]:
+    def moved(self, moved: MovedTopology) -> list[EvaluatedMove]:
         """A topology was moved; what came of its last move."""
         return self._evaluation.moved(moved) if self._evaluation else []
 
-    def forget(self, topology: str) -> list[JudgedMove]:
+    def forget(self, topology: str) -> list[EvaluatedMove]:
         """A topology is somewhere else now; what came of its last move."""
         return self._evaluation.forget(topology) if self._evaluation else []
 
-    def worse(self, problem: Problem) -> tuple[list[Worse], list[JudgedMove]]:
+    def worse(self, problem: Problem) -> tuple[list[Worse], list[EvaluatedMove]]:
         """Topologies that do measurably worse since they were moved, and what came of moves that others have undone."""
         found, gone = [], []
         for each in self._evaluation.worse() if self._evaluation else []:
@@ -182,7 +182,7 @@ class HistorySettings:
         check_format(self.format)
 
 
-class KeptHistory:
+class ServiceHistory:
     """Everything about the history that a running service calls.
 
     Nothing here raises: what fails is said once, shown in `status`, and tried again where it can be. Rows wait on disk
@@ -207,14 +207,14 @@ class KeptHistory:
         settings: HistorySettings,
         state_dir: Path,
         scheduler: str,
-        tell_judged: Callable[[JudgedMove], None] = lambda _: None,
+        tell_judged: Callable[[EvaluatedMove], None] = lambda _: None,
         clock: Clock = WALL,
     ) -> None:
         self._tell_judged, self._settings, self._clock = tell_judged, settings, clock
         self._state_dir, directory = state_dir, state_dir / DIRECTORY
         self._uri = settings.uri or tables_below(state_dir)
         self.staging = Staging(directory)
-        self._judging = Judging(directory, clock)
+        self._judging = MoveEvaluation(directory, clock)
         self._recorder = Recorder(self.staging if settings.tables else None, scheduler, clock)
         self._errors: dict[str, dict[str, Any]] = {}
         self._told: dict[str, tuple[type[Exception], str | None]] = {}
@@ -367,7 +367,7 @@ class KeptHistory:
         whole = [move for move in self._decision.plan.moves if move.topology.id == topology]
         self._note(
             self._judging.moved(
-                Moved(
+                MovedTopology(
                     self.decision_ms,
                     topology,
                     self._decision.promises.get(topology, Promise()),
@@ -380,7 +380,7 @@ class KeptHistory:
             )
         )
 
-    def _note(self, found: Iterable[JudgedMove]) -> None:
+    def _note(self, found: Iterable[EvaluatedMove]) -> None:
         for judged in found:
             self._recorder.judge(judged)
             self._tell_judged(judged)

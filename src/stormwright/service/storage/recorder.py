@@ -16,7 +16,7 @@ from stormwright.controller.policy import Decision, planned_slots, without_assum
 from stormwright.controller.reports import MoveReport
 from stormwright.formats import problem_to_dict
 from stormwright.formats.document.problem import load_to_dict
-from stormwright.history.evaluation.moves import JudgedMove
+from stormwright.history.evaluation.moves import EvaluatedMove
 from stormwright.history.tables.definitions import DECISIONS, JUDGEMENTS, MOVES, PROFILES, SNAPSHOTS, Table
 from stormwright.history.tables.staging import Staging
 from stormwright.model import LoadProfile, Problem, cost_of
@@ -110,7 +110,7 @@ class Recorder:
         row = {"at_ms": at_ms, "decision_ms": decision_ms, "topology": topology, "failure": failure}
         self._write(MOVES, at_ms, row | (asdict(report) if report else {}))
 
-    def judge(self, judged: JudgedMove) -> None:
+    def judge(self, judged: EvaluatedMove) -> None:
         """Note what came of a move."""
         at_ms = self._now_ms()
         row = {"at_ms": at_ms, "decision_ms": judged.decision_ms, "topology": judged.topology}

@@ -57,7 +57,7 @@ class Source:
     varies: float = 1.0
 
 
-class Simulated:
+class SimulatedNetwork:
     """A network in virtual time.
 
     Parameters

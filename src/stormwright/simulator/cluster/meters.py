@@ -12,7 +12,7 @@ from stormwright.model.arrays import IndexArray
 from stormwright.model.requests import ACKER
 from stormwright.perflog.schema import LATENCY_EDGES_MS
 from stormwright.predict.costs import Costs
-from stormwright.simulator.engine import NOWHERE, Counted
+from stormwright.simulator.engine import NOWHERE, EngineCounts
 
 # Transfers ----------------------------------------------------------------------------------------
 # How many tuples executors have sent each other, of which no record told yet.
@@ -28,7 +28,7 @@ class Pairs(NamedTuple):
     tuples: Whole
 
 
-class Sent:
+class Transfers:
     """Adds up what pairs of executors send; where the same pairs send again and again, that costs little.
 
     Parameters
@@ -79,7 +79,7 @@ class Sent:
 _TUPLE_BYTES = 40.0
 
 
-class Used(NamedTuple):
+class NodeUsage(NamedTuple):
     """What nodes have used: CPU time, shape (N,), and bytes over their links, out and in, shape (2, N)."""
 
     cpu_s: NDArray[np.float64]
@@ -127,14 +127,14 @@ class Meters:
         self.latency = np.zeros((len(problem.topologies), len(LATENCY_EDGES_MS) + 1), np.int64)
         self.messaging_ns = np.zeros(len(problem.slots))
         self.link_bytes = np.zeros((2, len(problem.supervisors)))
-        self.used = Used(np.zeros(len(problem.supervisors)), np.zeros((2, len(problem.supervisors))))
+        self.used = NodeUsage(np.zeros(len(problem.supervisors)), np.zeros((2, len(problem.supervisors))))
         of = [t.components[component] for t in problem.topologies for component in t.executor_component]
         self.spout = np.array([component.type == "spout" for component in of], dtype=bool)
         self._acker = np.array([component.id == ACKER for component in of], dtype=bool)
         self.tuple_bytes = np.array(tuple_bytes(problem))[problem.executor_topology]
-        self.sent = Sent(executors)
+        self.sent = Transfers(executors)
 
-    def add(self, counted: Counted, slots: NDArray[np.int32]) -> None:
+    def add(self, counted: EngineCounts, slots: NDArray[np.int32]) -> None:
         """What the engine has counted while executors ran in `slots`, shape (E,)."""
         source, target, tuples = counted.source, counted.target, counted.tuples
         begins = self.spout[source] & self._acker[target]

@@ -64,7 +64,7 @@ class Entry:
     rebalance: int | None = None
 
 
-class Hears(Protocol):
+class NimbusListener(Protocol):
     """Who is told what Nimbus has decided."""
 
     def assigned(self, supervisor: str) -> None: ...
@@ -114,7 +114,7 @@ class VirtualNimbus:
         self._cluster = replace(cluster, topologies=(), current={}, load=None, measured=None)
         self.ask, self._fallback = ask, fallback
         self.entries: dict[str, Entry] = {}
-        self.hears: Hears
+        self.hears: NimbusListener
         self.up, self.changes = True, 0
         self._soon, self._dead, self._news = False, set[str](), set[str]()
         self._shown: Problem | None = None

@@ -11,12 +11,12 @@ from stormwright.model import Problem, Topology, TopologyAssignment
 from stormwright.perflog.records import encode
 from stormwright.predict.calibration.document import costs_of
 from stormwright.simulator.cluster.clock import VirtualClock
-from stormwright.simulator.cluster.meters import Meters, Used
+from stormwright.simulator.cluster.meters import Meters, NodeUsage
 from stormwright.simulator.cluster.nimbus import ACTIVE, Ask, VirtualNimbus
 from stormwright.simulator.cluster.records import Recording
 from stormwright.simulator.cluster.supervisors import Supervisors, Worker
 from stormwright.simulator.cluster.timings import RECORD, Delay, Timings
-from stormwright.simulator.engine import Counted, Engine
+from stormwright.simulator.engine import Engine, EngineCounts
 
 #: Takes lines of the performance log as they arrive.
 Deliver = Callable[[Sequence[bytes]], None]
@@ -25,7 +25,7 @@ Deliver = Callable[[Sequence[bytes]], None]
 _RARER = 4
 
 #: Takes what was counted while nothing changed where executors run.
-Heard = Callable[[Counted], None]
+Heard = Callable[[EngineCounts], None]
 
 
 def nobody(_: Problem) -> Any:
@@ -98,11 +98,11 @@ class VirtualStorm:
         """Nimbus as a service opens it."""
         return _Open(self.nimbus)
 
-    def used(self) -> Used:
+    def used(self) -> NodeUsage:
         """What nodes have used since the beginning."""
         self.count()
         used = self._meters.used
-        return Used(used.cpu_s.copy(), used.link_bytes.copy())
+        return NodeUsage(used.cpu_s.copy(), used.link_bytes.copy())
 
     def count(self) -> None:
         """What was done until now was done where everything is now."""

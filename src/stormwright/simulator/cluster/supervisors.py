@@ -23,7 +23,7 @@ from stormwright.simulator.engine import NOWHERE, Engine
 Ports = Mapping[int, tuple[str, tuple[int, ...]]]
 
 
-class Wanted:
+class DesiredWorkers:
     """Is asked by all supervisors again and again; what has not changed is not worked out anew.
 
     Parameters
@@ -166,7 +166,7 @@ class Supervisors:
         self.workers: dict[tuple[str, int], Worker] = {}
         self.slots = np.full(problem.num_executors, NOWHERE, np.int32)
         self.running = np.zeros(problem.num_executors, dtype=bool)
-        self._wanted, self._places = Wanted(problem, nimbus), problem.slots
+        self._wanted, self._places = DesiredWorkers(problem, nimbus), problem.slots
         self._ports = {node.id: node.ports for node in problem.supervisors}
         self._pids = count(1000)
         self._down: set[str] = set()

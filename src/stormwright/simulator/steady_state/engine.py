@@ -12,9 +12,9 @@ from stormwright.model import Problem
 from stormwright.model.arrays import BoolArray, FloatArray
 from stormwright.predict.calibration.document import costs_of
 from stormwright.predict.costs import Costs
-from stormwright.simulator.engine import NOWHERE, Counted
+from stormwright.simulator.engine import NOWHERE, EngineCounts
 from stormwright.simulator.steady_state.counting import Counting, Stretch, joined
-from stormwright.simulator.steady_state.flows import Pace, Share, Steadily
+from stormwright.simulator.steady_state.flows import Pace, Share, SteadyFlows
 from stormwright.simulator.steady_state.trees import Trees
 
 #: Storm's message timeout is found by a wheel that turns: so long after, on average, in parts of it.
@@ -75,7 +75,7 @@ class SteadyEngine:
         self._settings = settings = settings or SteadySettings()
         self._nodes, self._speed = problem, np.ones(len(problem.supervisors))
         costs: Costs = costs_of(problem)[0]
-        steadily = Steadily(problem, costs)
+        steadily = SteadyFlows(problem, costs)
         self._profile, self._under = steadily.profile, under or steadily.under
         layout = self._profile.layout
         told = settings.offered_tps or {}
@@ -117,7 +117,7 @@ class SteadyEngine:
             if np.any(starting == ends_s):
                 self._change()
 
-    def take(self) -> Counted:
+    def take(self) -> EngineCounts:
         """What was counted since this was last asked for."""
         self._count()
         trees, found = self._trees, joined(self._stretches)
@@ -133,7 +133,7 @@ class SteadyEngine:
         queue = np.minimum(trees.pending()[self._of] / _BUFFER, 1.0)
         queue[spouts] = 0.0
         begun_s, self._begun_s, self._stretches = self._begun_s, self._now_s, []
-        return Counted(
+        return EngineCounts(
             start_s=begun_s,
             length_s=self._now_s - begun_s,
             received=found.handled,

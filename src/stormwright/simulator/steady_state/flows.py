@@ -63,7 +63,7 @@ class Share:
     tuples: FloatArray
 
 
-class Steadily:
+class SteadyFlows:
     """Predicts a problem's topologies under one placement after the other.
 
     Shuffled tuples go as near as they can, also where a queue is so long that Storm would send some further.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stormwright.simulator.engine import Counted
+from stormwright.simulator.engine import EngineCounts
 from stormwright.simulator.storm.records import BUCKETS, BY_OCTAVE, WORKS, Cluster
 
 #: Buckets of ours that make one of the performance log, which has 4 for each doubling.
@@ -19,7 +19,7 @@ _OF_TOPOLOGIES = ("begun", "completed", "timed_out", "replayed", "lost", "latenc
 
 
 @dataclass(frozen=True, eq=False)
-class Taken:
+class TakenCounts:
     """What was counted until an instant.
 
     Parameters
@@ -43,7 +43,7 @@ class Taken:
     link_bytes: NDArray[np.float64]
 
     @classmethod
-    def of(cls, cluster: Cluster, at_once: int = 1) -> Taken:
+    def of(cls, cluster: Cluster, at_once: int = 1) -> TakenCounts:
         """As it is now, so many tuples being one."""
         run, cores = cluster.run[0], cluster.shares.cores
         executors, now = int(run["executors"]), float(run["now"])
@@ -63,9 +63,9 @@ class Taken:
             link_bytes=np.array(cluster.links["sent_bytes"]).reshape(2, -1),
         )
 
-    def since(self, before: Taken) -> Taken:
+    def since(self, before: TakenCounts) -> TakenCounts:
         """What was counted since then; `now_s` is for how long."""
-        return Taken(
+        return TakenCounts(
             self.now_s - before.now_s,
             {name: of - before.threads[name] for name, of in self.threads.items()},
             {name: of - before.topologies[name] for name, of in self.topologies.items()},
@@ -84,13 +84,13 @@ def _to_come(cluster: Cluster, now: float) -> NDArray[np.float64]:
     return np.bincount(threads["core"][alone], left, len(cluster.shares.cores)).astype(np.float64)
 
 
-def counted(cluster: Cluster, before: Taken, now: Taken) -> tuple[Taken, Counted]:
+def counted(cluster: Cluster, before: TakenCounts, now: TakenCounts) -> tuple[TakenCounts, EngineCounts]:
     """What was counted until now, and since then."""
     new = now.since(before)
     executors = len(now.threads["received"])
     own = cluster.threads[:executors]
     cpu_ns = np.rint(1e9 * new.threads["cpu_s"]).astype(np.int64)
-    return now, Counted(
+    return now, EngineCounts(
         start_s=before.now_s,
         length_s=new.now_s,
         received=new.threads["received"],

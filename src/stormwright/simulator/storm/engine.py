@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 from stormwright.model import Problem
 from stormwright.predict.flow.profile import Profile
-from stormwright.simulator.engine import NOWHERE, Counted
+from stormwright.simulator.engine import NOWHERE, EngineCounts
 from stormwright.simulator.settings import Settings
-from stormwright.simulator.storm.counting import Taken, counted
+from stormwright.simulator.storm.counting import TakenCounts, counted
 from stormwright.simulator.storm.events import LOOK, NOTHING, PLACED, SPEED, START, STOP, go_on_until
 from stormwright.simulator.storm.placing import Workers, fitting, freed, put_together, seated
 from stormwright.simulator.storm.start import start, with_room
@@ -74,15 +74,15 @@ class Events:
         """Go on to an instant."""
         self._tell(NOTHING, until_s=float(time_s))
 
-    def take(self) -> Counted:
+    def take(self) -> EngineCounts:
         """What was counted since this was last asked for."""
         self._taken, found = counted(self.cluster, self._taken, self.seen)
         return found
 
     @property
-    def seen(self) -> Taken:
+    def seen(self) -> TakenCounts:
         """What was counted so far, with what `take` does not tell."""
-        return Taken.of(self.cluster, self.at_once)
+        return TakenCounts.of(self.cluster, self.at_once)
 
     @property
     def pending(self) -> NDArray[np.int64]:

@@ -22,7 +22,7 @@ from stormwright.history.evaluation.comparison import (
 )
 from stormwright.model import TopologyAssignment
 from stormwright.schedulers import Scheduler
-from stormwright.schedulers.toolkit.from_scratch import Anew
+from stormwright.schedulers.toolkit.from_scratch import FromScratchScheduler
 from stormwright.schedulers.toolkit.triggers import ONLINE, Adaptation
 from stormwright.storm.local_cluster import LocalClusterConfig
 from stormwright.workbench.demo.measure import TopologyRun
@@ -298,7 +298,7 @@ class DemoSettings:
     @property
     def adapts(self) -> Adaptation:
         """What a move has to be for: where everything is placed anew that is shown, whatever it gains."""
-        return Adaptation(on_period=True, gains=()) if isinstance(self.scheduler, Anew) else ONLINE
+        return Adaptation(on_period=True, gains=()) if isinstance(self.scheduler, FromScratchScheduler) else ONLINE
 
     @property
     def objective(self) -> str:

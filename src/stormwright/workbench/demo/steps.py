@@ -233,7 +233,7 @@ class ClusterStage:
         self._arrived = {move.topology.id: move.after.slots for move in decision.plan.moves if complete}
 
     def place(self, placements: Mapping[str, TopologyAssignment], reason: str, promises: Mapping[str, Promise]) -> None:
-        """Move topologies to given placements; it raises what `Looking.place` and `Service.act` raise."""
+        """Move topologies to given placements; it raises what `Decider.place` and `Service.act` raise."""
         log.info("moving %s", reason)
         self.act(self._service.looking.place(placements, reason, promises))
 

@@ -42,7 +42,7 @@ _LAND_S, _AHEAD_S = 1.0, 30.0
 _STILL_S, _LOOK_S = 120.0, 0.02
 
 
-class Shipping:
+class RecordShipping:
     """Delivers records: counted at once, and landed in files that tell a virtual second each.
 
     Virtual time waits where the pipeline has not kept up.
@@ -194,7 +194,7 @@ class SimulatedCluster:
     def connect(self, service: Service) -> None:
         """Let Nimbus ask a service, and workers report to it."""
         self.storm.nimbus.ask = service.bridge.answer
-        self.storm.deliver = Shipping(service, self.clock).take
+        self.storm.deliver = RecordShipping(service, self.clock).take
 
     def run_topology(
         self,

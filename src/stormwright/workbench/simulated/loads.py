@@ -18,7 +18,7 @@ from stormwright.pipeline.measurement.measurement import LatencyHistogram, NodeL
 from stormwright.pipeline.streaming.progress import Progress
 from stormwright.simulator.cluster.records import HEAP_BYTES, Streams
 from stormwright.simulator.cluster.storm import VirtualStorm
-from stormwright.simulator.engine import Counted, Counts
+from stormwright.simulator.engine import Counts, EngineCounts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,7 +34,7 @@ WINDOW_S = 15.0
 class _Part(NamedTuple):
     """A part of the window: what was counted, executors whose workers were up, and CPU time that nodes used, in s."""
 
-    counted: Counted
+    counted: EngineCounts
     running: BoolArray
     node_cpu_s: FloatArray
 
@@ -71,7 +71,7 @@ class LoadWithLatencies(NamedTuple):
     latency: Counts
 
 
-class Measuring:
+class CountedMeasurement:
     """Keeps what was counted lately.
 
     Parameters
@@ -95,7 +95,7 @@ class Measuring:
         self._seconds = 0.0
         self._ways: _Ways | None = None
 
-    def add(self, counted: Counted, running: BoolArray, node_cpu_s: FloatArray) -> None:
+    def add(self, counted: EngineCounts, running: BoolArray, node_cpu_s: FloatArray) -> None:
         """Some time has passed.
 
         Parameters
@@ -225,7 +225,7 @@ class CountedLoads:
     """
 
     def __init__(self, storm: VirtualStorm, every_s: float) -> None:
-        self._storm, self._measuring = storm, Measuring(storm.problem)
+        self._storm, self._measuring = storm, CountedMeasurement(storm.problem)
         self._measured: LoadWithLatencies | None = None
         self._told: tuple[LoadWithLatencies | None, _Told, _Told] = (None, {}, {})
         self._used_s, self._profiles = np.zeros(len(storm.problem.supervisors)), 0
@@ -282,7 +282,7 @@ class CountedLoads:
         workers = self._storm.supervisors.workers.values()
         self._workers = Counter(worker.supervisor for worker in workers if worker.up)
 
-    def _hear(self, counted: Counted) -> None:
+    def _hear(self, counted: EngineCounts) -> None:
         used_s = self._storm.used().cpu_s
         self._measuring.add(counted, self._storm.supervisors.running, used_s - self._used_s)
         self._used_s = used_s

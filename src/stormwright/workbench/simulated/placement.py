@@ -18,7 +18,7 @@ from stormwright.model.arrays import FloatArray, IntArray
 from stormwright.model.requests import ACKER
 from stormwright.predict.workers import nodes_of
 from stormwright.simulator.settings import Settings
-from stormwright.simulator.storm.counting import Taken, quantile_s
+from stormwright.simulator.storm.counting import TakenCounts, quantile_s
 from stormwright.simulator.storm.engine import Events
 
 #: Parts of time that are looked at by themselves.
@@ -40,7 +40,7 @@ class _Step(NamedTuple):
     """A part of time: until when, and what was counted in it."""
 
     until_s: float
-    seen: Taken
+    seen: TakenCounts
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +70,7 @@ class Simulation:
     problem: Problem
     slots: IntArray
     steps: Sequence[_Step]
-    whole: Taken
+    whole: TakenCounts
     pending: NDArray[np.int64]
     queue_peak: NDArray[np.int64]
     queue_limit: NDArray[np.int64]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 # A sweep's cells in the history of a service, beside the sweep's own table.
 
 
-class NotedTable:
+class HistoryTable:
     """A table of cells whose rows are staged for the history, too: each once, whatever ends the sweep.
 
     1. Rows are staged hidden before the table has them, and may be taken once it has. It gets them all at once, so the

@@ -9,8 +9,8 @@ import pytest
 from stormwright.client.shapes import Modes
 from stormwright.service.dashboard.scene import Scene
 from stormwright.service.http.metrics import Figures, of_modes, of_state
-from stormwright.service.plans.journal import Ledger
-from stormwright.service.plans.plans import KeptPlans
+from stormwright.service.plans.journal import Journal
+from stormwright.service.plans.plans import PlanStore
 from stormwright.service.storage.database import FILE, State
 from tests.controller.builders import on, problem, topology
 from tests.service.http.figures.test_cluster import samples
@@ -33,7 +33,7 @@ def test_modes():
 
 
 def test_plans_and_history_are_counted(state):
-    plans, ledger = KeptPlans(state), Ledger(state)
+    plans, ledger = PlanStore(state), Journal(state)
     ids = [plans.add("plan", "throughput", "anna", "why", {}) for _ in range(3)]
     plans.change(ids[0], ["planning"], "failed", "no")
     ledger.begin("modes", "anna", "why")

@@ -10,7 +10,7 @@ import numpy as np
 from stormwright.errors import NotThereError
 from stormwright.service.dashboard.charts import MOST_LINKS, cells
 from stormwright.service.dashboard.scene import USES, Scene, core_hz, slots_of
-from stormwright.service.dashboard.state import Known
+from stormwright.service.dashboard.state import DashboardState
 from stormwright.service.dashboard.views.page import Page, PagePart, Query, waiting
 
 _HERE, _COMMAND = "/cluster", "stormwright predict problem.json"
@@ -46,7 +46,7 @@ class _Row:
     usable: bool = True
 
 
-def cluster(known: Known, query: Query) -> Page:
+def cluster(known: DashboardState, query: Query) -> Page:
     """All racks, each with its nodes as cells."""
     scene = known.scene()
     if scene is None:
@@ -62,7 +62,7 @@ def cluster(known: Known, query: Query) -> Page:
     return Page("cluster", "Cluster", _COMMAND, shows, _HERE)
 
 
-def rack(known: Known, number: str, query: Query) -> Page:
+def rack(known: DashboardState, number: str, query: Query) -> Page:
     """A rack's nodes, fullest first."""
     scene = known.scene()
     if scene is None:
@@ -87,7 +87,7 @@ def rack(known: Known, number: str, query: Query) -> Page:
     return Page("rack", f"Rack {name}", _COMMAND, shows, _HERE)
 
 
-def node(known: Known, name: str) -> Page:
+def node(known: DashboardState, name: str) -> Page:
     """A node with its workers, and what runs in each."""
     scene = known.scene()
     if scene is None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from statistics import median
 
 from stormwright.service.dashboard.charts import ACROSS, Line, Mark, chart, heat_map
-from stormwright.service.dashboard.state import Known, Point
+from stormwright.service.dashboard.state import DashboardState, Point
 from stormwright.service.dashboard.views.page import Page, waiting
 
 #: Pairs of places that are told by name; topologies with a line of their own.
 _PAIRS, _LINES = 10, 5
 
 
-def traffic(known: Known) -> Page:
+def traffic(known: DashboardState) -> Page:
     """Who sends whom how much."""
     scene = known.scene()
     if scene is None:
@@ -34,7 +34,7 @@ def traffic(known: Known) -> Page:
     return Page("traffic", "Traffic", "stormwright compare problem.json --schedulers even", shows, "/traffic")
 
 
-def timeline(known: Known) -> Page:
+def timeline(known: DashboardState) -> Page:
     """Measured throughput, latency, traffic, moves and alarms since the service started."""
     points, scene = known.trace.points(), known.scene()
     names = {each.id: each.name for each in scene.problem.topologies} if scene else {}
@@ -70,7 +70,7 @@ def timeline(known: Known) -> Page:
     return Page("timeline", "Timeline", "stormwright history", shows, "/timeline")
 
 
-def _marks(known: Known) -> list[Mark]:
+def _marks(known: DashboardState) -> list[Mark]:
     return [
         Mark(
             each.at_ms, str(each.n), f"entry {each.n}: {each.kind} by {each.who}: {each.reason}", f"/history#n{each.n}"

@@ -12,7 +12,7 @@ from stormwright.client.shapes import Concern, Level, Overview
 from stormwright.model.humanize import counted
 from stormwright.service.dashboard.charts import Line, chart
 from stormwright.service.dashboard.scene import Scene
-from stormwright.service.dashboard.state import Known
+from stormwright.service.dashboard.state import DashboardState
 from stormwright.service.dashboard.views.page import Page, waiting
 from stormwright.service.dashboard.views.plans import HALTED, MOVING, OPEN
 from stormwright.service.status import ServiceStatus
@@ -27,13 +27,13 @@ SILENT_S, OLD_LOAD_S = 60.0, 120.0
 _EACH = 3
 
 
-def findings(known: Known, scene: Scene | None) -> list[Concern]:
+def findings(known: DashboardState, scene: Scene | None) -> list[Concern]:
     """All of them, worst first."""
     found = [*_of_service(known), *(_of_scene(scene) if scene else ()), *_of_plans(known)]
     return sorted(found, key=lambda each: ("bad", "warn", "note").index(each.level))
 
 
-def _of_service(known: Known) -> Iterator[Concern]:
+def _of_service(known: DashboardState) -> Iterator[Concern]:
     status, age_s = known.status(), known.sources.age_s()
     if known.error:
         yield _concern("bad", f"What runs cannot be shown: {known.error}", "/cluster")
@@ -101,7 +101,7 @@ def _of_scene(scene: Scene) -> Iterator[Concern]:
         yield _concern("note", f"The load of {of_all} is not measured, but assumed", "/topologies")
 
 
-def _of_plans(known: Known) -> Iterator[Concern]:
+def _of_plans(known: DashboardState) -> Iterator[Concern]:
     for plan in known.plans("waiting", "stopped", most=_EACH).plans:
         given_up = f"`stormwright plan --discard {plan.id}` gives it up"
         text = f"Plan {plan.id} is {plan.state} for a person: {plan.why}; {given_up}"
@@ -147,7 +147,7 @@ _READ = 50
 _LOOKED_AT = 20
 
 
-def overview(known: Known) -> Page:
+def overview(known: DashboardState) -> Page:
     """The page."""
     scene, status = known.scene(), known.status()
     if scene is None and status is None:
@@ -178,7 +178,7 @@ def overview(known: Known) -> Page:
     return Page("overview", "Overview", command, shows, "/")
 
 
-def told(known: Known) -> Overview:
+def told(known: DashboardState) -> Overview:
     """What the page tells in words, for programs, too."""
     scene, status, modes = known.scene(), known.status(), known.modes()
     found = findings(known, scene)

@@ -6,14 +6,14 @@ from typing import get_args
 
 from stormwright.client.shapes import Goal
 from stormwright.errors import NotThereError
-from stormwright.service.dashboard.state import Known
+from stormwright.service.dashboard.state import DashboardState
 from stormwright.service.dashboard.views.page import Page, Query
 
 # What-if ------------------------------------------------------------------------------------------
 # Questions about what runs: schedulers compared, and what a change would bring.
 
 
-def trying(known: Known) -> Page:
+def trying(known: DashboardState) -> Page:
     """The two forms, and the questions that were asked."""
     trials = known.sources.trials
     shows = {
@@ -25,7 +25,7 @@ def trying(known: Known) -> Page:
     return Page("trying", "Try", "stormwright compare problem.json", shows, "/try")
 
 
-def tried(known: Known, name: str) -> Page:
+def tried(known: DashboardState, name: str) -> Page:
     """A question and its answer."""
     trial = known.trials.trial(name)
     return Page("tried", trial.title, trial.command, {"trial": trial}, "/try")
@@ -44,7 +44,7 @@ OPEN, MOVING, HALTED = (
 _STEPS, _ENTRIES = 100, 25
 
 
-def plans(known: Known) -> Page:
+def plans(known: DashboardState) -> Page:
     """All plans, and a form that asks for one."""
     shows = {
         "has_desk": known.sources.desk is not None,
@@ -55,7 +55,7 @@ def plans(known: Known) -> Page:
     return Page("plans", "Plans", "stormwright plan --list", shows, "/plans")
 
 
-def plan(known: Known, name: str) -> Page:
+def plan(known: DashboardState, name: str) -> Page:
     """One plan, before and after, and what can be done with it."""
     if known.sources.desk is None:
         raise NotThereError("there are no plans here: nobody serves a cluster")
@@ -82,7 +82,7 @@ def plan(known: Known, name: str) -> Page:
     return Page("plan", f"Plan {found.id}", f"stormwright plan --show {found.id}", shows, "/plans")
 
 
-def history(known: Known, query: Query) -> Page:
+def history(known: DashboardState, query: Query) -> Page:
     """What was done, by whom, why, what was promised and what came of it."""
     told = query.get("before", "")
     before = int(told) if told.isascii() and told.isdigit() and len(told) < 19 else None

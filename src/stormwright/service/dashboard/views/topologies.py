@@ -13,7 +13,7 @@ from stormwright.model.arrays import IntArray
 from stormwright.predict.prediction import TopologyPrediction
 from stormwright.service.dashboard.charts import Line, chart
 from stormwright.service.dashboard.scene import Scene, component_flows, core_hz
-from stormwright.service.dashboard.state import Known
+from stormwright.service.dashboard.state import DashboardState
 from stormwright.service.dashboard.topology_graph import Box, Edge, graph
 from stormwright.service.dashboard.views.page import Page, PagePart, Query, waiting
 from stormwright.service.plans.plan_service import explained
@@ -22,7 +22,7 @@ from stormwright.service.plans.plan_service import explained
 # Why executors of a topology are where they are, or have no slot.
 
 
-def why(known: Known, name: str, query: Query) -> Page:
+def why(known: DashboardState, name: str, query: Query) -> Page:
     """Of one executor; by default of all without a slot, or where there are none of the busiest."""
     scene, here = known.scene(), "/topologies"
     if scene is None:
@@ -76,7 +76,7 @@ class _Row:
     workers: int
 
 
-def topologies(known: Known, query: Query) -> Page:
+def topologies(known: DashboardState, query: Query) -> Page:
     """All of them, the one with the least headroom first."""
     scene = known.scene()
     if scene is None:
@@ -95,7 +95,7 @@ def topologies(known: Known, query: Query) -> Page:
     return Page("topologies", "Topologies", _COMMAND, shows, _HERE)
 
 
-def topology(known: Known, name: str) -> Page:
+def topology(known: DashboardState, name: str) -> Page:
     """One with its graph, its workers, and what was measured of it."""
     scene = known.scene()
     if scene is None:
@@ -206,7 +206,7 @@ def _worker_counts(scene: Scene) -> dict[str, int]:
     return counts
 
 
-def _charts(known: Known, name: str) -> list[Any]:
+def _charts(known: DashboardState, name: str) -> list[Any]:
     points = known.trace.points()
     rates = [(each.at_ms, each.rate_tps[name]) for each in points if name in each.rate_tps]
     latencies = [(each.at_ms, each.latency_ms[name]) for each in points if name in each.latency_ms]
