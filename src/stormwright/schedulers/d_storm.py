@@ -45,7 +45,7 @@ class DStormScheduler:
        those with most free CPU.
     4. Exactly as many workers as the topology wants; they are opened last, where most executors share one. A topology
        has at most as many nodes as workers: what then is left goes where there is room.
-    5. The paper reassigns a topology when a resource runs short, as ``--from-scratch`` does; by default what runs stays.
+    5. The paper reassigns a topology when a resource runs short, as ``--from-scratch`` does; else what runs stays.
     6. A service looks once a node was over its CPU for more than X seconds, and then moves whatever that gains: of when
        D-Storm does, others write that it is whenever contention for resources is detected (A. Muhammad, M. Aleem, M. A.
        Islam, "TOP-Storm: A topology-based resource-aware scheduler for Stream Processing Engine", Cluster Computing 24,

@@ -1,7 +1,8 @@
 """The shape of our JSON formats: one pydantic model an object, keys we do not know forbidden.
 
 The models check one level at a time. Lists of objects (`ListItem`) are walked by the readers, which continue after a
-fault and know the path; long lists of numbers (`Bulk`) go to NumPy (see `bulk`). Both still appear in the published JSON Schema.
+fault and know the path; long lists of numbers (`Bulk`) go to NumPy (see `bulk`). Both appear in the published JSON
+Schema.
 """
 
 from __future__ import annotations

@@ -128,7 +128,7 @@ class DecisionDispatcher:
         return self._guard.verdict(decision)
 
     def propose(self, decision: Decision) -> None:
-        """As `PlanService.propose`, unless a topology has gone since the decision; the next one takes that into account."""
+        """As `PlanService.propose`, unless a topology has gone since the decision."""
         problem = self._view.problem()
         if problem is None or not decision.plan.steps:
             return
