@@ -179,7 +179,8 @@ Topologies are served, and users get, as these say: around every scheduler of ou
 in the cluster's configuration, which Nimbus shows to a service. A service hands those of `--set` on to `--initial`."""
 
 _ORDERS = """\
-**Order.** What runs, and what of it was lost, comes first; under `--from-scratch` nothing runs. Then, ties as in the problem:
+**Order.** What runs, and what of it was lost, comes first; under `--from-scratch` nothing runs. Then, ties as in
+the problem:
 
 - `given`: as the scheduler has it, which is in most the problem's order.
 - `priority`: lowest `topology.priority` first (0 to 29, 29 where a topology says nothing).
@@ -204,7 +205,8 @@ may take several times that where not all find room.
 
 Loads are as measured, or else as asked for. A topology that is too much for its user waits, with the limit and by how
 much in its status, and holds up nobody else. What runs is never taken back, and gets back what it has lost; under
-`--from-scratch` it counts as new. Nor does a scheduler in `stormwright.fallback` give a user more, by what executors ask for.
+`--from-scratch` it counts as new. Nor does a scheduler in `stormwright.fallback` give a user more, by what executors
+ask for.
 Limits of `--set`, `order` and `backfill` are the service's alone: with `stormwright.fallback: none` what has to wait is
 given to nobody else.
 

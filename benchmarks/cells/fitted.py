@@ -15,7 +15,7 @@ from scipy.optimize import nnls
 
 from benchmarks.cells.chosen import TOPOLOGIES
 from benchmarks.cells.measured import Measured, Record, Stretch
-from stormwright.evaluations.lab.facts import idle_ns
+from stormwright.evaluations.lab.steady import idle_ns
 from stormwright.predict.costs import Costs
 
 #: What is likely before anything is known of a cluster.

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.cells.chosen import Limit, Start
-from stormwright.evaluations.lab.facts import facts_of
+from stormwright.evaluations.lab.steady import facts_of
 from stormwright.formats import problem_from_dict
 from stormwright.link_speed import link_bits_per_s
 from stormwright.model import LoadProfile, Problem

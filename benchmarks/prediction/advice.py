@@ -3,7 +3,7 @@
     python -m benchmarks.prediction.advice [--cases 25] [--loops 5] [--seed 0]
 
 There is no cluster: what happens is what `predict` says with costs that advisers are not told (theirs are off by a
-fifth), and what is measured has noise. `stormwright.evaluations.advice.world.World` is where a simulator or a
+fifth), and what is measured has noise. `stormwright.evaluations.advice_cases.World` is where a simulator or a
 cluster can be put in its place. A restart takes no time here, and a change is there in the next window.
 
 25 cases (linear, diamond, star, word count, page load; as they are, skewed, on two kinds of nodes, with a latency, with
@@ -23,8 +23,8 @@ from dataclasses import asdict
 import numpy as np
 
 from benchmarks.kit.results import write_results
-from stormwright.evaluations.advice.cases import cases, traces
-from stormwright.evaluations.advice.run import AdviserRun, Sized, over_traces, sized, steps_to_target, world_of
+from stormwright.evaluations.advice_cases import cases, traces
+from stormwright.evaluations.advice_run import AdviserRun, Sized, over_traces, sized, steps_to_target, world_of
 
 #: Who is compared, ours first.
 ADVISERS = ("ours", "DS2", "DS2 with our headroom", "Dhalion", "Stela")

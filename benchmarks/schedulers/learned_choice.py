@@ -35,7 +35,7 @@ from benchmarks.kit.results import DIRECTORY, write_results
 from benchmarks.optimizer.placement_cases import add_cases_argument, case_files, read_case
 from benchmarks.schedulers.scale import SHAPES
 from stormwright.evaluations.learning.examples import Group, answer_of, read_examples, write_examples
-from stormwright.evaluations.learning.problems import measured as with_load
+from stormwright.evaluations.learning.examples import measured as with_load
 from stormwright.evaluations.learning.recorded import as_measured
 from stormwright.evaluations.learning.training import trained
 from stormwright.formats.sketch import sketch

@@ -26,8 +26,8 @@ import simpy
 
 from benchmarks.kit.results import write_results
 from stormwright.predict.costs import Costs
-from stormwright.simulator.bare.network import SimulatedNetwork, Source, Station
 from stormwright.simulator.precompile import ready_simulator
+from stormwright.simulator.queueing_network import SimulatedNetwork, Source, Station
 from stormwright.simulator.settings import Settings
 from stormwright.simulator.steady_state.engine import SteadyEngine, SteadySettings
 from stormwright.simulator.storm.engine import Events

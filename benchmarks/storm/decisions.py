@@ -32,7 +32,7 @@ from stormwright.controller.objectives.objective import PlacementAim
 from stormwright.controller.objectives.outlook import THROUGHPUT, least_gain_percent
 from stormwright.controller.planning.plan import MoveBudget
 from stormwright.controller.policy import LookBack, decide, planned_slots
-from stormwright.evaluations.lab.facts import with_load
+from stormwright.evaluations.lab.steady import with_load
 from stormwright.formats import problem_from_dict
 from stormwright.history.evaluation.comparison import StartComparison, compare_starts
 from stormwright.model import Problem

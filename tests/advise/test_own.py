@@ -18,7 +18,7 @@ from stormwright.advise.search.kinds import NodeKind, NodeMix, kinds_of, mixes
 from stormwright.advise.search.trials import MixTrials
 from stormwright.advise.search.wish import Wish
 from stormwright.errors import InputError
-from stormwright.evaluations.advice.least import least_of_all
+from stormwright.evaluations.advice_run import least_of_all
 from stormwright.formats.sketch import sketch
 from stormwright.model import Assignment, Problem, TopologyAssignment
 from stormwright.model.requests import CPU

@@ -13,8 +13,8 @@ from stormwright.advise.search.pace import Patience, WindowPace
 from stormwright.advise.search.patient import PredictiveAdviser
 from stormwright.advise.search.wish import Wish
 from stormwright.errors import InputError
-from stormwright.evaluations.advice.cases import cases
-from stormwright.evaluations.advice.run import world_of
+from stormwright.evaluations.advice_cases import cases
+from stormwright.evaluations.advice_run import world_of
 
 CASE = next(case for case in cases() if case.name == "word-count, alike")
 

@@ -8,8 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from stormwright.evaluations.learning.examples import drawn_examples, read_examples, write_examples
-from stormwright.evaluations.learning.problems import drawn_problem
+from stormwright.evaluations.learning.examples import drawn_examples, drawn_problem, read_examples, write_examples
 from stormwright.formats import write_problem
 from stormwright.model.arrays import frozen_ints
 from stormwright.schedulers import make_scheduler

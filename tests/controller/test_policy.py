@@ -10,7 +10,6 @@ import pytest
 from stormwright.controller.objectives.objective import PlacementAim
 from stormwright.controller.planning.plan import Blocked, MoveBudget
 from stormwright.controller.policy import LookBack, decide
-from stormwright.controller.safety.backoff import Backoff
 from stormwright.model import UNPLACED, Assignment, LoadProfile, Problem, Topology, TopologyAssignment, WorkerSlot
 from stormwright.model.load import assumed_load
 from stormwright.pipeline.monitoring.drift import Drift
@@ -19,6 +18,7 @@ from stormwright.schedulers.toolkit.from_scratch import FromScratchScheduler
 from stormwright.schedulers.toolkit.registry import traits_of
 from stormwright.schedulers.toolkit.triggers import Adaptation, TriggerParams
 from stormwright.service.decider import drift_text
+from stormwright.service.memory import Backoff
 from tests.controller.builders import on, problem, topology
 
 TRIGGERS = TriggerParams(overload_s=10, period_s=60, min_gain_percent=20, cool_down_s=30)

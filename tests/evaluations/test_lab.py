@@ -12,8 +12,7 @@ from stormwright.evaluations.cells import Cell, CellTimes
 from stormwright.evaluations.definitions import Machine, Variant
 from stormwright.evaluations.kept import CellFound
 from stormwright.evaluations.lab.cluster import LabPlacing
-from stormwright.evaluations.lab.kills import recoveries
-from stormwright.evaluations.lab.moves import next_nodes
+from stormwright.evaluations.lab.real import next_nodes, recoveries
 from stormwright.evaluations.placing import declared, named, placement_of, same_as, slots_of
 from stormwright.formats import problem_to_dict
 from stormwright.model import TopologyAssignment

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from stormwright.explain.placement import Placement
+from stormwright.api import Placement
 from stormwright.formats.sketch import sketch
 from stormwright.model import Assignment, cost_of, violations
 from stormwright.schedulers import make_scheduler

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from stormwright.errors import InputError
-from stormwright.evaluations.learning.examples import Group, read_examples, write_examples
-from stormwright.evaluations.learning.problems import drawn_problem
+from stormwright.evaluations.learning.examples import Group, drawn_problem, read_examples, write_examples
 from stormwright.evaluations.learning.training import SETTINGS, trained
 from stormwright.formats import read_problem, write_json
 from stormwright.model import LoadProfile, violations

@@ -14,9 +14,9 @@ import pytest
 from stormwright.formats import problem_from_dict
 from stormwright.model import Assignment, Problem, TopologyAssignment, WorkerSlot, violations
 from stormwright.model.arrays import IntArray
-from stormwright.model.constraints.components import CrowdedNode, Incompatible
 from stormwright.model.constraints.resources import Overused
 from stormwright.model.constraints.slots import CrowdedWorker
+from stormwright.model.constraints.violations import CrowdedNode, Incompatible
 from stormwright.model.topology_config import MACHINES
 from stormwright.schedulers import make_scheduler
 from stormwright.service.http.app import make_app

@@ -25,7 +25,7 @@ from stormwright.model import (
     default_executor_runs,
     violations,
 )
-from stormwright.model.constraints.components import CrowdedNode, Incompatible
+from stormwright.model.constraints.violations import CrowdedNode, Incompatible
 from stormwright.schedulers.toolkit.resolve import resolve_scheduler
 from stormwright.storm.jvm import STORM_HOME
 from stormwright.storm.scheduler_host import TIME_LIMIT_CONF, JavaScheduler, SchedulerHost, host_command

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from stormwright.evaluations.lab.facts import with_load
+from stormwright.evaluations.lab.steady import with_load
 from stormwright.formats import problem_from_dict
 from stormwright.model import Problem
 from stormwright.predict.answer import predict

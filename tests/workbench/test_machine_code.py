@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from stormwright.optimize.search import budget
 from stormwright.workbench import machine_code
 
 ROOT = Path(__file__).parents[2]
@@ -76,7 +77,6 @@ def run_schedulers(cases):
 
 def run_searches():
     """Searches of other kinds: flows, regions, levels, what runs, nodes with too little."""
-    from stormwright.optimize.search import threads
     from stormwright.schedulers import make_scheduler
     from stormwright.testing.pipelines import shuffled_pipelines
     from tests.schedulers.builders import load, nodes, problem, running, topology
@@ -98,7 +98,7 @@ def run_searches():
             make_scheduler("optimizer", settings).schedule(of)
     with no_compiling("regions"), pytest.MonkeyPatch.context() as patch:
         for name, value in (("_REGION", 50), ("_OF_LARGEST", 2), ("_FEWEST", 2)):
-            patch.setattr(threads, name, value)
+            patch.setattr(budget, name, value)
         make_scheduler("optimizer", {"iterations": 5_000, "threads": 2}).schedule(shuffled_pipelines(40))
 
 

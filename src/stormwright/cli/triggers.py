@@ -74,7 +74,7 @@ def by_goal(name: str, settings: Sequence[str], from_scratch: bool | None) -> Ca
     from stormwright.schedulers.toolkit.from_scratch import asked, if_it_adapts
     from stormwright.schedulers.toolkit.registry import parse_settings
     from stormwright.schedulers.toolkit.resolve import SEARCHING, searches_as_told
-    from stormwright.service.plans.in_time import TimeBoundedScheduler
+    from stormwright.service.plans.scheduler_wrappers import TimeBoundedScheduler
 
     own = [each for each in settings if not each.startswith("objective=")]
 

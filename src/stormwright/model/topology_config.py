@@ -154,6 +154,8 @@ def _by_user(conf: Mapping[str, Any], key: str, allowed: tuple[str, ...]) -> tup
 #: A topology's own hard limit on executors per worker, in its configuration.
 MAX_EXECUTORS_PER_WORKER = "stormwright.max.executors.per.worker"
 
+# Topology config ----------------------------------------------------------------------------------
+
 #: Forecast load of a topology in parts of the load that it has now.
 FORECAST_GROWTH = "stormwright.forecast.growth"
 

@@ -1,7 +1,7 @@
 """The one definition of a performance log record; everything else that knows its shape is derived from it.
 
 A record is one JSON object on one line: what one worker did in one interval. `RECORD` describes it as a small tree
-of types. `json_schema` derives the JSON Schema from it, `stormwright.perflog.verdicts` the validation of a line, and
+of types. `json_schema` derives the JSON Schema from it, `stormwright.perflog.records` the validation of a line, and
 `stormwright.pipeline.parsing.parsed` the Spark type.
 """
 

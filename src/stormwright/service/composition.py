@@ -58,7 +58,7 @@ from stormwright.service.plans.guard import Guard
 from stormwright.service.plans.journal import Journal
 from stormwright.service.plans.plan_service import PlanMakers, PlanService
 from stormwright.service.plans.plans import Expiry, PlanStore
-from stormwright.service.plans.turns import SerialScheduler
+from stormwright.service.plans.scheduler_wrappers import SerialScheduler
 from stormwright.service.safety.anomalies import AnomalyMonitor, EventNotifier, SlowNodeMonitor
 from stormwright.service.safety.move_budget import MoveBudgetKeeper
 from stormwright.service.settings import ServiceSettings

@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 
 from stormwright.model import Problem
-from stormwright.simulator.bare.network import SimulatedNetwork, Source, Station
+from stormwright.simulator.queueing_network import SimulatedNetwork, Source, Station
 from stormwright.simulator.settings import Settings
 from stormwright.simulator.storm.engine import Events
 

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from stormwright.model import Component, Problem, Topology, WorkerSlot, default_executor_runs, violations
 from stormwright.model.constraints.blacklist import OnBlacklisted
-from stormwright.model.constraints.components import CrowdedNode, Incompatible
 from stormwright.model.constraints.slots import NoSuchSlot
-from stormwright.model.constraints.violations import broken_limits
+from stormwright.model.constraints.violations import CrowdedNode, Incompatible, broken_limits
 from stormwright.model.topology_config import MAX_EXECUTORS_PER_WORKER
 from stormwright.testing import oracles
 from stormwright.testing.strategies import problems, slots_of

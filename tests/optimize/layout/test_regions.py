@@ -14,7 +14,7 @@ from stormwright.model import CostWeights, cost_of, cost_under, measured_traffic
 from stormwright.optimize.layout.links import Links
 from stormwright.optimize.layout.regions import cut_into_regions
 from stormwright.optimize.layout.start import Workers, add_up_cost, make_layout
-from stormwright.optimize.search import threads
+from stormwright.optimize.search import budget
 from stormwright.optimize.search.anneal import Effort
 from stormwright.optimize.search.budget import Budget
 from stormwright.optimize.search.cooling import Cooling
@@ -29,9 +29,9 @@ LARGE = next(path for path in case_files("placement") if case_name(path).startsw
 @pytest.fixture
 def many_regions(monkeypatch):
     """Cut also what is small."""
-    monkeypatch.setattr(threads, "_REGION", 100)
-    monkeypatch.setattr(threads, "_OF_LARGEST", 2)
-    monkeypatch.setattr(threads, "_FEWEST", 2)
+    monkeypatch.setattr(budget, "_REGION", 100)
+    monkeypatch.setattr(budget, "_OF_LARGEST", 2)
+    monkeypatch.setattr(budget, "_FEWEST", 2)
 
 
 @pytest.mark.parametrize("racks", [1, 4])
@@ -85,14 +85,14 @@ def test_no_region_is_searched_any_more_once_one_has_failed(many_regions, monkey
         else:
             raise ZeroDivisionError
 
-    monkeypatch.setattr(threads, "_refine_in_turn", fail_or_wait)
+    monkeypatch.setattr(budget, "_refine_in_turn", fail_or_wait)
     layout = placed_layout(case_problem(LARGE))
     add_up_cost(layout)
     cooling = Cooling.of(layout, 1000)
     seen = []
-    monkeypatch.setattr(threads, "cut_into_regions", lambda *given: _noting(cut_into_regions(*given), seen, running))
+    monkeypatch.setattr(budget, "cut_into_regions", lambda *given: _noting(cut_into_regions(*given), seen, running))
     with pytest.raises(ZeroDivisionError):
-        threads.search_regions(layout, cooling, Effort(1000, 0.0), 4, 2)
+        budget.search_regions(layout, cooling, Effort(1000, 0.0), 4, 2)
     assert seen == [[True, False]]
 
 
@@ -114,12 +114,12 @@ def test_a_search_by_regions_keeps_the_books(cores, many_regions):
         layout = placed_layout(problem)
         add_up_cost(layout)
         begun = float(layout.totals["cost"][0])
-        assert threads.count_regions(layout, cores) > 2
-        budget = Budget(0.0, 100_000, cores)
-        placed = budget.improve(layout)
+        assert budget.count_regions(layout, cores) > 2
+        allowed = Budget(0.0, 100_000, cores)
+        placed = allowed.improve(layout)
         cost = cost_under(problem, slots_of(problem, layout), measured_traffic(problem), CostWeights()).total
         assert layout.totals["cost"][0] == pytest.approx(cost, rel=1e-9)
-        assert 100_000 <= budget.made <= 200_000
+        assert 100_000 <= allowed.made <= 200_000
         assert placed.overload == 0
         assert placed.cost < 0.97 * begun
         costs.append(placed.cost)
@@ -141,13 +141,13 @@ def test_what_lies_across_all_regions_stays(effort, many_regions):
     )
     most = layout.topologies["most"]
     layout = make_layout(of, Links.following(of), workers, of.node_usable, most, CostWeights(), 0)
-    assert threads.count_regions(layout, 1) == 2
+    assert budget.count_regions(layout, 1) == 2
     assert np.array_equal(effort.improve(layout).node, workers.node)
     assert cost_of(of, slots.astype(np.int32)).total == layout.totals["cost"][0]
 
 
 def test_limits_of_moves_are_for_all_regions_together(many_regions):
-    assert threads.count_regions(placed_layout(case_problem(LARGE))._replace(max_moves=5), 1) == 1
+    assert budget.count_regions(placed_layout(case_problem(LARGE))._replace(max_moves=5), 1) == 1
 
 
 def test_more_threads_are_no_worse_and_share_nothing():
@@ -199,7 +199,7 @@ def test_relieving_stops_when_time_is_up():
 def test_few_regions_are_worth_cutting_only_for_many_steps(monkeypatch):
     layout = placed_layout(case_problem(LARGE))
     executors = len(layout.free_executors)
-    monkeypatch.setattr(threads, "_REGION", executors // 4)
-    monkeypatch.setattr(threads, "_OF_LARGEST", 1)
-    assert threads.count_regions(layout, 1, 100 * executors) == 1
-    assert threads.count_regions(layout, 1, 1000 * executors) == 4
+    monkeypatch.setattr(budget, "_REGION", executors // 4)
+    monkeypatch.setattr(budget, "_OF_LARGEST", 1)
+    assert budget.count_regions(layout, 1, 100 * executors) == 1
+    assert budget.count_regions(layout, 1, 1000 * executors) == 4

@@ -11,8 +11,7 @@ from stormwright.jit.inlined import WholeCompiler
 from stormwright.model import cost_of, violations
 from stormwright.optimize.layout.start import add_up_cost
 from stormwright.optimize.search.budget import Budget
-from stormwright.optimize.search.refine import refine
-from stormwright.optimize.search.replace import can_settle, settle
+from stormwright.optimize.search.refine import can_settle, refine, settle
 from tests.case_files import case_files, case_name, case_problem
 from tests.optimize.layout.test_layout import placed_layout, slots_of
 

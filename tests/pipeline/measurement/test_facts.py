@@ -9,7 +9,15 @@ import pytest
 from stormwright.model import Problem, Supervisor
 from stormwright.perflog.schema import LATENCY_EDGES_MS
 from stormwright.pipeline.measurement.load_profile import topology_load, unknown_tuples
-from stormwright.pipeline.measurement.measurement import LatencyHistogram, Measurement, node_loads, topology_activity
+from stormwright.pipeline.measurement.measurement import (
+    ExecutorWork,
+    LatencyHistogram,
+    Measurement,
+    executor_work,
+    node_loads,
+    stream_traffic,
+    topology_activity,
+)
 from stormwright.pipeline.measurement.overload import NodeSeries
 from stormwright.pipeline.measurement.panes import KEYS, VALUES
 from stormwright.pipeline.measurement.windows import (
@@ -21,7 +29,6 @@ from stormwright.pipeline.measurement.windows import (
     window_facts,
     worker_records,
 )
-from stormwright.pipeline.measurement.workload import ExecutorWork, executor_work, stream_traffic
 from stormwright.pipeline.parsing.quarantine import QUARANTINE, rejected
 from stormwright.pipeline.settings import StreamSettings
 from tests.pipeline.generator import make_world

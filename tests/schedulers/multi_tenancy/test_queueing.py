@@ -14,8 +14,8 @@ from stormwright.model import UNPLACED, Assignment, Component, Problem, Unplaced
 from stormwright.model.constraints.users import OverLimit
 from stormwright.model.topology_config import USERS
 from stormwright.schedulers import make_scheduler
-from stormwright.schedulers.multi_tenancy.queueing import MultiTenantScheduler
 from stormwright.schedulers.toolkit.from_scratch import FromScratchScheduler
+from stormwright.schedulers.toolkit.multi_tenancy import MultiTenantScheduler
 from stormwright.schedulers.toolkit.params import NoParams
 from stormwright.schedulers.toolkit.registry import SCHEDULERS
 from stormwright.schedulers.toolkit.traits import Traits

@@ -7,7 +7,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from stormwright.optimize.construction.greedy import Bins, Items
-from stormwright.schedulers.placement.node_targets import NodeTargets, authors_wishes, own_wishes
+from stormwright.schedulers.online import NodeTargets, authors_wishes, own_wishes
 
 
 def workers(*count: int, cpu_hz: float = 1.0) -> Items:

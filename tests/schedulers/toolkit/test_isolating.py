@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from stormwright.model import UNPLACED, Assignment, Problem, violations
 from stormwright.model.constraints.isolation import SharedHost, TooManyHosts, isolated
 from stormwright.schedulers import make_scheduler
-from stormwright.schedulers.binpack import BinpackScheduler
-from stormwright.schedulers.multi_tenancy.isolation import IsolatingScheduler
+from stormwright.schedulers.generic import BinpackScheduler
 from stormwright.schedulers.toolkit import registry
 from stormwright.schedulers.toolkit.params import NoParams
 from stormwright.schedulers.toolkit.traits import Traits
+from stormwright.schedulers.toolkit.wrappers import IsolatingScheduler
 from stormwright.testing.strategies import problems
 from tests.examples import examples
 from tests.schedulers.builders import load, nodes, problem, running, topology

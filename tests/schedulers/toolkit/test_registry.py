@@ -12,14 +12,13 @@ import pytest
 import stormwright
 from stormwright.errors import InputError, MissingDependencyError
 from stormwright.schedulers import make_scheduler, parse_settings, scheduler_names
-from stormwright.schedulers.multi_tenancy.isolation import IsolatingScheduler
-from stormwright.schedulers.multi_tenancy.node_weights import NodeWeightScheduler
-from stormwright.schedulers.multi_tenancy.queueing import MultiTenantScheduler
 from stormwright.schedulers.toolkit import registry
+from stormwright.schedulers.toolkit.multi_tenancy import MultiTenantScheduler
 from stormwright.schedulers.toolkit.params import Params, param
 from stormwright.schedulers.toolkit.registry import check_settings, traits_of
 from stormwright.schedulers.toolkit.traits import Traits
 from stormwright.schedulers.toolkit.triggers import BALANCE, NODES, ONLINE, TRAFFIC, Adaptation
+from stormwright.schedulers.toolkit.wrappers import IsolatingScheduler, NodeWeightScheduler
 
 ROOT = Path(stormwright.__file__).parent
 
@@ -140,7 +139,7 @@ def test_no_scheduler_is_known_by_name_outside_its_file():
     }
     # A search has numbers that are called random, of costs it is told what part of them was learned, and extras are
     # called after what they bring.
-    others = {"optimize/search/threads.py", "cli/calibrate.py", "predict/calibration/document.py", "cli/__init__.py"}
+    others = {"optimize/search/budget.py", "cli/calibrate.py", "predict/calibration/document.py", "cli/__init__.py"}
     assert places - others == {
         "schedulers/toolkit/registry.py",
         "defaults.py",

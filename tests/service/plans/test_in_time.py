@@ -12,7 +12,7 @@ from stormwright.cli.triggers import by_goal
 from stormwright.controller.objectives.outlook import OBJECTIVES
 from stormwright.errors import InputError
 from stormwright.model import Assignment, Problem
-from stormwright.service.plans.in_time import TimeBoundedScheduler
+from stormwright.service.plans.scheduler_wrappers import TimeBoundedScheduler
 
 
 def test_larger_problems_are_searched_for_longer() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import stdtrit
 
-from stormwright.simulator.bare.network import SimulatedNetwork, Source, Station
+from stormwright.simulator.queueing_network import SimulatedNetwork, Source, Station
 from tests.simulator.twins import plainly
 
 #: What plain Python takes half a minute for is made once for all of these.

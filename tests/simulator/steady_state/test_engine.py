@@ -10,9 +10,8 @@ from stormwright.perflog.schema import LATENCY_EDGES_MS
 from stormwright.predict.answer import predict
 from stormwright.predict.costs import Costs
 from stormwright.simulator.engine import EngineCounts
-from stormwright.simulator.steady_state.engine import SteadyEngine, SteadySettings
+from stormwright.simulator.steady_state.engine import SteadyEngine, SteadySettings, Trees
 from stormwright.simulator.steady_state.flows import SteadyFlows
-from stormwright.simulator.steady_state.trees import Trees
 from stormwright.testing.word_counts import ACKERS, COUNTS, SPLITS, SPOUTS, WordCount, two_word_counts
 
 #: A word count over three workers, one on each node.

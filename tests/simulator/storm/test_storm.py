@@ -7,7 +7,7 @@ import pytest
 from scipy.special import stdtrit
 
 from stormwright.predict.costs import Costs
-from stormwright.simulator.storm.events import PLACED, go_on_until
+from stormwright.simulator.storm.engine import PLACED, go_on_until
 from stormwright.testing.word_counts import COUNTS, WordCount
 from tests.simulator.storm.cases import NO_COSTS, chain, engine, eventful
 from tests.simulator.twins import plainly

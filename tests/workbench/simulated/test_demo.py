@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stormwright.workbench.simulated.demo import virtual_cluster
+from stormwright.workbench.simulated.cluster import virtual_cluster
 
 
 @pytest.mark.spark

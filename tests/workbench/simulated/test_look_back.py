@@ -21,8 +21,7 @@ from stormwright.workbench.demo.report import write_html
 from stormwright.workbench.demo.result import DemoResult, as_dict, verdicts
 from stormwright.workbench.demo.run import LIMITS, demonstrate
 from stormwright.workbench.demo.settings import DemoSettings, parse_submissions
-from stormwright.workbench.simulated.cluster import SimulatedCluster
-from stormwright.workbench.simulated.demo import virtual_cluster
+from stormwright.workbench.simulated.cluster import SimulatedCluster, virtual_cluster
 from stormwright.workbench.simulated.loads import CountedLoads
 
 #: Of the rate that is predicted, what a topology comes to anywhere but where it was first.

@@ -19,7 +19,7 @@ def unclear(judgements: Sequence[Judgement]) -> str:
     """Why a person has to look at what came of a topology's move; empty where it came as promised or better.
 
     A change for the better counts as kept although it is smaller than promised, as long as it is one beyond chance.
-    That a topology does worse is found out before, and by other means (`stormwright.history.evaluation.regression`).
+    That a topology does worse is found out before, and by other means (`stormwright.history.evaluation.moves`).
     """
     if not judgements:
         return "nothing was measured of it since"

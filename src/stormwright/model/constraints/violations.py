@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Final
+
+import numpy as np
 
 from stormwright.model.arrays import IntArray
+from stormwright.model.assignment import UNPLACED
+from stormwright.model.component_limits import ComponentLimits, count_components
 from stormwright.model.constraints.blacklist import BlacklistedHosts
-from stormwright.model.constraints.components import ComponentsApart
 from stormwright.model.constraints.constraint import Limit, PlacedExecutors, Violation
 from stormwright.model.constraints.isolation import Isolation
 from stormwright.model.constraints.resources import Cpu, Generic, Memory, Requests
@@ -20,9 +25,126 @@ from stormwright.model.constraints.slots import (
     WorkerCount,
 )
 from stormwright.model.constraints.users import UserLimits
+from stormwright.model.humanize import counted
 
 if TYPE_CHECKING:
     from stormwright.model.problem import Problem
+
+
+# Components ---------------------------------------------------------------------------------------
+# Which executors of a topology may not be together: Storm's constraints on components.
+#
+# ``topology.ras.constraints`` and the older ``topology.spread.components``, read as Storm 2.8.3 reads them
+# (``ConstraintSolverConfig``): what it refuses at submission is a misfit, what it passes over with a warning (a
+# component that the topology does not have, a count below 1) is no limit. To these come
+# ``topology.ras.one.executor.per.worker``, under which every component is incompatible with every one, and
+# ``topology.ras.one.component.per.worker``, under which it is with every other (``RasNode``).
+
+# Components kept apart ----------------------------------------------------------------------------
+# Components that a topology keeps apart.
+
+
+@dataclass(frozen=True, kw_only=True)
+class CrowdedNode(Violation):
+    """A node with more executors of a component than may be there.
+
+    Parameters
+    ----------
+    component
+        Id of the component; `amount` and `allowed` are numbers of its executors.
+    """
+
+    limit: ClassVar[str] = "components on a node"
+    of: ClassVar[str] = "executors"
+
+    component: str
+
+    def __str__(self) -> str:
+        return f"{self.topology}: {self.amount} executors of {self.component} on {self.node}, limit {self.allowed}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Incompatible(Violation):
+    """A worker with executors of components that may not share one; `amount` of the first.
+
+    Parameters
+    ----------
+    component, other
+        The two; the same twice where a worker may hold one executor of it.
+    others
+        Executors of the other one.
+    """
+
+    limit: ClassVar[str] = "incompatible components"
+    of: ClassVar[str] = "executors"
+
+    component: str
+    other: str
+    others: int
+
+    def __str__(self) -> str:
+        too = "" if self.component == self.other else f" and {self.others} of {self.other}"
+        these = f"{counted(int(self.amount), 'executor')} of {self.component}{too}"
+        return f"{self.topology}: {these} in {self.place}, incompatible"
+
+
+class ComponentsApart:
+    """Executors of components are apart as the `ComponentLimits` of their topology say."""
+
+    def violations(self, placed: PlacedExecutors) -> Iterator[CrowdedNode | Incompatible]:
+        """Topology by topology crowded nodes, then workers of incompatible components."""
+        for index, limits in placed.problem.component_limits.items():
+            yield from self._crowded(placed, index, limits)
+            yield from self._incompatible(placed, index, limits)
+
+    def _crowded(self, placed: PlacedExecutors, index: int, limits: ComponentLimits) -> Iterator[CrowdedNode]:
+        problem, topology = placed.problem, placed.problem.topologies[index]
+        slots, component = _of(placed, index)
+        nodes, on_node = np.unique(problem.slot_node[slots], return_inverse=True)
+        there = count_components(on_node, component, len(nodes), len(topology.components))
+        for node, c in np.argwhere(limits.crowded(there)).tolist():
+            yield CrowdedNode(
+                topology=topology.id,
+                node=problem.cluster.node_names[nodes[node]],
+                supervisor=problem.supervisors[nodes[node]].id,
+                amount=int(there[node, c]),
+                allowed=int(limits.most_on_node[c]),
+                component=topology.components[c].id,
+            )
+
+    def _incompatible(self, placed: PlacedExecutors, index: int, limits: ComponentLimits) -> Iterator[Incompatible]:
+        problem, topology = placed.problem, placed.problem.topologies[index]
+        slots, component = _of(placed, index)
+        used, in_worker = np.unique(slots, return_inverse=True)
+        there = count_components(in_worker, component, len(used), len(topology.components))
+        for worker in np.flatnonzero(limits.clashes(there).any(axis=1)).tolist():
+            held, slot = there[worker].tolist(), problem.slots[used[worker]]
+            for a, b in np.argwhere(np.triu(limits.incompatible)).tolist():
+                if held[a] and held[b] > (a == b):
+                    yield Incompatible(
+                        topology=topology.id,
+                        node=problem.cluster.node_names[problem.slot_node[used[worker]]],
+                        supervisor=slot.supervisor,
+                        slot=slot,
+                        amount=held[a],
+                        allowed=int(a == b),
+                        component=topology.components[a].id,
+                        other=topology.components[b].id,
+                        others=held[b],
+                    )
+
+
+def _of(placed: PlacedExecutors, index: int) -> tuple[IntArray, IntArray]:
+    """Slot and component of the executors of a topology that are placed."""
+    slots = placed.slots[placed.problem.executors_of(index)]
+    there = slots != UNPLACED
+    return slots[there], placed.problem.topologies[index].executor_component[there]
+
+
+# Components ---------------------------------------------------------------------------------------
+
+
+# Violations ---------------------------------------------------------------------------------------
 
 #: Every limit, in the order in which they are told.
 LIMITS: Final[tuple[Limit, ...]] = (

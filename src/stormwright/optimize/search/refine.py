@@ -8,13 +8,329 @@ Optimization Results Using the Ruin and Recreate Principle", 2000, https://doi.o
 
 from __future__ import annotations
 
+import math
+
 from stormwright.jit.compiled import compiled, inner
 from stormwright.jit.random_numbers import draw, draw_below
 from stormwright.model.arrays import IndexArray
+from stormwright.optimize.construction.topologies import place_topology, remove_topology
+from stormwright.optimize.kernel.costs import cost_as_noted, exchanged, far_row
+from stormwright.optimize.kernel.flows import has_flows
 from stormwright.optimize.kernel.records import NOWHERE, Layout
-from stormwright.optimize.search.accept import stays_near
-from stormwright.optimize.search.replace import replace_topologies
+from stormwright.optimize.kernel.steps import join, shift_executor, start_worker, tabulate, takes
+from stormwright.optimize.search.accept import accepts, stays_near
 from stormwright.optimize.search.steps import draw_member, step_executor, step_worker
+
+# Replacement of topologies ------------------------------------------------------------------------
+# Steps of topologies: one to three are taken out and placed anew.
+#
+# Single steps cannot bring a topology from one node to another that is full: half-way it costs more than at either
+# end. Ruin and recreate does so at once: others are taken out with it, so that there is room, and placed in a random
+# order with some nodes overlooked, so that it is not the same again. Of some topologies drawn that one is taken out
+# which costs most beyond what it would on a single node, as it has most to gain. The others share nodes with it, or
+# are anywhere: without these what is whole on a node would never make place for what is not. The result is polished
+# by steps of its executors before it is judged, as a raw construction would mostly lose against what was refined for
+# long.
+
+# Descent ------------------------------------------------------------------------------------------
+# Descent of a topology to where no step of an executor lowers its cost any more.
+#
+# Every move and every exchange of two executors is looked at, by what each executor would cost in each worker: `reach`,
+# executors × workers. So a look at one exchange takes a few additions, and most are spared: behind `reach` stands what
+# the best of each worker would gain in each other, workers × workers, and where that and what an executor gains by the
+# way there are too little, no exchange with that worker gains. So a topology of fifty executors has settled in the time
+# of some hundred random steps, which would leave half of the gain.
+
+#: Executors of a topology, at most: looks take time in their square.
+_MOST = 128
+
+#: A rise is below 0 only by more than this part of what an executor exchanges: the rest is rounding.
+_NOTHING = 1e-9
+
+
+@inner
+def can_settle(layout: Layout, topology: int) -> bool:
+    """Whether `settle` takes a topology of those that may be placed anew: only fixed traffic, CPU and memory count."""
+    return bool(
+        layout.topologies[topology].tabled
+        and layout.topologies[topology].last - layout.topologies[topology].first <= _MOST
+        and not layout.topologies[topology].limited
+        and not has_flows(layout, topology)
+        and layout.imbalance_price == 0
+    )
+
+
+@inner
+def settle(layout: Layout, topology: int) -> int:
+    """Make the best step of one executor after the other until none lowers the cost; how many were looked at.
+
+    Parameters
+    ----------
+    layout
+        With right tables; workers of the topology are on nodes, its executors take one place each. `reach` is scratch.
+        The total cost is left as it is.
+    topology
+        Which.
+    """
+    first, last = layout.topologies[topology].first, layout.topologies[topology].last
+    _fill_reach(layout, topology)
+    _note_gains(layout, topology)
+    looks, idle, executor = 0, 0, first
+    while idle < last - first:
+        looks += 1
+        idle = 0 if _settle_executor(layout, topology, executor) else idle + 1
+        executor = executor + 1 if executor + 1 < last else first
+    return looks
+
+
+@inner
+def _fill_reach(layout: Layout, topology: int) -> None:
+    first, last = layout.topologies[topology].first, layout.topologies[topology].last
+    begin, end = layout.topologies[topology].first_worker, layout.topologies[topology].last_worker
+    at = 0
+    for executor in range(first, last):
+        for to in range(end - begin):
+            layout.reach[at + to] = 0.0
+        for worker in range(end - begin):
+            tps = layout.table[layout.executors[executor].row + worker]
+            if tps > 0:
+                far = far_row(layout, begin + worker)
+                for to in range(end - begin):
+                    layout.reach[at + to] += tps * layout.table[far + to]
+        at += end - begin
+
+
+@inner
+def _note_gains(layout: Layout, topology: int) -> None:
+    """Note behind `reach` by how much the cost falls at most if an executor of one worker goes to another."""
+    first, last = layout.topologies[topology].first, layout.topologies[topology].last
+    begin = layout.topologies[topology].first_worker
+    width = layout.topologies[topology].last_worker - begin
+    gains = (last - first) * width
+    for place in range(gains, gains + width * width):
+        layout.reach[place] = -math.inf
+    for executor in range(first, last):
+        own, reach = layout.executors[executor].worker - begin, (executor - first) * width
+        here, row = layout.reach[reach + own], gains + own * width
+        for to in range(width):
+            layout.reach[row + to] = max(layout.reach[row + to], here - layout.reach[reach + to])
+
+
+@inner
+def _settle_executor(layout: Layout, topology: int, executor: int) -> bool:
+    """Make the step of an executor that lowers the cost most, if any does.
+
+    Ties: moves first, then the lower worker, then who comes first in its ring.
+    """
+    first, own = layout.topologies[topology].first, layout.executors[executor].worker
+    begin, end = layout.topologies[topology].first_worker, layout.topologies[topology].last_worker
+    width, node = end - begin, layout.workers[own].node
+    cpu_hz, memory_mb = layout.executors[executor].cpu_hz, layout.executors[executor].memory_mb
+    reach = (executor - first) * width - begin
+    here, least = layout.reach[reach + own], -_NOTHING * layout.executors[executor].tps
+    best, partner = NOWHERE, NOWHERE
+    if layout.workers[own].size > 1:
+        for to in range(begin, end):
+            rise = layout.reach[reach + to] - here
+            if rise >= least or to == own or layout.workers[to].size >= layout.workers[to].most:
+                continue
+            if node == layout.workers[to].node or takes(layout, layout.workers[to].node, cpu_hz, memory_mb):
+                least, best = rise, to
+    gains = (layout.topologies[topology].last - first) * width + own - begin
+    for to in range(begin, end):
+        move = layout.reach[reach + to] - here
+        if to == own or move - layout.reach[gains + (to - begin) * width] >= least:
+            continue
+        other = layout.workers[to].any
+        for _ in range(layout.workers[to].size):
+            reach_other = (other - first) * width - begin
+            rise = move + layout.reach[reach_other + own] - layout.reach[reach_other + to]
+            if rise < least and _may_swap(layout, executor, other):
+                rise += 2 * exchanged(layout, executor, other) * layout.table[far_row(layout, own) + to - begin]
+                if rise < least:
+                    least, best, partner = rise, to, other
+            other = layout.executors[other].next
+    if best == NOWHERE:
+        return False
+    _shift(layout, topology, executor, best)
+    if partner != NOWHERE:
+        _shift(layout, topology, partner, own)
+    _note_gains(layout, topology)
+    return True
+
+
+@inner
+def _may_swap(layout: Layout, executor: int, other: int) -> bool:
+    """Whether the nodes of two executors have room for them to change places."""
+    node = layout.workers[layout.executors[executor].worker].node
+    to_node = layout.workers[layout.executors[other].worker].node
+    cpu_hz = layout.executors[executor].cpu_hz - layout.executors[other].cpu_hz
+    memory_mb = layout.executors[executor].memory_mb - layout.executors[other].memory_mb
+    return bool(
+        node == to_node or (takes(layout, to_node, cpu_hz, memory_mb) and takes(layout, node, -cpu_hz, -memory_mb))
+    )
+
+
+@inner
+def _shift(layout: Layout, topology: int, executor: int, to: int) -> None:
+    """Move an executor to another worker, and keep `reach` right."""
+    first, begin = layout.topologies[topology].first, layout.topologies[topology].first_worker
+    width = layout.topologies[topology].last_worker - begin
+    far_own, far_to = far_row(layout, layout.executors[executor].worker), far_row(layout, to)
+    for link in range(layout.executors[executor].first, layout.executors[executor].last):
+        reach, tps = (layout.links[link].executor - first) * width, layout.links[link].tps
+        for worker in range(width):
+            layout.reach[reach + worker] += tps * (layout.table[far_to + worker] - layout.table[far_own + worker])
+    shift_executor(layout, executor, to)
+
+
+# Replace ------------------------------------------------------------------------------------------
+
+#: What placing a topology anew counts as, in steps for each executor, and the steps of executors that follow on it
+#: before the result is judged.
+_PLACING, _POLISH = 4, 5
+
+#: Executors that an executor may change places with are looked at as fast as so many in a step.
+_LOOKED_AT = 32
+
+#: What costs more than this part of what it did before, unpolished, is not polished where there are so many topologies:
+#: it would mostly lose, and others are tried instead. With 5 topologies placements got worse by 0.1 %.
+_HOPELESS, _MANY = 1.4, 16
+
+#: So many topologies are drawn, and that one taken out which costs most beyond a single node.
+_DRAWN = 3
+
+#: Part of the topologies taken out with one that are drawn from all, not from its nodes.
+_FROM_ANYWHERE = 0.7
+
+#: Topologies are placed anew with nodes overlooked, and traffic with the node weighed, at random up to this.
+_BLINK, _NODE_FIRST = 0.3, 4.0
+
+
+@inner
+def replace_topologies(layout: Layout, temperature: float) -> None:
+    """Take one to three topologies out and place them anew; undone if that raises the cost.
+
+    While it is hot a rise is taken as that of other steps is. What takes most counts as steps: so many for each
+    executor placed, and those of polishing, so that a budget in steps takes about as long whatever they are.
+    """
+    count, before = _choose_ruined(layout), 0.0
+    cost, use_cost = layout.totals[0].cost, layout.totals[0].use_cost
+    for number in range(count):
+        topology = layout.ruined[number]
+        before += cost_as_noted(layout, topology)
+        _remember(layout, topology)
+        layout.totals[0].steps += _PLACING * (layout.topologies[topology].last - layout.topologies[topology].first)
+    for number in range(count):
+        remove_topology(layout, layout.ruined[number])
+    placed, raw = True, 0.0
+    blink, node_first = _BLINK * draw(layout), _NODE_FIRST * draw(layout)
+    for number in range(count):
+        placed = placed and place_topology(layout, layout.ruined[number], blink, node_first)
+    if placed:
+        for number in range(count):
+            tabulate(layout, layout.ruined[number])
+            raw += cost_as_noted(layout, layout.ruined[number])
+    raw += layout.totals[0].use_cost - use_cost
+    if placed and (raw <= _HOPELESS * before or len(layout.free_topologies) < _MANY):
+        rise = -before
+        for number in range(count):
+            _polish(layout, layout.ruined[number])
+            rise += cost_as_noted(layout, layout.ruined[number])
+        if accepts(layout, rise + layout.totals[0].use_cost - use_cost, temperature):
+            layout.totals[0].cost = cost + rise
+            return
+    for number in range(count):
+        remove_topology(layout, layout.ruined[number])
+    for number in range(count):
+        _restore(layout, layout.ruined[number])
+    layout.totals[0].cost, layout.totals[0].use_cost = cost, use_cost
+
+
+@inner
+def _polish(layout: Layout, topology: int) -> None:
+    """Improve a topology that has been placed anew by steps of its executors; they count as steps."""
+    first, last = layout.topologies[topology].first, layout.topologies[topology].last
+    if can_settle(layout, topology):
+        layout.totals[0].steps += settle(layout, topology) * (last - first) // _LOOKED_AT
+        return
+    layout.totals[0].steps += _POLISH * (last - first)
+    for step in range(_POLISH * (last - first)):
+        step_executor(layout, first + step % (last - first), 0.0)
+
+
+@inner
+def _choose_ruined(layout: Layout) -> int:
+    """Draw a topology and up to two others, from its nodes or from all, in any order, into `ruined`; how many."""
+    topology, most = NOWHERE, 0.0
+    for _ in range(_DRAWN):
+        other = _draw_topology(layout)
+        spread = _spread_cost(layout, other)
+        if topology == NOWHERE or spread > most:
+            topology, most = other, spread
+    layout.ruined[0], count = topology, 1
+    first, last = layout.topologies[topology].first_worker, layout.topologies[topology].last_worker
+    for _ in range(draw_below(layout, len(layout.ruined))):
+        if draw(layout) < _FROM_ANYWHERE:
+            other = _draw_topology(layout)
+        else:
+            node = layout.workers[first + draw_below(layout, last - first)].node
+            at = draw_below(layout, layout.nodes[node].used)
+            other = layout.workers[layout.workers_on[layout.nodes[node].first + at]].topology
+        known = not layout.topologies[other].whole
+        for number in range(count):
+            known = known or layout.ruined[number] == other
+        if not known:
+            place = draw_below(layout, count + 1)
+            layout.ruined[count] = layout.ruined[place]
+            layout.ruined[place] = other
+            count += 1
+    return count
+
+
+@inner
+def _draw_topology(layout: Layout) -> int:
+    """Any that may be taken out."""
+    return int(layout.free_topologies[draw_below(layout, len(layout.free_topologies))])
+
+
+@inner
+def _spread_cost(layout: Layout, topology: int) -> float:
+    """What the fixed traffic of a topology costs beyond what it would if all of its workers were on one node.
+
+    Flows, and topologies without tables, count nothing.
+    """
+    first, last = layout.topologies[topology].first_worker, layout.topologies[topology].last_worker
+    total = 0.0
+    if layout.topologies[topology].tabled:
+        for worker in range(first, last):
+            row, far = layout.workers[worker].row, far_row(layout, worker)
+            for other in range(worker - first):
+                beyond = layout.table[far + other] - layout.inter_worker
+                total += layout.table[row + other] * max(beyond, 0.0)
+    return total
+
+
+@inner
+def _remember(layout: Layout, topology: int) -> None:
+    """Note where the executors and workers of a topology are."""
+    for executor in range(layout.topologies[topology].first, layout.topologies[topology].last):
+        layout.kept_worker[executor] = layout.executors[executor].worker
+    for worker in range(layout.topologies[topology].first_worker, layout.topologies[topology].last_worker):
+        layout.kept_node[worker] = layout.workers[worker].node
+
+
+@inner
+def _restore(layout: Layout, topology: int) -> None:
+    """Put a topology that was taken out back to where it was. Rings may be in another order than before."""
+    for worker in range(layout.topologies[topology].first_worker, layout.topologies[topology].last_worker):
+        start_worker(layout, worker, layout.kept_node[worker])
+    for executor in range(layout.topologies[topology].first, layout.topologies[topology].last):
+        join(layout, executor, layout.kept_worker[executor])
+    tabulate(layout, topology)
+
+
+# Refine -------------------------------------------------------------------------------------------
 
 #: Part of the steps of executors and workers that are of workers.
 _WORKERS = 0.3

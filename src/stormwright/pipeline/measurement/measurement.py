@@ -6,14 +6,15 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Any
+from itertools import groupby
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from stormwright.model import LoadProfile, Problem, Topology
-from stormwright.model.arrays import FloatArray
+from stormwright.model.arrays import FloatArray, IntArray
 from stormwright.perflog.schema import LATENCY_EDGES_MS
 from stormwright.pipeline.measurement.load_profile import topology_load, unknown_tuples
 from stormwright.pipeline.measurement.overload import NodeSeries
@@ -25,8 +26,177 @@ from stormwright.pipeline.measurement.windows import (
     window_facts,
     worker_records,
 )
-from stormwright.pipeline.measurement.workload import executor_work, stream_traffic
 from stormwright.pipeline.settings import StreamSettings
+
+# Work per tuple -----------------------------------------------------------------------------------
+# What executors do with the tuples that they get: the time each takes, what they send on for it, and to whom.
+
+#: The grouping that sends every tuple to each of its targets.
+_TO_EACH = "all"
+
+_STREAM = ["source", "stream", "component", "grouping"]
+
+
+@dataclass(frozen=True)
+class ExecutorWork:
+    """What one executor did with the tuples that it got.
+
+    Parameters
+    ----------
+    received_tps
+        Tuples that it executed per second.
+    service_s
+        Execute time per tuple; None where it executed none, as of spouts.
+    """
+
+    component: str
+    first_task: int
+    last_task: int
+    received_tps: float
+    service_s: float | None
+
+
+@dataclass(frozen=True)
+class StreamTraffic:
+    """What flows over one stream to one component that subscribes to it.
+
+    Parameters
+    ----------
+    source, stream, target, grouping
+        As in the topology.
+    sent_tps
+        Tuples per second, counted at the source once for each task that they go to.
+    bytes_per_s
+        Their bytes per second, by the sizes of those that were sampled; None where none was.
+    selectivity
+        Tuples emitted per tuple that the source executes; one that an ``all`` grouping sends to many tasks counts once.
+        None where the source executes none, as a spout.
+    shares
+        Per task of the target its share of the tuples, which add up to 1. Empty where the grouping follows the
+        placement: there the shares are the placement's.
+    """
+
+    source: str
+    stream: str
+    target: str
+    grouping: str
+    sent_tps: float
+    bytes_per_s: float | None
+    selectivity: float | None
+    shares: Mapping[int, float]
+
+    @property
+    def skew(self) -> float | None:
+        """How many times its even share the busiest task gets; at least 1. None without shares."""
+        return max(self.shares.values()) * len(self.shares) if self.shares else None
+
+
+def executor_work(facts: pa.Table) -> list[ExecutorWork]:
+    """What each executor did with its tuples, from the facts of one topology in one window; by task."""
+    return [
+        ExecutorWork(
+            component=run["component"],
+            first_task=run["first"],
+            last_task=run["second"],
+            received_tps=run["received"] / run["length_ns"] * 1e9,
+            service_s=run["execute_ns"] / run["received"] / 1e9 if run["received"] else None,
+        )
+        for run in _runs(facts).to_pylist()
+    ]
+
+
+def stream_traffic(facts: pa.Table) -> list[StreamTraffic]:
+    """What flows over each stream, from the facts of one topology in one window; by source, stream and target.
+
+    Rates are per second of the time that an executor's records cover, so that lost records change no ratio of them.
+    """
+    runs = _runs(facts)
+    received_tps: dict[str, float] = {}
+    tasks_of: dict[str, list[int]] = {}
+    for run in runs.to_pylist():
+        component, covered_s = run["component"], run["length_ns"] / 1e9
+        received_tps[component] = received_tps.get(component, 0.0) + run["received"] / covered_s
+        tasks_of.setdefault(component, []).extend(range(run["first"], run["second"] + 1))
+    return [
+        _traffic(keys, sent, received_tps[keys["source"]], tasks_of.get(keys["component"], []))
+        for keys, sent in _by_stream(facts, runs)
+    ]
+
+
+def _traffic(keys: dict[str, str], sent: _Sent, received_tps: float, tasks: list[int]) -> StreamTraffic:
+    tps_by_task = sent.tps_by_task
+    sent_tps = sum(tps_by_task.values())
+    emitted_tps = sent_tps / len(tps_by_task) if keys["grouping"] == _TO_EACH else sent_tps
+    known = {task: tps for task, tps in tps_by_task.items() if task is not None}
+    # A task that nothing is sent to has a share as well: none.
+    shares = {task: known.get(task, 0.0) / sent_tps for task in sorted({*tasks, *known})} if known and sent_tps else {}
+    return StreamTraffic(
+        source=keys["source"],
+        stream=keys["stream"],
+        target=keys["component"],
+        grouping=keys["grouping"],
+        sent_tps=sent_tps,
+        bytes_per_s=None if sent.bytes_per_tuple is None else sent_tps * sent.bytes_per_tuple,
+        selectivity=emitted_tps / received_tps if received_tps else None,
+        shares=shares,
+    )
+
+
+class _Sent(NamedTuple):
+    """What a stream sends: tuples/s to each target task, to None where it follows the placement; mean tuple size."""
+
+    tps_by_task: dict[int | None, float]
+    bytes_per_tuple: float | None
+
+
+def _by_stream(facts: pa.Table, runs: pa.Table) -> list[tuple[dict[str, str], _Sent]]:
+    """Per stream and target component what is sent."""
+    traffic = facts.filter(pc.is_in(facts["kind"], pa.array(["pair", "flow"])))
+    source = _run_of(runs, traffic["first"])
+    known = source >= 0
+    traffic, source = traffic.filter(pa.array(known)), source[known]
+    tps = numbers(traffic, "tuples") / (numbers(runs, "length_ns") / 1e9)[source]
+    to_tasks = (
+        pa.table(
+            {
+                "source": runs["component"].take(pa.array(source)),
+                **{name: traffic[name] for name in (*_STREAM[1:], "second", "bytes", "sampled")},
+                "tps": tps,
+            }
+        )
+        .group_by([*_STREAM, "second"], use_threads=False)
+        .aggregate([("tps", "sum"), ("bytes", "sum"), ("sampled", "sum")])
+        .sort_by([(name, "ascending") for name in _STREAM])
+    )
+    found = []
+    for keys, rows in groupby(to_tasks.to_pylist(), key=lambda row: {name: row[name] for name in _STREAM}):
+        tasks = list(rows)
+        size, sampled = (sum(row[f"{name}_sum"] or 0 for row in tasks) for name in ("bytes", "sampled"))
+        by_task = {row["second"]: row["tps_sum"] for row in tasks}
+        found.append((keys, _Sent(by_task, size / sampled if sampled else None)))
+    return found
+
+
+def _runs(facts: pa.Table) -> pa.Table:
+    """One row per executor, by its first task, wherever it ran."""
+    sums = ["length_ns", "received", "execute_ns"]
+    return (
+        kind_of(facts, "executor")
+        .group_by(["component", "first", "second"], use_threads=False)
+        .aggregate([(name, "sum") for name in sums])
+        .rename_columns(["component", "first", "second", *sums])
+        .sort_by("first")
+    )
+
+
+def _run_of(runs: pa.Table, tasks: pa.ChunkedArray) -> IntArray:
+    """The row of the executor that runs each task, -1 where none does."""
+    wanted = tasks.to_numpy()
+    row = np.searchsorted(runs["first"].to_numpy(), wanted, side="right") - 1
+    # A task before the first executor has row -1, which finds what is appended.
+    last = np.append(runs["second"].to_numpy(), -1)[row]
+    return np.where((row >= 0) & (wanted <= last), row, -1).astype(np.int32)
+
 
 # Activity -----------------------------------------------------------------------------------------
 # What a topology as a whole did: tuples, trees, complete latency.

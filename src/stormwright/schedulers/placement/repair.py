@@ -13,8 +13,8 @@ from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import IndexArray
 from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE, PlacedExecutors
 from stormwright.model.constraints.resources import RequestLimits, Requests
+from stormwright.optimize import repair
 from stormwright.optimize.kernel.records import NOWHERE
-from stormwright.optimize.repair import loops, state
 from stormwright.schedulers.placement.admission import WantedWorkers, leave_out, movable_workers
 from stormwright.schedulers.placement.partial_placement import PartialPlacement
 from stormwright.schedulers.placement.placing import NodeRoom, Placing
@@ -78,22 +78,22 @@ class Repair:
         self._draft = draft
         hard = slice(1 if soft_cpu else 0, None)  # CPU comes first
         demand, capacity = draft.demand[hard].T, problem.node_capacity[hard].T
-        executors = np.zeros(len(demand), state.EXECUTOR)
+        executors = np.zeros(len(demand), repair.EXECUTOR)
         executors["worker"] = draft.worker
-        workers = np.zeros(len(draft.node), state.WORKER)
+        workers = np.zeros(len(draft.node), repair.WORKER)
         workers["node"], workers["topology"] = draft.node, draft.topology
         workers["movable"] = ~np.array(draft.fixed, bool)
         most = np.array([max_executors_per_worker(topology) for topology in problem.topologies], int)
         workers["most"] = most[workers["topology"]]
-        nodes = np.zeros(len(capacity), state.NODE)
+        nodes = np.zeros(len(capacity), repair.NODE)
         nodes["ports"] = np.where(draft.usable, [len(supervisor.ports) for supervisor in problem.supervisors], 0)
         nodes["looked"] = NOWHERE
         nodes["older"] = np.arange(len(nodes)) - 1
         nodes["newer"] = np.append(np.arange(1, len(nodes)), NOWHERE)
         workers["first"] = nodes["first"] = NOWHERE
-        totals = np.zeros(1, state.TOTALS)
+        totals = np.zeros(1, repair.TOTALS)
         totals["newest"] = len(nodes) - 1
-        self._mending = state.RepairState(
+        self._mending = repair.RepairState(
             executors=executors,
             workers=workers,
             nodes=nodes,
@@ -103,10 +103,10 @@ class Repair:
             capacity=np.ascontiguousarray(capacity * (1 + RELATIVE_TOLERANCE)),
             unit=np.maximum(np.where(np.isfinite(capacity), capacity, 0.0).sum(axis=0), 1.0),
             hardest=np.empty(len(nodes), np.int64),
-            best=np.zeros(1, state.STEP),
+            best=np.zeros(1, repair.STEP),
             totals=totals,
         )
-        loops.settle(self._mending)
+        repair.settle(self._mending)
         self._mending.hardest[:] = np.argsort(-nodes["overload"], kind="stable")
         nodes["rank"][self._mending.hardest] = np.arange(len(nodes))
 
@@ -123,7 +123,7 @@ class Repair:
     def run(self, is_late: Callable[[], bool] = never) -> IndexArray:
         """Take all steps that help, or those until it is late; the nodes that stay overloaded."""
         before = self.steps
-        while not is_late() and not loops.take_steps(self._mending, _LOOKS):
+        while not is_late() and not repair.take_steps(self._mending, _LOOKS):
             pass
         if self.steps > before:
             self._write()
@@ -140,7 +140,7 @@ class Repair:
 
     def take_out(self, topology: int) -> None:
         """Take a topology's workers, except fixed ones, off their nodes."""
-        loops.take_out(self._mending, topology)
+        repair.take_out(self._mending, topology)
         self._write()
 
     def put_back(self, topologies: Iterable[int]) -> list[int]:
@@ -151,7 +151,7 @@ class Repair:
         largest_first = largest_first[waiting[largest_first]]
         for topology in topologies:
             own = largest_first[mended.workers["topology"][largest_first] == topology]
-            if not loops.put_back(mended, own):
+            if not repair.put_back(mended, own):
                 left_out.append(topology)
         self._write()
         return left_out
@@ -181,16 +181,16 @@ def make_room(draft: PartialPlacement, *, soft_cpu: bool = False, is_late: Calla
             room[0, node] = -math.inf
     tried: set[int] = set()
     left_out: list[int] = []
-    repair = Repair(draft, soft_cpu=soft_cpu)
-    while len(repair.run(is_late)) and (blamed := repair.blamed()):
+    repairing = Repair(draft, soft_cpu=soft_cpu)
+    while len(repairing.run(is_late)) and (blamed := repairing.blamed()):
         last = max(blamed)
         if last not in tried and not is_late() and _place_anew(draft, last, soft_cpu=soft_cpu):
-            repair = Repair(draft, soft_cpu=soft_cpu)
+            repairing = Repair(draft, soft_cpu=soft_cpu)
         else:
-            repair.take_out(last)
+            repairing.take_out(last)
             left_out.append(last)
         tried.add(last)
-    leave_out(draft, repair.put_back(sorted(left_out)))
+    leave_out(draft, repairing.put_back(sorted(left_out)))
     keep_apart(draft, soft_cpu=soft_cpu)
 
 
@@ -198,10 +198,10 @@ def make_room(draft: PartialPlacement, *, soft_cpu: bool = False, is_late: Calla
 def ready_repair() -> None:
     """Have the machine code ready before any clock runs."""
     nothing = Problem((), ())
-    repair = Repair(PartialPlacement.empty(nothing, nothing.node_usable))
-    repair.run()
-    repair.take_out(0)
-    repair.put_back([0])
+    repairing = Repair(PartialPlacement.empty(nothing, nothing.node_usable))
+    repairing.run()
+    repairing.take_out(0)
+    repairing.put_back([0])
 
 
 def _place_anew(draft: PartialPlacement, topology: int, *, soft_cpu: bool) -> bool:

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import cast
 
-from stormwright.schedulers.multi_tenancy.rules import QueueRules
 from stormwright.schedulers.toolkit.params import Params, range_text
+from stormwright.schedulers.toolkit.queue_rules import QueueRules
 from stormwright.schedulers.toolkit.registry import scheduler_type
 
 #: What makes a paragraph a citation: an address, a year of publication, or Storm's own class.

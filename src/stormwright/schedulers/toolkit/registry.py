@@ -14,13 +14,12 @@ from stormwright.errors import Fault, InputError, MissingDependencyError, Schedu
 from stormwright.escaping import shown
 from stormwright.model import Assignment, Scheduler
 from stormwright.model.constraints.optional import CpuShare, ExtraLimit, Tags
-from stormwright.schedulers.multi_tenancy.isolation import IsolatingScheduler
-from stormwright.schedulers.multi_tenancy.node_weights import NodeWeightScheduler
-from stormwright.schedulers.multi_tenancy.queueing import MultiTenantScheduler
-from stormwright.schedulers.multi_tenancy.rules import OPTIONS, QueueRules
+from stormwright.schedulers.toolkit.multi_tenancy import MultiTenantScheduler
 from stormwright.schedulers.toolkit.params import KINDS, Params
 from stormwright.schedulers.toolkit.plugin_guard import PluginGuard, PluginScheduler
+from stormwright.schedulers.toolkit.queue_rules import OPTIONS, QueueRules
 from stormwright.schedulers.toolkit.traits import Traits, declared
+from stormwright.schedulers.toolkit.wrappers import IsolatingScheduler, NodeWeightScheduler
 
 ENTRY_POINT_GROUP = "stormwright.schedulers"
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from stormwright.errors import Fault, InputError, MissingDependencyError, SchedulerError, StormwrightError
 from stormwright.model import Scheduler
-from stormwright.schedulers.multi_tenancy.rules import OPTIONS
 from stormwright.schedulers.toolkit.params import NoParams
+from stormwright.schedulers.toolkit.queue_rules import OPTIONS
 from stormwright.schedulers.toolkit.registry import (
     check_settings,
     make_scheduler,

@@ -2,20 +2,266 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stormwright.model import Problem
-from stormwright.model.arrays import BoolArray, FloatArray
+from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
+from stormwright.perflog.schema import LATENCY_EDGES_MS
 from stormwright.predict.calibration.document import costs_of
 from stormwright.predict.costs import Costs
+from stormwright.predict.queueing.trees import Times
 from stormwright.simulator.engine import NOWHERE, EngineCounts
-from stormwright.simulator.steady_state.counting import Counting, Stretch, joined
 from stormwright.simulator.steady_state.flows import Pace, Share, SteadyFlows
-from stormwright.simulator.steady_state.trees import Trees
+
+# Counting -----------------------------------------------------------------------------------------
+# From rates that hold for a while to whole numbers: what was counted of executors, pairs of them and topologies.
+
+Whole = NDArray[np.int64]
+
+
+class Stretch(NamedTuple):
+    """What was counted while rates held: by executor, by pair, and latencies by topology."""
+
+    handled: Whole
+    emitted: Whole
+    cpu_ns: Whole
+    source: Whole
+    target: Whole
+    tuples: Whole
+    latency: Whole
+
+
+class Counting:
+    """Counts while one placement holds; fractions of tuples are kept for the next time.
+
+    Parameters
+    ----------
+    share
+        What a tree means to executors.
+    of, acker
+        Topology of every executor, and whether it is an acker, shape (E,).
+    spouts
+        Executors of spouts, shape (S,).
+    latency
+        How long trees take, shape (T,).
+    varies
+        Part by which that differs from one interval to the next.
+    """
+
+    def __init__(
+        self, share: Share, of: IndexArray, acker: BoolArray, spouts: IndexArray, latency: Times, varies: float = 0.0
+    ) -> None:
+        self._share, self._of, self._varies = share, of, varies
+        spout = np.zeros(len(of), dtype=bool)
+        spout[spouts] = True
+        begins = np.flatnonzero(spout[share.source] & acker[share.target])
+        self._begins = begins[np.argsort(share.source[begins], kind="stable")]
+        sources = share.source[self._begins]
+        first, last = np.searchsorted(sources, spouts, "left"), np.searchsorted(sources, spouts, "right")
+        self._begins_of = np.stack([first, last], axis=1).tolist()
+        self._spout, self._spouts = spout, spouts
+        self._left, self._left_pairs = np.zeros(len(of)), np.zeros(len(share.source))
+        self._buckets = _buckets(latency)
+
+    def count(self, done: FloatArray, begun: Whole, acked: Whole, rng: np.random.Generator) -> Stretch:
+        """What has happened since the last time.
+
+        Parameters
+        ----------
+        done
+            Trees that were worked on, by topology, shape (T,).
+        begun, acked
+            Trees by executor of a spout, shape (S,).
+        rng
+            Tells which acker hears of a tree, and how long single trees took.
+        """
+        share, trees = self._share, done[self._of]
+        handled = share.handled * trees + self._left
+        whole = np.floor(handled + 1e-9).astype(np.int64)
+        self._left = handled - whole
+        whole[self._spout] = 0
+        sent = share.tuples * trees[share.source] + self._left_pairs
+        tuples = np.floor(sent + 1e-9).astype(np.int64)
+        self._left_pairs = sent - tuples
+        self._deal(tuples, begun, rng)
+        emitted = np.bincount(share.source, tuples, len(self._of)).astype(np.int64)
+        completed = np.bincount(self._of[self._spouts], acked, len(done)).astype(np.int64)
+        buckets = _later(self._buckets, rng.normal(0.0, self._varies, len(done))) if self._varies else self._buckets
+        latency = np.stack([rng.multinomial(*each) for each in zip(completed, buckets, strict=True)])
+        cpu_ns = (share.cpu_s * trees * 1e9).astype(np.int64)
+        return Stretch(whole, emitted, cpu_ns, share.source, share.target, tuples, latency)
+
+    def _deal(self, tuples: Whole, begun: Whole, rng: np.random.Generator) -> None:
+        """An acker hears of every tree that is begun, one of each."""
+        at, share = self._begins, self._share
+        tuples[at] = 0
+        for (first, last), trees in zip(self._begins_of, begun.tolist(), strict=True):
+            if last > first:
+                own = at[first:last]
+                parts = share.tuples[own]
+                tuples[own] = rng.multinomial(trees, parts / parts.sum())
+
+
+def joined(stretches: Sequence[Stretch]) -> Stretch:
+    """Several in one."""
+    if len(stretches) == 1:
+        return stretches[0]
+    handled, emitted, cpu_ns, source, target, tuples, latency = zip(*stretches, strict=True)
+    return Stretch(
+        np.sum(handled, axis=0),
+        np.sum(emitted, axis=0),
+        np.sum(cpu_ns, axis=0),
+        np.concatenate(source),
+        np.concatenate(target),
+        np.concatenate(tuples),
+        np.sum(latency, axis=0),
+    )
+
+
+def _later(buckets: FloatArray, part: FloatArray) -> FloatArray:
+    """The same where times are longer (or shorter) by a small part, shape (T,): so much goes on to the next bucket."""
+    moves = np.clip(part / np.log(LATENCY_EDGES_MS[1] / LATENCY_EDGES_MS[0]), -1.0, 1.0)[:, None]
+    up, down = np.maximum(moves, 0.0), np.maximum(-moves, 0.0)
+    higher, lower = np.roll(buckets, 1, axis=1), np.roll(buckets, -1, axis=1)
+    higher[:, 0], lower[:, -1] = 0.0, 0.0
+    found = (1 - up - down) * buckets + up * higher + down * lower
+    whole: FloatArray = found / found.sum(axis=1, keepdims=True)
+    return whole
+
+
+def _buckets(latency: Times) -> FloatArray:
+    """Part of the trees of every topology in each bucket of the performance log, by a gamma distribution."""
+    from scipy.special import gammainc  # takes longer to import than the rest
+
+    mean, variance = (np.where(np.isfinite(each) & (each > 0), each, 1e-9)[:, None] for each in latency)
+    below = gammainc(np.minimum(mean**2 / variance, 1e6), np.array(LATENCY_EDGES_MS) * 1e-3 * mean / variance)
+    parts = np.diff(np.clip(below, 0.0, 1.0), prepend=0.0, append=1.0)
+    found = np.maximum(parts, 0.0)
+    whole: FloatArray = found / found.sum(axis=1, keepdims=True)
+    return whole
+
+
+# Trees --------------------------------------------------------------------------------------------
+# Trees of a steady state that begins and ends: how many are pending, acked, failed and lost.
+#
+# Trees begun at λ per second, of which each takes L seconds, are λ L pending (Little's law); from one rate to the
+# next their number goes on exponentially, as from a queue that serves everyone at once. What is begun beyond what a
+# placement completes queues up, and is completed at that rate.
+
+#: Fewer pending trees are none; no tree takes less time, in seconds; and what is lost in sums.
+_NONE, _SHORTEST_S, _ROUNDING = 0.5, 1e-6, 1e-6
+
+
+class Trees:
+    """Trees of all spouts' executors since the beginning, in whole numbers; a tree that nobody answers times out.
+
+    Parameters
+    ----------
+    spouts, topology
+        Executors of spouts, and the topology of each, shape (S,).
+    topologies
+        How many there are.
+    timeout_s
+        Seconds after which a spout gives up what nobody answers.
+
+    Attributes
+    ----------
+    begun, acked, failed
+        By executor, shape (S,).
+    lost
+        Trees that lost a tuple, by topology, shape (T,).
+    """
+
+    def __init__(self, spouts: IndexArray, topology: IndexArray, topologies: int, timeout_s: float) -> None:
+        self.spouts, self._topology, self._timeout_s = spouts, topology, timeout_s
+        self.begun, self.acked, self.failed = (np.zeros(len(spouts), np.int64) for _ in range(3))
+        self.lost = np.zeros(topologies, np.int64)
+        self._pending = np.zeros(topologies)
+        self._begun, self._share = np.zeros(len(spouts)), np.zeros(len(spouts))
+        # Of those that nobody answers: whom the spout will give up, until when, and whom it knows no longer.
+        self._gone, self._forgotten = (np.zeros(len(spouts), np.int64) for _ in range(2))
+        self._until_s = np.full(len(spouts), np.inf)
+
+    def share(self, handled: FloatArray) -> None:
+        """Which part of its topology's trees each executor begins from now on, by any unit; shape (S,)."""
+        whole = np.bincount(self._topology, handled, len(self._pending))[self._topology]
+        self._share = np.divide(handled, whole, out=np.zeros(len(handled)), where=whole > 0)
+
+    def unanswered(self) -> FloatArray:
+        """Trees that take a place among those that may be pending though nobody works on them, shape (T,)."""
+        return np.bincount(self._topology, self._gone, len(self._pending)).astype(np.float64)
+
+    def pending(self) -> FloatArray:
+        """Trees that are worked on, shape (T,)."""
+        return self._pending
+
+    def go_on(
+        self, seconds: float, now_s: float, begin_tps: FloatArray, reach_tps: FloatArray, stay_s: FloatArray
+    ) -> FloatArray:
+        """Let time pass; how many trees were completed, shape (T,).
+
+        Parameters
+        ----------
+        seconds, now_s
+            How long, and what time it is then.
+        begin_tps, reach_tps
+            Trees/s that are begun, and that could be completed, shape (T,).
+        stay_s
+            How long each takes where nothing queues up, shape (T,).
+        """
+        begun = begin_tps * seconds
+        after = _after(seconds, self._pending, begin_tps, reach_tps, np.maximum(stay_s, _SHORTEST_S))
+        done = np.maximum(self._pending + begun - after, 0.0)
+        self._pending = self._pending + begun - done
+        self._begun += begun[self._topology] * self._share
+        over = self._until_s <= now_s
+        self.failed[over] += self._gone[over]
+        self._gone[over], self._until_s[over] = 0, np.inf
+        self._count()
+        return done
+
+    def lose(self, topologies: BoolArray, restarted: BoolArray, now_s: float) -> None:
+        """All that some topologies are working on is lost, shape (T,); spouts that start anew know of nothing, (S,)."""
+        self._count()
+        of = topologies[self._topology]
+        open_ = np.where(of, self._open(), 0)
+        self.lost += np.bincount(self._topology, open_, len(self.lost)).astype(np.int64)
+        self._pending = np.where(topologies, 0.0, self._pending)
+        self._gone += open_
+        self._until_s = np.where(of & (open_ > 0), now_s + self._timeout_s, self._until_s)
+        self._forgotten[restarted] += self._gone[restarted]
+        self._gone[restarted], self._until_s[restarted] = 0, np.inf
+
+    def _open(self) -> IndexArray:
+        """Trees that are worked on, by executor, shape (S,)."""
+        whole: IndexArray = np.rint(self._pending[self._topology] * self._share).astype(np.int64)
+        return whole
+
+    def _count(self) -> None:
+        self.begun = np.floor(self._begun + _ROUNDING).astype(np.int64)
+        self.acked = np.maximum(self.acked, self.begun - self._open() - self._gone - self._forgotten - self.failed)
+
+
+def _after(
+    seconds: float, pending: FloatArray, begin_tps: FloatArray, reach_tps: FloatArray, stay_s: FloatArray
+) -> FloatArray:
+    """How many trees are pending after some time, shape (T,)."""
+    usual, spare = reach_tps * stay_s, reach_tps - begin_tps
+    ahead, inside = np.maximum(pending - usual, 0.0), np.minimum(pending, usual)
+    queued_s = np.divide(ahead, spare, out=np.where(ahead > 0, np.inf, 0.0), where=spare > 0)
+    ahead = np.maximum(ahead - spare * seconds, 0.0)
+    goal = np.minimum(begin_tps, reach_tps) * stay_s
+    inside = goal + (inside - goal) * np.exp(-np.maximum(seconds - queued_s, 0.0) / stay_s)
+    after = np.where(reach_tps > 0, inside + ahead, pending + begin_tps * seconds)
+    return np.where((begin_tps == 0) & (after < _NONE) & (reach_tps > 0), 0.0, after)
+
+
+# Engine -------------------------------------------------------------------------------------------
 
 #: Storm's message timeout is found by a wheel that turns: so long after, on average, in parts of it.
 _WHEEL = 1.5

@@ -5,14 +5,300 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from stormwright.jit.compiled import Record, compiled, inner, often
+from stormwright.jit.random_numbers import draw, draw_below
 from stormwright.model import Problem
 from stormwright.predict.flow.profile import Profile
 from stormwright.simulator.engine import NOWHERE, EngineCounts
+from stormwright.simulator.kernel.arrays import NEVER
+from stormwright.simulator.kernel.clock import first_of, set_time
+from stormwright.simulator.kernel.quotas import account, begin, count_held, give_back, serve
+from stormwright.simulator.kernel.shares import drop_of, has_done, take_first
+from stormwright.simulator.kernel.turns import (
+    end_turn,
+    finish,
+    give_way,
+    has_finished,
+    is_over,
+    run_on,
+    withdraw,
+)
 from stormwright.simulator.settings import Settings
+from stormwright.simulator.storm.carrying import link_done
 from stormwright.simulator.storm.counting import TakenCounts, counted
-from stormwright.simulator.storm.events import LOOK, NOTHING, PLACED, SPEED, START, STOP, go_on_until
 from stormwright.simulator.storm.placing import Workers, fitting, freed, put_together, seated
+from stormwright.simulator.storm.queues import call_waiting, end_tuple, lose, note_lost, take
+from stormwright.simulator.storm.records import (
+    ASLEEP,
+    BLOCKED,
+    GONE,
+    NONE,
+    SENDER,
+    SPOUT,
+    WORKS,
+    Cluster,
+)
+from stormwright.simulator.storm.routes import look_at_loads, place_shuffles
 from stormwright.simulator.storm.start import start, with_room
+from stormwright.simulator.storm.threads import rouse, step
+from stormwright.simulator.storm.trees import end_tree, time_out
+from stormwright.simulator.storm.working import divide_cores, pass_time, set_core, set_speed, stop_alone
+
+# Event loop ---------------------------------------------------------------------------------------
+# The loop, and what the cluster is told to do in between.
+
+#: What a cluster is told: nothing; executors are elsewhere; a worker is up or starts at an instant, or stops; spouts
+#: are to look whether they may begin trees; cores have a speed.
+NOTHING, PLACED, START, STOP, LOOK, SPEED = range(6)
+
+#: Loads are looked at so often, in seconds.
+_LOOKS_S = 1.0
+
+
+@compiled
+def go_on_until(of: Cluster, told: int, which: int, amount: float, until: float) -> None:
+    """Do what is told, then go on to an instant, or until there is no room for more tuples or trees.
+
+    Parameters
+    ----------
+    of
+        The cluster.
+    told, which, amount
+        What is told of whom, and an instant or a factor.
+    until
+        The instant.
+    """
+    run = of.run[0]
+    if told != NOTHING:
+        _tell(of, told, which, amount, run.now)
+    run.full = False
+    while True:
+        who = first_of(of.clock)
+        now = of.clock.when[who]
+        if now > until:
+            run.now = until
+            return
+        if run.tuples_left < run.most_sent or run.trees_left < 1:
+            run.full = True
+            return
+        run.now = now
+        if who < run.first_link:
+            _thread_or_core(of, who, now)
+        elif who < run.first_topology:
+            link_done(of, who - run.first_link, now)
+        elif who < run.first_quota:
+            topology = who - run.first_topology
+            time_out(of, topology, now)
+            set_time(of.clock, who, now + of.topologies[topology].timeout_s)
+        elif who < run.first_quota + len(of.quotas):
+            _serve(of, who, now)
+        else:
+            look_at_loads(of)
+            set_time(of.clock, who, now + _LOOKS_S)
+
+
+@often
+def _thread_or_core(of: Cluster, who: int, now: float) -> None:
+    """A thread's time has come, or something happens at cores: most often a job is done."""
+    run, jobs = of.run[0], of.shares.jobs
+    if who < run.threads:
+        number, goes_on = NONE, who if _wakes(of, who, now) else NONE
+    else:
+        number = who - run.threads
+        goes_on = _finished(of, of.shares.cores[number], now)
+    if goes_on != NONE:
+        step(of, goes_on, now)
+    if number == NONE:
+        if of.threads[who].state != WORKS or of.threads[who].alone:
+            return
+        number, goes_on = of.threads[who].core, NONE
+    core = of.shares.cores[number]
+    if core.quota >= 0:
+        if goes_on != NONE:
+            end_turn(core, jobs)
+            if core.count == 0:
+                give_back(of.quotas[core.quota], core, now)
+        _account(of, core, now)
+    set_core(of, number)
+
+
+@inner
+def _finished(of: Cluster, core: Record, now: float) -> int:
+    """The thread that has done its work by now on cores, if there is one; or another one's turn comes."""
+    jobs = of.shares.jobs
+    pass_time(of, core, now)
+    if core.quota < 0:
+        return take_first(core, jobs) if has_done(core, jobs) else NONE
+    if has_finished(core, jobs):
+        return finish(core, jobs)
+    if is_over(core):
+        give_way(core, jobs)
+    return NONE
+
+
+@inner
+def _wakes(of: Cluster, who: int, now: float) -> bool:
+    """Whether a thread goes on as its time has come: not while it wakes, and not if it has only begun to be."""
+    thread = of.threads[who]
+    if thread.state == ASLEEP and thread.wakes_s > 0.0:
+        rouse(of, who, now)
+        return False
+    if thread.state == ASLEEP or (thread.state == WORKS and thread.alone):
+        return True
+    set_time(of.clock, who, NEVER)
+    if thread.state == GONE and thread.kind == SENDER:
+        _up(of, thread.worker, now)
+    return bool(thread.state == BLOCKED)
+
+
+@inner
+def _account(of: Cluster, core: Record, now: float) -> None:
+    quota = of.quotas[core.quota]
+    account(quota, core, now)
+    if core.held:
+        set_time(of.clock, of.run[0].first_quota + core.quota, quota.ends)
+
+
+@inner
+def _serve(of: Cluster, who: int, now: float) -> None:
+    """A period of a quota begins: cores that were held go on, as far as it lasts."""
+    quota = of.quotas[who - of.run[0].first_quota]
+    begin(quota, now)
+    while True:
+        held = count_held(quota, of.shares.cores)
+        number = serve(quota, of.shares.cores, draw_below(of, held))
+        if number < 0:
+            set_time(of.clock, who, quota.ends if held > 0 else NEVER)
+            return
+        run_on(of.shares.cores[number], of.shares.jobs, now)
+        set_core(of, number)
+
+
+@inner
+def _tell(of: Cluster, told: int, which: int, amount: float, now: float) -> None:
+    if told == PLACED:
+        place_shuffles(of)
+        divide_cores(of, now)
+    elif told == START:
+        of.topologies[of.workers[which].topology].starting += 1
+        set_time(of.clock, of.run[0].executors + which, amount)
+    elif told == STOP:
+        _stop(of, which, now)
+    elif told == LOOK:
+        _look_of_spouts(of, which, now)
+    elif told == SPEED:
+        set_speed(of, which, amount, now)
+
+
+@inner
+def _up(of: Cluster, worker: int, now: float) -> None:
+    """A worker is up: its threads run."""
+    here, run = of.workers[worker], of.run[0]
+    here.up = True
+    for who in range(run.threads):
+        thread = of.threads[who]
+        if thread.worker == worker:
+            thread.state = ASLEEP
+            if thread.polls:
+                set_time(of.clock, who, now + draw(of) * thread.sleeps_s)
+    _started(of, here.topology, now)
+
+
+@inner
+def _started(of: Cluster, topology: int, now: float) -> None:
+    """One worker fewer of a topology is starting; after the last of them spouts begin."""
+    here = of.topologies[topology]
+    here.starting -= 1
+    if here.starting == 0:
+        for each in range(len(of.workers)):
+            worker = of.workers[each]
+            if worker.topology == topology and worker.up:
+                worker.ready = True
+        _look_of_spouts(of, topology, now)
+
+
+@inner
+def _look_of_spouts(of: Cluster, topology: int, now: float) -> None:
+    for each in range(len(of.spouts)):
+        who = of.spouts[each].thread
+        thread = of.threads[who]
+        if thread.topology == topology and thread.state == ASLEEP:
+            set_time(of.clock, who, now)
+
+
+@inner
+def _stop(of: Cluster, worker: int, now: float) -> None:
+    """A worker dies, with all that is in it; tuples that others send to it are lost until it is up again."""
+    here, run = of.workers[worker], of.run[0]
+    starting = not here.up and of.clock.when[run.executors + worker] != NEVER
+    here.up = here.ready = False
+    if starting:
+        _started(of, here.topology, now)
+    for who in range(run.threads):
+        if of.threads[who].worker == worker:
+            _end_thread(of, who, now)
+
+
+@inner
+def _end_thread(of: Cluster, who: int, now: float) -> None:
+    thread, jobs = of.threads[who], of.shares.jobs
+    if thread.state == WORKS and thread.alone:
+        stop_alone(of, who, now)
+    elif thread.state == WORKS:
+        core = of.shares.cores[thread.core]
+        pass_time(of, core, now)
+        if core.quota >= 0:
+            withdraw(core, jobs, who)
+        else:
+            drop_of(core, jobs, who)
+        set_core(of, thread.core)
+    elif thread.state == BLOCKED:
+        _wait_no_more(of, who)
+    if thread.tuple != NONE:
+        note_lost(of, of.tuples[thread.tuple].tree, of.tuples[thread.tuple].use)
+        end_tuple(of, thread.tuple)
+        thread.tuple = NONE
+    while thread.count > 0:
+        lose(of, take(of, thread))
+    if thread.kind == SPOUT:
+        spout = of.spouts[thread.spout]
+        while spout.first != NONE:
+            if not of.trees[spout.first].lost:
+                of.topologies[thread.topology].lost += 1
+            end_tree(of, spout.first)
+        spout.again = 0
+    while thread.waiting != NONE:
+        call_waiting(of, thread, now)
+    thread.state, thread.debt_s = GONE, 0.0
+    set_time(of.clock, who, NEVER)
+
+
+@inner
+def _wait_no_more(of: Cluster, who: int) -> None:
+    """A thread that waits for room somewhere no longer does."""
+    for each in range(of.run[0].threads):
+        _leave_list(of, of.threads[each], who)
+    for each in range(len(of.links)):
+        _leave_list(of, of.links[each], who)
+
+
+@inner
+def _leave_list(of: Cluster, queue: Record, who: int) -> None:
+    before, each = NONE, queue.waiting
+    while each != NONE and each != who:
+        before, each = each, of.threads[each].next
+    if each == NONE:
+        return
+    if before == NONE:
+        queue.waiting = of.threads[who].next
+    else:
+        of.threads[before].next = of.threads[who].next
+    if queue.last_waiting == who:
+        queue.last_waiting = before
+    of.threads[who].next = NONE
+
+
+# Engine -------------------------------------------------------------------------------------------
 
 
 class Events:

@@ -1,1 +1,0 @@
-"""Who is served first, who has to wait, and what users may have: around every scheduler, in one place."""

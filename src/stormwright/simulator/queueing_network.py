@@ -1,0 +1,419 @@
+"""Queueing networks as people write them, and what they come to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stormwright.jit.compiled import Record, Records, compiled, inner
+from stormwright.jit.random_numbers import draw_at
+from stormwright.simulator.kernel.arrays import NEVER, records, widened
+from stormwright.simulator.kernel.clock import Clock, first_of, set_time
+from stormwright.simulator.kernel.shares import JOB, SHARE, Shares, go_on, has_done, next_end, put, take_first
+from stormwright.simulator.kernel.times import draw_time
+
+# Records ------------------------------------------------------------------------------------------
+# A queueing network under way, as arrays of records.
+
+#: Who leaves the network goes to this station.
+OUT = -1
+
+#: Kinds of who has a time in the clock.
+SERVER, SHARED, SOURCE = 0, 1, 2
+
+#: Its jobs: `inside` now; their number over time, added up until `since`; how many went out. A station with servers
+#: has its free ones in `free` from `first` on, `idle` of `servers`; for one that shares cores `node` is their number.
+#: Where its jobs go is in `ways` from `first_way` to before `last_way`; where there is one, nothing is drawn.
+STATION = np.dtype(
+    [
+        *((name, np.float64) for name in ("mean_s", "varies", "area", "since")),
+        *(
+            (name, np.int64)
+            for name in ("inside", "served", "servers", "first", "idle", "node", "first_way", "last_way")
+        ),
+    ],
+    align=True,
+)
+
+#: Part of a station's jobs that go to `to` or to what is before it.
+WAY = np.dtype([("below", np.float64), ("to", np.int64)])
+
+#: Who has a time in the clock: its kind and its station; of a source also how long until its next job, and by which
+#: sequence of random numbers.
+ACTOR = np.dtype(
+    [
+        *((name, np.float64) for name in ("mean_s", "varies")),
+        *((name, np.int64) for name in ("kind", "station", "sequence")),
+    ]
+)
+
+#: One record: the instant that was reached, hops (services that were completed), and whether a heap of jobs has no
+#: room left.
+RUN = np.dtype([("now", np.float64), ("hops", np.int64), ("full", np.bool_)])
+
+
+class Network(NamedTuple):
+    """A network under way.
+
+    Parameters
+    ----------
+    stations, ways, actors, run
+        Of the kinds above.
+    free
+        Servers that are idle, by station.
+    shares
+        Nodes whose cores jobs share.
+    clock
+        When each actor next does something.
+    random
+        States of random numbers: of every station for its services and for its ways, then of every source. So each has
+        its own sequence, whatever the others do.
+    """
+
+    stations: Records
+    ways: Records
+    actors: Records
+    run: Records
+    free: NDArray[np.int64]
+    shares: Shares
+    clock: Clock
+    random: NDArray[np.uint64]
+
+
+# Recursion ----------------------------------------------------------------------------------------
+# A queueing network without a list of events, where that is exact.
+#
+# Where each station has one server and its jobs all come from one place, they come in the order in which they left
+# that. So one job after the other can be followed all the way: it begins at a station when it is there and the one
+# before it is done, whichever is later (D. V. Lindley, The theory of queues with a single server, Mathematical
+# Proceedings of the Cambridge Philosophical Society 48(2), 1952, https://doi.org/10.1017/S0305004100027638). As
+# stations and sources have random numbers of their own, what happens is the same as with events, job by job.
+
+
+@compiled
+def follow(of: Network, source: int, free_at: NDArray[np.float64], until: float, hops: int) -> None:
+    """Follow the jobs of a source, each all the way, until they come later than an instant, or for so many services.
+
+    Parameters
+    ----------
+    of
+        With the next job of the source in its clock. What is inside at the end is not counted: jobs are followed on.
+    source
+        Its number among the actors.
+    free_at
+        When the server of each station is free again.
+    until, hops
+        The instant, and the number of services in all.
+    """
+    actor, run, when = of.actors[source], of.run[0], of.clock.when
+    while when[source] <= until and run.hops < hops:
+        now, station = when[source], actor.station
+        when[source] = now + draw_time(of.random, actor.sequence, actor.mean_s, actor.varies)
+        while station != OUT:
+            here = of.stations[station]
+            done = max(now, free_at[station]) + draw_time(of.random, 2 * station, here.mean_s, here.varies)
+            free_at[station] = done
+            here.area += done - now
+            here.served += 1
+            run.hops += 1
+            now, way = done, here.first_way
+            if here.last_way - way > 1:
+                drawn = draw_at(of.random, 2 * station + 1)
+                while drawn >= of.ways[way].below:
+                    way += 1
+            station = of.ways[way].to
+    run.now = until if when[source] > until else when[source]
+
+
+# Events -------------------------------------------------------------------------------------------
+# A queueing network, one thing after the other.
+
+
+@compiled
+def go_on_until(of: Network, time: float, hops: int) -> None:
+    """Go on to an instant, or until so many services were completed in all, or a heap has no room."""
+    clock, run = of.clock, of.run[0]
+    while run.hops < hops and not run.full:
+        who = first_of(clock)
+        now = clock.when[who]
+        if now > time:
+            run.now = time
+            return
+        run.now = now
+        actor = of.actors[who]
+        if actor.kind == SERVER:
+            _server(of, who, actor.station, now)
+        elif actor.kind == SOURCE:
+            later = draw_time(of.random, actor.sequence, actor.mean_s, actor.varies)
+            set_time(clock, who, now + later)
+            enter(of, actor.station, now)
+        else:
+            _node(of, who, actor.station, now)
+
+
+@compiled
+def enter(of: Network, station: int, now: float) -> None:
+    """A job comes to a station."""
+    here = of.stations[station]
+    _count(here, now, 1)
+    if here.node >= 0:
+        node = of.shares.cores[here.node]
+        go_on(node, now)
+        put(node, of.shares.jobs, station, draw_time(of.random, 2 * station, here.mean_s, here.varies))
+        of.run[0].full = node.count == node.room
+        set_time(of.clock, here.first, next_end(node, of.shares.jobs))
+    elif here.idle > 0:
+        here.idle -= 1
+        _begin(of, of.free[here.first + here.idle], station, now)
+
+
+@inner
+def _begin(of: Network, server: int, station: int, now: float) -> None:
+    """A server begins with the next job of its station."""
+    here = of.stations[station]
+    set_time(of.clock, server, now + draw_time(of.random, 2 * station, here.mean_s, here.varies))
+
+
+@inner
+def _server(of: Network, who: int, station: int, now: float) -> None:
+    """A server is done with a job."""
+    here = of.stations[station]
+    _count(here, now, -1)
+    if here.inside >= here.servers:
+        _begin(of, who, station, now)
+    else:
+        of.free[here.first + here.idle] = who
+        here.idle += 1
+        set_time(of.clock, who, NEVER)
+    _leave(of, station, now)
+
+
+@inner
+def _node(of: Network, who: int, station: int, now: float) -> None:
+    """Something happens at cores that are shared: most often the first job is done."""
+    here = of.stations[station]
+    node, jobs = of.shares.cores[here.node], of.shares.jobs
+    go_on(node, now)
+    done = has_done(node, jobs)
+    if done:
+        take_first(node, jobs)
+        _count(here, now, -1)
+    set_time(of.clock, who, next_end(node, jobs))
+    if done:
+        _leave(of, station, now)
+
+
+@inner
+def _leave(of: Network, station: int, now: float) -> None:
+    """A job that was served goes on."""
+    here = of.stations[station]
+    here.served += 1
+    of.run[0].hops += 1
+    way = here.first_way
+    if here.last_way - way > 1:
+        drawn = draw_at(of.random, 2 * station + 1)
+        while drawn >= of.ways[way].below:
+            way += 1
+    to = of.ways[way].to
+    if to != OUT:
+        enter(of, to, now)
+
+
+@inner
+def _count(here: Record, now: float, more: int) -> None:
+    here.area += here.inside * (now - here.since)
+    here.since = now
+    here.inside += more
+
+
+# Queueing network ---------------------------------------------------------------------------------
+
+#: Jobs for which there is room at first on a node whose cores are shared.
+_ROOM = 64
+
+#: As many services as nobody waits for.
+_ENDLESS = 1 << 62
+
+
+@dataclass(frozen=True)
+class Station:
+    """Where jobs are served: first come, first served by some servers, or all at once on cores that they share.
+
+    Parameters
+    ----------
+    mean_s
+        Of a service.
+    varies
+        Squared coefficient of variation of services: 0 for constant ones, 1 for exponential ones.
+    servers
+        How many; or cores, where `shared`.
+    shared
+        Whether jobs share cores.
+    ways
+        Number of a station → part of jobs that go there next; the rest leave the network.
+    """
+
+    mean_s: float
+    varies: float = 1.0
+    servers: int = 1
+    shared: bool = False
+    ways: Mapping[int, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Source:
+    """Jobs that come to a station, `mean_s` apart in the mean; exponential times between them by default."""
+
+    station: int
+    mean_s: float
+    varies: float = 1.0
+
+
+class SimulatedNetwork:
+    """A network in virtual time.
+
+    Parameters
+    ----------
+    stations, sources
+        By number.
+    inside
+        Number of a station → jobs that are there at first.
+    seed
+        Of the random numbers.
+    events
+        Whether it goes on event by event also where jobs can be followed one after the other.
+    """
+
+    def __init__(
+        self,
+        stations: Sequence[Station],
+        sources: Sequence[Source] = (),
+        inside: Mapping[int, int] | None = None,
+        seed: int = 0,
+        *,
+        events: bool = False,
+    ) -> None:
+        self.network = _network(stations, sources, seed)
+        self.recursive = not events and not inside and _is_recursive(stations, sources)
+        self._free_at = np.zeros(len(stations))
+        for station, jobs in (inside or {}).items():
+            self._widen(station, jobs)
+            for _ in range(jobs):
+                enter(self.network, station, 0.0)
+
+    @property
+    def hops(self) -> int:
+        """Services that were completed."""
+        return int(self.network.run[0]["hops"])
+
+    @property
+    def now_s(self) -> float:
+        """The instant that was reached."""
+        return float(self.network.run[0]["now"])
+
+    def until(self, time_s: float = np.inf, hops: int = _ENDLESS) -> None:
+        """Go on to an instant, or until so many services were completed in all."""
+        if self.recursive:
+            follow(self.network, len(self.network.actors) - 1, self._free_at, float(time_s), hops)
+            return
+        while True:
+            go_on_until(self.network, float(time_s), hops)
+            if not self.network.run[0]["full"]:
+                return
+            for number in range(len(self.network.stations)):
+                self._widen(number, 1)
+
+    def take(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Mean number of jobs at each station since this was last asked for, and services by second; shape (S,)."""
+        of, now = self.network.stations, self.now_s
+        begun = getattr(self, "_taken_s", 0.0)
+        self._taken_s = now
+        if not self.recursive:
+            of["area"] += of["inside"] * (now - of["since"])
+            of["since"] = now
+        inside, served = of["area"] / (now - begun), of["served"] / (now - begun)
+        of["area"], of["served"] = 0.0, 0
+        return inside, served
+
+    def _widen(self, station: int, more: int) -> None:
+        """Room for more jobs on a node."""
+        number = self.network.stations[station]["node"]
+        nodes = self.network.shares.cores
+        if number < 0 or nodes[number]["count"] + more < nodes[number]["room"]:
+            return
+        old = self.network.shares.jobs
+        room = 2 * (int(nodes[number]["count"]) + more)
+        jobs = widened(old, len(old) + room)  # its old place stays empty: rooms double, so that is no more than all
+        first, count = int(nodes[number]["first"]), int(nodes[number]["count"])
+        jobs[len(old) : len(old) + count] = old[first : first + count]
+        nodes[number]["first"], nodes[number]["room"] = len(old), room
+        self.network.run[0]["full"] = False
+        self.network = self.network._replace(shares=Shares(nodes, jobs))
+
+
+def _is_recursive(stations: Sequence[Station], sources: Sequence[Source]) -> bool:
+    """Whether each station has one server and one place that its jobs come from, beginning with one source."""
+    comes = [to for station in stations for to, part in station.ways.items() if part > 0]
+    comes += [source.station for source in sources]
+    alone = all(station.servers == 1 and not station.shared for station in stations)
+    return len(sources) == 1 and alone and len(set(comes)) == len(comes)
+
+
+def _network(stations: Sequence[Station], sources: Sequence[Source], seed: int) -> Network:
+    of, node = records(len(stations), STATION), 0
+    ways: list[tuple[float, int]] = []
+    actors: list[tuple[float, float, int, int, int]] = []
+    for number, station in enumerate(stations):
+        first, at = len(ways), len(actors)
+        ways += _ways(station)
+        own = (SHARED, 1) if station.shared else (SERVER, station.servers)
+        actors += [(0.0, 0.0, own[0], number, -1)] * own[1]
+        of[number]["mean_s"], of[number]["varies"] = station.mean_s, station.varies
+        of[number]["first"], of[number]["servers"], of[number]["idle"] = at, own[1], own[1]
+        of[number]["first_way"], of[number]["last_way"] = first, len(ways)
+        of[number]["node"] = node if station.shared else -1
+        node += station.shared
+    random = np.random.SeedSequence(seed).generate_state(2 * len(stations) + len(sources), np.uint64)
+    times = [np.inf] * len(actors)
+    for number, source in enumerate(sources, start=2 * len(stations)):
+        actors.append((source.mean_s, source.varies, SOURCE, source.station, number))
+        first_s = np.random.default_rng(int(random[number])).exponential(source.mean_s)
+        times.append(first_s if source.varies else source.mean_s)
+    return Network(
+        stations=of,
+        ways=_filled(ways, WAY),
+        actors=_filled(actors, ACTOR),
+        run=records(1, RUN),
+        free=np.arange(len(actors)),
+        shares=_shares(stations),
+        clock=Clock.of(np.array(times)),
+        random=random.astype(np.uint64),
+    )
+
+
+def _shares(stations: Sequence[Station]) -> Shares:
+    shared = [station for station in stations if station.shared]
+    nodes = records(len(shared), SHARE)
+    nodes["cores"], nodes["speed"], nodes["quota"] = [station.servers for station in shared], 1.0, -1
+    nodes["first"], nodes["room"] = _ROOM * np.arange(len(shared)), _ROOM
+    return Shares(nodes, records(_ROOM * len(shared), JOB))
+
+
+def _ways(station: Station) -> list[tuple[float, int]]:
+    """Where its jobs go, with what is drawn below; the last one takes the rest."""
+    below = np.cumsum([*station.ways.values()]).tolist()
+    ways = list(zip(below, station.ways, strict=True))
+    if not ways or below[-1] < 1 - 1e-12:
+        ways.append((np.inf, OUT))
+    return [*ways[:-1], (np.inf, ways[-1][1])]
+
+
+def _filled(rows: Sequence[tuple[float, ...]], kind: np.dtype[np.void]) -> Records:
+    made = records(len(rows), kind)
+    for number, row in enumerate(rows):
+        made[number] = row
+    return made
