@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -93,6 +94,39 @@ def test_packages_import_only_lower_layers():
 
 def test_every_package_has_a_layer():
     assert set(MAY_IMPORT) == EVERYTHING
+
+
+def test_no_module_imports_itself_by_way_of_others():
+    """Imports for typing and inside functions count: a cycle cannot be read from top to bottom."""
+    modules = {_dotted(place) for place in imports()}
+    graph = {
+        _dotted(place): {_module_of(name, modules) for name in everything if name.startswith("stormwright.")}
+        for place, (everything, _) in imports().items()
+    }
+    assert list(_cycles({module: targets - {module, ""} for module, targets in graph.items()})) == []
+
+
+def _dotted(place: Path) -> str:
+    return ".".join(("stormwright", *place.with_suffix("").parts)).removesuffix(".__init__")
+
+
+def _module_of(name: str, modules: set[str]) -> str:
+    """Return the module that an imported name is, or is in; empty for the package itself."""
+    found = name if name in modules else name.rpartition(".")[0]
+    return "" if found == "stormwright" else found
+
+
+def _cycles(graph: dict[str, set[str]]) -> Iterator[list[str]]:
+    """Yield the modules that are left once those without imports or importers are peeled off."""
+    left = {module: set(targets) for module, targets in graph.items()}
+    while done := [module for module, targets in left.items() if not targets & left.keys()]:
+        for module in done:
+            del left[module]
+    while done := [module for module in left if not any(module in targets for targets in left.values())]:
+        for module in done:
+            del left[module]
+    if left:
+        yield sorted(left)
 
 
 def at_import(module: ast.Module) -> set[str]:

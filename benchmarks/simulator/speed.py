@@ -29,7 +29,7 @@ from stormwright.predict.costs import Costs
 from stormwright.simulator.precompile import ready_simulator
 from stormwright.simulator.queueing_network import SimulatedNetwork, Source, Station
 from stormwright.simulator.settings import Settings
-from stormwright.simulator.steady_state.engine import SteadyEngine, SteadySettings
+from stormwright.simulator.steady_engine import SteadyEngine, SteadySettings
 from stormwright.simulator.storm.engine import Events
 from stormwright.testing.word_counts import WordCount
 from stormwright.workbench.ready_problems import read_problem

@@ -28,8 +28,8 @@ from stormwright.simulator.cluster.clock import VirtualClock
 from stormwright.simulator.cluster.nimbus import VirtualNimbus
 from stormwright.simulator.cluster.storm import Deliver, VirtualStorm
 from stormwright.simulator.cluster.timings import Timings
-from stormwright.simulator.steady_state.engine import SteadyEngine
-from stormwright.simulator.steady_state.flows import Pace, Share
+from stormwright.simulator.steady_engine import SteadyEngine
+from stormwright.simulator.steady_flows import Pace, Share
 from stormwright.storm.bridge import NimbusAnswer
 from tests.exploration.schedule import USUAL_S, Death, Schedule
 from tests.simulator.cluster.storms import evenly

@@ -19,7 +19,7 @@ from stormwright.perflog.records import Rejected, parse_lines
 from stormwright.schedulers import make_scheduler
 from stormwright.simulator.cluster.clock import VirtualClock
 from stormwright.simulator.cluster.storm import VirtualStorm
-from stormwright.simulator.steady_state.engine import SteadyEngine, SteadySettings
+from stormwright.simulator.steady_engine import SteadyEngine, SteadySettings
 from stormwright.storm.bridge import Bridge, NimbusAnswer
 from stormwright.testing.word_counts import two_word_counts
 

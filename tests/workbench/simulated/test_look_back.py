@@ -15,8 +15,8 @@ from stormwright.schedulers import make_scheduler
 from stormwright.service.composition import Service
 from stormwright.service.settings import ServiceSettings
 from stormwright.simulator.cluster.timings import Timings
-from stormwright.simulator.steady_state.engine import SteadyEngine, SteadySettings
-from stormwright.simulator.steady_state.flows import SteadyFlows
+from stormwright.simulator.steady_engine import SteadyEngine, SteadySettings
+from stormwright.simulator.steady_flows import SteadyFlows
 from stormwright.workbench.demo.report import write_html
 from stormwright.workbench.demo.result import DemoResult, as_dict, verdicts
 from stormwright.workbench.demo.run import LIMITS, demonstrate

@@ -22,7 +22,7 @@ from stormwright.simulator.cluster.nimbus import VirtualNimbus
 from stormwright.simulator.cluster.storm import VirtualStorm
 from stormwright.simulator.cluster.timings import Timings
 from stormwright.simulator.engine import Engine
-from stormwright.simulator.steady_state.engine import SteadyEngine, SteadySettings
+from stormwright.simulator.steady_engine import SteadyEngine, SteadySettings
 from stormwright.storm.bridge import NimbusAnswer
 from stormwright.storm.local_cluster import LocalClusterConfig
 from stormwright.storm.local_cluster.cpu import NodeCpu

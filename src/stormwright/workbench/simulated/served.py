@@ -14,7 +14,7 @@ from stormwright.service.composition import Service
 from stormwright.simulator.cluster.clock import VirtualClock
 from stormwright.simulator.cluster.storm import VirtualStorm
 from stormwright.simulator.cluster.timings import Timings
-from stormwright.simulator.steady_state.engine import SteadyEngine, SteadySettings
+from stormwright.simulator.steady_engine import SteadyEngine, SteadySettings
 from stormwright.workbench.ready_problems import read_problem
 from stormwright.workbench.simulated.cluster import evenly
 from stormwright.workbench.simulated.loads import CountedLoads

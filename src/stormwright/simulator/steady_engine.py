@@ -16,7 +16,7 @@ from stormwright.predict.calibration.document import costs_of
 from stormwright.predict.costs import Costs
 from stormwright.predict.queueing.trees import Times
 from stormwright.simulator.engine import NOWHERE, EngineCounts
-from stormwright.simulator.steady_state.flows import Pace, Share, SteadyFlows
+from stormwright.simulator.steady_flows import Pace, Share, SteadyFlows
 
 # Counting -----------------------------------------------------------------------------------------
 # From rates that hold for a while to whole numbers: what was counted of executors, pairs of them and topologies.
