@@ -1,4 +1,4 @@
-"""Frozen data that crosses between rooms; no I/O."""
+"""Immutable data that crosses between packages; no I/O."""
 
 from stormwright.model.assignment import UNPLACED, TopologyAssignment, Unplaced
 from stormwright.model.cluster import Supervisor, WorkerSlot

@@ -1,4 +1,4 @@
-"""The array types of the model, and how what holds arrays is frozen and compared."""
+"""Array types of the model, and how arrays are frozen and compared."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ AMOUNT_WANTED = "should be a number from 0 to 1e18"
 
 
 def is_amount(value: object) -> TypeGuard[float]:
-    """Whether a value, as it came out of JSON or YAML, is a number from 0 to `MOST_AMOUNT`."""
+    """Return whether a value read from JSON or YAML is a number from 0 to `MOST_AMOUNT`."""
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= MOST_AMOUNT
 
 
@@ -35,23 +35,23 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 def frozen(values: ArrayLike, dtype: type[Scalar] | np.dtype[Scalar], *, own: bool = False) -> NDArray[Scalar]:
-    """`values` as a read-only array of one type: itself where it is one that nobody can write to, else a copy.
+    """Return `values` as a read-only array; the same object if it is read-only already, otherwise a copy.
 
     Parameters
     ----------
     values
-        An array, or what NumPy makes one of. Real numbers are no integers: they are refused rather than cut.
+        An array, or anything that NumPy converts to one. Real numbers are refused where integers are wanted.
     dtype
         Type of the result's items.
     own
-        Nobody else has the array: it itself becomes read-only, and no copy is made for that.
+        The caller hands over the array: it is made read-only in place, without a copy.
 
     Raises
     ------
     TypeError
         Real numbers where integers are wanted.
     OverflowError
-        Integers that the type cannot hold.
+        Integers that do not fit the type.
     """
     array = np.asarray(values)
     if array.dtype != dtype:
@@ -64,7 +64,7 @@ def frozen(values: ArrayLike, dtype: type[Scalar] | np.dtype[Scalar], *, own: bo
 
 
 def _require_fit(array: NDArray[Any], dtype: np.dtype[Any]) -> None:
-    """Refuse what would not be the same as items of another type: NumPy itself cuts and wraps without a word."""
+    """Raise if items change their value as `dtype`: NumPy itself truncates and wraps silently."""
     if not array.size:
         return
     if not np.can_cast(array.dtype, dtype, "same_kind"):
@@ -77,7 +77,7 @@ def _require_fit(array: NDArray[Any], dtype: np.dtype[Any]) -> None:
 
 
 def _may_change(array: object) -> bool:
-    """Whether an array, or one that it is a view of, can be written to."""
+    """Return whether an array, or one that it is a view of, is writable."""
     while isinstance(array, np.ndarray):
         if array.flags.writeable:
             return True
@@ -86,20 +86,20 @@ def _may_change(array: object) -> bool:
 
 
 def frozen_ints(values: ArrayLike) -> IntArray:
-    """A read-only int32 array of `values`."""
+    """Return `values` as a read-only int32 array."""
     return frozen(values, np.int32)
 
 
 def frozen_floats(values: ArrayLike) -> FloatArray:
-    """A read-only float64 array of `values`."""
+    """Return `values` as a read-only float64 array."""
     return frozen(values, np.float64)
 
 
 class ByContent:
-    """Base of dataclasses that hold arrays: equal where all their fields are, arrays item by item.
+    """Base of dataclasses that hold arrays: equal if all fields are equal, arrays item by item.
 
-    They have no hash, so neither a set nor the keys of a mapping take them: that is a TypeError. A dataclass below
-    says ``eq=False``, or it would get a comparison of its own, which fails on arrays.
+    They are not hashable. A dataclass derived from it is declared with ``eq=False``: the generated comparison fails on
+    arrays.
     """
 
     __hash__: ClassVar[None]  # type: ignore[assignment]  # what compares by content has none

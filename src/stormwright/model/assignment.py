@@ -1,4 +1,4 @@
-"""Where executors run: by index inside stormwright, by name at its edges."""
+"""Placement of one topology by names, and executors without a slot."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class TopologyAssignment:
     Parameters
     ----------
     slots
-        The worker slots used.
+        The worker slots in use.
     slot_of_executor
-        Index into `slots` per executor of the topology, -1 where it has none.
+        Index into `slots` for every executor of the topology, -1 for none.
     """
 
     slots: tuple[WorkerSlot, ...]
@@ -31,7 +31,7 @@ class TopologyAssignment:
 
 @dataclass(frozen=True, slots=True)
 class Unplaced:
-    """An executor (numbered within its topology) that got no slot, and the counted reasons."""
+    """An executor (numbered within its topology) without a slot, and the counted reasons."""
 
     topology: str
     executor: int

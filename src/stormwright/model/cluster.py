@@ -1,4 +1,4 @@
-"""Supervisors, their worker slots, and the cluster of them as arrays."""
+"""Supervisors, their worker slots, and the cluster as arrays."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DEFAULT_CORE_HZ = 3e9
 
 
 class WorkerSlot(NamedTuple):
-    """A port of a supervisor, which can hold one worker."""
+    """A port of a supervisor that can run one worker."""
 
     supervisor: str
     port: int
@@ -33,13 +33,13 @@ class Supervisor:
     Parameters
     ----------
     ports
-        Its worker slots.
+        Ports of its worker slots.
     resources
         Capacity under Storm's normalised names: ``cpu.pcore.percent`` (100 a core), ``memory.mb``, generic ones.
     cpu_hz
-        B_k, the CPU that executors may use, in Hz.
+        B_k, the CPU available to executors, in Hz.
     link_bps
-        Speed of its network link in bits per second, where known.
+        Bandwidth of its network link in bits per second, if known.
     """
 
     id: str
@@ -53,23 +53,23 @@ class Supervisor:
 
     @property
     def memory_mb(self) -> float:
-        """Memory for workers in MB; infinite where the supervisor does not tell."""
+        """Memory for workers in MB; infinite if the supervisor does not declare it."""
         return self.resources.get("memory.mb", float("inf"))
 
 
 @dataclass(frozen=True, eq=False)
 class Cluster:
-    """The nodes of a problem and what follows from them alone, each array made once and read-only.
+    """The nodes of a problem as read-only arrays.
 
-    Nodes are supervisors (N in number), numbered in the order given; slots of all of them are numbered in one sequence
-    (S).
+    Nodes are supervisors, N in number, in the given order; the slots of all of them are numbered consecutively, S in
+    number.
 
     Parameters
     ----------
     supervisors
         In the problem's order.
     blacklisted_hosts, greylisted_supervisors
-        Which of them may take nothing new.
+        Hosts and supervisor ids that accept no new executors.
     """
 
     supervisors: tuple[Supervisor, ...]
@@ -80,7 +80,7 @@ class Cluster:
     def is_of(
         self, supervisors: tuple[Supervisor, ...], blacklisted: frozenset[str], greylisted: tuple[str, ...]
     ) -> bool:
-        """Whether it is made of these very objects."""
+        """Return whether it was built from these very objects."""
         return (
             self.supervisors is supervisors
             and self.blacklisted_hosts is blacklisted
@@ -89,7 +89,7 @@ class Cluster:
 
     @cached_property
     def slots(self) -> tuple[WorkerSlot, ...]:
-        """Every worker slot, supervisor by supervisor, length S."""
+        """All worker slots, supervisor by supervisor, length S."""
         return tuple(WorkerSlot(node.id, port) for node in self.supervisors for port in node.ports)
 
     @cached_property
@@ -109,23 +109,23 @@ class Cluster:
 
     @cached_property
     def lone_hosts(self) -> frozenset[str]:
-        """Hosts with one node."""
+        """Hosts with a single node."""
         counts = Counter(node.host for node in self.supervisors)
         return frozenset(host for host, count in counts.items() if count == 1)
 
     @cached_property
     def node_names(self) -> tuple[str, ...]:
-        """What every node is called, length N: its host; of several on a host, with the id: ``id@host``."""
+        """Display name of every node, length N: its host, or ``id@host`` if several share it."""
         lone = self.lone_hosts
         return tuple(node.host if node.host in lone else f"{node.id}@{node.host}" for node in self.supervisors)
 
     def slot_name(self, slot: WorkerSlot) -> str:
-        """What a worker slot is called: ``host:port``; that of a node that is gone by the supervisor's id."""
+        """Return the display name of a worker slot: ``host:port``, or the supervisor's id if the node is gone."""
         index = self.node_index.get(slot.supervisor)
         return str(slot) if index is None else f"{self.node_names[index]}:{slot.port}"
 
     def find_node(self, name: str) -> int | None:
-        """Index of the node that somebody calls by its name, its host where that has no other, or the id."""
+        """Return the index of a node by its display name, its host if unique, or its id."""
         return self._by_name.get(name)
 
     @cached_property
@@ -143,9 +143,9 @@ class Cluster:
         return frozen_floats([node.memory_mb for node in self.supervisors])
 
     def capacity(self, generic: tuple[str, ...]) -> FloatArray:
-        """CPU in Hz, memory in MB and generic resources of every node, shape (2 + len(generic), N).
+        """Return CPU in Hz, memory in MB and generic resources of every node, shape (2 + len(generic), N).
 
-        Unlike CPU and memory, a generic resource that a supervisor does not tell is one that it does not have.
+        A generic resource that a supervisor does not declare is absent; undeclared CPU and memory are unlimited.
         """
         if generic not in self._capacities:
             rows = [[node.resources.get(name, 0.0) for node in self.supervisors] for name in generic]
@@ -154,7 +154,7 @@ class Cluster:
 
     @cached_property
     def node_rack(self) -> IntArray:
-        """Rack of every node, racks numbered in order of first appearance, shape (N,)."""
+        """Rack of every node, numbered in order of first appearance, shape (N,)."""
         numbers: dict[str, int] = {}
         return frozen_ints([numbers.setdefault(node.rack, len(numbers)) for node in self.supervisors])
 
@@ -165,7 +165,7 @@ class Cluster:
 
     @cached_property
     def node_usable(self) -> BoolArray:
-        """Whether a node may take new executors: neither its host blacklisted nor itself greylisted, shape (N,)."""
+        """Whether a node accepts new executors: neither blacklisted nor greylisted, shape (N,)."""
         greylisted = frozenset(self.greylisted_supervisors)
         closed = np.array([node.id in greylisted for node in self.supervisors], dtype=bool)
         return frozen(~closed & ~self.node_blacklisted, np.bool_)

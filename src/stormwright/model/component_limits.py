@@ -32,22 +32,22 @@ NO_LIMIT = 2**31 - 1
 
 @dataclass(frozen=True, eq=False)
 class ComponentLimits(ByContent):
-    """Limits on the components of one topology, C in number.
+    """Storm's constraints on the components of one topology, C in number.
 
     Parameters
     ----------
     most_on_node
-        Executors of each component that one node may have, `NO_LIMIT` for any number, shape (C,).
+        Maximum executors of each component on one node, `NO_LIMIT` for any number, shape (C,).
     incompatible
-        Whether executors of two components may not share a worker, symmetric, shape (C, C). Where it is true of a
-        component and itself, a worker may have one executor of it.
+        Whether executors of two components may not share a worker, symmetric, shape (C, C). True on the diagonal: at
+        most one executor of the component in a worker.
     """
 
     most_on_node: IndexArray
     incompatible: BoolArray
 
     def crowded(self, on_nodes: IndexArray) -> IndexArray:
-        """Executors beyond the limit, given how many of each component each node has, both of shape (N, C).
+        """Return the number of executors beyond the limit of each node and component, shape (N, C).
 
         Parameters
         ----------
@@ -58,9 +58,10 @@ class ComponentLimits(ByContent):
         return too_many
 
     def clashes(self, in_workers: IndexArray) -> IndexArray:
-        """Pairs of executors that may not share their worker, given how many of each component it has, shape (W, C).
+        """Return the pairs of executors that may not share their worker, by worker and component, shape (W, C).
 
-        A pair counts for both of its components: of shape (W, C).
+        A pair counts for both of its components. `in_workers` are executors of each component in each worker, shape (W,
+        C).
         """
         # A worker has few of many components: the product of whole tables would be cubic.
         from scipy.sparse import csr_array  # takes longer to import than all of the model
@@ -71,16 +72,16 @@ class ComponentLimits(ByContent):
 
 
 def count_components(place: IndexArray, component: IndexArray, num_places: int, num_components: int) -> IndexArray:
-    """Executors of each component in each place, shape (places, components); place -1 is left out.
+    """Return the executors of each component in each place, shape (places, components); place -1 is ignored.
 
     Parameters
     ----------
     place
-        Where each executor is, -1 for nowhere, shape (E,).
+        Place of each executor, -1 for none, shape (E,).
     component
-        Of each executor, shape (E,).
+        Component of each executor, shape (E,).
     num_places, num_components
-        How many there are, used or not.
+        Number of places and of components, used or not.
     """
     placed = place >= 0
     keys = place[placed].astype(np.int64) * num_components + component[placed]
@@ -90,12 +91,14 @@ def count_components(place: IndexArray, component: IndexArray, num_places: int, 
 def read_component_limits(
     conf: Mapping[str, Any], component_index: Mapping[str, int]
 ) -> tuple[ComponentLimits | None, tuple[ConfigFault, ...]]:
-    """The limits that a topology's configuration sets, None if there are none, and what is wrong with it.
+    """Return the constraints in a topology's configuration, None if there are none, and its faults.
 
     Parameters
     ----------
+    conf
+        The topology's configuration.
     component_index
-        Component id → its index, of the topology's own components.
+        Component id → its index in the topology.
     """
     reader = _Reader(component_index)
     misfits = (
@@ -107,7 +110,7 @@ def read_component_limits(
 
 
 class _Reader:
-    """Limits as far as they are read; what reads them yields the misfits."""
+    """Collects constraints from the configuration; its methods yield faults."""
 
     def __init__(self, component_index: Mapping[str, int]) -> None:
         self._index = component_index
@@ -163,7 +166,7 @@ class _Reader:
             yield ConfigFault(f"unknown key, there are {MAX_ON_NODE} and {INCOMPATIBLE}", value, steps)
 
     def spread(self, raw: object) -> Iterator[ConfigFault]:
-        """The older form of ``maxNodeCoLocationCnt: 1``, which wins where a component has both."""
+        """Read the older form of ``maxNodeCoLocationCnt: 1``, which takes precedence over the newer one."""
         if isinstance(raw, list) and _is_texts(raw):
             for component in raw:
                 if component in self._index:
@@ -172,7 +175,7 @@ class _Reader:
             yield ConfigFault("should be a list of components", raw, (SPREAD_COMPONENTS,))
 
     def one_in_worker(self, conf: Mapping[str, Any]) -> Iterator[ConfigFault]:
-        """Whether a worker may have one executor only, or executors of one component only."""
+        """Read whether a worker may run one executor only, or executors of one component only."""
         for key in (ONE_EXECUTOR, ONE_COMPONENT):
             value = conf.get(key)
             if isinstance(value, bool):
@@ -190,7 +193,7 @@ def _is_texts(value: object) -> bool:
 
 
 def _integer(value: object) -> int | None:
-    """`value` as Java's ``Integer.parseInt("" + value)`` takes it."""
+    """Return `value` as Java's ``Integer.parseInt("" + value)`` reads it."""
     try:
         return int(str(value)) if isinstance(value, str | int) and not isinstance(value, bool) else None
     except ValueError:

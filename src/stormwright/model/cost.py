@@ -1,4 +1,4 @@
-"""What an assignment costs: traffic by distance class, weighted."""
+"""Cost of an assignment: traffic weighted by distance class."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from stormwright.model.traffic_matrix import Traffic, scopes_of, traffic_under
 
 @dataclass(frozen=True, slots=True)
 class CostWeights:
-    """Weight of a tuple by how far it goes. Storm's own network metric would be 0, 0, 1, 2, 3.
+    """Weight of a tuple by distance. Storm's own network metric corresponds to 0, 0, 1, 2, 3.
 
     Parameters
     ----------
     same_executor, same_worker
-        Of tuples that no other process sees.
+        Weight of tuples within an executor, and within a worker.
     inter_worker
-        Between workers of one node.
+        Weight between workers of one node.
     inter_node, inter_rack
-        Between nodes of one rack, and between racks.
+        Weight between nodes of one rack, and between racks.
     """
 
     same_executor: float = 0.0
@@ -37,8 +37,8 @@ class CostWeights:
 class Cost:
     """Traffic in tuples/s by distance class, and its weighted sum.
 
-    `inter_worker` counts what stays on its node, `inter_node` what stays in its rack. Traffic from or to an
-    executor without a slot is in `unplaced` and costs nothing.
+    `inter_worker` is traffic within a node, `inter_node` traffic within a rack. Traffic from or to an executor without
+    a slot is `unplaced`, and costs nothing.
     """
 
     same_executor: float
@@ -51,16 +51,16 @@ class Cost:
 
 
 def cost_of(problem: Problem, slot_of_executor: IntArray, weights: CostWeights | None = None) -> Cost:
-    """Cost of an assignment under the traffic that it itself brings about (flows follow the placement).
+    """Return the cost of an assignment under the traffic that it causes itself (flows follow the placement).
 
     Parameters
     ----------
     problem
-        Whose executors are placed.
+        The problem.
     slot_of_executor
         Index into the problem's slots, -1 for none, shape (E,).
     weights
-        Of the classes of distance; without them those of `CostWeights`.
+        Weights of the distance classes; by default those of `CostWeights`.
     """
     return cost_under(problem, slot_of_executor, traffic_under(problem, slot_of_executor), weights)
 
@@ -68,18 +68,18 @@ def cost_of(problem: Problem, slot_of_executor: IntArray, weights: CostWeights |
 def cost_under(
     problem: Problem, slot_of_executor: IntArray, traffic: Traffic, weights: CostWeights | None = None
 ) -> Cost:
-    """Cost of an assignment under a given traffic.
+    """Return the cost of an assignment under a given traffic.
 
     Parameters
     ----------
     problem
-        Whose executors are placed.
+        The problem.
     slot_of_executor
         Index into the problem's slots, -1 for none, shape (E,).
     traffic
-        Between the executors, whatever placement it was measured under.
+        Traffic between executors, under whatever placement it was measured.
     weights
-        Of the classes of distance; without them those of `CostWeights`.
+        Weights of the distance classes; by default those of `CostWeights`.
     """
     weights = weights or CostWeights()
     scopes = scopes_of(problem, slot_of_executor)

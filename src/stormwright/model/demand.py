@@ -1,4 +1,4 @@
-"""What the executors of a problem use: the load measured, or else assumed, as arrays over all of them."""
+"""Resource usage of all executors of a problem, measured or assumed, as arrays."""
 
 from __future__ import annotations
 
@@ -14,16 +14,14 @@ from stormwright.model.workload import Workload
 
 @dataclass(frozen=True, eq=False)
 class Demand:
-    """The load of a problem and what follows from it and the workload, each array made once and read-only.
-
-    What executors use of CPU and memory needs no traffic, so none is made up for it.
+    """Load of a problem and the arrays that follow from it, read-only and computed once.
 
     Parameters
     ----------
     workload
-        Whose executors these are.
+        The executors.
     load
-        What was measured; a topology missing from it has the load that is assumed.
+        Measured load; topologies missing from it have an assumed one.
     core_hz
         Speed of a core in Hz.
     """
@@ -33,12 +31,12 @@ class Demand:
     core_hz: float
 
     def is_of(self, workload: Workload, load: LoadProfile | None, core_hz: float) -> bool:
-        """Whether it is made of these very objects."""
+        """Return whether it was built from these very objects."""
         return self.workload is workload and self.load is load and self.core_hz == core_hz
 
     @cached_property
     def measured(self) -> tuple[TopologyLoad | None, ...]:
-        """Measured load of every topology, in order; None where there is none."""
+        """Measured load of every topology, in order; None if it was not measured."""
         measured = self.load.topologies if self.load else {}
         return tuple(measured.get(topology.id) for topology in self.workload.topologies)
 
@@ -66,8 +64,8 @@ class Demand:
 
     @cached_property
     def executor_demand(self) -> FloatArray:
-        """What every executor uses of each resource, shape (K, E).
+        """Usage of each resource by every executor, shape (K, E).
 
-        CPU and memory are measured or assumed; of generic resources it is what its component asks for.
+        CPU and memory are measured or assumed; generic resources are as requested.
         """
         return frozen_floats(np.stack([self.executor_cpu_hz, self.executor_memory_mb, *self.workload.generic_demand]))

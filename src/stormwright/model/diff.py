@@ -1,4 +1,4 @@
-"""What it takes to get from one assignment to another: a worker is what Storm restarts."""
+"""Difference of two assignments: executors that move, and workers that Storm restarts."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from stormwright.model.problem import Problem
 
 @dataclass(frozen=True)
 class AssignmentDiff:
-    """The moves between two assignments.
+    """Difference of two assignments.
 
     Parameters
     ----------
     moved_executors
-        Executors that had a slot and get another or none, numbered over the problem.
+        Executors that lose their slot, numbered over the problem.
     started_executors
         Executors that had no slot and get one.
     stopped_workers, started_workers, kept_workers
-        Slots whose worker ends, starts, or runs on because neither topology nor executors change. A worker whose
-        executors change is in both of the first two: Storm restarts it.
+        Slots whose worker stops, starts, or keeps running because neither its topology nor its executors change. Storm
+        restarts a worker whose executors change: it is in both of the first two.
     topologies
-        Ids of the topologies that change at all.
+        Ids of the topologies that change.
     """
 
     moved_executors: tuple[int, ...]
@@ -43,12 +43,12 @@ class AssignmentDiff:
 
 
 def diff(problem: Problem, before: IntArray, after: IntArray) -> AssignmentDiff:
-    """Compare two arrays of slot indices per executor, shape (E,).
+    """Compare two assignments.
 
     Parameters
     ----------
     problem
-        Whose executors they are.
+        The problem.
     before, after
         Index into the problem's slots, -1 for none, each of shape (E,).
     """
@@ -66,7 +66,7 @@ def diff(problem: Problem, before: IntArray, after: IntArray) -> AssignmentDiff:
 
 
 def _workers(slot_of_executor: IntArray) -> dict[int, tuple[int, ...]]:
-    """Slot → the executors in it."""
+    """Return slot → its executors."""
     workers: dict[int, list[int]] = {}
     for executor, slot in enumerate(slot_of_executor.tolist()):
         if slot != UNPLACED:

@@ -1,4 +1,4 @@
-"""The scheduler that Storm falls back to where the service gives no answer, from the configuration of the cluster."""
+"""The scheduler that a cluster falls back to if the service gives no answer, from its configuration."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _NOBODY: Final = "none"
 
 
 def fallback_class(conf: Mapping[str, Any]) -> str:
-    """Name, without its package, of the class that a cluster keeps for placement; empty where it keeps none.
+    """Return the name, without package, of the fallback class; empty if there is none.
 
-    Storm's EvenScheduler by its class is what ``even`` is. What is no text counts for nothing, as in Nimbus.
+    ``even`` stands for Storm's EvenScheduler. Values that are no text are ignored, as Nimbus does.
 
     Parameters
     ----------

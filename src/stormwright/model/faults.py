@@ -1,4 +1,4 @@
-"""One thing wrong with a part of a problem, and where in it."""
+"""Faults in the parts of a problem, with their location."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ MOST_OF_ARRAY = 10
 
 
 class ModelFault(NamedTuple):
-    """What is wrong, and the keys and positions that lead to it."""
+    """A message, and the keys and positions that lead to the faulty value."""
 
     message: str
     steps: tuple[str | int, ...]
 
     def within(self, *steps: str | int) -> ModelFault:
-        """The same in something that these steps lead to."""
+        """Return the same fault below the given steps."""
         return ModelFault(self.message, (*steps, *self.steps))
 
     def fault(self) -> Fault:
-        """As an error tells it, with the path that it has in a file."""
+        """Return it for an error message, with the path that it would have in a file."""
         return Fault(self.message, join_path("$", *self.steps))
 
 
 def join_path(path: str, *steps: str | int) -> str:
-    """`path` continued by keys and list positions: ``$.a`` and ``"b", 2`` give ``$.a.b[2]``."""
+    """Return `path` continued by keys and list positions: ``$.a`` and ``"b", 2`` give ``$.a.b[2]``."""
     for step in steps:
         if isinstance(step, int):
             path += f"[{step}]"
@@ -49,24 +49,24 @@ def join_path(path: str, *steps: str | int) -> str:
 
 
 def text_wrong(value: object, *steps: str | int) -> Iterator[ModelFault]:
-    """A name that is no text, or an empty one."""
+    """Yield a fault if a name is no text, or empty."""
     if not isinstance(value, str) or not value:
         yield ModelFault(f"should be a text of at least 1 character, got {shown(_plain(value))}", steps)
 
 
 def number_wrong(value: object, low: float, high: float, wanted: str, *steps: str | int) -> Iterator[ModelFault]:
-    """A value that is no real number from `low` to `high`; `wanted` says what it should be.
+    """Yield a fault if a value is no real number from `low` to `high`.
 
     Parameters
     ----------
     value
-        Anything.
+        Any value.
     low, high
-        The range, both ends in it.
+        The range, inclusive.
     wanted
-        What the value should be, in words.
+        Description of the expected value.
     *steps
-        Where it is.
+        Location of the value.
     """
     real = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
     if not (real and low <= value <= high):  # type: ignore[operator]  # real numbers compare
@@ -74,28 +74,28 @@ def number_wrong(value: object, low: float, high: float, wanted: str, *steps: st
 
 
 def amount_wrong(value: object, *steps: str | int) -> Iterator[ModelFault]:
-    """A value that is no amount."""
+    """Yield a fault if a value is no amount."""
     yield from number_wrong(value, 0, MOST_AMOUNT, AMOUNT_WANTED, *steps)
 
 
 def integer_wrong(value: object, low: int, high: int, *steps: str | int) -> Iterator[ModelFault]:
-    """A value that is no integer from `low` to `high`.
+    """Yield a fault if a value is no integer from `low` to `high`.
 
     Parameters
     ----------
     value
-        Anything.
+        Any value.
     low, high
-        The range, both ends in it.
+        The range, inclusive.
     *steps
-        Where it is.
+        Location of the value.
     """
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or not low <= value <= high:
         yield ModelFault(f"should be an integer from {low} to {high}, got {shown(_plain(value))}", steps)
 
 
 def twice(names: list[str], key: str) -> Iterator[ModelFault]:
-    """Ids that come twice among those of the objects in the list `key`."""
+    """Yield a fault for every duplicate id among the objects of the list `key`."""
     if len(set(names)) == len(names):
         return
     first: dict[str, int] = {}
@@ -107,18 +107,18 @@ def twice(names: list[str], key: str) -> Iterator[ModelFault]:
 def items_wrong(
     sound: BoolArray, values: IndexArray | Any, wanted: str, place: Callable[[int], tuple[str | int, ...]]
 ) -> Iterator[ModelFault]:
-    """Items of an array that are not sound, the first `MOST_OF_ARRAY` one by one.
+    """Yield a fault for each of the first `MOST_OF_ARRAY` items that are not sound.
 
     Parameters
     ----------
     sound
-        Whether each item is, shape (n,).
+        Whether each item is valid, shape (n,).
     values
         The items, shape (n,).
     wanted
-        What they should be, in words.
+        Description of a valid item.
     place
-        Position → where it is.
+        Position → location.
     """
     wrong = np.flatnonzero(~sound).tolist()
     for position in wrong[:MOST_OF_ARRAY]:
@@ -128,12 +128,12 @@ def items_wrong(
 
 
 def _plain(value: object) -> object:
-    """A number of NumPy as Python's own, which reads better."""
+    """Return a NumPy number as a Python number, for messages."""
     return value.item() if isinstance(value, np.generic) else value
 
 
 class ConfigFault(NamedTuple):
-    """A value that Storm would refuse: what it should be, what it is, and the keys and positions that lead to it."""
+    """A configuration value that Storm would refuse: the expectation, the value, and its location."""
 
     message: str
     value: object

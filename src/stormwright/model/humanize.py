@@ -1,4 +1,4 @@
-"""Numbers as people read them: CPU in GHz, nouns that agree with their count, moments in UTC."""
+"""Human-readable numbers: CPU in GHz, counted nouns, times in UTC."""
 
 from __future__ import annotations
 
@@ -17,39 +17,39 @@ _DIGITS = 4
 
 
 def counted(count: int, noun: str) -> str:
-    """``1 executor``, ``2,000 executors``, ``2 topologies``."""
+    """Return a count with its noun: ``1 executor``, ``2,000 executors``, ``2 topologies``."""
     plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
     return f"{count:,} {noun if count == 1 else plural}"
 
 
 def in_utc(moment_ms: int) -> str:
-    """A moment, in ms since 1970, as ``2026-11-21 10:30:00 UTC``."""
+    """Return a time, in ms since 1970, as ``2026-11-21 10:30:00 UTC``."""
     return datetime.fromtimestamp(moment_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def amount(value: float, unit: str) -> str:
-    """``6.1 GHz`` for 6.1e9 Hz, ``512 MB``; four digits of it, and all before the point.
+    """Return an amount with its unit, to four digits: ``6.1 GHz`` for 6.1e9 Hz, ``512 MB``.
 
     Parameters
     ----------
     value
-        In `unit`.
+        The amount, in `unit`.
     unit
-        Of the model, such as Hz; empty for a count.
+        Unit of the model, such as Hz; empty for a count.
     """
     unit, scale = _READ_AS.get(unit, (unit, 1.0))
     return f"{_number(value / scale, scale, _DIGITS)} {unit}".rstrip()
 
 
 def amount_of(used: float, capacity: float, unit: str) -> str:
-    """``6.1 of 4.0 GHz``, with as many digits as it takes to tell the two apart.
+    """Return usage and capacity, ``6.1 of 4.0 GHz``, with enough digits to distinguish them.
 
     Parameters
     ----------
     used, capacity
-        In `unit`.
+        Amounts, in `unit`.
     unit
-        Of the model, such as Hz; empty for a count.
+        Unit of the model, such as Hz; empty for a count.
     """
     unit, scale = _READ_AS.get(unit, (unit, 1.0))
     for digits in (_DIGITS, 7, 10, 13):
@@ -60,18 +60,18 @@ def amount_of(used: float, capacity: float, unit: str) -> str:
 
 
 def amount_range(least: float, most: float, unit: str) -> str:
-    """``0.5 to 1.25 GHz``, or one amount where both read the same."""
+    """Return ``0.5 to 1.25 GHz``, or a single amount if both read the same."""
     low, high = amount(least, unit), amount(most, unit)
     return low if low == high else f"{low.rpartition(' ')[0]} to {high}"
 
 
 def reach_texts(predicted: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[str]:
-    """What rate is predicted of every topology and what limits it, beside what runs now, a line each.
+    """Yield a line per topology: its predicted rate and bottleneck, beside those of what runs.
 
     Parameters
     ----------
     predicted
-        ``after`` and ``before``, each as `stormwright.predict.reach` makes it.
+        ``after`` and ``before``, each as made by `stormwright.predict.reach`.
     """
     before = {one["topology"]: one for one in predicted["before"]}
     for one in predicted["after"]:
@@ -88,13 +88,13 @@ def _reach_text(one: Mapping[str, Any]) -> str:
 
 
 def proof_text(proof: Mapping[str, Any]) -> str:
-    """What is proven of a placement, in words.
+    """Return a proof about a placement as a sentence.
 
     Parameters
     ----------
     proof
-        Of traffic `cost`, `bound`, `gap`, `optimal` and `flows`; else as
-        `stormwright.schedulers.templates.proof_by_rates` makes it.
+        For traffic with keys `cost`, `bound`, `gap`, `optimal` and `flows`; otherwise as made by
+        `stormwright.schedulers.templates.proof_by_rates`.
     """
     of_objective = {"throughput": _rates_text, "nodes": _nodes_text}
     return of_objective.get(proof.get("objective", ""), _cost_text)(proof)
@@ -140,7 +140,7 @@ def _cost_text(proof: Mapping[str, Any]) -> str:
 
 
 def _number(value: float, scale: float, digits: int) -> str:
-    """`digits` of a number without zeros at its end; a unit that people read in larger steps keeps one decimal."""
+    """Return the digits of a number without trailing zeros; scaled units keep one decimal."""
     if not math.isfinite(value):
         return str(value)
     magnitude = math.floor(math.log10(abs(value))) if value else 0

@@ -1,4 +1,4 @@
-"""What a running topology was measured, or is assumed, to do: CPU per executor and traffic between executors."""
+"""Load of topologies, measured or assumed: CPU per executor, and traffic between executors."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class TopologyLoad(ByContent):
 
 @dataclass(frozen=True, eq=False)
 class LoadProfile(ByContent):
-    """Loads of all topologies over a stretch of time, and what their nodes went through.
+    """Load of all topologies over a period of time, and of their nodes.
 
     Parameters
     ----------
@@ -84,10 +84,10 @@ class LoadProfile(ByContent):
     overload_s
         Supervisor id → seconds for which its CPU has been at or above capacity without a break.
     start_ms, end_ms
-        The stretch of time, epoch milliseconds.
+        The period, in ms since 1970.
     costs
-        What messages and workers cost, where that was fitted to what ran: a `stormwright-calibration/1` document, which
-        `stormwright.predict` reads. Empty where it was not.
+        Message and worker costs fitted to what ran: a `stormwright-calibration/1` document, which `stormwright.predict`
+        reads; empty if there are none.
     """
 
     topologies: Mapping[str, TopologyLoad]
@@ -99,11 +99,11 @@ class LoadProfile(ByContent):
 
 
 def assumed_load(topology: Topology, core_hz: float, conf: Mapping[str, Any] | None = None) -> TopologyLoad:
-    """The load a scheduler assumes where none was measured.
+    """Return the load that schedulers assume if none was measured.
 
-    Every spout executor emits 1 tuple/s on each stream, bolts emit what they receive, and what a component
-    receives is spread evenly over its executors. CPU and memory are what the components ask for; `conf` is what the
-    cluster says where a topology's own configuration is silent.
+    Every spout executor emits 1 tuple/s on each stream, bolts emit as many as they receive, and what a component
+    receives is spread evenly over its executors. CPU and memory are as requested; `conf` is the cluster's
+    configuration, below that of the topology.
     """
     sizes = np.bincount(topology.executor_component, minlength=len(topology.components)).tolist()
     emitted_tps = _emitted_tps_per_executor(topology, sizes)
@@ -118,16 +118,16 @@ def assumed_load(topology: Topology, core_hz: float, conf: Mapping[str, Any] | N
 
 @dataclass(frozen=True)
 class StreamRate:
-    """What every executor of a component sends on a stream to another.
+    """Rate at which every executor of a component sends on a stream.
 
     Parameters
     ----------
     source, target
-        Components of a topology, by index.
+        Indices of the components in the topology.
     grouping
-        Kind of the target's grouping.
+        Grouping of the target.
     tps
-        Tuples/s of each executor of the source; with grouping ``all`` to each of the target.
+        Tuples/s of each executor of the source; with grouping ``all`` to each executor of the target.
     """
 
     source: int
@@ -137,16 +137,16 @@ class StreamRate:
 
 
 def with_streams(load: TopologyLoad, topology: Topology, streams: Iterable[StreamRate]) -> TopologyLoad:
-    """A load with the traffic of streams, spread evenly over the executors that each can go to.
+    """Return a load with the traffic of streams, spread evenly over the possible targets.
 
     Parameters
     ----------
     load
-        Its own traffic counts for nothing.
+        The load, whose own traffic is replaced.
     topology
-        Whose load it is.
+        The topology.
     streams
-        In the order in which their traffic is to be.
+        The streams, in the order of the resulting traffic.
     """
     executors_of = [np.flatnonzero(topology.executor_component == c) for c in range(len(topology.components))]
     none: IntArray = np.empty(0, np.int32)
@@ -180,12 +180,12 @@ def with_streams(load: TopologyLoad, topology: Topology, streams: Iterable[Strea
 
 
 def requested(topology: Topology, conf: Mapping[str, Any] | None = None) -> list[dict[str, float]]:
-    """Resource → amount that each executor of a component asks for, by component; `conf` is the cluster's.
+    """Return resource → amount requested by each executor of a component, for every component.
 
     Parameters
     ----------
     topology
-        Whose own configuration lies over the cluster's.
+        The topology, whose configuration takes precedence.
     conf
         The cluster's configuration.
 
@@ -212,7 +212,7 @@ def memory_mb_of(topology: Topology, asked: Sequence[Mapping[str, float]]) -> Fl
 
 
 def silent_load(topology: Topology, core_hz: float, conf: Mapping[str, Any] | None = None) -> TopologyLoad:
-    """What the executors of a topology ask for, and no traffic: the load of one that tells nothing."""
+    """Return the load of a topology that was not measured: requests, and no traffic."""
     asked, none, no_rate = requested(topology, conf), np.empty(0, np.int32), np.empty(0)
     return TopologyLoad(
         cpu_hz=cpu_hz_of(topology, asked, core_hz),
@@ -228,10 +228,10 @@ def silent_load(topology: Topology, core_hz: float, conf: Mapping[str, Any] | No
 
 
 def _emitted_tps_per_executor(topology: Topology, sizes: list[int]) -> list[float]:
-    """Tuples/s that one executor of each component emits.
+    """Return the tuples/s that one executor of each component emits.
 
-    Sources come first. In a cycle one component is worked out before all its sources are, and what comes back to it is
-    not emitted again.
+    Sources come first. In a cycle one component is evaluated before all its sources are, and what returns to it is not
+    emitted again.
     """
     inputs = [
         [(topology.component_index[g.source], g.kind) for g in component.inputs if g.source in topology.component_index]
@@ -250,10 +250,9 @@ def _emitted_tps_per_executor(topology: Topology, sizes: list[int]) -> list[floa
 
 
 def _sources_first(sources: list[list[int]]) -> Iterator[int]:
-    """Components, each given with its sources, in an order in which those come before it.
+    """Yield components with their sources, in an order in which sources come first.
 
-    Where there is none, in a cycle, one of which some source was there comes next, or else any. Of several that could
-    come next the first does.
+    In a cycle a component of which some source was yielded comes next, or else any. Ties go to the first.
     """
     missing = [len(own) for own in sources]
     targets: list[list[int]] = [[] for _ in sources]

@@ -1,1 +1,1 @@
-"""The hard limits of a placement: a class each, which says what it allows and finds what breaks it."""
+"""Hard constraints of a placement: one class each, which finds its violations."""

@@ -1,4 +1,4 @@
-"""Blacklisted hosts take nothing new."""
+"""Constraint: blacklisted hosts accept no new executors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MOST_DRAINS = 5
 
 
 class Closed(NamedTuple):
-    """Nodes, shape (N,), that take nothing new, all for one reason: its kind, and in words."""
+    """Nodes, shape (N,), that accept no new executors for one reason: its kind, and a sentence."""
 
     kind: str
     text: str
@@ -32,7 +32,7 @@ class Closed(NamedTuple):
 
 
 def closed_nodes(problem: Problem) -> list[Closed]:
-    """All nodes that take nothing new, by why: drained ones by who did it and when, those with most nodes first."""
+    """Return all nodes that accept no new executors, by reason, the most frequent reason first."""
     if problem.node_usable.all():
         return []
     listed = problem.cluster.node_blacklisted
@@ -49,14 +49,12 @@ def closed_nodes(problem: Problem) -> list[Closed]:
 
 @dataclass(frozen=True, kw_only=True)
 class OnBlacklisted(Violation):
-    """A node on a blacklisted host to which executors of a topology come; `amount` of them.
-
-    None are allowed. Those that ran in the same slot before do not count.
+    """New executors (`amount`) of a topology on a node of a blacklisted host, where none are allowed.
 
     Parameters
     ----------
     why
-        Why nothing may come: ``blacklisted``, or who has drained the host and when.
+        ``blacklisted``, or who drained the host and when.
     """
 
     limit: ClassVar[str] = "blacklisted hosts"
@@ -69,15 +67,14 @@ class OnBlacklisted(Violation):
 
 
 class BlacklistedHosts:
-    """No executor comes to a host that is blacklisted. What runs there already, in its slot, may stay.
+    """No executor comes to a blacklisted host. What runs there already, in its slot, may stay.
 
-    Nimbus offers no slots of such a host, so an answer that uses one cannot be carried out: the executors would be left
-    to EvenScheduler. An executor that goes to another slot of the host is new there. Greylisted supervisors, which our
-    schedulers do not use either, are no such limit.
+    Nimbus offers no slots of such a host: an answer that uses one cannot be carried out. Greylisted supervisors, which
+    our schedulers avoid too, are no violation.
     """
 
     def violations(self, placed: PlacedExecutors) -> Iterator[OnBlacklisted]:
-        """Topologies that newly use such hosts, node by node."""
+        """Yield topologies that newly use such hosts, node by node."""
         problem = placed.problem
         if not problem.cluster.node_blacklisted.any():
             return

@@ -1,4 +1,4 @@
-"""What every limit is, what breaking one is, and the placement that limits look at."""
+"""Base of constraints and violations, and the placement that they check."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ RELATIVE_TOLERANCE = 1e-9
 
 @dataclass(frozen=True, kw_only=True)
 class Violation:
-    """One thing that breaks a limit. Its text is made of the rest, and never looked into.
+    """One violation of a constraint. Its text is derived from the other fields.
 
     Parameters
     ----------
     topology
-        Id of the topology that breaks it; None where no single one does.
+        Id of the topology; None if there is no single one.
     node, supervisor
-        Name of the node on which it is broken, and the id of its supervisor; None where it is on no single one.
+        Display name of the node and id of its supervisor; None if there is no single one.
     slot
-        The worker slot, where it is broken in one.
+        The worker slot, if it concerns one.
     amount, allowed
-        How much there is, and how much may be.
+        The actual amount, and the maximum.
     unit
-        Of both; empty for counts.
+        Unit of both; empty for counts.
     """
 
     #: Name of the limit.
@@ -56,20 +56,20 @@ class Violation:
 
     @property
     def place(self) -> str | None:
-        """Name of the worker slot."""
+        """Display name of the worker slot."""
         return None if self.slot is None else f"{self.node}:{self.slot.port}"
 
     def as_dict(self) -> dict[str, Any]:
-        """The same for programs, the text last."""
+        """Return the fields for programs, the text last."""
         told = {field.name: getattr(self, field.name) for field in fields(self)}
         told |= {"slot": self.place, "unit": self.unit or self.of or None}
         return {"limit": self.limit, **told, "text": str(self)}
 
 
 class PlacedWorkers(NamedTuple):
-    """Workers of a placement by topology, then slot; a slot that topologies share is a worker of each.
+    """Workers of a placement by topology, then slot, each array of shape (W,).
 
-    Each of shape (W,).
+    A slot that topologies share counts as a worker of each.
     """
 
     topology: IndexArray
@@ -78,12 +78,12 @@ class PlacedWorkers(NamedTuple):
 
 
 class PlacedExecutors:
-    """A placement of a problem's executors, as limits look at it.
+    """A placement of a problem's executors, as constraints check it.
 
     Parameters
     ----------
     problem
-        Whose executors they are.
+        The problem.
     slot_of_executor
         Index into the problem's slots, -1 for none, shape (E,).
     """
@@ -98,42 +98,42 @@ class PlacedExecutors:
 
     @cached_property
     def node(self) -> IndexArray:
-        """Node of every executor that is placed."""
+        """Node of every placed executor."""
         node: IndexArray = self.problem.slot_node[self.slots[self.placed]]
         return node
 
     @cached_property
     def workers(self) -> PlacedWorkers:
-        """Every worker, in order of topologies and slots."""
+        """All workers, ordered by topology and slot."""
         count = max(len(self.problem.slots), 1)
         keys = self.problem.executor_topology[self.placed].astype(np.int64) * count + self.slots[self.placed]
         found, executors = np.unique(keys, return_counts=True)
         return PlacedWorkers(found // count, found % count, executors)
 
     def sum_by_node(self, demand: FloatArray) -> FloatArray:
-        """Sum of a demand per executor, shape (E,), over nodes, shape (N,)."""
+        """Return the sum of a demand per executor, shape (E,), over nodes, shape (N,)."""
         weights, length = demand[self.placed], len(self.problem.supervisors)
         return np.bincount(self.node, weights=weights, minlength=length).astype(float)
 
 
 class Limit(Protocol):
-    """A hard limit."""
+    """A hard constraint."""
 
     def violations(self, placed: PlacedExecutors) -> Iterator[Violation]:
-        """What of a placement breaks it, in the problem's order."""
+        """Yield the violations of a placement, in the problem's order."""
         ...
 
 
 def node_sum(problem: Problem, slot_of_executor: IntArray, demand: FloatArray) -> FloatArray:
-    """Sum of a demand per executor over the nodes that a placement puts them on, shape (N,).
+    """Return the sum of a demand per executor over the nodes of a placement, shape (N,).
 
     Parameters
     ----------
     problem
-        Whose executors they are.
+        The problem.
     slot_of_executor
         The placement, -1 for none, shape (E,).
     demand
-        Of each executor, shape (E,).
+        Demand of each executor, shape (E,).
     """
     return PlacedExecutors(problem, slot_of_executor).sum_by_node(demand)

@@ -1,4 +1,4 @@
-"""Topologies that have hosts for themselves: Storm's ``isolation.scheduler.machines``."""
+"""Constraint: isolated topologies have hosts of their own (Storm's ``isolation.scheduler.machines``)."""
 
 from __future__ import annotations
 
@@ -22,10 +22,9 @@ _ISOLATION_SCHEDULER = "org.apache.storm.scheduler.IsolationScheduler"
 
 
 def isolated(problem: Problem) -> dict[int, int]:
-    """Topology index → hosts that it is to have for itself, of isolated topologies.
+    """Return topology index → number of hosts of its own, of isolated topologies.
 
-    There are none where the cluster's scheduler is not told, or is one to which the key means nothing; nor where ours
-    has such a one placed beneath it.
+    Empty if the cluster's scheduler, or the one that ours falls back to, does not read that key.
     """
     scheduler, beneath = problem.conf.get(STORM_SCHEDULER), fallback_class(problem.conf)
     reads = scheduler == PLACEMENT_SCHEDULER and beneath in ("", ISOLATING)
@@ -38,10 +37,7 @@ def isolated(problem: Problem) -> dict[int, int]:
 
 @dataclass(frozen=True, kw_only=True)
 class TooManyHosts(Violation):
-    """An isolated topology on more hosts than it has for itself.
-
-    `amount` is the hosts that it is on, `allowed` those that the cluster's configuration gives it.
-    """
+    """An isolated topology on more hosts (`amount`) than it has for itself (`allowed`)."""
 
     limit: ClassVar[str] = "isolation"
     of: ClassVar[str] = "hosts"
@@ -52,7 +48,7 @@ class TooManyHosts(Violation):
 
 @dataclass(frozen=True, kw_only=True)
 class SharedHost(Violation):
-    """A host of an isolated topology on which there are others; `amount` of them.
+    """A host of an isolated topology with `amount` other topologies.
 
     Parameters
     ----------
@@ -70,14 +66,14 @@ class SharedHost(Violation):
 
 
 class Isolation:
-    """An isolated topology shares its hosts with no other, and is on no more of them than it is to have."""
+    """An isolated topology shares its hosts with no other, and uses no more hosts than configured."""
 
     def allowed(self, problem: Problem) -> dict[int, int]:
-        """Topology index → the hosts that it may be on, of isolated topologies."""
+        """Return topology index → maximum number of hosts, of isolated topologies."""
         return isolated(problem)
 
     def violations(self, placed: PlacedExecutors) -> Iterator[TooManyHosts | SharedHost]:
-        """Isolated topologies that share a host, or are on more hosts than they have for themselves."""
+        """Yield isolated topologies that share a host, or use too many."""
         problem, machines = placed.problem, self.allowed(placed.problem)
         if not machines:
             return

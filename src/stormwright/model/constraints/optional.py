@@ -1,4 +1,4 @@
-"""Limits that only some schedulers heed: what an explanation of their placements has to know of them."""
+"""Constraints that only some schedulers heed, for explanations of their placements."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ UNTAGGED: Final = "untagged"
 
 
 class Forbidden(NamedTuple):
-    """Nodes that a limit forbids, shape (N,), its kind and what is missing, in words."""
+    """Nodes that a constraint forbids, shape (N,), its kind, and what is missing as text."""
 
     kind: str
     text: str
@@ -30,10 +30,10 @@ class Forbidden(NamedTuple):
 
 
 class ExtraLimit:
-    """A limit that only some schedulers heed; this one forbids nothing."""
+    """Base of constraints that only some schedulers heed; this one forbids nothing."""
 
     def capacity(self, capacity: FloatArray) -> FloatArray:
-        """What it leaves of the capacity of nodes, by resource, shape (K, N)."""
+        """Return the part of the capacity of nodes that may be used, by resource, shape (K, N)."""
         return capacity
 
     def forbids(
@@ -42,12 +42,12 @@ class ExtraLimit:
         topology: int,  # noqa: ARG002
         component: int,  # noqa: ARG002
     ) -> Iterator[Forbidden]:
-        """The nodes that executors of a component (by index in its topology, by index) may not be on.
+        """Yield the nodes on which executors of a component may not run.
 
         Parameters
         ----------
         problem
-            Whose nodes.
+            The problem.
         topology, component
             Indices of the topology, and of the component in it.
         """
@@ -56,18 +56,18 @@ class ExtraLimit:
 
 @dataclass(frozen=True)
 class CpuShare(ExtraLimit):
-    """Executors use only a part of a node's CPU.
+    """Executors use only a share of a node's CPU.
 
     Parameters
     ----------
     part
-        From 0 to 1.
+        The share, from 0 to 1.
     """
 
     part: float
 
     def capacity(self, capacity: FloatArray) -> FloatArray:
-        """That part of the CPU, and all of the rest."""
+        """Return that share of the CPU, and all other resources."""
         left = capacity.copy()
         left[0] *= self.part
         return left
@@ -86,7 +86,7 @@ class Tags(ExtraLimit):
     untagged_apart: bool = False
 
     def forbids(self, problem: Problem, topology: int, component: int) -> Iterator[Forbidden]:
-        """Nodes without some of the tags, those that miss the same together."""
+        """Yield nodes without some of the tags, grouped by the missing ones."""
         tags = tags_of(problem.topologies[topology].components[component].tags)
         lacking: dict[str, list[int]] = {}
         for node, supervisor in enumerate(problem.supervisors):
@@ -102,10 +102,10 @@ class Tags(ExtraLimit):
 
 
 def tags_of(texts: Collection[str]) -> frozenset[str]:
-    """The tags in texts like ``"gpu, ssd"``."""
+    """Return the tags in texts like ``"gpu, ssd"``."""
     return frozenset(tag.strip() for tag in ",".join(texts).split(",") if tag.strip())
 
 
 def tags_of_node(node: Supervisor) -> frozenset[str]:
-    """The tags that a supervisor carries."""
+    """Return the tags of a supervisor."""
     return tags_of([(node.scheduler_meta or {}).get(TAGS, "")])

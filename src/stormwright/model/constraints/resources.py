@@ -1,4 +1,4 @@
-"""What nodes have: CPU, memory and generic resources."""
+"""Constraints: CPU, memory and generic resources of nodes."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _DEFAULT_MAX_HEAP_MB = 768.0
 
 
 class Shared(NamedTuple):
-    """Memory that components of a topology (by index) share, in MB: on the heap and off it in each worker, on a node.
+    """Memory that components of a topology share, in MB: on and off the heap of each worker, on a node.
 
-    `of` are the components, by index.
+    `of` are the indices of the components.
     """
 
     topology: int
@@ -45,14 +45,14 @@ class Shared(NamedTuple):
 
 @dataclass(frozen=True)
 class RequestLimits:
-    """What executors ask for, and what there is of it.
+    """Requests of executors, and the capacity for them.
 
     Parameters
     ----------
     demand, capacity
         CPU in percent of a core and memory in MB, of executors, shape (2, E), and of nodes, shape (2, N).
     heap, most_heap
-        Memory on the heap of a worker in MB, of executors, shape (E,), and the most by topology, shape (T,).
+        Heap memory in MB of executors, shape (E,), and the maximum heap of a worker by topology, shape (T,).
     shared
         Memory that components share.
     """
@@ -65,7 +65,7 @@ class RequestLimits:
 
     @classmethod
     def of(cls, problem: Problem) -> RequestLimits | None:
-        """That of a problem; None where its cluster does not keep the ResourceAwareScheduler."""
+        """Return those of a problem; None if its cluster does not use the ResourceAwareScheduler."""
         if fallback_class(problem.conf) != RESOURCE_AWARE:
             return None
         nodes = problem.supervisors
@@ -79,7 +79,7 @@ class RequestLimits:
 
 
 def max_heap_mb(conf: Mapping[str, Any]) -> float:
-    """The most memory on the heap of a worker in MB, by a topology's configuration."""
+    """Return the maximum heap of a worker in MB, from a topology's configuration."""
     value = conf.get(MAX_HEAP)
     return float(value) if isinstance(value, int | float) and value > 0 else _DEFAULT_MAX_HEAP_MB
 
@@ -96,7 +96,7 @@ def _asked(problem: Problem, *resources: str) -> FloatArray:
 
 
 def _shared(problem: Problem) -> Iterator[Shared]:
-    """What components share, by the name that a region has in its topology; what is no amount counts for nothing."""
+    """Yield shared memory regions by name; a region whose size is no amount is ignored."""
     for index, topology in enumerate(problem.topologies):
         regions: dict[str, tuple[Mapping[str, Any], list[int]]] = {}
         for number, component in enumerate(topology.components):
@@ -110,12 +110,12 @@ def _shared(problem: Problem) -> Iterator[Shared]:
 
 @dataclass(frozen=True, kw_only=True)
 class NodeRequestViolation(Violation):
-    """A node of which executors ask for more of a resource than it has.
+    """A node whose executors request more of a resource than it has.
 
     Parameters
     ----------
     resource
-        Its name.
+        Name of the resource.
     """
 
     limit: ClassVar[str] = "requests"
@@ -128,7 +128,7 @@ class NodeRequestViolation(Violation):
 
 @dataclass(frozen=True, kw_only=True)
 class HeapRequestViolation(Violation):
-    """A worker of whose heap executors ask for more than its topology's `MAX_HEAP`."""
+    """A worker whose executors request more heap than its topology's `MAX_HEAP`."""
 
     limit: ClassVar[str] = "heap of a worker"
 
@@ -137,10 +137,10 @@ class HeapRequestViolation(Violation):
 
 
 class Requests:
-    """Nodes and heaps hold what executors ask for, where the cluster keeps Storm's ResourceAwareScheduler."""
+    """Nodes and heaps fit the requests of executors, if the cluster uses Storm's ResourceAwareScheduler."""
 
     def violations(self, placed: PlacedExecutors) -> Iterator[NodeRequestViolation | HeapRequestViolation]:
-        """Nodes by resource, then workers by topology, of which too much is asked."""
+        """Yield overcommitted nodes by resource, then overcommitted workers by topology."""
         problem = placed.problem
         asked = RequestLimits.of(problem)
         if asked is None:
@@ -172,7 +172,7 @@ class Requests:
 
 
 def _uses(problem: Problem, region: Shared) -> BoolArray:
-    """Whether executors use a region, shape (E,)."""
+    """Return whether executors use a shared region, shape (E,)."""
     own = problem.executors_of(region.topology)
     uses = np.zeros(problem.num_executors, bool)
     uses[own] = np.isin(problem.topologies[region.topology].executor_component, region.of)
@@ -201,12 +201,12 @@ def _full(problem: Problem, workers: IndexArray, heap: FloatArray, most: FloatAr
 
 @dataclass(frozen=True, kw_only=True)
 class Overused(Violation):
-    """A node on which executors use more of a resource than it has.
+    """A node whose executors use more of a resource than it has.
 
     Parameters
     ----------
     resource
-        Its name.
+        Name of the resource.
     """
 
     limit: ClassVar[str] = "resources"
@@ -218,18 +218,18 @@ class Overused(Violation):
 
 
 class NodeResources:
-    """Executors on a node use no more of some of the problem's resources than it has, rounding apart."""
+    """Executors on a node use no more of some resources than it has, up to rounding."""
 
     def __init__(self, rows: slice) -> None:
         self._rows = rows
 
     def allowed(self, placed: PlacedExecutors) -> FloatArray:
-        """What executors on every node may use of each resource, shape (rows, N)."""
+        """Return the capacity of every node for each resource, shape (rows, N)."""
         room: FloatArray = placed.problem.node_capacity[self._rows] * (1 + RELATIVE_TOLERANCE)
         return room
 
     def violations(self, placed: PlacedExecutors) -> Iterator[Overused]:
-        """Nodes that are overused, resource by resource."""
+        """Yield overused nodes, resource by resource."""
         problem = placed.problem
         rows = problem.resources[self._rows], problem.executor_demand[self._rows], problem.node_capacity[self._rows]
         for resource, demand, capacity, room in zip(*rows, self.allowed(placed), strict=True):
@@ -246,30 +246,21 @@ class NodeResources:
 
 
 class Cpu(NodeResources):
-    """CPU within a node's ``cpu_hz``.
-
-    What executors use is measured, or else what their components ask for.
-    """
+    """CPU within a node's ``cpu_hz``: as measured, or else as requested."""
 
     def __init__(self) -> None:
         super().__init__(slice(0, 1))
 
 
 class Memory(NodeResources):
-    """Memory within a node's ``memory.mb``.
-
-    A node that does not tell has no such limit.
-    """
+    """Memory within a node's ``memory.mb``, if it declares one."""
 
     def __init__(self) -> None:
         super().__init__(slice(1, 2))
 
 
 class Generic(NodeResources):
-    """Generic resources, such as GPUs, within what a node tells of them.
-
-    A node that does not tell has none.
-    """
+    """Generic resources, such as GPUs, within what a node declares; none if it declares none."""
 
     def __init__(self) -> None:
         super().__init__(slice(2, None))
