@@ -1,4 +1,4 @@
-"""The immutable snapshot that every scheduler reads."""
+"""The immutable snapshot that every scheduler reads, and a scheduler's answer."""
 
 from __future__ import annotations
 
@@ -43,40 +43,40 @@ CHECKED: Final = ProblemParts(Cluster(()), _NOTHING, Demand(_NOTHING, None, 0.0)
 class Problem(ByContent):
     """Topologies, cluster, load and current assignment at one moment.
 
-    People see the objects; schedulers use the arrays, in which executors of all topologies are numbered in one
-    sequence (E in all), slots of all supervisors likewise (S), and nodes are supervisors (N). The arrays are read-only,
-    and each lives in the part that it depends on: a problem that is made of another one (`with_load`, `with_current`,
-    `dataclasses.replace`) shares the parts of which nothing changes.
+    People read the objects; schedulers use the arrays, in which the executors of all topologies are numbered
+    consecutively (E in all), the slots of all supervisors likewise (S), and nodes are supervisors (N). The arrays are
+    read-only, and each lives in the part that it depends on: a problem derived from another one (`with_load`,
+    `with_current`, `dataclasses.replace`) shares the unchanged parts.
 
-    Problems with equal content are equal. They have no hash.
+    Problems with equal content are equal. They are not hashable.
 
     Parameters
     ----------
     supervisors, topologies
-        In the order given by Storm or by the file; ties are broken by it where a scheduler says so.
+        In the order given by Storm or by the file; schedulers break ties by it where they say so.
     name
-        What people call it.
+        Display name.
     conf
         Cluster configuration over Storm's defaults.
     blacklisted_hosts, greylisted_supervisors
-        Hosts, and ids of supervisors, that take nothing new.
+        Hosts, and ids of supervisors, that accept no new executors.
     drained
-        Of these hosts, those that a person has drained → by whom and since when, in words.
+        Blacklisted hosts that a person has drained → by whom and since when, as text.
     current
-        Topology id → what runs now. What it says of topologies and slots that are not there counts for nothing.
+        Topology id → its current assignment. Unknown topologies and slots are ignored.
     load
-        Measured load; a topology missing from it has the load that `assumed_load` gives.
+        Measured load; topologies missing from it have the load of `assumed_load`.
     core_hz
-        Speed of a core, in Hz, by which requests for CPU are turned into Hz.
+        Speed of a core, in Hz, which converts CPU requests to Hz.
     measured
-        Topology id → where it ran while the load was measured; None for where it runs now. Files do not tell it.
+        Topology id → its assignment while the load was measured; None for the current one. Not part of files.
     parts
-        Of the problem that this one is made of; no concern of callers.
+        Parts of the problem that this one is derived from; internal.
 
     Raises
     ------
     InputError
-        It is no sound problem; all faults at once, each with the path that it would have in a file.
+        The problem is invalid; all faults at once, each with the path that it would have in a file.
     """
 
     supervisors: tuple[Supervisor, ...]
@@ -109,14 +109,14 @@ class Problem(ByContent):
             object.__setattr__(self, name, part)
 
     def __repr__(self) -> str:
-        """A line: all that is in it would be long at a prompt."""
+        """Return one line: the whole content would flood a prompt."""
         return f"<Problem {self}>"
 
     def __str__(self) -> str:
         return f"{self.name or 'problem'}: {size_of(self)}"
 
     def _made_of(self, before: ProblemParts | None) -> ProblemParts:
-        """The parts, those of `before` where they are made of the same."""
+        """Return the parts, reusing unchanged ones of `before`."""
         cluster, workload, demand, running = before or (None, None, None, None)
         nodes = self.supervisors, self.blacklisted_hosts, self.greylisted_supervisors
         if cluster is None or not cluster.is_of(*nodes):
@@ -132,31 +132,31 @@ class Problem(ByContent):
         return ProblemParts(cluster, workload, demand, running)
 
     def with_load(self, load: LoadProfile) -> Problem:
-        """The same problem under another load."""
+        """Return the same problem under another load."""
         return replace(self, load=load)
 
     def with_current(self, current: Mapping[str, TopologyAssignment]) -> Problem:
-        """The same problem with another current assignment."""
+        """Return the same problem with another current assignment."""
         return replace(self, current=dict(current))
 
     def with_moved(self, current: Mapping[str, TopologyAssignment]) -> Problem:
-        """The same problem as if `current` ran, under a load that was measured where everything does."""
+        """Return the same problem with another current assignment, under the load measured before."""
         return replace(self, current=dict(current), measured=self.current if self.measured is None else self.measured)
 
     def with_nothing_running(self) -> Problem:
-        """The same problem as if nothing ran, under a load that was measured where everything does."""
+        """Return the same problem without a current assignment, under the load measured before."""
         return self.with_moved({}) if self.current else self
 
     # Executors ------------------------------------------------------------------------------------
 
     @property
     def executor_offset(self) -> IntArray:
-        """Where each topology's executors start, shape (T + 1,)."""
+        """First executor of each topology, shape (T + 1,)."""
         return self.workload.executor_offset
 
     @property
     def num_executors(self) -> int:
-        """E, over all topologies."""
+        """E, the number of executors of all topologies."""
         return self.workload.num_executors
 
     @property
@@ -165,7 +165,7 @@ class Problem(ByContent):
         return self.workload.executor_topology
 
     def executors_of(self, topology: int) -> slice:
-        """The executors of a topology (by index) as a slice of every per-executor array."""
+        """Return the executors of a topology (by index) as a slice of every per-executor array."""
         return self.workload.executors_of(topology)
 
     @property
@@ -175,14 +175,14 @@ class Problem(ByContent):
 
     @property
     def component_limits(self) -> Mapping[int, ComponentLimits]:
-        """Topology index → which of its executors may not be together, of topologies with such limits."""
+        """Topology index → its component constraints, of topologies with any."""
         return self.workload.component_limits
 
     # Nodes and slots ------------------------------------------------------------------------------
 
     @property
     def slots(self) -> tuple[WorkerSlot, ...]:
-        """Every worker slot, supervisor by supervisor, length S."""
+        """All worker slots, supervisor by supervisor, length S."""
         return self.cluster.slots
 
     @property
@@ -212,24 +212,24 @@ class Problem(ByContent):
 
     @property
     def node_rack(self) -> IntArray:
-        """Rack of every node, racks numbered in order of first appearance, shape (N,)."""
+        """Rack of every node, numbered in order of first appearance, shape (N,)."""
         return self.cluster.node_rack
 
     @property
     def node_usable(self) -> BoolArray:
-        """Whether a node may take new executors: neither its host blacklisted nor itself greylisted, shape (N,)."""
+        """Whether a node accepts new executors: neither blacklisted nor greylisted, shape (N,)."""
         return self.cluster.node_usable
 
     # What runs now --------------------------------------------------------------------------------
 
     @property
     def current_slot(self) -> IntArray:
-        """Slot index of every executor now, -1 where it has none that still exists, shape (E,)."""
+        """Current slot index of every executor, -1 if it has none that still exists, shape (E,)."""
         return self.running.current_slot
 
     @cached_property
     def measured_slot(self) -> IntArray:
-        """Slot index of every executor while the load was measured, as `current_slot`, shape (E,)."""
+        """Slot index of every executor while the load was measured, like `current_slot`, shape (E,)."""
         if self.measured is None:
             return self.current_slot
         return self.running.with_current(self.measured).current_slot
@@ -253,27 +253,27 @@ class Problem(ByContent):
 
     @property
     def executor_demand(self) -> FloatArray:
-        """What every executor uses of each of `resources`, shape (K, E)."""
+        """Usage of each of `resources` by every executor, shape (K, E)."""
         return self.demand.executor_demand
 
     # Resources -----------------------------------------------------------------------------------
 
     @property
     def resources(self) -> tuple[Resource, ...]:
-        """What nodes have and executors use up: CPU, memory, and the generic resources that any executor asks for."""
+        """CPU, memory, and the generic resources that any executor requests."""
         return self.workload.resources
 
     @property
     def node_capacity(self) -> FloatArray:
-        """What every node has of each of `resources`, shape (K, N).
+        """Capacity of every node for each of `resources`, shape (K, N).
 
-        Unlike CPU and memory, a generic resource that a supervisor does not tell is one that it does not have.
+        A generic resource that a supervisor does not declare is absent; undeclared CPU and memory are unlimited.
         """
         return self.cluster.capacity(self.workload.generic)
 
 
 def sizes(problem: Problem) -> dict[str, int]:
-    """How large a problem is."""
+    """Return the number of topologies, executors, nodes and slots of a problem."""
     return {
         "topologies": len(problem.topologies),
         "executors": problem.num_executors,
@@ -283,13 +283,13 @@ def sizes(problem: Problem) -> dict[str, int]:
 
 
 def size_of(problem: Problem) -> str:
-    """How large a problem is, in a few words."""
+    """Return the size of a problem as text."""
     nouns = ("topology", "executor", "node", "slot")
     return ", ".join(counted(count, noun) for noun, count in zip(nouns, sizes(problem).values(), strict=True))
 
 
 def assumed_text(problem: Problem) -> str:
-    """Whose load was assumed, as it was not measured; nothing where all was."""
+    """Return a note on topologies whose load was assumed; empty if all were measured."""
     assumed = sum(load is None for load in problem.demand.measured)
     if not assumed:
         return ""
@@ -298,7 +298,7 @@ def assumed_text(problem: Problem) -> str:
 
 
 def slots_in(problem: Problem, assignment: Assignment) -> IntArray:
-    """Slot of every executor, as an assignment has it.
+    """Return the slot of every executor in an assignment.
 
     Raises
     ------
@@ -332,16 +332,15 @@ class Assignment(ByContent):
     Parameters
     ----------
     slot_of_executor
-        Index into the problem's slots for every executor of the problem, -1 where unplaced, shape (E,).
+        Index into the problem's slots for every executor of the problem, -1 if unplaced, shape (E,).
     unplaced
         The reasons for every -1.
     status
-        Topology id → the text that Storm's UI shows for it.
+        Topology id → its status text in Storm's UI.
     scheduler, parameters, seconds
-        Who answered, with what parameters, after how long.
+        The scheduler, its parameters, and the time it took.
     num_workers
-        Topology id → how many workers it should be given (``rebalance -n``), where the scheduler chose that and it is
-        not what the topology asks for.
+        Topology id → number of workers to set (``rebalance -n``), if the scheduler chose another one than requested.
     """
 
     slot_of_executor: IntArray
@@ -353,19 +352,19 @@ class Assignment(ByContent):
     num_workers: Mapping[str, int] = field(default_factory=dict)
 
     def by_topology(self, problem: Problem) -> dict[str, TopologyAssignment]:
-        """The same answer by name, topology by topology; slots in the order of their first executor."""
+        """Return the same answer by name, topology by topology; slots in the order of their first executor."""
         return {
             topology.id: name_slots(problem, self.slot_of_executor[problem.executors_of(index)])
             for index, topology in enumerate(problem.topologies)
         }
 
     def reasons_together(self) -> list[tuple[str, int, tuple[str, ...]]]:
-        """Topology, how many of its executors are unplaced, and why; those with the same reasons together."""
+        """Return topology, number of its unplaced executors, and reasons, grouped by equal reasons."""
         together = Counter((executor.topology, executor.reasons) for executor in self.unplaced)
         return [(topology, count, reasons) for (topology, reasons), count in together.items()]
 
     def reasons_of_topologies(self) -> dict[str, tuple[str, ...]]:
-        """Topology id → what is said of its executors that are unplaced, each thing once."""
+        """Return topology id → distinct reasons of its unplaced executors."""
         found: dict[str, dict[str, None]] = {}
         for executor in self.unplaced:
             found.setdefault(executor.topology, {}).update(dict.fromkeys(executor.reasons))
@@ -373,7 +372,7 @@ class Assignment(ByContent):
 
 
 def name_slots(problem: Problem, slot_of_executor: IntArray) -> TopologyAssignment:
-    """`slot_of_executor` (indices into the problem's slots) of one topology, by name."""
+    """Return the slots of one topology's executors (indices into the problem's slots) by name."""
     listed = slot_of_executor.tolist()
     slots = [slot for slot in dict.fromkeys(listed) if slot != UNPLACED]
     position = {UNPLACED: UNPLACED, **{slot: number for number, slot in enumerate(slots)}}

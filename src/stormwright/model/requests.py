@@ -1,7 +1,7 @@
-"""What each executor of a component asks for: its own request, else the topology's, else Storm's default.
+"""Resource requests of executors: of the component, else of the topology, else Storm's default.
 
-After ``NormalizedResourceRequest`` of Storm 2.8.3. Of a topology, keys of its own for ackers and metrics consumers come
-before ``topology.component.resources.map``, and that before the single keys.
+After ``NormalizedResourceRequest`` of Storm 2.8.3. In a topology, the keys for ackers and metrics consumers take
+precedence over ``topology.component.resources.map``, and that over the single keys.
 """
 
 from __future__ import annotations
@@ -61,44 +61,44 @@ _NOT_GENERIC = {CPU, ON_HEAP, OFF_HEAP, MEMORY}
 
 
 def normalised(resources: Mapping[str, float]) -> dict[str, float]:
-    """Amounts under the names that Storm gives resources at last.
+    """Return amounts under Storm's normalised resource names.
 
     Parameters
     ----------
     resources
-        Amounts by any name that a resource has had; generic ones keep theirs.
+        Amounts under any name that a resource has had; generic ones keep theirs.
     """
     return {NORMALISED.get(name, name): amount for name, amount in resources.items()}
 
 
 def generic_names(asked: Iterable[Mapping[str, float]]) -> list[str]:
-    """Resources other than CPU and memory of which something is asked for, by name.
+    """Return the names of requested resources other than CPU and memory, sorted.
 
     Parameters
     ----------
     asked
-        What components ask for, resource → amount.
+        Requests of components, resource → amount.
     """
     return sorted({name for amounts in asked for name, amount in amounts.items() if amount > 0} - _NOT_GENERIC)
 
 
 @dataclass(frozen=True)
 class DefaultRequests:
-    """What a topology asks for on behalf of components that do not say.
+    """Requests of components without their own, from a topology's configuration.
 
     Parameters
     ----------
     every
         Resource → amount for each executor.
     system
-        How the id of one of Storm's own components begins → amounts that come before those.
+        Prefix of the id of one of Storm's own components → amounts that take precedence.
     """
 
     every: Mapping[str, float]
     system: Mapping[str, Mapping[str, float]]
 
     def of(self, component: str, own: Mapping[str, float]) -> dict[str, float]:
-        """Resource → amount for each executor of a component (by id) whose own request is `own`."""
+        """Return resource → amount for each executor of a component (by id) whose own request is `own`."""
         for beginning, amounts in self.system.items():
             if component.startswith(beginning):
                 return {**self.every, **amounts, **own}
@@ -109,9 +109,9 @@ _NOTHING_SAID = DefaultRequests(_DEFAULTS, {component: {} for component in _SYST
 
 
 def read_requests(conf: Mapping[str, Any]) -> tuple[DefaultRequests, tuple[ConfigFault, ...]]:
-    """The requests in a topology's configuration, which lies over the cluster's, and what is wrong with it.
+    """Return the requests in a topology's configuration, merged over the cluster's, and its faults.
 
-    What is wrong, and what is null, counts as not said.
+    Faulty values and nulls are ignored.
     """
     if _KEYS.isdisjoint(conf):
         return _NOTHING_SAID, ()

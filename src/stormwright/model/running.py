@@ -1,4 +1,4 @@
-"""What runs now, by slot of every executor."""
+"""The current assignment, as the slot of every executor."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from stormwright.model.workload import Workload
 
 @dataclass(frozen=True, eq=False)
 class Running:
-    """The current assignment of a problem and what follows from it, the cluster's slots and the workload.
+    """The current assignment of a problem as arrays.
 
     Parameters
     ----------
     cluster
-        Whose slots these are.
+        The slots.
     workload
-        Whose executors these are.
+        The executors.
     current
-        Topology id → what runs now.
+        Topology id → its current assignment.
     """
 
     cluster: Cluster
@@ -40,7 +40,7 @@ class Running:
         object.__setattr__(self, "_held", dict(self.current))
 
     def with_current(self, current: Mapping[str, TopologyAssignment]) -> Running:
-        """Another assignment on the same cluster; what both have in common is not worked out again."""
+        """Return another assignment on the same cluster, reusing what both have in common."""
         left = {name: held for name, held in self._held.items() if current.get(name) is not held}
         new = {name: given for name, given in current.items() if self._held.get(name) is not given}
         slots = self.__dict__.get("current_slot")
@@ -54,7 +54,7 @@ class Running:
         return after
 
     def new_since(self, before: Running) -> dict[str, TopologyAssignment]:
-        """Placements that `before` had not, or had for another topology of that id."""
+        """Return assignments that `before` did not have, or had for another topology of that id."""
         new = {name: held for name, held in self._held.items() if before._held.get(name) is not held}
         if self.workload is not before.workload:
             known = {topology.id: topology for topology in before.workload.topologies}
@@ -64,12 +64,12 @@ class Running:
 
     @cached_property
     def owner(self) -> Mapping[WorkerSlot, str]:
-        """Slot → id of the topology that has it; of several, which is a fault, one."""
+        """Slot → id of its topology; one of them if there are several, which is a fault."""
         return _owner(self._held)
 
     @cached_property
     def current_slot(self) -> IntArray:
-        """Slot index of every executor now, -1 where it has none that still exists, shape (E,)."""
+        """Current slot index of every executor, -1 if it has none that still exists, shape (E,)."""
         nowhere = np.full(self.workload.num_executors, UNPLACED, dtype=np.int32)
         before, placements = self._since or (nowhere, self._held)
         current = before.copy()

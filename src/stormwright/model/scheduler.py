@@ -1,4 +1,4 @@
-"""What places executors, as all rooms see it."""
+"""The interface of schedulers."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ class Scheduler(Protocol):
     """A placement policy: pure, deterministic for its parameters, without I/O or clock."""
 
     def schedule(self, problem: Problem) -> Assignment:
-        """Place every executor of `problem` or say why not."""
+        """Place every executor of `problem`, or give the reasons why not."""
         ...

@@ -1,4 +1,4 @@
-"""A topology as people read and write it; `Problem` compiles it to arrays."""
+"""A topology with its components, groupings and executors; `Problem` compiles it to arrays."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Component:
 
 
 class ExecutorRun(NamedTuple):
-    """`count` executors in a row of one component, each with the same number of tasks."""
+    """`count` consecutive executors of one component, each with the same number of tasks."""
 
     component: int
     start_task: int
@@ -96,7 +96,7 @@ class Topology:
     Parameters
     ----------
     num_workers
-        W, the number of workers asked for.
+        W, the requested number of workers.
     executor_runs
         Expanded in order they give the order of the executors, which every list per executor follows.
     """
@@ -143,11 +143,11 @@ class Topology:
 
     @cached_property
     def wrong(self) -> tuple[ModelFault, ...]:
-        """All that is wrong with it, looked for once."""
+        """All its faults, computed once."""
         return tuple(topology_wrong(self))
 
     def found_sound(self) -> Topology:
-        """Itself, in which its reader has found nothing wrong: nobody looks again."""
+        """Return the topology, marked as validated by its reader."""
         self.__dict__["wrong"] = ()
         return self
 
@@ -161,9 +161,9 @@ GROUPINGS = frozenset(get_args(GroupingKind))
 
 
 def topology_wrong(topology: Topology) -> Iterator[ModelFault]:
-    """All that is wrong with it, each with the path from the topology.
+    """Yield all faults of a topology, each with its path from the topology.
 
-    Whether runs fit the components is asked only of runs that are four integers in their range.
+    Runs are compared with components only if they consist of four integers in range.
     """
     yield from text_wrong(topology.id, "id")
     yield from text_wrong(topology.name, "name")
@@ -178,7 +178,7 @@ def topology_wrong(topology: Topology) -> Iterator[ModelFault]:
 
 
 def misfit_wrong(misfit: ConfigFault) -> ModelFault:
-    """What is wrong with a configuration."""
+    """Return a configuration fault as a fault of the topology."""
     return ModelFault(f"{misfit.message}, got {shown(misfit.value)}", ("conf", *misfit.steps))
 
 
@@ -205,7 +205,7 @@ def _run_wrong(run: ExecutorRun, position: int) -> Iterator[ModelFault]:
 
 
 def runs_wrong(runs: Sequence[ExecutorRun], components: Sequence[Component]) -> Iterator[ModelFault]:
-    """Every component has as many executors in its runs as its parallelism says, and every task one executor."""
+    """Yield faults of runs: every component has as many executors as its parallelism, and every task one executor."""
     executors = [0] * len(components)
     for position, run in enumerate(runs):
         if run.component < len(components):

@@ -1,4 +1,4 @@
-"""Keys of a topology's configuration that our schedulers read, and what is wrong with their values."""
+"""Configuration keys of topologies and clusters that our schedulers read, and their validation."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ UNFAVOURED_HOSTS = "topology.scheduler.unfavored.nodes"
 
 
 class FavouredHosts(NamedTuple):
-    """Hosts wanted before all others, and hosts wanted last."""
+    """Hosts to prefer, and hosts to avoid."""
 
     favoured: frozenset[str]
     unfavoured: frozenset[str]
 
 
 def read_favoured_hosts(conf: Mapping[str, Any]) -> tuple[FavouredHosts, tuple[ConfigFault, ...]]:
-    """The hosts that a topology's configuration names, and what is wrong with it.
+    """Return the favoured hosts in a topology's configuration, and its faults.
 
     Parameters
     ----------
     conf
-        The topology's own.
+        The topology's own configuration.
 
     Returns
     -------
     hosts, misfits
-        None of either kind where the lists are none.
+        Lists that are not valid are empty.
     """
     misfits: list[ConfigFault] = []
 
@@ -90,7 +90,7 @@ Users = dict[str, dict[str, float]]
 
 
 def read_users(conf: Mapping[str, Any]) -> tuple[Users, tuple[ConfigFault, ...]]:
-    """What users may have, as the cluster's configuration says, and what is wrong with it.
+    """Return the limits of users in the cluster's configuration, and its faults.
 
     Parameters
     ----------
@@ -107,12 +107,12 @@ def read_users(conf: Mapping[str, Any]) -> tuple[Users, tuple[ConfigFault, ...]]
 
 
 def read_pools(conf: Mapping[str, Any]) -> Users:
-    """What Storm's ResourceAwareScheduler guarantees to users; what it could not read counts for nothing."""
+    """Return the guarantees of Storm's ResourceAwareScheduler to users; unreadable ones are ignored."""
     return _by_user(conf, POOLS, ("cpu", "memory"))[0]
 
 
 def read_queue(conf: Mapping[str, Any]) -> tuple[dict[str, object], tuple[ConfigFault, ...]]:
-    """``order`` and ``backfill`` as far as the cluster's configuration says them, and what is wrong with that."""
+    """Return ``order`` and ``backfill`` from the cluster's configuration, and its faults."""
     told: dict[str, object] = {}
     misfits: list[ConfigFault] = []
     for key, name, wanted in (
@@ -187,21 +187,21 @@ PRIORITY = "topology.priority"
 
 
 def conf_misfits(conf: Mapping[str, Any]) -> tuple[ConfigFault, ...]:
-    """All that is wrong in a topology's configuration with keys that our schedulers read.
+    """Return the faults of a topology's configuration in keys that our schedulers read.
 
     Parameters
     ----------
     conf
-        The topology's own, without what the cluster's says.
+        The topology's own configuration, without the cluster's.
     """
     of_keys = (misfit for key in _CHECKS if key in conf for misfit in value_misfits(key, conf[key]))
     return (*of_keys, *storm_misfits(conf))
 
 
 def storm_misfits(conf: Mapping[str, Any]) -> tuple[ConfigFault, ...]:
-    """What Storm would refuse of what a configuration, a topology's or the cluster's, says of topologies.
+    """Return values of a configuration, a topology's or the cluster's, that Storm would refuse.
 
-    Besides, what is nested too deeply: it could not be written again, nor be handed to Nimbus.
+    Values nested too deeply are faults too: they could be neither written nor passed to Nimbus.
     """
     return (
         *(ConfigFault(TOO_DEEP, value, (key,)) for key, value in conf.items() if deeper(value, MOST_NESTED)),
@@ -215,7 +215,7 @@ def storm_misfits(conf: Mapping[str, Any]) -> tuple[ConfigFault, ...]:
 
 
 def deeper(value: object, levels: int) -> bool:
-    """Whether lists and objects in `value` stand one in the other more than `levels` times."""
+    """Return whether lists and objects in `value` are nested more than `levels` deep."""
     # Values are many, and to ask whether one is a Mapping takes long.
     if type(value) in _PLAIN or not isinstance(value, (list, tuple, Mapping)):
         return False
@@ -224,14 +224,14 @@ def deeper(value: object, levels: int) -> bool:
 
 
 def value_misfits(key: str, value: object) -> Iterator[ConfigFault]:
-    """What is wrong with the value of one of the keys named above, or of `MAX_EXECUTORS_PER_WORKER`.
+    """Yield the faults of the value of one of the keys above.
 
     Parameters
     ----------
     key
-        One of these keys.
+        The key.
     value
-        As it came out of JSON or YAML.
+        As read from JSON or YAML.
     """
     return _CHECKS[key](key, value)
 
@@ -293,17 +293,17 @@ MACHINES = "isolation.scheduler.machines"
 
 
 def read_machines(conf: Mapping[str, Any]) -> tuple[dict[str, int], tuple[ConfigFault, ...]]:
-    """Topology name → hosts, as the cluster's configuration says, and what is wrong with it, whoever reads it.
+    """Return topology name → number of its own hosts from the cluster's configuration, and its faults.
 
     Parameters
     ----------
     conf
-        The cluster's configuration. Under a topology's, in which Storm knows no such key, nothing is found.
+        The cluster's configuration.
 
     Returns
     -------
     machines, misfits
-        Hosts of every topology that has some for itself; what Storm could not read.
+        Hosts of every isolated topology; values that Storm could not read.
     """
     machines = conf.get(MACHINES)
     if machines is None:

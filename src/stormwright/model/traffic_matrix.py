@@ -30,12 +30,12 @@ class Scopes(NamedTuple):
 
 
 def scopes_of(problem: Problem, slot_of_executor: IntArray) -> Scopes:
-    """Where every executor is under an assignment.
+    """Return slot, node and rack of every executor under an assignment.
 
     Parameters
     ----------
     problem
-        Whose executors are placed.
+        The problem.
     slot_of_executor
         Index into the problem's slots, -1 for none, shape (E,).
     """
@@ -60,19 +60,19 @@ LOCAL = "local_or_shuffle"
 
 
 class Flows(NamedTuple):
-    """Flows of several topologies, executors and components being numbered over all of them.
+    """Flows of several topologies, with executors and components numbered over all of them.
 
     Parameters
     ----------
     source, component
-        Executor that sends, and component that it sends to, shape (F,); those to one component and by one kind of
-        grouping follow each other.
+        Sending executor and receiving component, shape (F,); flows to one component by one kind of grouping are
+        adjacent.
     local
-        Whether the grouping knows only the worker and all, shape (F,).
+        Whether the grouping distinguishes only the worker from all others, shape (F,).
     tps
         Tuples/s, shape (F,).
     limit_tps
-        What one executor of the component takes before the rest goes on, shape (F,).
+        What one executor of the component takes before the rest spills over, shape (F,).
     executor_component
         Component of every executor, shape (E,).
     """
@@ -86,7 +86,7 @@ class Flows(NamedTuple):
 
     @classmethod
     def of(cls, loads: Sequence[TopologyLoad], executor_components: Sequence[IntArray]) -> Flows:
-        """Those of loads; components of executors are numbered within each topology, shape (E,) each."""
+        """Return the flows of loads; components of executors are numbered within each topology, shape (E,) each."""
         parts, of_executor, executors, components = [], [], 0, 0
         for load, own in zip(loads, executor_components, strict=True):
             if len(load.flow_source):
@@ -115,15 +115,15 @@ class Flows(NamedTuple):
 
 
 def flow_pairs(flows: Flows, scopes: tuple[IntArray, ...]) -> tuple[IntArray, IntArray, FloatArray]:
-    """Flows as directed pairs: source and target executor, and tuples/s.
+    """Return flows as directed pairs: source and target executor, and tuples/s.
 
     Parameters
     ----------
     flows
-        The traffic.
+        The flows.
     scopes
-        Slot, node and rack of every executor, -1 for none; each of shape (E,). An executor without a slot is far from
-        all others.
+        Slot, node and rack of every executor, -1 for none; each of shape (E,). An executor without a slot is distant
+        from all others.
     """
     local = flows.local
     parts = _spread(flows, np.flatnonzero(~local), scopes) + _spread(flows, np.flatnonzero(local), scopes[:1])
@@ -138,17 +138,17 @@ def flow_pairs(flows: Flows, scopes: tuple[IntArray, ...]) -> tuple[IntArray, In
 
 
 def is_local(load: TopologyLoad) -> BoolArray:
-    """Whether the grouping of each flow knows only the worker and all, shape (F,).
+    """Return whether the grouping of each flow distinguishes only the worker from all others, shape (F,).
 
-    That is ``local_or_shuffle``; ``shuffle`` and ``none`` go by worker, node and rack.
+    That is ``local_or_shuffle``; ``shuffle`` and ``none`` distinguish worker, node and rack.
     """
     return np.array([grouping == LOCAL for grouping in load.flow_grouping], dtype=bool)
 
 
 def member_limit(load: TopologyLoad, component: int, members: int) -> float:
-    """What one executor of a component takes of flows before the rest goes on, in tuples/s.
+    """Return what one executor of a component takes of flows before the rest spills over, in tuples/s.
 
-    At least what is its share where all take equally much: there is nowhere else to go then.
+    At least its share if all take equally much: there is nowhere else to go then.
     """
     if load.flow_limit_tps is None:
         return float("inf")
@@ -161,7 +161,7 @@ _Part = tuple[IndexArray, IndexArray, FloatArray]
 
 
 def _spread(flows: Flows, chosen: IndexArray, scopes: tuple[IntArray, ...]) -> list[_Part]:
-    """To whom some flows go, scope by scope; in order of flows and executors each."""
+    """Return the targets of some flows, scope by scope; each in order of flows and executors."""
     component, source, tps = flows.component[chosen], flows.source[chosen], flows.tps[chosen]
     nobody, all_ = (np.full(len(flows.executor_component), scope, np.int32) for scope in (UNPLACED, 0))
     rest, narrower, parts = tps, _Near.of(flows, chosen, nobody), []
@@ -187,9 +187,9 @@ def _spread(flows: Flows, chosen: IndexArray, scopes: tuple[IntArray, ...]) -> l
 
 
 class _Near(NamedTuple):
-    """Members of each flow's component that are in the same scope as its source.
+    """Members of each flow's component in the same scope as its source.
 
-    These are `members` from `first` on, `size` of them by flow; `scope` is where executors are.
+    These are `members` from `first` on, `size` of them by flow; `scope` is the scope of every executor.
     """
 
     flow: IndexArray
@@ -210,7 +210,7 @@ class _Near(NamedTuple):
         return cls(chosen, source, scope, inside[order], first, last - first)
 
     def given(self, tps: FloatArray, but: _Near) -> _Part:
-        """So much of every flow spread evenly over its members, but for those that are near already."""
+        """Return `tps` of every flow spread evenly over its members, except for `but`, which are near already."""
         some = np.flatnonzero((tps > 0) & (self.size > 0))
         size = self.size[some]
         row = np.repeat(some, size)
@@ -222,7 +222,7 @@ class _Near(NamedTuple):
 
 
 def _sent_on(group: IndexArray, tps: FloatArray, rest: FloatArray, takes: FloatArray) -> FloatArray:
-    """What each flow sends beyond its group, in tuples/s: its part of what the members in there cannot take."""
+    """Return what each flow sends beyond its group, in tuples/s: its part of what the members cannot take."""
     groups, number = np.unique(group, return_inverse=True)
     arriving, wanting = (np.bincount(number, rates, len(groups))[number] for rates in (tps, rest))
     too_much = np.maximum(arriving - takes, 0.0)
@@ -259,20 +259,20 @@ class Traffic(ByContent):
 
 
 def traffic_under(problem: Problem, slot_of_executor: IntArray) -> Traffic:
-    """The traffic that `problem` would have if its executors sat in `slot_of_executor`.
+    """Return the traffic of `problem` with its executors in `slot_of_executor`.
 
-    A flow goes to the executors of its target component in the nearest scope that has any: the source's own
-    worker, then its node, then its rack, then all; ``local_or_shuffle`` knows only the worker and all. What the
-    executors there cannot take (`TopologyLoad.flow_limit_tps`) goes on to the next scope. Within the scope it is spread
-    evenly. This is LoadAwareShuffleGrouping of Storm 2.8.3, averaged over time.
-    Executors without a slot are far from everything, so the flows of an unplaced problem spread evenly.
+    A flow goes to the executors of its target component in the nearest scope that has any: the source's own worker,
+    then its node, then its rack, then all; ``local_or_shuffle`` distinguishes only the worker from all. What the
+    executors there cannot take (`TopologyLoad.flow_limit_tps`) spills over to the next scope. Within the scope it is
+    spread evenly. This is LoadAwareShuffleGrouping of Storm 2.8.3, averaged over time. Executors without a slot are
+    distant from all others, so the flows of an unplaced problem spread evenly.
     """
     flows = Flows.of(problem.loads, [topology.executor_component for topology in problem.topologies])
     return _joined([pair_traffic(problem), Traffic(*flow_pairs(flows, scopes_of(problem, slot_of_executor)))])
 
 
 def pair_traffic(problem: Problem) -> Traffic:
-    """The traffic of fixed pairs, which no placement changes.
+    """Return the traffic of fixed pairs, independent of the placement.
 
     Returns
     -------
@@ -283,7 +283,7 @@ def pair_traffic(problem: Problem) -> Traffic:
 
 
 def measured_traffic(problem: Problem) -> Traffic:
-    """The traffic under the current assignment: what the published schedulers take as fixed."""
+    """Return the traffic under the current assignment, which the published schedulers take as fixed."""
     return traffic_under(problem, problem.current_slot)
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with a problem."""
+"""Validation of problems."""
 
 from __future__ import annotations
 
@@ -54,16 +54,16 @@ _LAST_PORT = 65535
 
 
 def cluster_wrong(supervisors: tuple[Supervisor, ...], before: tuple[Supervisor, ...] = ()) -> Iterator[ModelFault]:
-    """All that is wrong with them, each with the path from the problem.
+    """Yield the faults of supervisors, each with its path from the problem.
 
-    Nodes of a large cluster are many, so each is first looked at as a whole (`_is_sound`).
+    A large cluster has many nodes, so each is first checked as a whole (`_is_sound`).
 
     Parameters
     ----------
     supervisors
-        Of the problem.
+        Supervisors of the problem.
     before
-        Those that were checked already.
+        Supervisors that were checked already.
     """
     known = set(map(id, before))
     yield from twice([node.id for node in supervisors], "supervisors")
@@ -73,7 +73,7 @@ def cluster_wrong(supervisors: tuple[Supervisor, ...], before: tuple[Supervisor,
 
 
 def _is_sound(node: Supervisor) -> bool:
-    """Whether the common case holds; the many nodes of a large cluster are not looked at more closely."""
+    """Return whether a node is valid in the common case, which needs no closer look."""
     ports, amounts = node.ports, node.resources.values()
     return (
         bool(node.id and node.host)
@@ -116,9 +116,9 @@ def _node_wrong(node: Supervisor) -> Iterator[ModelFault]:
 
 
 def demand_wrong(demand: Demand) -> Iterator[ModelFault]:
-    """All that is wrong with the measured loads of topologies, each with the path from the problem.
+    """Yield the faults of measured loads, each with its path from the problem.
 
-    Loads of topologies that are wrong themselves are not looked at.
+    Loads of invalid topologies are skipped.
     """
     pairs = [
         (topology, load)
@@ -133,10 +133,10 @@ def demand_wrong(demand: Demand) -> Iterator[ModelFault]:
 
 
 def _fits(topology: Topology, load: TopologyLoad) -> bool:
-    """Whether arrays are as long as they should be, and no index is beyond its end.
+    """Return whether arrays have the right length, and no index is beyond its end.
 
-    With `_sound` it looks at whole arrays only, since loads come each second; once something is wrong, `_load_wrong`
-    looks for it item by item.
+    Like `_sound` it checks whole arrays, as loads arrive each second; only if something is wrong, `_load_wrong`
+    searches item by item.
     """
     executors, components = topology.num_executors, len(topology.components)
     pairs, flows = len(load.pair_tps), len(load.flow_tps)
@@ -157,7 +157,7 @@ def _fits(topology: Topology, load: TopologyLoad) -> bool:
 
 
 def _sound(loads: Sequence[TopologyLoad]) -> bool:
-    """Whether all amounts are amounts and no index is below 0, all loads at once."""
+    """Return whether all amounts are valid and no index is negative, for all loads at once."""
     amounts = [each for load in loads for each in (load.cpu_hz, load.memory_mb, load.pair_tps, load.flow_tps)]
     more = [(load.pair_bytes_per_s, load.flow_bytes_per_s, load.forecast_cpu_hz) for load in loads]
     amounts += [each for of_load in more for each in of_load if each is not None]
@@ -236,7 +236,7 @@ def _indices_wrong(
 def _lengths_wrong(
     name: str, columns: Sequence[Sequence[object] | IntArray | FloatArray]
 ) -> Generator[ModelFault, None, bool]:
-    """Columns of one table that are not equally long; returns whether there are any."""
+    """Yield faults of columns with unequal lengths; return whether there are any."""
     lengths = [len(column) for column in columns]
     if len(set(lengths)) == 1:
         return False
@@ -253,16 +253,16 @@ def _in_row(name: str, column: int) -> Callable[[int], tuple[str | int, ...]]:
 
 
 def running_wrong(running: Running, before: Running | None = None) -> Iterator[ModelFault]:
-    """All that is wrong with what runs now, each with the path from the problem.
+    """Yield the faults of the current assignment, each with its path from the problem.
 
-    Slots of supervisors that are gone, and topologies that are, are none: what was in them is lost.
+    Slots of supervisors and topologies that are gone are no faults: their executors are lost.
 
     Parameters
     ----------
     running
-        What runs now.
+        The current assignment.
     before
-        What was checked already: placements that it had too are only looked at where slots have two owners.
+        One that was checked already: unchanged assignments are only checked for slots with two owners.
     """
     shared = len(running.owner) < sum(len(placement.slots) for placement in running.current.values())
     looked_at = running.new_since(before) if before and not shared else running.current
@@ -305,16 +305,16 @@ def _placement_wrong(placement: TopologyAssignment, executors: int | None) -> It
 
 
 def faults_of(core_hz: float, parts: ProblemParts, before: ProblemParts | None) -> list[Fault]:
-    """Every fault of a problem, with the path that it would have in a file.
+    """Return all faults of a problem, with the path that they would have in a file.
 
     Parameters
     ----------
     core_hz
         Speed of a core in Hz.
     parts
-        Of the problem.
+        Parts of the problem.
     before
-        Of the one that it is made of, which was checked: only what has changed since is looked at.
+        Parts of the valid problem that it is derived from: only changes are checked.
     """
     return [wrong.fault() for wrong in _wrong(core_hz, parts, before)]
 

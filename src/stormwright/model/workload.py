@@ -1,4 +1,4 @@
-"""The topologies of a problem together: their executors in one sequence, and what these ask for."""
+"""The executors of all topologies of a problem, and their requests, as arrays."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stormwright.model.topology import Topology
 
 
 class Resource(NamedTuple):
-    """Something that nodes have and executors use up, and the unit in which it is counted."""
+    """A resource of nodes, and its unit."""
 
     name: str
     unit: str = ""
@@ -25,16 +25,16 @@ class Resource(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Workload:
-    """The topologies of a problem and what follows from them alone, each array made once and read-only.
+    """The topologies of a problem as read-only arrays.
 
-    Executors of all topologies (T in number) are numbered in one sequence (E).
+    Executors of all topologies (T in number) are numbered consecutively (E).
 
     Parameters
     ----------
     topologies
         In the problem's order.
     conf
-        The cluster's configuration, over which a topology's own lies.
+        The cluster's configuration, over which a topology's own takes precedence.
     """
 
     topologies: tuple[Topology, ...]
@@ -42,21 +42,21 @@ class Workload:
     _assumed: dict[tuple[int, float], TopologyLoad] = field(default_factory=dict, repr=False)
 
     def is_of(self, topologies: tuple[Topology, ...], conf: Mapping[str, Any]) -> bool:
-        """Whether it is made of these very objects."""
+        """Return whether it was built from these very objects."""
         return self.topologies is topologies and self.conf is conf
 
     @cached_property
     def executor_offset(self) -> IntArray:
-        """Where each topology's executors start, shape (T + 1,)."""
+        """First executor of each topology, shape (T + 1,)."""
         return frozen_ints(np.cumsum([0, *(topology.num_executors for topology in self.topologies)]))
 
     @cached_property
     def num_executors(self) -> int:
-        """E, over all topologies."""
+        """E, the number of executors of all topologies."""
         return int(self.executor_offset[-1])
 
     def executors_of(self, topology: int) -> slice:
-        """The executors of a topology (by index) as a slice of every per-executor array."""
+        """Return the executors of a topology (by index) as a slice of every per-executor array."""
         return slice(int(self.executor_offset[topology]), int(self.executor_offset[topology + 1]))
 
     @cached_property
@@ -71,9 +71,9 @@ class Workload:
 
     @cached_property
     def component_limits(self) -> Mapping[int, ComponentLimits]:
-        """Topology index → which of its executors may not be together, of topologies with such limits.
+        """Topology index → its component constraints, of topologies with any.
 
-        A topology's configuration lies over the cluster's; what Storm would refuse in it is no limit.
+        A topology's configuration takes precedence over the cluster's; what Storm would refuse in it is ignored.
         """
         found = {}
         for index, topology in enumerate(self.topologies):
@@ -85,7 +85,7 @@ class Workload:
 
     @cached_property
     def resources(self) -> tuple[Resource, ...]:
-        """What nodes have and executors use up: CPU, memory, and the generic resources that any executor asks for."""
+        """CPU, memory, and the generic resources that any executor requests."""
         asked = [amounts for of_topology in self.requested for amounts in of_topology]
         return (Resource("CPU", "Hz"), Resource("memory", "MB"), *(Resource(name) for name in generic_names(asked)))
 
@@ -96,12 +96,12 @@ class Workload:
 
     @cached_property
     def requested(self) -> tuple[list[dict[str, float]], ...]:
-        """Of every topology what its components ask for, resource → amount."""
+        """Requests of the components of every topology, resource → amount."""
         return tuple(requested(topology, self.conf) for topology in self.topologies)
 
     @cached_property
     def generic_demand(self) -> FloatArray:
-        """What every executor asks for of each generic resource, shape (len(generic), E)."""
+        """Request of every executor for each generic resource, shape (len(generic), E)."""
         rows = np.zeros((len(self.generic), self.num_executors))
         for index, (topology, asked) in enumerate(zip(self.topologies, self.requested, strict=True)):
             for row, name in zip(rows, self.generic, strict=True):
@@ -110,15 +110,15 @@ class Workload:
         return frozen_floats(rows)
 
     def asked_cpu_hz(self, topology: int, core_hz: float) -> FloatArray:
-        """CPU in Hz that each executor of a topology (by index) asks for, on cores of `core_hz`."""
+        """Return the CPU in Hz that each executor of a topology (by index) requests, on cores of `core_hz`."""
         return cpu_hz_of(self.topologies[topology], self.requested[topology], core_hz)
 
     def asked_memory_mb(self, topology: int) -> FloatArray:
-        """Memory in MB that each executor of a topology (by index) asks for."""
+        """Return the memory in MB that each executor of a topology (by index) requests."""
         return memory_mb_of(self.topologies[topology], self.requested[topology])
 
     def assumed(self, topology: int, core_hz: float) -> TopologyLoad:
-        """The load assumed of a topology (by index) that was not measured, on cores of `core_hz`; made once."""
+        """Return the assumed load of a topology (by index), on cores of `core_hz`; computed once."""
         key = (topology, core_hz)
         if key not in self._assumed:
             self._assumed[key] = assumed_load(self.topologies[topology], core_hz, self.conf)

@@ -1,4 +1,4 @@
-"""Slots: executors are placed in slots that exist, all of them, and a slot holds one topology."""
+"""Constraints: slots exist, hold one topology each, and workers have the right number and size."""
 
 from __future__ import annotations
 
@@ -23,22 +23,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerCount(Violation):
-    """A topology that has another number of workers than it wants.
-
-    `amount` is the workers that it has, `allowed` those that it wants: neither more nor fewer are right.
-    """
+    """A topology with another number of workers (`amount`) than it should have (`allowed`)."""
 
     limit: ClassVar[str] = "number of workers"
     of: ClassVar[str] = "workers"
 
     @property
     def workers(self) -> int:
-        """How many it has."""
+        """Actual number of workers."""
         return int(self.amount)
 
     @property
     def wanted(self) -> int:
-        """How many it wants."""
+        """Wanted number of workers."""
         return int(self.allowed)
 
     def __str__(self) -> str:
@@ -46,14 +43,14 @@ class WorkerCount(Violation):
 
 
 class NumberOfWorkers:
-    """A topology has exactly min(W, E) workers. Schedulers of Storm give it fewer or more by design."""
+    """A topology has exactly min(W, E) workers. Storm's schedulers deviate from it by design."""
 
     def allowed(self, topology: Topology) -> int:
-        """How many workers a topology has."""
+        """Return the number of workers that a topology should have."""
         return min(topology.num_workers, topology.num_executors)
 
     def violations(self, placed: PlacedExecutors) -> Iterator[WorkerCount]:
-        """Topologies that have another number."""
+        """Yield topologies with another number."""
         topologies = placed.problem.topologies
         used = np.bincount(placed.workers.topology, minlength=len(topologies)).tolist()
         for topology, count in zip(topologies, used, strict=True):
@@ -63,10 +60,7 @@ class NumberOfWorkers:
 
 @dataclass(frozen=True, kw_only=True)
 class CrowdedWorker(Violation):
-    """A worker with more executors than its topology allows.
-
-    `amount` is its executors, `allowed` the topology's `MAX_EXECUTORS_PER_WORKER`.
-    """
+    """A worker with more executors (`amount`) than `MAX_EXECUTORS_PER_WORKER` of its topology (`allowed`)."""
 
     limit: ClassVar[str] = "executors per worker"
     of: ClassVar[str] = "executors"
@@ -76,14 +70,14 @@ class CrowdedWorker(Violation):
 
 
 class ExecutorsPerWorker:
-    """A worker holds at most `MAX_EXECUTORS_PER_WORKER` executors, where its topology's configuration says so."""
+    """A worker has at most `MAX_EXECUTORS_PER_WORKER` executors, if its topology's configuration sets it."""
 
     def allowed(self, topology: Topology) -> int | None:
-        """The most executors in a worker of a topology; None for any number."""
+        """Return the maximum executors in a worker of a topology; None for any number."""
         return topology.conf.get(MAX_EXECUTORS_PER_WORKER) or None
 
     def violations(self, placed: PlacedExecutors) -> Iterator[CrowdedWorker]:
-        """Workers that hold more."""
+        """Yield workers with more."""
         problem, workers = placed.problem, placed.workers
         most = np.array([self.allowed(topology) or np.inf for topology in problem.topologies])
         for worker in np.flatnonzero(workers.executors > most[workers.topology]).tolist():
@@ -104,12 +98,12 @@ class ExecutorsPerWorker:
 
 @dataclass(frozen=True, kw_only=True)
 class WithoutSlot(Violation):
-    """A topology with executors that have no slot; `amount` of them, of `executors`.
+    """A topology with `amount` executors without a slot.
 
     Parameters
     ----------
     executors
-        All that the topology has.
+        Number of all its executors.
     """
 
     limit: ClassVar[str] = "every executor placed"
@@ -125,7 +119,7 @@ class EveryExecutor:
     """Every executor has a slot."""
 
     def violations(self, placed: PlacedExecutors) -> Iterator[WithoutSlot]:
-        """Topologies of which executors have none."""
+        """Yield topologies with executors without a slot."""
         problem = placed.problem
         missing = np.bincount(problem.executor_topology[placed.given == UNPLACED], minlength=len(problem.topologies))
         for index in np.flatnonzero(missing).tolist():
@@ -137,12 +131,12 @@ class EveryExecutor:
 
 @dataclass(frozen=True, kw_only=True)
 class NoSuchSlot(Violation):
-    """A topology with executors in slots that do not exist; `amount` of them.
+    """A topology with `amount` executors in slots that do not exist.
 
     Parameters
     ----------
     slots
-        How many there are.
+        Number of existing slots.
     """
 
     limit: ClassVar[str] = "ports"
@@ -156,14 +150,14 @@ class NoSuchSlot(Violation):
 
 
 class ExistingPorts:
-    """Executors are on ports that supervisors have: slots from 0 to S - 1.
+    """Executors are in slots 0 to S - 1.
 
-    An answer of one of our schedulers always is; that of another package's may be anything. Other limits look at such
-    executors as if they had no slot.
+    Answers of our schedulers always are; those of other packages may not be. Other constraints treat executors
+    elsewhere as unplaced.
     """
 
     def violations(self, placed: PlacedExecutors) -> Iterator[NoSuchSlot]:
-        """Topologies with executors elsewhere."""
+        """Yield topologies with executors elsewhere."""
         if placed.slots is placed.given:
             return
         problem = placed.problem
@@ -174,7 +168,7 @@ class ExistingPorts:
 
 @dataclass(frozen=True, kw_only=True)
 class SharedSlot(Violation):
-    """A slot with executors of several topologies; `amount` of them.
+    """A slot with executors of `amount` topologies.
 
     Parameters
     ----------
@@ -198,7 +192,7 @@ class OneTopologyPerSlot:
     """
 
     def violations(self, placed: PlacedExecutors) -> Iterator[SharedSlot]:
-        """Slots that hold more."""
+        """Yield slots with several topologies."""
         problem, workers = placed.problem, placed.workers
         slots, counts = np.unique(workers.slot, return_counts=True)
         for slot in slots[counts > 1].tolist():

@@ -1,4 +1,4 @@
-"""What all topologies of one user may have together."""
+"""Constraint: limits of all topologies of one user together."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ _COUNTS: Final = frozenset({"executors", "slots"})
 
 
 def user_of(topology: Topology) -> str:
-    """Who submitted a topology; empty where nobody says."""
+    """Return who submitted a topology; empty if unknown."""
     return topology.owner or str(topology.conf.get(_SUBMITTER) or "")
 
 
 def allowed_of(users: Users, user: str) -> Mapping[str, float]:
-    """What a user may have; what is not said of him is what is said of everybody, where that is said."""
+    """Return the limits of a user; those of everybody where there are none of his own."""
     return {**users.get(EVERYBODY, {}), **users.get(user, {})}
 
 
 def amounts_of(problem: Problem) -> FloatArray:
-    """What every topology takes of all that users' limits are on, in the order of `LIMITED`, shape (4, T).
+    """Return the usage of every topology for each limit, in the order of `LIMITED`, shape (4, T).
 
-    Of one that runs with more workers than it asks for, these count.
+    A running topology with more workers than requested counts with these.
     """
     asked = [min(topology.num_workers, topology.num_executors) for topology in problem.topologies]
     slots = np.maximum(slots_of(problem, problem.current_slot), np.array(asked, float))
@@ -46,7 +46,7 @@ def amounts_of(problem: Problem) -> FloatArray:
 
 
 def _amounts(problem: Problem, counts: FloatArray, slots: FloatArray) -> FloatArray:
-    """Amounts by topology, shape (4, T), of executors that count or do not, shape (E,), and of slots, shape (T,)."""
+    """Return amounts by topology, shape (4, T), from the executors that count, shape (E,), and slots, shape (T,)."""
     count, owner = len(problem.topologies), problem.executor_topology
     return np.stack(
         [
@@ -59,7 +59,7 @@ def _amounts(problem: Problem, counts: FloatArray, slots: FloatArray) -> FloatAr
 
 
 def slots_of(problem: Problem, slots: IndexArray) -> FloatArray:
-    """How many slots the executors of every topology have, shape (T,)."""
+    """Return the number of slots of every topology, shape (T,)."""
     there = slots != UNPLACED
     pairs = np.unique(np.stack([problem.executor_topology[there], slots[there]]), axis=1)
     return np.bincount(pairs[0], minlength=len(problem.topologies)).astype(float)
@@ -73,14 +73,14 @@ def amount_text(name: str, used: float, allowed: float) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class OverLimit(Violation):
-    """A user whose topologies together have more than they may.
+    """A user whose topologies together exceed a limit.
 
     Parameters
     ----------
     user
-        Who submitted them.
+        The user.
     name
-        What there is too much of, one of `LIMITED`.
+        Name of the limit, one of `LIMITED`.
     """
 
     limit: ClassVar[str] = "users"
@@ -93,17 +93,17 @@ class OverLimit(Violation):
 
 
 class UserLimits:
-    """The topologies of a user have together no more than ``stormwright.users`` of the cluster's configuration says.
+    """The topologies of a user together stay within ``stormwright.users`` of the cluster's configuration.
 
-    What ran before may go on, and gets back what it has lost: a limit is broken by what is new beyond it.
+    What ran before may continue, and recover what it lost: only new usage beyond a limit is a violation.
     """
 
     def allowed(self, problem: Problem) -> Users:
-        """User → name of an amount → the most of it."""
+        """Return user → name of a limit → its value."""
         return read_users(problem.conf)[0]
 
     def violations(self, placed: PlacedExecutors) -> Iterator[OverLimit]:
-        """Users with something new beyond a limit, in the order of their first topologies."""
+        """Yield users with new usage beyond a limit, in the order of their first topologies."""
         problem = placed.problem
         users = self.allowed(problem)
         if not users:

@@ -1,4 +1,4 @@
-"""All hard limits of a placement, and what of it breaks them."""
+"""All hard constraints of a placement, and their violations."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class CrowdedNode(Violation):
-    """A node with more executors of a component than may be there.
+    """A node with too many executors of a component.
 
     Parameters
     ----------
@@ -70,9 +70,9 @@ class Incompatible(Violation):
     Parameters
     ----------
     component, other
-        The two; the same twice where a worker may hold one executor of it.
+        The two components; identical if a worker may have one executor of it.
     others
-        Executors of the other one.
+        Number of executors of the other one.
     """
 
     limit: ClassVar[str] = "incompatible components"
@@ -89,10 +89,10 @@ class Incompatible(Violation):
 
 
 class ComponentsApart:
-    """Executors of components are apart as the `ComponentLimits` of their topology say."""
+    """Executors of components are separated as `ComponentLimits` of their topology demand."""
 
     def violations(self, placed: PlacedExecutors) -> Iterator[CrowdedNode | Incompatible]:
-        """Topology by topology crowded nodes, then workers of incompatible components."""
+        """Yield overcrowded nodes, then workers with incompatible components, topology by topology."""
         for index, limits in placed.problem.component_limits.items():
             yield from self._crowded(placed, index, limits)
             yield from self._incompatible(placed, index, limits)
@@ -135,7 +135,7 @@ class ComponentsApart:
 
 
 def _of(placed: PlacedExecutors, index: int) -> tuple[IntArray, IntArray]:
-    """Slot and component of the executors of a topology that are placed."""
+    """Return slot and component of the placed executors of a topology."""
     slots = placed.slots[placed.problem.executors_of(index)]
     there = slots != UNPLACED
     return slots[there], placed.problem.topologies[index].executor_component[there]
@@ -165,31 +165,31 @@ LIMITS: Final[tuple[Limit, ...]] = (
 
 
 def violations(problem: Problem, slot_of_executor: IntArray) -> list[Violation]:
-    """Everything that makes an assignment invalid; an empty list for a valid one.
+    """Return all violations of an assignment; empty if it is valid.
 
     Parameters
     ----------
     problem
-        Whose executors are placed.
+        The problem.
     slot_of_executor
         Index into the problem's slots, -1 for none, shape (E,).
 
     Returns
     -------
     list[Violation]
-        By limit as in `LIMITS`, then in the problem's order.
+        By constraint in the order of `LIMITS`, then in the problem's order.
     """
     placed = PlacedExecutors(problem, slot_of_executor)
     return [violation for limit in LIMITS for violation in limit.violations(placed)]
 
 
 def broken_limits(problem: Problem, slot_of_executor: IntArray) -> list[Violation]:
-    """Limits that the placed executors break: violations but those that tell of missing slots and worker counts.
+    """Return violations by placed executors, without missing slots and worker counts.
 
     Parameters
     ----------
     problem
-        Whose executors are placed.
+        The problem.
     slot_of_executor
         Index into the problem's slots, -1 for none, shape (E,).
     """
@@ -201,7 +201,7 @@ def broken_limits(problem: Problem, slot_of_executor: IntArray) -> list[Violatio
 
 
 def other_worker_counts(problem: Problem, slot_of_executor: IntArray) -> list[WorkerCount]:
-    """Topologies placed as a whole in another number of workers than min(W, E): schedulers of Storm do so by design."""
+    """Return topologies placed completely in another number of workers than min(W, E), as Storm's schedulers do by design."""
     placed = PlacedExecutors(problem, slot_of_executor)
     left_out = {violation.topology for violation in EveryExecutor().violations(placed)}
     return [count for count in NumberOfWorkers().violations(placed) if count.topology not in left_out]
