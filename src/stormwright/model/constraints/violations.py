@@ -201,7 +201,7 @@ def broken_limits(problem: Problem, slot_of_executor: IntArray) -> list[Violatio
 
 
 def other_worker_counts(problem: Problem, slot_of_executor: IntArray) -> list[WorkerCount]:
-    """Return topologies placed completely in another number of workers than min(W, E), as Storm's schedulers do by design."""
+    """Return topologies placed completely in another number of workers than min(W, E), as Storm does by design."""
     placed = PlacedExecutors(problem, slot_of_executor)
     left_out = {violation.topology for violation in EveryExecutor().violations(placed)}
     return [count for count in NumberOfWorkers().violations(placed) if count.topology not in left_out]
