@@ -194,7 +194,7 @@ def _complete(asked: str) -> int:
 
 
 def _told(error: Exception) -> tuple[str, int]:
-    """What a user is told of an error, and the exit code."""
+    """Return the message for a user, and the exit code, of an error."""
     if isinstance(error, StormwrightError):
         return str(error), BAD_INPUT
     if isinstance(error, OSError):

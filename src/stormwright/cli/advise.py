@@ -42,7 +42,7 @@ _BAR = 20
 def print_advice(
     problem: Problem, advice: Advice, orders: Sequence[RebalanceOrder], warnings: Sequence[Saturation], *, priced: bool
 ) -> None:
-    """Print what is advised, why, what else there is, and what carries it out.
+    """Print the advice, its reasons, alternatives, and the commands that carry it out.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ _NAMED = re.compile(r"(?:(?P<name>.+)=)?[x×*]?(?P<value>\d+(?:\.\d+)?)")
 
 @dataclass(frozen=True)
 class _Past:
-    """Where the past is, and what of it is left out."""
+    """Location of the history, and the excluded days."""
 
     state_dir: Path | None
     left_out: tuple[str, ...]
@@ -321,7 +321,7 @@ def _kinds(texts: Sequence[str], file: Path | None, faults: list[Fault]) -> tupl
 def _with_measured(
     problem: Problem, ui_files: Sequence[Path], costs_file: Path | None
 ) -> tuple[Problem, dict[tuple[int, int], float]]:
-    """The problem with what the UI tells and what costs are; and how many threads components keep busy."""
+    """Return the problem with loads from the UI and costs, and the number of busy threads by component."""
     from stormwright.advise.ui import held_cores, read_ui, with_ui
     from stormwright.model import LoadProfile
     from stormwright.predict.calibration.document import read_costs
@@ -339,7 +339,7 @@ def _with_measured(
 
 
 def _warnings(problem: Problem, past: _Past) -> tuple[Saturation, ...]:
-    """When what runs is expected to come to its limit, by the history."""
+    """Return the expected times of saturation, from the history."""
     if past.state_dir is None:
         return ()
     from stormwright.advise.season import expected_saturations
@@ -373,7 +373,7 @@ def _document(
 def _applied(
     problem: Problem, advice: Advice, orders: Sequence[RebalanceOrder], home: Path, wait_s: int
 ) -> Iterator[str]:
-    """Have Nimbus rebalance, and tell each; refused where the cluster has not the nodes, or is not as FILE says."""
+    """Rebalance through Nimbus, yielding a line each; refused if the cluster differs from FILE."""
     from stormwright.advise.commands import carry_out, not_as_told
     from stormwright.storm.gateway import NimbusGateway, gateway_command
 

@@ -18,7 +18,7 @@ TOKEN = "STORMWRIGHT_TOKEN"  # noqa: S105 (its name)
 
 
 def client_of(address: str, by: str) -> Client:
-    """A client of a service, for the verb that runs; it raises what making one does.
+    """Return a client of the service, with the token of the current verb.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""``stormwright bound``: what no placement can be better than."""
+"""``stormwright bound``: prove a bound that no placement can beat."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``stormwright calibrate``: what messages and workers of a cluster cost, from its performance log."""
+"""``stormwright calibrate``: fit message and worker costs from a performance log."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def _print(calibration: Calibration) -> None:
 
 
 def _by_input(inputs: Sequence[InputWork]) -> str:
-    """What tuples of each stream take, those that could not be told apart last."""
+    """Return the work per tuple by stream, indistinguishable streams last."""
     told = [f"{one.us:.3g} µs of a tuple of {one.source}/{one.stream}" for one in inputs if one.told]
     rest = [one for one in inputs if not one.told]
     if rest:

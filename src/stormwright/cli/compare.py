@@ -110,7 +110,7 @@ def _print(comparison: Comparison, asked: str) -> None:
 
 
 def _remarks(comparison: Comparison) -> Iterator[str]:
-    """What the table has no room for: broken limits, reasons, errors."""
+    """Yield what does not fit into the table: violations, reasons, errors."""
     for failure in comparison.failures:
         yield from failure.splitlines()
     for row in comparison.rows:

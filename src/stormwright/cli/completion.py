@@ -1,4 +1,4 @@
-"""``stormwright completion``: what a shell sources to complete what is typed."""
+"""``stormwright completion``: print the shell completion script."""
 
 from __future__ import annotations
 

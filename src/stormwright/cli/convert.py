@@ -44,7 +44,7 @@ def command(file: Path, out: Path, as_json: bool) -> None:
 
 
 def _check_ending(out: Path) -> None:
-    """Refuse a name that does not say what is to be written; devices and pipes have no such names."""
+    """Raise if the extension does not select a format; devices and pipes have none."""
     if out.name.endswith(_ENDINGS) or is_standard_output(out) or (out.exists() and not out.is_file()):
         return
     told = "should end with .npz for a NumPy archive, or with .json or .json.gz for JSON"

@@ -1,4 +1,4 @@
-"""Who decides for a service: from a scheduler's name and settings to what a move has to gain."""
+"""The scheduler, thresholds and triggers of a service, from names and settings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Deciding: TypeAlias = "tuple[Scheduler, str, Adaptation]"
 def decided_by(
     name: str, settings: Sequence[str], objective: str | None, from_scratch: bool | None, faults: list[Fault]
 ) -> Deciding:
-    """Who decides, what a move has to gain, and when a better placement is looked for.
+    """Return the scheduler of a service, its objective and its triggers.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def decided_by(
 
 
 def _unfit(scheduler: Scheduler, name: str, settings: Sequence[str], objective: str) -> list[Fault]:
-    """What a scheduler does not go together with."""
+    """Return the options that a scheduler cannot be combined with, as faults."""
     from stormwright.controller.objectives.outlook import OBJECTIVES
 
     forecasts = getattr(scheduler, "uses_forecast", False)

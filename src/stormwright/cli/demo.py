@@ -175,7 +175,7 @@ def _deciding(name: str, assignments: tuple[str, ...], from_scratch: bool | None
 
 
 def _tell(settings: DemoSettings, output: Path, progress: Console, as_json: bool, result: DemoResult) -> None:
-    """Write what was found, and print it."""
+    """Write and print the result."""
     from stormwright.formats.files.json_files import write_bytes
     from stormwright.workbench.demo import result as demo_table
     from stormwright.workbench.demo.report import write_html
@@ -192,7 +192,7 @@ def _tell(settings: DemoSettings, output: Path, progress: Console, as_json: bool
 
 
 def _go_on(tell: Callable[[DemoResult], None], result: DemoResult, service: Service) -> None:
-    """Tell what was found, resume what was paused to count its tuples, and serve until a signal comes."""
+    """Print the result, resume paused topologies, and serve until a signal arrives."""
     from stormwright.cli.serve import end_at_signals
 
     tell(result)

@@ -1,4 +1,4 @@
-"""``stormwright drain``: a node takes nothing new, and what runs there goes elsewhere."""
+"""``stormwright drain``: cordon a node and move its workers elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``stormwright explain``: why executors have no slot, or what they would cost elsewhere."""
+"""``stormwright explain``: explain why executors have no slot, or their cost elsewhere."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def command(file: Path, assignment: Path | None, topology: str | None, executor:
 
 
 def _overloaded(overloads: Sequence[Overload]) -> Iterator[str]:
-    """A line a node: what it lacks, and who asks for most of it."""
+    """Yield a line per overloaded node: what it lacks, and its largest consumers."""
     for one in overloads:
         who = "; ".join(cut_short(one.by_whom, _MAX_SHARES))
         yield f"overloaded: {one.node}: {one}: {who}"
@@ -110,7 +110,7 @@ def _moves(explanation: ComponentExplanation) -> Iterator[str]:
 
 
 def _ruled_out(explanation: ComponentExplanation) -> Iterator[str]:
-    """Every node that is ruled out, with all its obstacles; of many only how many by what."""
+    """Yield a line per ruled-out node with its obstacles; for many nodes only counts."""
     ruled_out = [node for node in explanation.nodes if node.obstacles]
     if explanation.slot is not None and ruled_out:
         yield f"  ruled out: {explanation.histogram}"

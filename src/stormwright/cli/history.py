@@ -183,7 +183,7 @@ def print_done(address: str, by: str, limit: int, as_json: bool) -> None:
 
 
 def came_of(done: HistoryEntry) -> str:
-    """What came of an entry, in a line."""
+    """Return the outcome of an entry in one line."""
     return "; ".join(_came_of(done)) or done.text
 
 

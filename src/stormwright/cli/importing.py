@@ -1,4 +1,4 @@
-"""``stormwright import``: make a problem file of what a cluster, or its files, say."""
+"""``stormwright import``: create a problem file from a cluster or its files."""
 
 from __future__ import annotations
 

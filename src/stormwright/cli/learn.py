@@ -1,4 +1,4 @@
-"""``stormwright learn``: make what the scheduler `learned` goes by."""
+"""``stormwright learn``: train the model of the `learned` scheduler."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def command(
 
 
 def _counted_out(found: Iterable[Group], of: int) -> Iterator[Group]:
-    """The same, telling every tenth part that is done."""
+    """Yield the groups, reporting progress at every tenth."""
     step = max(of // 10, 1)
     for number, group in enumerate(found, start=1):
         if number % step == 0:

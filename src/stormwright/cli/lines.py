@@ -1,4 +1,4 @@
-"""Lines for people; without what the tables need, which takes time to import."""
+"""Printing of single lines, without importing the table library."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TAKEN = "stormwright.output_is_stdout"
 
 
 def say(line: object = "", *, err: bool = False) -> None:
-    """Print one line for people; what may come from files or users' names cannot steer the terminal.
+    """Print one line; control characters from files or names are escaped.
 
     Where standard output takes what ``--output`` writes, it goes to standard error.
     """

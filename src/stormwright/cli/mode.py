@@ -1,4 +1,4 @@
-"""``stormwright mode``: what the service does by itself."""
+"""``stormwright mode``: show or set the automation mode."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def command(
 
 
 def _check(freeze: str | None, until: str | None, unfreeze: bool, windows: tuple[str, ...], any_time: bool) -> None:
-    """Refuse what would not freeze although it says so, and what contradicts itself."""
+    """Raise for contradictory options, and for a freeze without effect."""
     faults = []
     if freeze is not None and not freeze.strip():
         faults.append(Fault("should say why", "--freeze"))
@@ -141,7 +141,7 @@ def _check(freeze: str | None, until: str | None, unfreeze: bool, windows: tuple
 
 @contextmanager
 def _told_by_option() -> Iterator[None]:
-    """Name in the faults what was typed, and not what was sent."""
+    """Name in faults the option that was typed instead of the field that was sent."""
     try:
         yield
     except InputError as error:

@@ -1,4 +1,4 @@
-"""Arguments and options that several verbs have, each of which means the same everywhere."""
+"""Arguments and options shared by several verbs."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _ANY_LENGTH = 1000
 
 
 class Verbs(click.Group):
-    """A group that lists its verbs with the first sentence of each whole, and knows what was nearly typed."""
+    """A group that lists the full summary of its verbs, and suggests names for typos."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """See click; a name that is nearly one is told which."""
+        """Suggest the nearest verb for an unknown name."""
         near = nearest(args[0], self.list_commands(ctx))
         if near not in (None, args[0]) and not ctx.resilient_parsing:
             ctx.fail(f"No such command {args[0]!r}; did you mean {near!r}?")
@@ -41,7 +41,7 @@ class Verbs(click.Group):
 
 
 class ValidatedCommand(click.Command):
-    """Tells of all options whose values are wrong, where others tell of the first."""
+    """A command that reports all invalid options at once, not only the first."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """See click."""
@@ -67,7 +67,7 @@ class ValidatedCommand(click.Command):
         parameter: click.Parameter,  # noqa: ARG002
         source: ParameterSource,  # noqa: ARG002
     ) -> str | None:
-        """Where a wrong value stands; None for the option itself."""
+        """Return the origin of an invalid value; None for the option itself."""
         return None
 
 
@@ -176,7 +176,7 @@ def idle(reasons: Mapping[str, str]) -> list[Fault]:
 
 
 def storm_home(text: str, *, kind: type[click.Option] = click.Option) -> Callable[[Function], Function]:
-    """``--storm-home``, a Storm installation; `text` says what for."""
+    """Return ``--storm-home``, a Storm installation, with `text` as its help."""
     of = click.Path(path_type=Path, exists=True, file_okay=False)
     return click.option("--storm-home", cls=kind, type=of, help=text)
 
@@ -271,7 +271,7 @@ def as_json(text: str) -> Callable[[Function], Function]:
 
 
 def log_format(function: Function) -> Function:
-    """``--log-format`` of what runs until it is ended; `stormwright.cli.serve.event_log.SHAPES` has what it may say."""
+    """Add ``--log-format`` to a long-running verb."""
     told = "A line for each event: for people, or a JSON object."
     kinds = click.Choice(["text", "json"])
     return click.option("--log-format", type=kinds, default="text", show_default=True, help=told)(function)

@@ -1,4 +1,4 @@
-"""What verbs print with."""
+"""Tables and JSON on standard output."""
 
 from __future__ import annotations
 

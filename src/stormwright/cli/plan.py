@@ -1,4 +1,4 @@
-"""``stormwright plan``: what would move, what that brings and who pauses."""
+"""``stormwright plan``: preview moves, their gain and their pauses."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class _UsedWrongly(click.UsageError):
 
 
 class _Detailed(click.Command):
-    """Ends with `WRONG` where it is used wrongly and detailed codes are asked for: 2 would mean changes."""
+    """Exits with `WRONG` on usage errors if detailed exit codes are requested: 2 would mean changes."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """See click."""

@@ -13,7 +13,7 @@ _MOST = 20
 
 
 def print_plan(plan: Plan) -> None:
-    """Print what a plan moves, what that brings, and who pauses how long."""
+    """Print the moves of a plan, their gain, and the expected pauses."""
     said = f"plan {plan.id}" if plan.id else "plan"
     age = f", {plan.age_s:,.0f} s old" if plan.id else ""
     say(f"{said}: {plan.state}{age}, for {plan.goal}" + (f", by {plan.by}: {plan.reason}" if plan.id else ""))
@@ -41,7 +41,7 @@ def _lasts(seconds: float) -> str:
 
 
 def print_steps(plan: Plan) -> None:
-    """Print each step with what stops and starts, and what came of topologies."""
+    """Print each step with stopped and started workers, and the outcome for topologies."""
     table = text_table("stage", "step", "state", "topology", "executors", "stops", "starts")
     for step in plan.made:
         for move in step.moves:
@@ -55,7 +55,7 @@ def print_steps(plan: Plan) -> None:
 
 
 def judged_lines(plan: Plan) -> Iterator[str]:
-    """What came of topologies beside what was promised."""
+    """Yield the measured outcome for topologies beside the prediction."""
     for each in plan.judged:
         measured = "unknown" if each.measured is None else f"{each.measured:.2f}"
         yield f"{each.topology}: {each.quantity} {measured} of before, {each.predicted:.2f} promised: {each.verdict}"

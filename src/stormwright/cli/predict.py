@@ -1,4 +1,4 @@
-"""``stormwright predict``: what rate, latency and use of nodes a placement will have."""
+"""``stormwright predict``: predict rate, latency and utilisation of a placement."""
 
 from __future__ import annotations
 

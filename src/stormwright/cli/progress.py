@@ -1,4 +1,4 @@
-"""What long work tells while it goes on: what the rooms log, as lines for people."""
+"""Progress of long work: log messages as lines for people."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``stormwright replay``: what another scheduler would have decided on recorded days."""
+"""``stormwright replay``: replay recorded decisions with another scheduler."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ from stormwright.workbench.ready_problems import read_problem
 
 
 def figures_of(problem: Problem, assignment: Assignment) -> dict[str, Any]:
-    """What runs and what was answered side by side, what moves, limits that are broken, and what was assumed.
+    """Return the figures of the current and the new placement, moves, violations, and assumptions.
 
     What is broken, and workers that are other than wanted, are named as by `stormwright compare --json`. `before` and
     `moved` are null where nothing runs, and `fullest_cpu` (a part of 1) where a node without any CPU has executors.
@@ -116,7 +116,7 @@ _FIGURES: dict[str, Callable[[Problem, IntArray], str]] = {
 
 
 class _SchedulerOption(click.Option):
-    """Names those that there are where help is asked for: other packages' take time to find."""
+    """Lists the available schedulers in its help; finding those of other packages takes time."""
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
         """See click."""
@@ -218,7 +218,7 @@ def _print_summary(problem: Problem, assignment: Assignment, cost: Cost) -> None
 
 
 def _predicted(assignment: Assignment) -> Iterator[str]:
-    """What rates are predicted, of a search that went by them."""
+    """Yield the predicted rates of a search by rates."""
     if predicted := assignment.parameters.get("predicted"):
         yield "predicted:"
         lines = cut_short(list(reach_texts(predicted)), _MAX_LINES, " topologies; --json has all")

@@ -1,4 +1,4 @@
-"""``stormwright schedulers``: which there are, and what one of them does."""
+"""``stormwright schedulers``: list the schedulers, or describe one."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _where_something_runs(description: Description) -> str:
 
 
 def _options(name: str) -> tuple[Parameter, ...]:
-    """Those of all schedulers; a Java class runs as itself, without."""
+    """Return the options common to all schedulers; Java classes have none."""
     return () if is_java(name) else options_of_all()
 
 

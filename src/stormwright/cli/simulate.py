@@ -1,4 +1,4 @@
-"""``stormwright simulate``: what a placement does in virtual time."""
+"""``stormwright simulate``: simulate a placement in virtual time."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def _check(
 
 
 def _warn(problem: Problem, slots: IntArray, seconds: float) -> None:
-    """Say how much is to be done where that takes long."""
+    """Print the amount of work if it takes long."""
     cost = cost_of(problem, slots)
     tuples = seconds * sum(getattr(cost, of.name) for of in fields(cost) if of.name != "total")
     if tuples > _MANY:

@@ -85,6 +85,6 @@ def _waiting(plan: PlanLine) -> str:
 
 
 def _ago(seconds: float) -> str:
-    """How long ago; clocks that differ by a little make no moment to come of what was."""
+    """Return the age as text; small clock differences count as zero."""
     known = max(seconds, 0.0)
     return f"{known:.0f} s ago" if known < 600 else f"{known / 60:,.0f} min ago"

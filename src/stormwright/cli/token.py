@@ -115,12 +115,12 @@ def revoke(name: str, state_dir: Path | None, tokens_file: Path | None, as_json:
 
 
 def _told(token: Token, now_ms: float) -> dict[str, object]:
-    """What JSON has of a token."""
+    """Return a token for JSON, without its secret."""
     return {**token.model_dump(exclude={"digest"}), "ended": token.ended(now_ms)}
 
 
 def _tokens(state_dir: Path | None, tokens_file: Path | None, *, makes: bool = False) -> Tokens:
-    """Those of the file that is named; where some are made, its directory may be still to make, and that alone."""
+    """Return the tokens of a file; its directory is created if tokens are made."""
     from stormwright.service.auth.tokens import FILE, Tokens
 
     if state_dir is None and tokens_file is None:

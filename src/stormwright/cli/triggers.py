@@ -26,7 +26,7 @@ _OPTIONS = {
 def told_triggers(
     scheduler: Scheduler, settings: Sequence[str], objective: str, min_gain_percent: float | None, **seconds: Any
 ) -> TriggerParams:
-    """What options say; what ``--set`` says of the triggers of a scheduler that has some goes before.
+    """Return the triggers from options; ``--set`` takes precedence.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def _set(scheduler: Scheduler, settings: Sequence[str]) -> dict[str, float]:
 
 
 def by_goal(name: str, settings: Sequence[str], from_scratch: bool | None) -> Callable[[str], Scheduler]:
-    """Goal of a plan → who decides about it: the service's own scheduler, told that goal.
+    """Return objective → scheduler of a plan: the service's own, with that objective.
 
     One that searches for as long as it is told has as long as somebody waits for a plan, unless its settings say more.
     """

@@ -1,4 +1,4 @@
-"""``stormwright uncordon``: a drained node takes what comes again."""
+"""``stormwright uncordon``: make a drained node schedulable again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``stormwright whatif``: what a change would bring."""
+"""``stormwright whatif``: predict the effect of a change."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ class Client:
         return self._told(plan, "discard", reason)
 
     def history(self, limit: int = 50, before: int | None = None) -> shapes.History:
-        """What was done, the newest first."""
+        """Return entries of the history, newest first."""
         query = {"limit": limit} | ({} if before is None else {"before": before})
         return self._ask("GET", f"/v1/history?{urlencode(query)}", shapes.History)
 
@@ -137,18 +137,18 @@ class Client:
         return self._ask("POST", f"/v1/history/{n}/revert", shapes.Plan, {"reason": reason})
 
     def overview(self) -> Overview:
-        """Whether all is well, what the service would change, what it did, and what waits for a person."""
+        """Return the health of the service, its next and last changes, and pending approvals."""
         try:
             return self._ask("GET", "/v1/overview", Overview)
         except NotThereError as error:
             raise ClusterError(f"{self.address} cannot say whether all is well: it is of an older version") from error
 
     def modes(self) -> shapes.Modes:
-        """What the service may do by itself."""
+        """Return what the service may do automatically."""
         return self._ask("GET", "/v1/modes", shapes.Modes)
 
     def change_modes(self, modes: shapes.Modes, reason: str) -> shapes.Modes:
-        """Let it do other things by itself from now on.
+        """Change what the service may do automatically.
 
         Modes that the service has told are refused where somebody has changed them since (ConflictError).
         """
@@ -160,7 +160,7 @@ class Client:
         return self._ask("GET", "/v1/drains", shapes.Drains)
 
     def drain(self, node: str, reason: str, *, only_cordon: bool = False, wait: bool = False) -> shapes.DrainResponse:
-        """Let a node take nothing new, and begin to bring away what runs there.
+        """Drain a node.
 
         Parameters
         ----------
@@ -175,7 +175,7 @@ class Client:
         return self._ask("POST", f"/v1/nodes/{quote(node, safe='')}/drain", shapes.DrainResponse, asked)
 
     def uncordon(self, node: str, reason: str) -> shapes.Drained:
-        """Let a drained node take what comes again."""
+        """Make a drained node schedulable again."""
         return self._ask("POST", f"/v1/nodes/{quote(node, safe='')}/uncordon", shapes.Drained, {"reason": reason})
 
     def _told(self, plan: str, what: str, reason: str) -> shapes.Plan:

@@ -1,4 +1,4 @@
-"""What goes over the service's API, each shape once: the service writes it, the client and the pages read it.
+"""Schemas of the service's API, shared by service, client and dashboard.
 
 It is longer than other modules, as all shapes are in one place.
 """
@@ -47,19 +47,19 @@ Patterns = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=500)], 
 
 
 class Shape(BaseModel):
-    """Base of what the service answers; one of a later service may hold more."""
+    """Base of responses; those of a later service may have further fields."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
 class _Asked(BaseModel):
-    """Base of what the service is asked: unknown keys are faults, and nothing is converted."""
+    """Base of requests: unknown keys are faults, and no value is converted."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 class Range(Shape):
-    """A figure, and between what it is; null where that has no end."""
+    """A value with its interval; null where an end is infinite."""
 
     value: float | None
     low: float | None
@@ -71,7 +71,7 @@ _REACHABLE = Field(validation_alias=AliasChoices("reachable_tps", "throughput_tp
 
 
 class Side(Shape):
-    """What is predicted of all topologies together, before or after a plan.
+    """Prediction for all topologies together, before or after a plan.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ class Side(Shape):
 
 
 class TopologySide(Shape):
-    """What is predicted of one topology: as in `Side`."""
+    """Prediction for one topology, as in `Side`."""
 
     reachable_tps: Range = _REACHABLE
     latency_ms: Range | None
@@ -149,7 +149,7 @@ class PlannedMove(Shape):
 
 
 class PlannedStep(Shape):
-    """Topologies that move at one go; `stage` is what is judged together, from 0."""
+    """Topologies that move together; `stage` numbers what is evaluated together, from 0."""
 
     number: int
     stage: int
@@ -158,7 +158,7 @@ class PlannedStep(Shape):
 
 
 class StageEvaluation(Shape):
-    """What came of a topology: a quantity as a multiple of what it was before."""
+    """Outcome for a topology: a quantity relative to its value before."""
 
     topology: str
     quantity: str
@@ -170,7 +170,7 @@ class StageEvaluation(Shape):
 
 
 class PlanLine(Shape):
-    """A plan in a list.
+    """Summary of a plan.
 
     Parameters
     ----------
@@ -219,7 +219,7 @@ class PlanLine(Shape):
 
 
 class Plan(PlanLine):
-    """A plan whole.
+    """A plan with all details.
 
     Parameters
     ----------
@@ -250,7 +250,7 @@ class Plan(PlanLine):
 
 
 class MoveEntry(Shape):
-    """A topology in the history: how it moved and what came of it; `failure` says why it did not move."""
+    """A topology in the history: its move and the outcome; `failure` says why it did not move."""
 
     topology: str
     name: str
@@ -261,7 +261,7 @@ class MoveEntry(Shape):
 
 
 class HistoryEntry(Shape):
-    """An entry of the history: what was done, by whom and why.
+    """An entry of the history: a change, its author and reason.
 
     Parameters
     ----------
@@ -285,7 +285,7 @@ class HistoryEntry(Shape):
 
 
 class Modes(_Asked):
-    """What the service may do by itself.
+    """What the service may do automatically.
 
     Parameters
     ----------
@@ -332,7 +332,7 @@ class ModesChange(Modes):
 
 
 class PlanRequest(_Asked):
-    """A plan that is wished.
+    """Request to make a plan.
 
     Parameters
     ----------
@@ -356,7 +356,7 @@ class PlanRequest(_Asked):
 
 
 class ChangeRequest(_Asked):
-    """Who changes something, and why."""
+    """Base of changes: author and reason."""
 
     reason: Reason
     by: Who
@@ -369,7 +369,7 @@ class Plans(Shape):
 
 
 class OtherNode(Shape):
-    """A node that an executor could run on instead.
+    """An alternative node for an executor.
 
     Parameters
     ----------
@@ -389,7 +389,7 @@ class OtherNode(Shape):
 
 
 class RuledOut(Shape):
-    """Nodes that could not take an executor, and what rules them out."""
+    """Nodes that could not take an executor, and the reason."""
 
     nodes: int
     kind: str
@@ -424,28 +424,28 @@ class Explanation(Shape):
 
 
 class Explained(Shape):
-    """Why executors are where they are; `more` says whether there would be more to tell."""
+    """Explanations of executors' places; `more` is whether some were left out."""
 
     explanations: tuple[Explanation, ...]
     more: bool
 
 
 class History(Shape):
-    """What was done, the newest first; `more` says whether there is older."""
+    """Entries of the history, newest first; `more` is whether there are older ones."""
 
     done: tuple[HistoryEntry, ...]
     more: bool
 
 
 class FieldError(Shape):
-    """One thing wrong with what was asked, with its JSON path."""
+    """One fault of a request, with its JSON path."""
 
     path: str
     message: str
 
 
 class ErrorResponse(Shape):
-    """What every endpoint answers where it does not do what was asked."""
+    """Response of every endpoint that fails or refuses."""
 
     error: str
     faults: tuple[FieldError, ...] = ()
@@ -456,7 +456,7 @@ class ErrorResponse(Shape):
 
 
 class Drained(Shape):
-    """A host that takes nothing new.
+    """A drained host.
 
     Parameters
     ----------
@@ -480,27 +480,27 @@ class Drained(Shape):
 
 
 class Drains(Shape):
-    """All hosts that take nothing new, in the order in which they were drained."""
+    """All drained hosts, in the order in which they were drained."""
 
     drained: tuple[Drained, ...]
 
 
 class DrainRequest(ChangeRequest):
-    """A node that is to take nothing new; with `only_cordon` what runs there stays, with `wait` it is only planned."""
+    """Request to drain a node; `only_cordon` keeps its workers there, `wait` only makes the plan."""
 
     only_cordon: bool = False
     wait: bool = False
 
 
 class DrainResponse(Shape):
-    """A drain, and the plan that empties the host; None where it is empty, or what runs there stays."""
+    """A drained host, and the plan that empties it; None if it is empty, or its workers stay."""
 
     drained: Drained
     plan: Plan | None = None
 
 
 class Anomaly(Shape):
-    """Something that is not as it should be.
+    """A detected anomaly.
 
     Parameters
     ----------
@@ -525,7 +525,7 @@ class Anomaly(Shape):
 
 
 class Anomalies(Shape):
-    """All that are open, the oldest first."""
+    """All open anomalies, oldest first."""
 
     anomalies: tuple[Anomaly, ...]
 
@@ -538,7 +538,7 @@ Level = Literal["bad", "warn", "note"]
 
 
 class Concern(Shape):
-    """Something that needs a look: how bad it is, a sentence, and the page where more is told of it."""
+    """Something that needs attention: its level, a sentence, and the page with details."""
 
     level: Level
     text: str
@@ -546,7 +546,7 @@ class Concern(Shape):
 
 
 class Overview(Shape):
-    """Whether all is well, what the service would change, what it did change, and what waits.
+    """Health of the service, its next and last changes, and pending approvals.
 
     Parameters
     ----------

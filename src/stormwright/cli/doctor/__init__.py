@@ -1,4 +1,4 @@
-"""``stormwright doctor``: what is wrong with an installation, and how each of it is mended."""
+"""``stormwright doctor``: diagnose an installation and suggest fixes."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def reached(service: ServiceFacts) -> Finding:
 
 
 def stands_by(service: ServiceFacts) -> Finding | None:
-    """Another service leads, which is to be asked for all else; None for one that leads or is alone."""
+    """Report that another service leads; None for the leader or a single service."""
     pair = service.status.get("pair") or {}
     if not pair.get("stands_by"):
         return None
@@ -59,7 +59,7 @@ def nimbus_reached(found: Installation) -> Finding:
 
 
 def nimbus_asks(service: ServiceFacts) -> Finding:
-    """Nimbus has asked the service: the way back."""
+    """Check that Nimbus has reached the service."""
     name = "Nimbus asks the service"
     if service.asked is None:
         return Finding(name, "unknown", "the service does not tell", "see that it is reached first")
@@ -142,7 +142,7 @@ def measured(service: ServiceFacts) -> Finding:
 
 
 def judged(facts: Facts) -> list[Finding]:
-    """What every check came to, in an order to mend things in."""
+    """Return the findings of all checks, in the order in which to fix them."""
     found = [python(facts), java(facts), compiled_code(facts)]
     if facts.installation is None:
         found.append(Finding("Storm", "unknown", "none was found", "name it with --storm-home"))
@@ -230,7 +230,7 @@ def same_jar(facts: Facts, found: Installation) -> Finding:
 
 
 def scheduler_class(found: Installation, conf: Mapping[str, Any]) -> Finding:
-    """Nimbus is told our scheduler, and where the service is."""
+    """Check that Nimbus is configured with our scheduler and the service's address."""
     name, told = "class name", conf.get("storm.scheduler")
     fix = f'write storm.scheduler: "{SCHEDULER}" into {found.yaml_path} of every Nimbus and restart it'
     if told is None:
@@ -245,7 +245,7 @@ def scheduler_class(found: Installation, conf: Mapping[str, Any]) -> Finding:
 
 
 def credentials(found: Installation, conf: Mapping[str, Any]) -> Finding:
-    """Nimbus can say who it is, where it is told how."""
+    """Check that Nimbus has the credentials that it is configured with."""
     name = "who Nimbus is"
     if wrong := [f"{key} {why}" for key, why in found.credentials.items() if why]:
         fix = "copy the file there, for the user of Nimbus to read: `stormwright token create` makes a token"
@@ -268,7 +268,7 @@ def storm_version(found: Installation) -> Finding:
 
 
 def monitor_frequency(conf: Mapping[str, Any]) -> Finding:
-    """Nimbus asks before what it told last is too old."""
+    """Check that Nimbus asks before its last snapshot is too old."""
     name, key = "monitor frequency", "nimbus.monitor.freq.secs"
     told = conf.get(key, MONITOR_S)
     if type(told) not in (int, float) or not told > 0:
@@ -295,7 +295,7 @@ def hook(conf: Mapping[str, Any]) -> Finding:
 
 
 def fallback(conf: Mapping[str, Any]) -> Finding:
-    """Who places while the service is away is one that can."""
+    """Check that the fallback scheduler exists."""
     name, key = "fallback", "stormwright.fallback"
     told = conf.get(key, STORMS_OWN)
     fix = f"write {key}: {STORMS_OWN}, none, or the class that storm.scheduler named before; then restart Nimbus"

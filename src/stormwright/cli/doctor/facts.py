@@ -1,4 +1,4 @@
-"""What ``stormwright doctor`` goes by."""
+"""Facts that ``stormwright doctor`` checks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def path_of(storm_home: Path) -> Path:
 
 
 def storm_yaml(storm_home: Path) -> Mapping[str, Any] | None:
-    """What it says; None where it cannot be read, or nothing here can read YAML."""
+    """Return the contents of storm.yaml; None if it cannot be read."""
     from stormwright.formats.files.yaml_files import read_yaml
 
     try:
@@ -53,7 +53,7 @@ Verdict = Literal["ok", "wrong", "unknown"]
 
 @dataclass(frozen=True)
 class Finding:
-    """What one check came to.
+    """Result of one check.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ class Jar:
 
 @dataclass(frozen=True)
 class Installation:
-    """A Storm installation, as far as its files tell.
+    """A Storm installation, as far as its files show.
 
     Parameters
     ----------

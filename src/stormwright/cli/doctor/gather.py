@@ -1,4 +1,4 @@
-"""Gathers what ``stormwright doctor`` goes by; nothing that is missing or broken keeps it from the rest."""
+"""Collect the facts for ``stormwright doctor``; missing or broken parts do not stop it."""
 
 from __future__ import annotations
 

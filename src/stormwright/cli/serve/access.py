@@ -1,4 +1,4 @@
-"""From what ``stormwright serve`` is told to who may reach it; elsewhere than on this machine nobody does unasked."""
+"""Access settings of ``stormwright serve``: other machines have access only if authentication is configured."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def access_of(told: Mapping[str, Any], faults: list[Fault]) -> AccessSettings:
-    """Who may reach a service that is told this, by the names of the verb's parameters.
+    """Return the access settings from the verb's parameters.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def access_of(told: Mapping[str, Any], faults: list[Fault]) -> AccessSettings:
 
 
 def warnings_of(told: Mapping[str, Any], access: AccessSettings) -> list[str]:
-    """What who starts a service so should know."""
+    """Return warnings about the access settings."""
     from stormwright.service.auth.settings import is_loopback
 
     if is_loopback(told["host"]):
@@ -74,7 +74,7 @@ def _tokens(told: Mapping[str, Any], faults: list[Fault]) -> Path | None:
 
 
 def _how(state_dir: Path) -> str:
-    """How tokens are made for a service; a state directory that is removed at the end is no place for them."""
+    """Return how to create tokens; a temporary state directory cannot hold them."""
     if click.get_current_context().params["state_dir"] is not None:
         return f"make tokens (`stormwright token create NAME --role operator --state {state_dir}`)"
     made = "stormwright token create NAME --role operator --tokens FILE"

@@ -24,7 +24,7 @@ Try = tuple[str, Callable[[], str]]
 
 
 def tried(told: Mapping[str, Any], lock: str, log_format: str = "text") -> int:
-    """Try each part, say a line of each, and tell the exit code.
+    """Try each part, print a line for each, and return the exit code.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def tried(told: Mapping[str, Any], lock: str, log_format: str = "text") -> int:
 
 
 def _found(attempt: Callable[[], str]) -> Iterator[tuple[bool, str]]:
-    """Whether it is right, and what was found; several where several things are wrong."""
+    """Yield whether a part is right, with its findings."""
     try:
         yield True, attempt()
     except InputError as error:

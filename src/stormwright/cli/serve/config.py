@@ -27,7 +27,7 @@ _FILE, _GIVEN = "stormwright.config", "stormwright.given"
 
 
 class Configured(ValidatedCommand):
-    """Reads the file that ``--config`` names, and variables; tells of all that is wrong with either at once."""
+    """Reads the configuration file and environment variables, and reports all faults at once."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -82,7 +82,7 @@ def given() -> tuple[str, ...]:
 
 
 def said_by(option: str) -> str:
-    """What a user said an option with: itself, a variable, or file and key."""
+    """Return the origin of an option's value: the option, a variable, or file and key."""
     context = click.get_current_context()
     parameter = next(each for each in context.command.params if option in each.opts)
     source = context.get_parameter_source(parameter.name or "")
@@ -90,7 +90,7 @@ def said_by(option: str) -> str:
 
 
 def _said_by(ctx: click.Context, parameter: click.Parameter, source: ParameterSource) -> str | None:
-    """None where it was the option itself."""
+    """Return the origin of an option's value; None for the option itself."""
     told: ConfigFile = ctx.meta[_FILE]
     if source is ParameterSource.DEFAULT_MAP and parameter.name in told.keys:
         return f"{told.file}: {told.keys[parameter.name]}"
@@ -116,7 +116,7 @@ NOT_IN_FILE = ("config", "check")
 
 @dataclass
 class ConfigFile:
-    """What a file says.
+    """Contents of a configuration file.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ def key_of(option: click.Option) -> str:
 
 
 def read_config(path: Path, options: Sequence[click.Option]) -> ConfigFile:
-    """What a file says, with all that is wrong with it.
+    """Return the contents of a configuration file, with all its faults.
 
     Parameters
     ----------
@@ -223,7 +223,7 @@ def _unknown(section: str, key: str, known: Mapping[str, click.Option]) -> str:
 
 
 def _unfit(option: click.Option, value: Any) -> str:
-    """What a value should be, where it is something else."""
+    """Return the expected value of an option if it has another one."""
     if option.is_flag:
         return "" if isinstance(value, bool) else "should be true or false"
     if option.multiple:

@@ -1,4 +1,4 @@
-"""What ``stormwright serve`` says: what it is, then a line an event, each with its level."""
+"""Log output of ``stormwright serve``: its configuration, then one line per event."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FIRST_MODE = "observe"
 
 
 def as_line(record: logging.LogRecord) -> str:
-    """A message as one line: when in UTC, how grave, what."""
+    """Return a log record as one line: time in UTC, level, message."""
     return f"{_at(record)} {record.levelname:<7} {_one_line(record.getMessage())}"
 
 
@@ -40,7 +40,7 @@ SHAPES: Mapping[str, Callable[[logging.LogRecord], str]] = {"text": as_line, "js
 
 
 def beginning(told: Mapping[str, Any]) -> dict[str, str]:
-    """What a service is, of what it was told, before anything of it has started."""
+    """Return the configuration of a service before it starts."""
     return {
         "version": __version__,
         "mode": told["mode"] or kept_mode(told["state_dir"]),
@@ -59,7 +59,7 @@ def _nimbus(storm_home: Path) -> str:
 
 
 def kept_mode(state_dir: Path) -> str:
-    """The mode that a service which used this directory was told last."""
+    """Return the last mode of a service with this state directory."""
     from stormwright.service.storage.database import FILE
 
     with suppress(sqlite3.Error, ValueError, KeyError, TypeError):

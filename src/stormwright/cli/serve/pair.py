@@ -107,7 +107,7 @@ class Pair:
 
 
 def pair_of(told: Mapping[str, Any], faults: list[Fault]) -> Pair | None:
-    """Where a service agrees with others that is told this; None where it is alone.
+    """Return the leader election settings from the verb's parameters; None for a single service.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ def pair_of(told: Mapping[str, Any], faults: list[Fault]) -> Pair | None:
 
 @contextmanager
 def paired(pair: Pair | None, settings: ServiceSettings, stop: threading.Event) -> Iterator[ServiceSettings | None]:
-    """What a service is told, once it leads; None where `stop` was set before.
+    """Yield the settings of a service once it leads; None if `stop` was set before.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ def paired(pair: Pair | None, settings: ServiceSettings, stop: threading.Event) 
 
 
 def found(pair: Pair) -> str:
-    """Who leads, where they agree; it raises what `ZooKeeper` does."""
+    """Return the current leader; raises like `ZooKeeper`."""
     from stormwright.service.leader_election.zookeeper import ZooKeeper
 
     with ZooKeeper(pair.hosts, pair.secret, pair.tls) as agreed:
@@ -253,7 +253,7 @@ def _secret(path: Path | None, faults: list[Fault]) -> str:
 
 
 def _address(told: Mapping[str, Any]) -> str:
-    """Where others are told that this service is."""
+    """Return the address at which other services reach this one."""
     if told["known_as"]:
         return str(told["known_as"]).rstrip("/")
     host = told["host"]

@@ -1,4 +1,4 @@
-"""From what ``stormwright serve`` is told to what a service is made of."""
+"""Build the parts of a service from the parameters of ``stormwright serve``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TRIGGERS = ("overload_s", "period_s", "min_gain_percent", "cool_down_s")
 
 @dataclass(frozen=True)
 class Prepared:
-    """What a service is made of.
+    """Parts of a service.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class Prepared:
 
 
 def prepared(told: Mapping[str, Any]) -> Prepared:
-    """What a service is made of that is told this, by the names of the verb's parameters.
+    """Build the parts of a service from the verb's parameters.
 
     Raises
     ------
@@ -111,7 +111,7 @@ def prepared(told: Mapping[str, Any]) -> Prepared:
 
 
 def _modes(told: Mapping[str, Any]) -> dict[str, Any]:
-    """What else of the modes was said; InputError where a window or its time zone is none."""
+    """Return further parts of the modes; raises InputError for an invalid window or time zone."""
     from stormwright.client.shapes import Modes
     from stormwright.controller.plans.modes import windows_of
 
@@ -128,7 +128,7 @@ def _checked(
     storm_home: Path | None,
     faults: list[Fault],
 ) -> tuple[Deciding, Hook | None, list[str]]:
-    """Who decides (by name, parameters, objective and whether anew), who is told of failures, how Nimbus is reached.
+    """Return scheduler, failure hook and gateway, collecting faults.
 
     Parameters
     ----------

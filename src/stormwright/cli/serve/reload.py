@@ -1,4 +1,4 @@
-"""Reading a service's file again while it runs: what can change does, of all else it is said that it does not."""
+"""Reload the configuration file of a running service; settings that cannot change are reported."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SECRET = frozenset({"notify"})
 
 
 class ReloadableSettings(Protocol):
-    """A service, as far as it can be told other things while it runs."""
+    """The part of a service whose settings can change while it runs."""
 
     def change(self, settings: ServiceSettings, modes: Mapping[str, Any], notify: Sequence[Target] | None) -> None:
         """Go by other triggers, another budget and hook from the next look on, and by other parts of the modes.
@@ -48,7 +48,7 @@ class ReloadableSettings(Protocol):
 
 
 class ConfigReloader:
-    """Reads the file again when it is asked to, in a thread of its own; Nimbus gets its answers all the while.
+    """Reloads the configuration file on request, in its own thread.
 
     Parameters
     ----------
@@ -66,12 +66,12 @@ class ConfigReloader:
         self._command, self._given, self._told, self._service = command, given, dict(told), service
 
     def start(self, asked: threading.Event) -> None:
-        """Read again whenever `asked` is set, which it no longer is then."""
+        """Reload whenever `asked` is set, and clear it."""
         # A daemon: it does not keep the service from ending.
         threading.Thread(target=self._run, args=(asked,), name="stormwright-reload", daemon=True).start()
 
     def once(self) -> None:
-        """Read again and take over what can change; with a fault anywhere all stays as it was."""
+        """Reload and apply what can change; with any fault nothing changes."""
         try:
             told, made = self._read()
         except click.ClickException as error:

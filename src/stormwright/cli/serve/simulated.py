@@ -1,4 +1,4 @@
-"""``stormwright serve --simulated``: what is told of a virtual cluster, in place of a real one."""
+"""``stormwright serve --simulated``: options of a virtual cluster instead of a real one."""
 
 from __future__ import annotations
 
@@ -84,12 +84,12 @@ def somewhere(state_dir: Path | None) -> Iterator[Path]:
 
 
 def without_effect(told: Mapping[str, Any]) -> list[Fault]:
-    """What was told that has no effect on the cluster that it is."""
+    """Return options without effect on the kind of cluster, as faults."""
     return options.idle(_REAL if told["simulated"] else _VIRTUAL)
 
 
 def cluster_of(told: Mapping[str, Any]) -> ServedCluster | None:
-    """The virtual cluster that was told of; None for a real one.
+    """Return the virtual cluster from the verb's parameters; None for a real one.
 
     Raises
     ------
