@@ -204,7 +204,7 @@ def test_at_a_prompt_what_is_broken_hides_no_other(modules):
     import stormwright as sw
 
     told = sw.schedulers()
-    assert told["even"].rule.startswith("Spreads")
+    assert told["even"].rule.startswith("Distributes")
     assert "SystemExit" in told["exits"].rule
 
 

@@ -34,12 +34,12 @@ def test_one_scheduler(run):
     assert (code, err) == (0, "")
     assert "alpha=1.0  (number from 0 to 1)" in out
     assert "keep_running=false  (true or false)" in out
-    assert "\nWhen to use: A topology that runs" in out
+    assert "\nWhen to use: A running topology" in out
     assert "\nIgnores: Streams, " in out
     assert "\nHonours: CPU, memory, executors per worker, traffic, racks\n" in out
     assert out.count("L. Aniello") == 1
     assert "\nSource: L. Aniello" in out
-    assert "\nDifferent from the paper" in out
+    assert "\nDifferences from the paper" in out
     assert "Class: stormwright.schedulers.online:OnlineScheduler" in out
 
 
@@ -55,7 +55,7 @@ def test_scheduler_without_parameters(run):
 
 def test_what_may_go_wrong_is_told(run):
     _, out, _ = run("schedulers", "cost_aware")
-    assert "\nRaises:\n  InputError\n      When it schedules: prices" in out
+    assert "\nRaises:\n  InputError\n      On scheduling: prices" in out
 
 
 @pytest.mark.parametrize("name", ["java:CLASS[:STRATEGY]", "java:ResourceAwareScheduler"])

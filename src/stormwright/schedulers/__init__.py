@@ -1,6 +1,6 @@
-"""Placement policies, one a file; the file's name is the one to ask for.
+"""Placement policies, one per file; a scheduler has the name of its file.
 
-Called, the package tells what there is: ``stormwright.schedulers()``.
+Calling the package lists all schedulers: ``stormwright.schedulers()``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["Scheduler", "make_scheduler", "parse_settings", "scheduler_names", "
 
 
 class _Listed(dict[str, "Description"]):
-    """Descriptions by name, which a prompt shows as a list of names and rules."""
+    """Descriptions by name, shown at a prompt as a list of names and rules."""
 
     def __repr__(self) -> str:
         width = max(map(len, self), default=0)
@@ -28,10 +28,10 @@ class _Listed(dict[str, "Description"]):
 
 
 class _Schedulers(ModuleType):
-    """A package that answers when it is called: at a prompt `schedulers` is a question, in code it is a room."""
+    """Callable package: `stormwright.schedulers()` lists the schedulers."""
 
     def __call__(self) -> Mapping[str, Description]:
-        """Every scheduler there is, by name, with its rule, its source and its parameters; of a broken one, why."""
+        """Return the description of every scheduler by name; of a broken one, the error."""
         from stormwright.schedulers.toolkit.describe import describe_anyway
 
         return _Listed((name, describe_anyway(name)) for name in scheduler_names())

@@ -15,20 +15,20 @@ from stormwright.schedulers.toolkit.limits import max_executors_per_worker
 from stormwright.schedulers.toolkit.params import param
 
 # Cost by differences ------------------------------------------------------------------------------
-# The cost of a placement by differences: what a move changes, without adding up all traffic again.
+# Incremental cost of a placement: only what a move changes is computed.
 
 
 class LiveCost:
-    """What the traffic of a group of executors costs in each of several places.
+    """Incremental cost of the traffic of a group of executors at several places.
 
-    The cost is that of `cost_of`: flows go to the nearest executors of their component, so it also counts what a move
-    does to flows of others. Exact where all executors of a topology are placed and none gets more of flows than it can
-    take: `TopologyLoad.flow_limit_tps` is not looked at.
+    The cost is that of `cost_of`: flows go to the nearest executors of their component, so a move's effect on flows of
+    other executors counts, too. It is exact if all executors of a topology are placed and no flow limit is reached:
+    `TopologyLoad.flow_limit_tps` is ignored.
 
     Parameters
     ----------
     draft
-        The placement to start from; later changes are to be made in `worker` and `node`.
+        Initial placement; apply later changes to `worker` and `node`.
 
     Attributes
     ----------
@@ -50,14 +50,14 @@ class LiveCost:
         self._read_flows(draft)
 
     def costs_at(self, group: IndexArray, workers: IndexArray, nodes: IndexArray) -> FloatArray:
-        """Cost of all traffic with `group`, and of flows to its components, at each place, shape (K,).
+        """Return the cost of all traffic with `group`, and of flows to its components, at each place, shape (K,).
 
         Parameters
         ----------
         group
             One executor, or all executors of a worker.
         workers, nodes
-            The places: as part of which worker, on which node; shape (K,).
+            The places, each given by worker and node; shape (K,).
         """
         self._inside[group] = True
         racks = self._rack[nodes]
@@ -76,7 +76,7 @@ class LiveCost:
         return costs
 
     def neighbours(self, executor: int) -> IndexArray:
-        """The placed executors that `executor` exchanges tuples with, flows of others left out."""
+        """Return the placed executors that `executor` exchanges tuples with, except by flows of others."""
         fixed = self._neighbour[self._first[executor] : self._first[executor + 1]]
         flowing = [self._members[component] for component, _ in self._flows_from.get(executor, ())]
         near: IndexArray = np.concatenate([fixed, *flowing])
@@ -102,12 +102,12 @@ class LiveCost:
     def _at_places(
         self, levels: list[FloatArray], worker: IndexArray, workers: IndexArray, nodes: IndexArray, racks: IndexArray
     ) -> FloatArray:
-        """Cost at each place of traffic with executors in `worker`.
+        """Return the cost of traffic with executors in `worker` at each place.
 
         Parameters
         ----------
         levels
-            Cost with each of these executors from another rack, from its rack, its node and its worker.
+            Cost with each of these executors from another rack, from the same rack, node and worker.
         """
         far, in_rack, on_node, in_worker = levels
         node = self.node[worker]
@@ -122,7 +122,7 @@ class LiveCost:
     # Flows ---------------------------------------------------------------------------------------
 
     def _read_flows(self, draft: PartialPlacement) -> None:
-        """Components are numbered over the problem; rates are those of shuffle and of local_or_shuffle."""
+        """Read shuffle and local_or_shuffle rates; components are numbered over the problem."""
         problem = draft.problem
         first = np.cumsum([0, *(len(topology.components) for topology in problem.topologies)])
         parts = [t.executor_component + first[i] for i, t in enumerate(problem.topologies)]
@@ -134,7 +134,7 @@ class LiveCost:
             for source, target, grouping, tps in flows:
                 executor, component = int(source + problem.executor_offset[index]), int(target + first[index])
                 if component == self._component[executor] or self.worker[executor] == UNPLACED:
-                    continue  # what goes to its own component stays in the executor
+                    continue  # traffic to its own component stays in the executor
                 local = grouping == "local_or_shuffle"
                 rates = np.array([0.0, tps] if local else [tps, 0.0])
                 self._flows_from.setdefault(executor, []).append((component, rates))
@@ -147,7 +147,7 @@ class LiveCost:
         self._has_flows = bool(to)
 
     def _counts(self, component: int) -> tuple[int, int, IndexArray, IndexArray, IndexArray]:
-        """Executors of a component in and outside the group, and those outside by worker, node and rack."""
+        """Count a component's executors inside and outside the group, the latter by worker, node and rack."""
         members = self._members[component]
         inside = self._inside[members]
         worker = self.worker[members[~inside]]
@@ -165,7 +165,7 @@ class LiveCost:
         )
 
     def _sum(self, total: int, in_worker: IndexArray, on_node: IndexArray, in_rack: IndexArray) -> FloatArray:
-        """Weights of executors, counted by where they are, added up."""
+        """Sum the weights of executors counted by location."""
         w = self._weights
         sums: FloatArray = (
             w.inter_rack * (total - in_rack)
@@ -178,7 +178,7 @@ class LiveCost:
     def _flow_from_group(
         self, component: int, rates: FloatArray, workers: IndexArray, nodes: IndexArray, racks: IndexArray
     ) -> FloatArray:
-        """Cost of what the group sends to a component."""
+        """Return the cost of flows from the group to a component."""
         inside, outside, by_worker, by_node, by_rack = self._counts(component)
         if inside or not outside:
             return np.full(len(nodes), self._weights.same_worker * rates.sum() if inside else 0.0)
@@ -190,7 +190,7 @@ class LiveCost:
         return costs
 
     def _flows_to_group(self, component: int, workers: IndexArray, nodes: IndexArray, racks: IndexArray) -> FloatArray:
-        """Cost of what executors outside the group send to a component that has executors in it."""
+        """Return the cost of flows from outside the group to a component with executors in the group."""
         w = self._weights
         inside, outside, by_worker, by_node, by_rack = self._counts(component)
         sources, rates = self._flows_to[component]
@@ -216,7 +216,7 @@ class LiveCost:
 
 _WEIGHTS = CostWeights()
 
-#: A gain below this part of the cost is rounding.
+#: Gains below this fraction of the cost are rounding errors.
 _NOISE = 1e-9
 
 
@@ -224,39 +224,41 @@ _NOISE = 1e-9
 class AnnealingParams(SearchParams):
     """Parameters of the scheduler."""
 
-    sweeps: int = param(30, "steps for each executor that may move", low=0, high=10**6)
-    max_steps: int = param(30_000, "steps in all, at most", low=0, high=10**9)
-    heat: float = param(0.1, "first temperature, in parts of what an executor's traffic may cost", low=1e-6, high=100)
-    cold: float = param(0.001, "last temperature, likewise", low=1e-6, high=100)
+    sweeps: int = param(30, "steps per movable executor", low=0, high=10**6)
+    max_steps: int = param(30_000, "maximum number of steps", low=0, high=10**9)
+    heat: float = param(
+        0.1, "initial temperature, as a fraction of the highest cost of an executor's traffic", low=1e-6, high=100
+    )
+    cold: float = param(0.001, "final temperature, likewise", low=1e-6, high=100)
 
 
 class AnnealingScheduler:
-    """Improves the placement of `online` by random steps that seldom, and ever more seldom, make it worse.
+    """Improves the placement of `online` by simulated annealing: random steps, ever less often for the worse.
 
     Own; simulated annealing after S. Kirkpatrick, C. D. Gelatt, M. P. Vecchi, "Optimization by Simulated Annealing",
     Science 220, 1983, https://doi.org/10.1126/science.220.4598.671.
 
-    It lowers the cost of a placement (traffic by distance, with flows that follow the placement) and never breaks a
-    limit. Each step is one of:
+    It lowers the cost of a placement (traffic by distance, with flows that follow the placement) and never violates a
+    constraint. Each step is one of:
 
-    1. an executor goes to a worker of its topology, drawn by how little each costs (heat bath);
-    2. a worker goes to a node, drawn likewise;
-    3. two executors of a topology change workers;
-    4. two workers change nodes; the second is on the node of one that the first exchanges tuples with, or anywhere.
+    1. an executor moves to a worker of its topology, selected at random by cost (heat bath);
+    2. a worker moves to a node, selected likewise;
+    3. two executors of a topology swap workers;
+    4. two workers swap nodes; the second is on the node of a worker that the first exchanges tuples with, or anywhere.
 
-    3 and 4 are taken with probability exp(-rise / temperature); the temperature falls geometrically. A place without
-    room is no choice. The best placement seen is the answer, so it never costs more than that of `online`. The same
-    problem and seed give the same answer; there is no clock. What runs stays unless `move_running`. Ties go to the
-    placement seen first.
+    Steps 3 and 4 are accepted with probability exp(-rise / temperature); the temperature falls geometrically. Places
+    without enough free resources are excluded. The best placement encountered is returned, so it never costs more than
+    that of `online`. The same problem and seed give the same answer; there is no time limit. Running executors stay
+    unless `move_running`. Ties go to the placement found first.
 
     When to use
     -----------
-    The placement stays for long, so that some seconds of computing pay. With more than a thousand executors `max_steps`
-    leaves fewer steps for each.
+    The placement will be used for long enough that some seconds of computation pay off. With more than a thousand
+    executors `max_steps` leaves fewer steps for each.
 
     Ignores
     -------
-    How evenly nodes are loaded, as long as none is overloaded; the speed of links.
+    Load balance, as long as no node is overloaded; the speed of links.
 
     Honours
     -------
@@ -271,7 +273,7 @@ class AnnealingScheduler:
         self.moves_running = self.params.move_running
 
     def schedule(self, problem: Problem) -> Assignment:
-        """Place what has no slot, or everything."""
+        """Place the executors without a slot, or all executors."""
 
         def objective(slots: IntArray) -> float:
             return cost_of(problem, slots, _WEIGHTS).total
@@ -290,7 +292,7 @@ class AnnealingScheduler:
 
 
 class _Annealer:
-    """A placement under way: what its nodes have left, and the best seen so far."""
+    """State of the annealing: the current placement, the free resources of its nodes, and the best placement so far."""
 
     def __init__(self, draft: PartialPlacement, rng: np.random.Generator) -> None:
         problem = draft.problem
@@ -308,16 +310,16 @@ class _Annealer:
         self._peers = {t: self._executors[problem.executor_topology[self._executors] == t] for t in self._siblings}
         self._limit = {t: max_executors_per_worker(problem.topologies[t]) for t in self._siblings}
         self._topology = problem.executor_topology
-        self._cost = self._lowest = 0.0  # above that of the start
+        self._cost = self._lowest = 0.0  # difference from the initial cost
         self.best: tuple[IndexArray, list[int]] = (draft.worker.copy(), list(draft.node))
 
     @property
     def num_executors(self) -> int:
-        """Executors that may move."""
+        """Number of executors that may move."""
         return len(self._executors)
 
     def mean_cost(self) -> float:
-        """Cost of an executor's traffic in the worst of its topology's workers, on average over a few."""
+        """Return the mean cost, over a sample, of an executor's traffic in the worst of its topology's workers."""
         costs = []
         for executor in self._executors[:: max(len(self._executors) // 50, 1)]:
             workers = self._siblings[int(self._topology[executor])]
@@ -325,7 +327,7 @@ class _Annealer:
         return float(np.mean(costs))
 
     def step(self, temperature: float) -> None:
-        """One random change, taken or not."""
+        """Try one random change and accept or reject it."""
         kind = self._rng.random()
         executor = int(self._executors[self._draw(len(self._executors))])
         worker = int(self._workers[self._draw(len(self._workers))])
@@ -345,10 +347,10 @@ class _Annealer:
         return int(self._rng.random() * count)
 
     def _choose(self, costs: FloatArray, temperature: float) -> int:
-        """Heat bath: a place with probability in proportion to exp(-cost / temperature)."""
+        """Select a place with probability proportional to exp(-cost / temperature) (heat bath)."""
         chances = np.cumsum(np.exp((costs.min() - costs) / temperature))
         chosen = np.searchsorted(chances, self._rng.random() * chances[-1], side="right")
-        return min(int(chosen), len(costs) - 1)  # rounding could draw one more
+        return min(int(chosen), len(costs) - 1)  # rounding could yield one past the end
 
     def _accepts(self, rise: float, temperature: float) -> bool:
         return rise <= 0 or self._rng.random() < np.exp(-rise / temperature)
@@ -427,7 +429,7 @@ class _Annealer:
         self._live.node[worker] = node
 
     def _partner(self, executor: int, worker: int) -> int:
-        """Any worker, or one on the node of a worker that the first executor of `worker` exchanges tuples with."""
+        """Return a random worker, or one on the node of a worker that `worker` exchanges tuples with."""
         live = self._live
         if self._rng.random() < 0.5:
             return int(live.worker[executor])

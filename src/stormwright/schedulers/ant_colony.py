@@ -1,4 +1,4 @@
-"""Ants that put executors on nodes, after the improved ant colony of Wang and Wang."""
+"""Ant colony optimisation of nodes for executors, after the improved ant colony of Wang and Wang."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from stormwright.schedulers.templates.utilisation import Utilisation
 from stormwright.schedulers.toolkit.limits import max_executors_per_worker
 from stormwright.schedulers.toolkit.params import param
 
-#: Pairs of executor and node that the pheromone is kept for, at most.
+#: Maximum number of pairs of executor and node.
 _MOST_TRAILS = 2_000_000
 
-#: Topology → its workers on every node, of every ant, shape (A, N).
+#: Topology → number of its workers per ant and node, shape (A, N).
 Opened = dict[int, IndexArray]
 
-#: A node without CPU left is not impossible: an executor may need none.
+#: Lower bound of eta: a node without free CPU stays possible, as an executor may need none.
 _LEAST_ETA = 1e-3
 
-#: Pheromone never falls below this, so that every node stays possible.
+#: Lower bound of the pheromone, so that every node stays possible.
 _LEAST_PHEROMONE = 1e-3
 
 
@@ -33,51 +33,53 @@ class AntColonyParams(SearchParams):
     """Parameters of the scheduler."""
 
     alpha: float = param(1.0, "weight of the pheromone", low=0, high=10)
-    beta: float = param(2.0, "weight of what a node has left and of the traffic with it", low=0, high=10)
-    rho_start: float = param(0.7, "part of the pheromone that evaporates in the first iteration", low=0, high=1)
-    rho_end: float = param(0.1, "part that evaporates in the last", low=0, high=1)
-    ants: int = param(10, "placements in an iteration", low=1, high=1000)
+    beta: float = param(2.0, "weight of a node's free CPU and of the traffic with it", low=0, high=10)
+    rho_start: float = param(0.7, "fraction of the pheromone that evaporates in the first iteration", low=0, high=1)
+    rho_end: float = param(0.1, "fraction that evaporates in the last iteration", low=0, high=1)
+    ants: int = param(10, "placements per iteration", low=1, high=1000)
     iterations: int = param(10, "iterations", low=0, high=10**6)
-    hop_cycles: float = param(10_000.0, "CPU cycles for a tuple to leave, or to enter, a node", low=0, high=1e9)
+    hop_cycles: float = param(10_000.0, "CPU cycles for a tuple to leave or enter a node", low=0, high=1e9)
 
 
 class AntColonyScheduler:
-    """Puts executors on nodes by what earlier placements were worth, for low and even CPU load.
+    """Chooses nodes by ant colony optimisation, for low and even CPU load.
 
-    After L. Wang, J. Wang, "Improved ant colony algorithm for Storm task scheduling" (改进蚁群算法的Storm任务调度优化),
-    Computer Measurement & Control 27 (8), 2019, 236–240; only its abstract and the start of its introduction were at
-    hand: an ant colony with the factors alpha and beta, evaporation rho adapted by a sigmoid while it runs, to lower
-    the nodes' CPU load and even it out.
+    After L. Wang, J. Wang, "Improved ant colony algorithm for Storm task scheduling"
+    (改进蚁群算法的Storm任务调度优化), Computer Measurement & Control 27 (8), 2019, 236–240; only its abstract and
+    the start of its introduction were available: an ant colony with the factors alpha and beta,
+    evaporation rho adapted by a sigmoid while it runs, to lower the nodes' CPU load and even it out.
 
-    Assumed here:
+    Assumptions:
 
-    1. An ant puts the executors one by one on a node that can take it, with probability in proportion to
+    1. An ant puts the executors one by one on a node with enough free resources, with probability proportional to
        pheromone^alpha · eta^beta. The pheromone is that of executor and node.
-    2. eta = (CPU that the node has left with the executor, as a part) · (1 + part of the executor's traffic that goes
-       to executors on the node).
-    3. The objective is the mean plus the standard deviation of the busy part of the nodes' CPU, which goes to
-       executors and to tuples between nodes (`hop_cycles` at either end): lower is better.
+    2. eta = (free CPU fraction of the node including the executor) · (1 + fraction of the executor's traffic with
+       executors on the node).
+    3. The objective is the mean plus the standard deviation of the CPU utilisation of the nodes, by executors and by
+       tuples between nodes (`hop_cycles` at either end): lower is better.
     4. After each iteration rho of the pheromone evaporates, and every placement adds (lowest objective so far) / (its
-       own) where it put executors; so does the best so far, which is that of `online` at first.
-    5. rho falls from `rho_start` to `rho_end` along a sigmoid of the iterations done: the colony forgets fast while it
-       knows little.
+       own) to its pairs of executor and node; so does the best so far, initially that of `online`.
+    5. rho falls from `rho_start` to `rho_end` along a sigmoid of the iterations done: the colony forgets quickly at the
+       beginning.
     6. The paper's best alpha, beta and number of iterations are not known; the defaults are common ones.
 
-    On a node the executors share the topology's workers equally; an ant that finds no node for one, or leaves fewer
-    slots than workers, adds nothing. With more than 2 million pairs of executor and node it stays with `online`.
+    Executors on a node are distributed equally over the topology's workers there; an ant that finds no node for an
+    executor, or leaves fewer slots than workers, adds no pheromone. With more than 2 million pairs of executor and node
+    the placement of `online` is returned.
 
-    The answer breaks no limit and is never worse than that of `online` by this objective. The same problem and seed
-    give the same answer; there is no clock. What runs stays unless `move_running`. Ties go to the older placement.
+    The placement violates no constraint and is never worse than that of `online` by this objective. The same problem
+    and seed give the same answer; there is no time limit. Running executors stay unless `move_running`. Ties go to the
+    older placement.
 
     When to use
     -----------
-    Nodes are to be evenly loaded and tuples kept on them at the same time, loads were measured, and there is time to
-    try about a hundred placements.
+    Nodes should be evenly loaded and traffic between them low, loads were measured, and there is time to try about a
+    hundred placements.
 
     Ignores
     -------
-    Racks, and which worker of a node a tuple goes to; only the placement of `online` that it starts from heeds them.
-    The speed of links, and that shuffled traffic will follow the placement.
+    Racks and traffic between workers of one node, except in the initial placement of `online`. The speed of links, and
+    that shuffled traffic follows the placement.
 
     Honours
     -------
@@ -92,7 +94,7 @@ class AntColonyScheduler:
         self.moves_running = self.params.move_running
 
     def schedule(self, problem: Problem) -> Assignment:
-        """Place what has no slot, or everything."""
+        """Place the executors without a slot, or all executors."""
         utilisation = Utilisation(problem, self.params.hop_cycles)
         node_of_slot = np.append(problem.slot_node, UNPLACED)
 
@@ -108,19 +110,19 @@ class AntColonyScheduler:
 
 
 def _objective(utilisation: Utilisation, node: IndexArray) -> FloatArray:
-    """Mean and standard deviation of the nodes' busy parts, added, shape (P,); remark 3."""
+    """Return mean plus standard deviation of the CPU utilisation of the nodes, shape (P,); assumption 3."""
     busy, _ = utilisation.of(node, node)
     worth: FloatArray = busy.mean(axis=1) + busy.std(axis=1)
     return worth
 
 
 def evaporation(done: float, start: float, end: float) -> float:
-    """rho after a part of all iterations (0 to 1), along a sigmoid; remark 5."""
+    """Return rho after a fraction of all iterations (0 to 1), along a sigmoid; assumption 5."""
     return end + (start - end) / (1 + math.exp(10 * (done - 0.5)))
 
 
 class _Colony:
-    """Pheromone, and the best placement so far; executors that may move are numbered in a row."""
+    """Pheromone and the best placement so far; movable executors are numbered consecutively."""
 
     def __init__(self, draft: PartialPlacement, utilisation: Utilisation, params: AntColonyParams) -> None:
         self._draft, self._utilisation, self._params = draft, utilisation, params
@@ -132,11 +134,11 @@ class _Colony:
 
     @property
     def num_trails(self) -> int:
-        """Pairs of executor and node."""
+        """Number of pairs of executor and node."""
         return len(self._executors) * len(self._draft.usable)
 
     def run(self) -> None:
-        """Send ants, iteration by iteration, and leave the best placement in the draft."""
+        """Run all iterations and store the best placement in the partial placement."""
         params, rng = self._params, np.random.default_rng(self._params.seed)
         ants = _Ants(self._draft, self._utilisation, self._executors, params)
         trails = np.arange(len(self._executors))
@@ -156,7 +158,7 @@ class _Colony:
         self._fill_workers()
 
     def _fill_workers(self) -> None:
-        """Share the executors of every topology on every node equally among its workers there."""
+        """Distribute the executors of every topology on every node equally over its workers there."""
         draft = self._draft
         for topology, opened in self._opened.items():
             free = iter(_movable_workers(draft)[topology])
@@ -168,14 +170,14 @@ class _Colony:
 
 
 class _Ants:
-    """Placements in the making, executor by executor, all at once."""
+    """Placements under construction, executor by executor, for all ants at once."""
 
     def __init__(
         self, draft: PartialPlacement, utilisation: Utilisation, executors: IndexArray, params: AntColonyParams
     ) -> None:
         self._draft, self._executors, self._params = draft, executors, params
         self._neighbours = utilisation.pairs.by_executor(draft.problem.num_executors)
-        # What there is without what may move.
+        # Usage without the movable executors.
         bare = replace(draft, worker=draft.worker.copy(), node=list(draft.node))
         for topology in _movable_workers(draft):
             bare.take_out(topology)
@@ -184,7 +186,7 @@ class _Ants:
         self._node = bare.node_of_executor().astype(np.int64)
 
     def walk(self, pheromone: FloatArray, rng: np.random.Generator) -> tuple[IndexArray, Opened, BoolArray]:
-        """Node of every executor, workers by topology and node, and whether all found room, for every ant."""
+        """Return, for every ant, nodes of executors, workers by topology and node, and whether all were placed."""
         ants, problem = np.arange(self._params.ants), self._draft.problem
         node = np.repeat(self._node[None], len(ants), axis=0)
         left = np.repeat(self._left[None], len(ants), axis=0)
@@ -216,7 +218,7 @@ class _Ants:
         return node, opened_of, alive
 
     def _chances(self, executor: int, pheromone: FloatArray, node: IndexArray, left: FloatArray) -> FloatArray:
-        """pheromone^alpha · eta^beta where resources suffice, else 0, shape (A, N); remarks 1 and 2."""
+        """Return pheromone^alpha · eta^beta where resources suffice, else 0, shape (A, N); assumptions 1 and 2."""
         problem = self._draft.problem
         demand = problem.executor_demand[:, executor]
         capacity_hz = self._draft.capacity[0]
@@ -235,7 +237,7 @@ class _Ants:
 
 
 def _movable_workers(draft: PartialPlacement) -> dict[int, list[int]]:
-    """Topology → its workers that are not fixed."""
+    """Return the workers that are not fixed, by topology."""
     workers: dict[int, list[int]] = {}
     for worker, (topology, fixed) in enumerate(zip(draft.topology, draft.fixed, strict=True)):
         if not fixed:
@@ -244,7 +246,7 @@ def _movable_workers(draft: PartialPlacement) -> dict[int, list[int]]:
 
 
 def _open_rest(wanted: int, count: IndexArray, opened: IndexArray, left: FloatArray, alive: BoolArray) -> None:
-    """Open the workers still wanted where most executors share one; an ant without such a node is lost."""
+    """Open the remaining workers where most executors share one; an ant without such a node is discarded."""
     while True:
         ant = np.flatnonzero(alive & (opened.sum(axis=1) < wanted))
         if not len(ant):

@@ -1,4 +1,4 @@
-"""Cost aware: each executor goes to a node that is paid for already, else to the cheapest."""
+"""Cost aware: place executors on nodes in use, else on the cheapest."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stormwright.schedulers.placement.scores import ranked
 from stormwright.schedulers.templates.waiting import by_score, place_waiting
 from stormwright.schedulers.toolkit.params import Params, nodes_tell
 
-#: Key of `supervisor.scheduler.meta`: what the node costs while it runs anything, in any one currency.
+#: Key of `supervisor.scheduler.meta`: price of the node per hour while in use, in any one currency.
 PRICE_PER_HOUR = "price.per.hour"
 
 
@@ -23,14 +23,14 @@ class CostAwareParams(Params):
 
 
 class CostAwareScheduler:
-    """Puts each executor on the cheapest node, and takes as few new nodes as it can.
+    """Puts each executor on the cheapest node, and uses as few new nodes as possible.
 
-    Generic, after what clouds bill: a node costs its price per hour as soon as anything runs on it. Of the nodes that
-    can take an executor, the first by:
+    Generic, after cloud billing: a node costs its price per hour as soon as anything runs on it. Of the nodes with
+    enough free resources for an executor, the first by:
 
-    1. whether it runs anything already, or got something in this placement;
+    1. whether it is in use, by running executors or by this placement;
     2. lowest price per hour;
-    3. most CPU left.
+    3. most free CPU.
 
     The price is ``price.per.hour`` in the node's `supervisor.scheduler.meta`; without it, 1 per core.
 
@@ -38,11 +38,11 @@ class CostAwareScheduler:
 
     When to use
     -----------
-    Nodes are paid for by the hour, as in a cloud, and the bill counts more than latency.
+    Nodes are paid by the hour, as in a cloud, and cost matters more than latency.
 
     Ignores
     -------
-    Traffic, streams, racks, and what a node gives for its price.
+    Traffic, streams, racks, and the performance of a node relative to its price.
 
     Honours
     -------
@@ -51,7 +51,7 @@ class CostAwareScheduler:
     Raises
     ------
     InputError
-        When it schedules: prices that are no numbers or below 0; all faults at once.
+        On scheduling: prices that are not numbers or below 0; all faults at once.
     """
 
     params_type = CostAwareParams
@@ -61,7 +61,7 @@ class CostAwareScheduler:
         self.params = params or CostAwareParams()
 
     def schedule(self, problem: Problem) -> Assignment:
-        """Place what has no slot."""
+        """Place the executors without a slot."""
         price = prices_per_hour(problem)
 
         def score(placing: Placing, _: int) -> FloatArray:
@@ -72,12 +72,12 @@ class CostAwareScheduler:
 
 
 def prices_per_hour(problem: Problem) -> FloatArray:
-    """What every node costs per hour, shape (N,).
+    """Return the price of every node per hour, shape (N,).
 
     Raises
     ------
     InputError
-        Prices that are no numbers or below 0.
+        Prices that are not numbers or below 0.
     """
     told = nodes_tell(problem, [PRICE_PER_HOUR])
     cores = [

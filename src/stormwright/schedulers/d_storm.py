@@ -1,4 +1,4 @@
-"""D-Storm: executors are packed into nodes like items into bins, those first that talk to what is already there."""
+"""D-Storm: pack executors into nodes like items into bins, by size and by traffic with the node."""
 
 from __future__ import annotations
 
@@ -26,41 +26,42 @@ class DStormParams(Params):
 
 
 class DStormScheduler:
-    """Fills node after node: always with the executor that is large and talks much to what is already on the node.
+    """Fills node after node, always with the executor that is large and has much traffic with the node.
 
     After X. Liu, R. Buyya, "D-Storm: Dynamic resource-efficient scheduling of stream processing applications", ICPADS
-    2017, https://doi.org/10.1109/ICPADS.2017.00070, of which only the abstract was to be had.
+    2017, https://doi.org/10.1109/ICPADS.2017.00070, of which only the abstract was available.
 
     1. Placing executors is bin packing in several dimensions, here CPU and memory, solved by first fit decreasing.
-    2. Decreasing by a priority that changes with what is placed: the traffic that would stay on the node counts too.
-    3. So few nodes are used, and little traffic goes between them.
+    2. Decreasing by a priority that changes during the placement: the traffic that would stay on the node counts, too.
+    3. The result is few nodes with little traffic between them.
 
     Assumptions:
 
-    1. The size of an executor is the larger of its CPU and its memory in parts of what the largest node has, and that
-       in parts of the largest executor of the topology.
-    2. Its priority on a node is (1 - `communication`) × size + `communication` × the part of its traffic that it has
-       with executors on the node.
-    3. A node is filled until no executor fits, then comes the next: nodes that the topology already runs on, then
+    1. The size of an executor is the larger of its CPU and memory as fractions of the largest node, relative to the
+       largest executor of the topology.
+    2. Its priority on a node is (1 - `communication`) × size + `communication` × the fraction of its traffic with
+       executors on the node.
+    3. A node is filled until no executor fits, then the next one: first nodes that the topology already uses, then
        those with most free CPU.
-    4. Exactly as many workers as the topology wants; they are opened last, where most executors share one. A topology
-       has at most as many nodes as workers: what then is left goes where there is room.
-    5. The paper reassigns a topology when a resource runs short, as ``--from-scratch`` does; else what runs stays.
-    6. A service looks once a node was over its CPU for more than X seconds, and then moves whatever that gains: of when
-       D-Storm does, others write that it is whenever contention for resources is detected (A. Muhammad, M. Aleem, M. A.
-       Islam, "TOP-Storm: A topology-based resource-aware scheduler for Stream Processing Engine", Cluster Computing 24,
-       2021, §3, https://doi.org/10.1007/s10586-020-03117-y). X and T are those of `online`.
+    4. Exactly the requested number of workers; they are opened last, where most executors share one. A topology uses at
+       most as many nodes as workers: the remaining executors go wherever they fit.
+    5. The paper reassigns a topology when a resource runs short, as ``--from-scratch`` does; otherwise running
+       executors stay.
+    6. A service reschedules once a node has exceeded its CPU for more than X seconds, whatever the gain: others write
+       that D-Storm does so whenever contention for resources is detected (A. Muhammad, M. Aleem, M. A. Islam,
+       "TOP-Storm: A topology-based resource-aware scheduler for Stream Processing Engine", Cluster Computing 24, 2021,
+       §3, https://doi.org/10.1007/s10586-020-03117-y). X and T are those of `online`.
 
     Ties go to the lower index of executor and node.
 
     When to use
     -----------
-    Nodes are few or are to be few, and tuples between them should be few as well. `communication` shifts the weight
-    from the one to the other.
+    Few nodes should be used, with little traffic between them. `communication` shifts the weight from the former to the
+    latter.
 
     Ignores
     -------
-    Racks, streams, how evenly nodes are loaded, and which worker of a node a tuple goes to.
+    Racks, streams, load balance, and traffic between workers of one node.
 
     Honours
     -------
@@ -75,7 +76,7 @@ class DStormScheduler:
         self.params = params or DStormParams()
 
     def schedule(self, problem: Problem) -> Assignment:
-        """Place what has no slot."""
+        """Place the executors without a slot."""
         exchange = Exchange.of(problem)
         traffic = exchange.total()
 
@@ -93,7 +94,7 @@ class DStormScheduler:
 
 
 def _nodes(placing: Placing) -> list[int]:
-    """Assumption 3: the nodes in the order in which they are filled."""
+    """Return the nodes in the order in which they are filled; assumption 3."""
     room, problem = placing.room, placing.room.problem
     own = room.node_of[problem.executors_of(placing.wanted.topology)]
     runs_here = np.bincount(own[own != UNPLACED], minlength=room.num_nodes) > 0
@@ -102,7 +103,7 @@ def _nodes(placing: Placing) -> list[int]:
 
 
 class _Packing:
-    """The executors of a topology that wait, and their priorities on one node."""
+    """The unplaced executors of a topology and their priorities on one node."""
 
     def __init__(self, placing: Placing, exchange: Exchange, traffic: FloatArray, communication: float) -> None:
         problem = placing.room.problem
@@ -114,17 +115,17 @@ class _Packing:
         size = np.maximum(cpu_hz / _largest(room.capacity_hz), memory_mb / _largest(room.capacity_mb))
         self._static = (1 - communication) * size / (float(size.max()) or 1.0)
         own_traffic = traffic[self._executors]
-        #: What a tuple/s with the node adds to the priority.
+        #: Priority per tuple/s exchanged with the node.
         self._per_tps = np.divide(communication, own_traffic, out=np.zeros(len(own_traffic)), where=own_traffic > 0)
         self._waits = np.ones(len(self._executors), dtype=bool)
 
     def waiting(self) -> list[int]:
-        """The executors that are not placed yet."""
+        """Executors that are not placed yet."""
         waiting: list[int] = self._executors[self._waits].tolist()
         return waiting
 
     def fill(self, node: int) -> None:
-        """Put executors on a node, the one with the highest priority first, until none fits."""
+        """Place executors on a node, highest priority first, until none fits."""
         placing, room = self._placing, self._placing.room
         if not self._waits.any() or not placing.is_open(node):
             return
@@ -144,7 +145,7 @@ class _Packing:
             self._add_partners(tps, executor)
 
     def _add_partners(self, tps: FloatArray, executor: int) -> None:
-        """Add what the topology's executors exchange with one that is on the node."""
+        """Add the traffic of the topology's executors with one on the node."""
         partners, rates = self._exchange.of_executor(executor)
         position = np.minimum(np.searchsorted(self._executors, partners), len(tps) - 1)
         ours = self._executors[position] == partners
@@ -152,5 +153,5 @@ class _Packing:
 
 
 def _largest(capacity: FloatArray) -> float:
-    """The largest capacity of a node that tells it; infinite if none does, so that demands for it do not count."""
+    """Return the largest finite capacity of a node; infinite if there is none, so that demands for it do not count."""
     return float(capacity[np.isfinite(capacity)].max(initial=0.0)) or math.inf

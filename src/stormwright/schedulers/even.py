@@ -1,4 +1,4 @@
-"""Storm's EvenScheduler, bit for bit: the baseline of every comparison."""
+"""Storm's EvenScheduler, exactly reproduced: the baseline of every comparison."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from stormwright.model.constraints.blacklist import DRAINED, closed_nodes
 from stormwright.schedulers.toolkit.params import NoParams
 
 # Java's order -------------------------------------------------------------------------------------
-# The order in which Java's `HashMap` goes through its keys, which Storm's answers depend on.
+# Iteration order of Java's `HashMap`, which Storm's assignments depend on.
 #
-# Checked against JDK 17. Left out: buckets that turn into trees, which takes eight colliding ids.
+# Checked against JDK 17. Not covered: buckets that turn into trees, which takes eight colliding ids.
 
 _MAX_LOAD = 0.75
 _DEFAULT_CAPACITY = 16
 
 
 def java_string_hash(text: str) -> int:
-    """`String.hashCode`, as an unsigned 32-bit number; over UTF-16 code units, as Java counts characters."""
+    """Return `String.hashCode` as an unsigned 32-bit number, over UTF-16 code units as in Java."""
     value = 0
     units = text.encode("utf-16-be", "surrogatepass")
     for position in range(0, len(units), 2):
@@ -31,10 +31,10 @@ def java_string_hash(text: str) -> int:
 
 
 def topologies_order(ids: Sequence[str], among: Iterable[int] | None = None) -> list[int]:
-    """Positions of `ids`, or those `among` them, in the order in which Storm's `Topologies` goes through them.
+    """Return the positions of `ids`, or those `among` them, in the iteration order of Storm's `Topologies`.
 
-    `Topologies` copies a map that grew entry by entry, so ids that share a bucket of the copy come in the order of the
-    map they were copied from.
+    `Topologies` copies a map that grew entry by entry, so ids in the same bucket of the copy have the order of the map
+    they were copied from.
     """
     grown, copied = _grown_capacity(len(ids)), _copied_capacity(len(ids))
 
@@ -47,7 +47,7 @@ def topologies_order(ids: Sequence[str], among: Iterable[int] | None = None) -> 
 
 
 def _grown_capacity(size: int) -> int:
-    """Buckets of a map that doubled whenever it held more than three quarters of its capacity."""
+    """Return the number of buckets of a map that doubled whenever it exceeded three quarters of its capacity."""
     capacity = _DEFAULT_CAPACITY
     while size > _MAX_LOAD * capacity:
         capacity *= 2
@@ -55,7 +55,7 @@ def _grown_capacity(size: int) -> int:
 
 
 def _copied_capacity(size: int) -> int:
-    """Buckets of a map made from another one of `size` entries: the next power of two of size / 0.75 + 1."""
+    """Return the number of buckets of a map copied from one with `size` entries."""
     wanted = int(size / _MAX_LOAD + 1.0)
     return 1 << (wanted - 1).bit_length()
 
@@ -64,26 +64,26 @@ def _copied_capacity(size: int) -> int:
 
 
 class EvenScheduler:
-    """Spreads the executors of each topology round robin over slots of as many nodes as there are.
+    """Distributes the executors of each topology round robin over slots of as many nodes as possible.
 
     Rules of ``org.apache.storm.scheduler.EvenScheduler`` of Storm 2.8.3, which gives the same slots:
 
-    1. Topologies with executors without a slot are taken in the order of a Java hash map of their ids.
-    2. Free slots are dealt one per node, nodes with more of them first, then by supervisor id; ports rise.
-    3. A topology takes as many of them as it wants workers beyond those it has; live executors stay, and the others, by
-       task, go round robin over the slots taken.
+    1. Topologies with unassigned executors are processed in the order of a Java hash map of their ids.
+    2. Free slots are interleaved, one per node, nodes with more of them first, then by supervisor id; ports ascend.
+    3. A topology takes one for every worker that it lacks; live executors stay, and the others, by task, go round robin
+       over the slots taken.
 
-    Where all workers of a topology live and only an executor is lost, Storm 2.8.3 throws an exception; here the
-    executor is unplaced.
+    If all workers of a topology are alive and only an executor is lost, Storm 2.8.3 throws an exception; here the
+    executor stays unplaced.
 
     When to use
     -----------
-    As the baseline of a comparison, or where Storm's own answer is wanted: nodes that are alike, load that is light.
+    As the baseline of a comparison, or to get Storm's own assignment: similar nodes, light load.
 
     Ignores
     -------
-    CPU, memory, generic resources, executors per worker, constraints on components, traffic, streams, racks, and that a
-    supervisor is greylisted.
+    CPU, memory, generic resources, executors per worker, constraints on components, traffic, streams, racks, and
+    greylisted supervisors.
 
     Honours
     -------
@@ -97,12 +97,12 @@ class EvenScheduler:
         self.params = params or NoParams()
 
     def schedule(self, problem: Problem) -> Assignment:
-        """Place what has no slot."""
+        """Place the executors without a slot."""
         slots = problem.current_slot.copy()
         free = _FreeSlots(problem)
         unplaced: list[Unplaced] = []
         status: dict[str, str] = {}
-        # Not `np.unique`, here and below: it would import masked arrays for a first answer.
+        # Not `np.unique`, here and below: its first call imports masked arrays.
         lacking = np.flatnonzero(np.bincount(problem.executor_topology[slots == UNPLACED])).tolist()
         for index in topologies_order([topology.id for topology in problem.topologies], lacking):
             topology, executors = problem.topologies[index], problem.executors_of(index)
@@ -125,7 +125,7 @@ class EvenScheduler:
 
 
 class _FreeSlots:
-    """Free slots in the order in which EvenScheduler deals them."""
+    """Free slots in the order in which EvenScheduler assigns them."""
 
     def __init__(self, problem: Problem) -> None:
         taken = np.zeros(len(problem.slots), dtype=bool)
@@ -134,20 +134,20 @@ class _FreeSlots:
         listed = np.array([node.host in hosts for node in problem.supervisors], dtype=bool)[problem.slot_node]
         shut = problem.slot_node[listed & ~taken]
         in_use = len(taken) - len(shut)
-        #: What `why_none` tells once no slot is free.
+        #: Reason returned by `why_none` if no slot is free.
         self._counts = ", ".join([f"{in_use} of {len(taken)} in use", *_shut(problem, shut)])
         self._problem, self._free = problem, ~taken & ~listed
         self._first = np.searchsorted(problem.slot_node, np.arange(len(problem.supervisors) + 1))
         left = np.bincount(problem.slot_node[self._free], minlength=len(problem.supervisors)).tolist()
-        #: Nodes in order of their ids.
+        #: Nodes in order of ids.
         self._nodes = _in_order_of_java([node.id for node in problem.supervisors])
         self._heap = [(-left[node], rank) for rank, node in enumerate(self._nodes) if left[node]]
         heapq.heapify(self._heap)
-        #: Free slots of the nodes by rank, the one to take next at the end; of those looked at so far.
+        #: Free slots of the nodes visited so far, by rank, the next one last.
         self._of_rank: dict[int, list[int]] = {}
 
     def take(self, count: int) -> IntArray:
-        """The next `count` slots, or as many as there are."""
+        """Return the next `count` slots, or as many as there are."""
         ranks: list[int] = []
         while self._heap and len(ranks) < count:
             ranks.append(heapq.heappop(self._heap)[1])
@@ -171,14 +171,14 @@ class _FreeSlots:
         return self._of_rank[rank]
 
     def why_none(self, live_workers: int) -> str:
-        """Why a topology with that many live workers gets no slot now."""
+        """Return the reason why a topology with `live_workers` workers gets no slot."""
         if self._heap:
             return f"its {live_workers} workers all live, and EvenScheduler adds no executor to a live worker"
         return f"no free worker slot: {self._counts}"
 
 
 def _shut(problem: Problem, node_of_slot: IntArray) -> Iterator[str]:
-    """How many slots, by their nodes, are on hosts that take nothing new, by why."""
+    """Yield reasons, with node and slot counts, why slots on closed hosts are unavailable."""
     drained = sum(int(closed.nodes[node_of_slot].sum()) for closed in closed_nodes(problem) if closed.kind == DRAINED)
     if drained:
         yield f"{drained} on drained hosts"
@@ -187,7 +187,7 @@ def _shut(problem: Problem, node_of_slot: IntArray) -> Iterator[str]:
 
 
 def _in_order_of_java(ids: Sequence[str]) -> list[int]:
-    """Positions of ids in the order in which Java compares them: by UTF-16 code units."""
+    """Return the positions of ids in Java's string order, by UTF-16 code units."""
     if all(map(str.isascii, ids)):
         return sorted(range(len(ids)), key=ids.__getitem__)
     return sorted(range(len(ids)), key=lambda node: ids[node].encode("utf-16-be", "surrogatepass"))

@@ -1,6 +1,6 @@
 """Generic rules of scheduling, each declared by the rule that puts the executors of a topology on nodes.
 
-Rules by a score put each executor on the node with the lowest score; round robins deal out workers in turn.
+Score rules put each executor on the node with the lowest score; round robins distribute workers in turn.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from stormwright.schedulers.toolkit.params import MOST_SEED, Params, param
 
 @dataclass(frozen=True, kw_only=True)
 class GenericParams(Params):
-    """Parameters of a rule that has none of its own."""
+    """Parameters of a rule without parameters of its own."""
 
 
 class GenericScheduler:
-    """Base of the generic rules: places the topologies that wait by the rule that a subclass makes."""
+    """Base of the generic rules: places unplaced topologies by the rule of a subclass."""
 
     name: ClassVar[str]
     params_type: ClassVar[type[Params]] = GenericParams
@@ -38,7 +38,7 @@ class GenericScheduler:
         return place_waiting(problem, self.name, self.params, self.make_rule)
 
     def make_rule(self, room: NodeRoom) -> Rule:
-        """Return the rule for nodes with this room."""
+        """Return the rule for nodes with these free resources."""
         raise NotImplementedError
 
 
@@ -46,22 +46,21 @@ class GenericScheduler:
 
 
 class BinpackScheduler(GenericScheduler):
-    """Puts each executor on the fullest node that can take it, so that few nodes are used.
+    """Puts each executor on the fullest node with enough free resources, so that few nodes are used.
 
-    Generic: best fit. A node is as full as the larger of the used parts of its CPU and its memory, those of all
-    topologies together.
+    Generic: best fit. The fullness of a node is the larger of its CPU and memory utilisation by all topologies.
 
-    As many workers as a topology wants may need more nodes than its executors would: where a node has no slot for a
-    further worker, the rest goes elsewhere. Ties go to the lower index of node.
+    The requested workers may need more nodes than the executors would: if a node has no slot for a further worker, the
+    rest goes elsewhere. Ties go to the lower index of node.
 
     When to use
     -----------
-    Nodes are to be freed: to be switched off, or kept whole for the next topology. Nodes then run close to their
-    limits, so the loads should be known well.
+    Nodes should be freed, to switch them off or to reserve them for the next topology. The other nodes then run close
+    to their limits, so loads should be well known.
 
     Ignores
     -------
-    Traffic, streams, racks, and how evenly nodes are loaded.
+    Traffic, streams, racks, and load balance.
 
     Honours
     -------
@@ -77,23 +76,23 @@ class BinpackScheduler(GenericScheduler):
 
 
 class EarliestAvailableScheduler(GenericScheduler):
-    """Puts each executor on the node that would be first to have done what it has, whatever the executor takes there.
+    """Puts each executor on the node that is available first, regardless of the executor's own work.
 
     After T. D. Braun et al., "A comparison of eleven static heuristics for mapping a class of
     independent tasks onto heterogeneous distributed computing systems", Journal of Parallel and Distributed Computing
     61, 2001, https://doi.org/10.1006/jpdc.2000.1714, where it is called
     opportunistic load balancing.
 
-    What a node has to do is the CPU of its executors, running or placed so far, as a part of its capacity: the work of
-    a second takes it so many seconds. Ties go to the lower index of node.
+    A node is available after the CPU of its executors, running or placed so far, divided by its capacity: the seconds
+    that it takes for the work of one second. Ties go to the lower index of node.
 
     When to use
     -----------
-    Nodes are to be equally busy, and no executor is large beside a node.
+    Nodes should be equally busy, and no executor is large compared with a node.
 
     Ignores
     -------
-    Traffic, streams, racks, how large the executor is; memory, other than to keep limits.
+    Traffic, streams, racks, the size of the executor; memory, except as a constraint.
 
     Honours
     -------
@@ -114,7 +113,7 @@ class LeastExecutorsScheduler(GenericScheduler):
     (分布式系统中的任务调度算法).
 
     1. The executors of a node are those of all topologies, running or placed so far.
-    2. Once a topology has a node for each of its workers, no further node joins.
+    2. Once a topology has a node for each of its workers, no further node is used.
 
     Ties go to the lower index of node.
 
@@ -124,7 +123,7 @@ class LeastExecutorsScheduler(GenericScheduler):
 
     Ignores
     -------
-    Traffic, streams, racks, how fast a node is; load, other than to keep limits.
+    Traffic, streams, racks, the speed of nodes; load, except as a constraint.
 
     Honours
     -------
@@ -139,28 +138,28 @@ class LeastExecutorsScheduler(GenericScheduler):
 
 
 class MaxMinScheduler(GenericScheduler):
-    """Puts the executor that can be done latest next, each on the node where it is done soonest.
+    """Takes the executor with the latest earliest completion next, and puts it where it completes first.
 
     After O. H. Ibarra, C. E. Kim, "Heuristic algorithms for scheduling independent tasks on nonidentical processors",
-    Journal of the ACM 24, 1977, https://doi.org/10.1145/322003.322011, by the name that it has in M. Maheswaran et al.,
+    Journal of the ACM 24, 1977, https://doi.org/10.1145/322003.322011, under the name used by M. Maheswaran et al.,
     "Dynamic mapping of a class of independent tasks onto heterogeneous computing systems", Journal of Parallel and
     Distributed Computing 59, 1999, https://doi.org/10.1006/jpdc.1999.1581.
 
-    1. An executor is done on a node when that has done the work of a second of all its executors and of this one: their
-       CPU divided by the node's.
-    2. Of a topology the executor whose soonest end is the last of all goes next. As nodes differ in speed alone, that
-       is the largest one.
-    3. Topologies come one after the other; ``--set order=`` says in which order.
+    1. The completion time of an executor on a node is the time for one second's work of all executors there and of this
+       one: their CPU divided by the node's.
+    2. Of a topology the executor whose earliest completion is latest goes next. As nodes differ only in speed, that is
+       the largest one.
+    3. Topologies are placed one after the other, in the order set by ``--set order=``.
 
     Ties go to the lower index of executor and node.
 
     When to use
     -----------
-    Few large executors beside many small ones: the large ones are spread first, the small ones fill the gaps.
+    Few large executors among many small ones: the large ones are spread first, the small ones fill the gaps.
 
     Ignores
     -------
-    Traffic, streams, racks; memory, other than to keep limits.
+    Traffic, streams, racks; memory, except as a constraint.
 
     Honours
     -------
@@ -175,28 +174,28 @@ class MaxMinScheduler(GenericScheduler):
 
 
 class MinMinScheduler(GenericScheduler):
-    """Puts the executor that can be done soonest next, each on the node where it is done soonest.
+    """Takes the executor with the earliest completion next, and puts it where it completes first.
 
     After O. H. Ibarra, C. E. Kim, "Heuristic algorithms for scheduling independent tasks on nonidentical processors",
-    Journal of the ACM 24, 1977, https://doi.org/10.1145/322003.322011, by the name that it has in M. Maheswaran et al.,
+    Journal of the ACM 24, 1977, https://doi.org/10.1145/322003.322011, under the name used by M. Maheswaran et al.,
     "Dynamic mapping of a class of independent tasks onto heterogeneous computing systems", Journal of Parallel and
     Distributed Computing 59, 1999, https://doi.org/10.1006/jpdc.1999.1581.
 
-    1. An executor is done on a node when that has done the work of a second of all its executors and of this one: their
-       CPU divided by the node's.
-    2. Of a topology the executor whose soonest end is the first of all goes next. As nodes differ in speed alone, that
+    1. The completion time of an executor on a node is the time for one second's work of all executors there and of this
+       one: their CPU divided by the node's.
+    2. Of a topology the executor whose earliest completion is earliest goes next. As nodes differ only in speed, that
        is the smallest one.
-    3. Topologies come one after the other; ``--set order=`` says in which order.
+    3. Topologies are placed one after the other, in the order set by ``--set order=``.
 
     Ties go to the lower index of executor and node.
 
     When to use
     -----------
-    Many small executors and few large ones, and nodes that differ: small ones get the fast nodes.
+    Many small executors and few large ones on unequal nodes: small ones get the fast nodes.
 
     Ignores
     -------
-    Traffic, streams, racks; memory, other than to keep limits.
+    Traffic, streams, racks; memory, except as a constraint.
 
     Honours
     -------
@@ -211,23 +210,23 @@ class MinMinScheduler(GenericScheduler):
 
 
 class NearestAverageLoadScheduler(GenericScheduler):
-    """Puts each executor on the node whose load with it is nearest to the mean load of the nodes.
+    """Puts each executor on the node whose resulting load is nearest to the mean load of the nodes.
 
     Generic; rule 2 of the second list ("nearest load first") in the survey "Task scheduling algorithms in distributed
-    systems" (分布式系统中的任务调度算法), which leaves open what 1 and 2 say.
+    systems" (分布式系统中的任务调度算法), which leaves points 1 and 2 open.
 
-    1. A node's load is the part of its CPU that is used; the mean is over nodes with a free slot or an executor.
-    2. The mean is that before the executor is placed, seen anew for every executor.
+    1. A node's load is its CPU utilisation; the mean is over nodes with a free slot or an executor.
+    2. The mean is that before the executor is placed, recomputed for every executor.
 
     Ties go to the lower index of node.
 
     When to use
     -----------
-    CPU was measured, and nodes that differ are to be equally busy.
+    CPU was measured, and unequal nodes should be equally busy.
 
     Ignores
     -------
-    Traffic, streams, racks; memory, other than to keep limits.
+    Traffic, streams, racks; memory, except as a constraint.
 
     Honours
     -------
@@ -246,27 +245,27 @@ class NearestAverageLoadScheduler(GenericScheduler):
 class RandomParams(Params):
     """Parameters of the scheduler."""
 
-    seed: int = param(0, "of the random numbers", low=0, high=MOST_SEED)
+    seed: int = param(0, "seed of the random numbers", low=0, high=MOST_SEED)
 
 
 class RandomScheduler(GenericScheduler):
-    """Puts each executor on a node drawn at random among those that can take it.
+    """Puts each executor on a random node among those with enough free resources.
 
     Generic; rule 2 of the survey "Task scheduling algorithms in distributed systems" (分布式系统中的任务调度算法).
 
     1. A node takes an executor if CPU, memory and executors per worker allow it and it has, or may open, a worker of
-       the topology. Once the topology has a node for each of its workers, no further node joins.
+       the topology. Once the topology has a node for each of its workers, no further node is used.
     2. All such nodes are equally likely. The same problem and seed give the same answer.
 
     There are no ties.
 
     When to use
     -----------
-    As a second baseline: what is no better than chance is not worth a move.
+    As a second baseline: a placement that is no better than chance is not worth a move.
 
     Ignores
     -------
-    Traffic, streams, racks; load, other than to keep limits.
+    Traffic, streams, racks; load, except as a constraint.
 
     Honours
     -------
@@ -290,7 +289,7 @@ class RandomScheduler(GenericScheduler):
 
 
 class ShortestProcessingTimeScheduler(GenericScheduler):
-    """Puts each executor on the node that takes least time for its work, however busy the node is.
+    """Puts each executor on the node that needs least time for its work, however busy the node is.
 
     After T. D. Braun et al., "A comparison of eleven static heuristics for mapping a class of
     independent tasks onto heterogeneous distributed computing systems", Journal of Parallel and Distributed Computing
@@ -299,18 +298,18 @@ class ShortestProcessingTimeScheduler(GenericScheduler):
     distributed systems" (分布式系统中的任务调度算法).
 
     1. Time for an executor's work is its CPU divided by the speed of a core of the node: an executor is one thread.
-    2. That speed is the node's CPU divided by its cores (``cpu.pcore.percent``); that of the problem's cores where the
-       node does not tell how many it has.
+    2. That speed is the node's CPU divided by its cores (``cpu.pcore.percent``); that of the problem's cores if the
+       node's number of cores is unknown.
 
     Nodes with fast cores are filled first. Ties go to the lower index of node.
 
     When to use
     -----------
-    Cores differ in speed, the cluster has room to spare, and a single slow executor holds up its topology.
+    Cores differ in speed, the cluster has spare capacity, and a single slow executor delays its topology.
 
     Ignores
     -------
-    Traffic, streams, racks, what nodes do already; load, other than to keep limits.
+    Traffic, streams, racks, the present load of nodes, except as a constraint.
 
     Honours
     -------
@@ -362,23 +361,23 @@ def _distance_from_mean(placing: Placing, executor: int) -> FloatArray:
 
 
 class RoundRobinScheduler(GenericScheduler):
-    """Deals workers to the nodes in turn.
+    """Distributes workers over the nodes in turn.
 
     Generic; rule 1 of the survey "Task scheduling algorithms in distributed systems" (分布式系统中的任务调度算法).
 
     1. The executors of a topology go round robin over its workers.
-    2. Each worker goes to the next node in order; a node too full for it is passed over. The next topology goes on
-       where the one before it stopped.
+    2. Each worker goes to the next node in order; a node too full for it is skipped. The next topology continues where
+       the previous one stopped.
 
     The turns begin with the first node. There are no ties.
 
     When to use
     -----------
-    Nodes are alike, workers are alike, and a placement that anybody can foresee is worth more than a good one.
+    Nodes are alike, workers are alike, and a predictable placement is worth more than a good one.
 
     Ignores
     -------
-    Traffic, streams, racks, what nodes do already; load, other than to keep limits.
+    Traffic, streams, racks, the present load of nodes, except as a constraint.
 
     Honours
     -------
@@ -393,14 +392,14 @@ class RoundRobinScheduler(GenericScheduler):
 
 
 class WeightedRoundRobinScheduler(GenericScheduler):
-    """Deals workers to the nodes in turn, more to those with more CPU.
+    """Distributes workers over the nodes in turn, more to those with more CPU.
 
     Generic; rule 3 of the survey "Task scheduling algorithms in distributed systems" (分布式系统中的任务调度算法), in
-    the smooth form that nginx has.
+    the smooth form of nginx.
 
     1. The executors of a topology go round robin over its workers.
     2. A node's weight is its CPU capacity; the turns are those of `SmoothTurns` among the nodes with room for the
-       worker. The next topology goes on where the one before it stopped.
+       worker. The next topology continues where the previous one stopped.
 
     Ties go to the lower index of node.
 
@@ -410,7 +409,7 @@ class WeightedRoundRobinScheduler(GenericScheduler):
 
     Ignores
     -------
-    Traffic, streams, racks, what nodes do already; load, other than to keep limits.
+    Traffic, streams, racks, the present load of nodes, except as a constraint.
 
     Honours
     -------
@@ -426,25 +425,25 @@ class WeightedRoundRobinScheduler(GenericScheduler):
 
 
 class DynamicWeightedScheduler(GenericScheduler):
-    """Deals workers to the nodes in turn, more to those with more CPU free at that moment.
+    """Distributes workers over the nodes in turn, more to those with more CPU free at that moment.
 
     Generic; rule 3 of the second list in the survey "Task scheduling algorithms in distributed systems"
-    (分布式系统中的任务调度算法), in the smooth form that nginx has.
+    (分布式系统中的任务调度算法), in the smooth form of nginx.
 
     1. The executors of a topology go round robin over its workers.
-    2. A node's weight is its CPU capacity less what runs on it and what was put on it so far, seen anew for every
+    2. A node's weight is its CPU capacity less the CPU of its executors, running or placed so far, recomputed for every
        worker; the turns are those of `SmoothTurns` among the nodes with room for the worker.
 
     Ties go to the lower index of node.
 
     When to use
     -----------
-    Nodes differ, or other topologies take part of their CPU already, and the traffic is unknown or light.
+    Nodes differ or are partly used by other topologies, and the traffic is unknown or light.
 
     Ignores
     -------
-    Traffic, streams, racks, and that the workers of a topology may be unequally heavy: each takes one turn. Memory,
-    other than to keep limits.
+    Traffic, streams, racks, and that workers of a topology may differ in load: each takes one turn. Memory, except as a
+    constraint.
 
     Honours
     -------

@@ -1,4 +1,4 @@
-"""A genetic algorithm that raises throughput."""
+"""Genetic algorithm for high throughput."""
 
 from __future__ import annotations
 
@@ -19,43 +19,44 @@ from stormwright.schedulers.toolkit.params import param
 class GeneticParams(SearchParams):
     """Parameters of the scheduler."""
 
-    population: int = param(24, "placements in a generation", low=4, high=10_000)
+    population: int = param(24, "placements per generation", low=4, high=10_000)
     generations: int = param(40, "generations after the first", low=0, high=10**6)
     mutations: int = param(2, "random changes of each child", low=0, high=10**6)
-    hop_cycles: float = param(10_000.0, "CPU cycles for a tuple to leave, or to enter, a worker", low=0, high=1e9)
+    hop_cycles: float = param(10_000.0, "CPU cycles for a tuple to leave or enter a worker", low=0, high=1e9)
 
 
 class GeneticScheduler:
-    """Breeds placements that let topologies process more tuples.
+    """Evolves placements by a genetic algorithm so that topologies process more tuples.
 
     After P. Smirnov, M. Melnik, D. Nasonov, "Performance-aware scheduling of streaming applications using genetic
     algorithm", Procedia Computer Science 108, 2017, https://doi.org/10.1016/j.procs.2017.05.249, of which only the
-    abstract was at hand: a genetic algorithm in Storm whose criterion is the topology's throughput.
+    abstract was available: a genetic algorithm in Storm whose criterion is the topology's throughput.
 
-    Assumed here:
+    Assumptions:
 
-    1. A topology processes more until a node with a worker of it is busy, so its throughput is its load now divided by
-       the busy part of the busiest such node. A node is busy with its executors and with tuples between workers
-       (`hop_cycles` at either end). The objective is the sum over topologies of that busy part: lower is better. Of
-       equal ones less traffic between nodes is better.
+    1. A topology can process more until a node with one of its workers is saturated, so its throughput is its present
+       load divided by the utilisation of the busiest such node. A node is busy with its executors and with tuples
+       between workers (`hop_cycles` at either end). The objective is the sum over topologies of that utilisation: lower
+       is better. At equal sums less traffic between nodes is better.
     2. The genes of a placement are the worker of every executor and the node of every worker.
-    3. The first generation is the placement of `online` and mutations of it. Parents win tournaments of two. A child
-       has one parent's genes up to a random cut and the other's behind it, for executors and for workers.
-    4. A mutation moves an executor to another worker, exchanges two executors of a topology, moves a worker to another
-       node, or exchanges the nodes of two workers.
-    5. A child that breaks limits ranks behind all that do not, by how far it goes beyond; the two best live on.
+    3. The first generation is the placement of `online` and mutations of it. Parents are selected by tournaments of
+       two. A child has one parent's genes up to a random cut and the other's behind it, for executors and for workers.
+    4. A mutation moves an executor to another worker, swaps two executors of a topology, moves a worker to another
+       node, or swaps the nodes of two workers.
+    5. A child that violates constraints ranks behind all that do not, by the amount of violation; the two best survive.
 
-    The answer breaks no limit and is never worse than that of `online` by this objective. The same problem and seed
-    give the same answer; there is no clock. What runs stays unless `move_running`. Ties go to the older placement.
+    The placement violates no constraint and is never worse than that of `online` by this objective. The same problem
+    and seed give the same answer; there is no time limit. Running executors stay unless `move_running`. Ties go to the
+    older placement.
 
     When to use
     -----------
-    Throughput counts, the busiest node limits it, and there is time to try about a thousand placements.
+    Throughput matters, the busiest node limits it, and there is time to try about a thousand placements.
 
     Ignores
     -------
-    Racks; only the placement of `online` that it starts from heeds them. The speed of links, latency, and that shuffled
-    traffic will follow the placement.
+    Racks, except in the initial placement of `online`. The speed of links, latency, and that shuffled traffic follows
+    the placement.
 
     Honours
     -------
@@ -70,7 +71,7 @@ class GeneticScheduler:
         self.moves_running = self.params.move_running
 
     def schedule(self, problem: Problem) -> Assignment:
-        """Place what has no slot, or everything."""
+        """Place the executors without a slot, or all executors."""
         utilisation = Utilisation(problem, self.params.hop_cycles)
 
         def objective(slots: IntArray) -> float:
@@ -84,14 +85,14 @@ class GeneticScheduler:
 
 
 def _topology_of_slot(problem: Problem, slots: IntArray) -> IndexArray:
-    """Topology whose worker a slot holds, -1 for none."""
+    """Return the topology whose worker a slot has, -1 for none."""
     topology = np.full(len(problem.slots) + 1, UNPLACED)
     topology[slots] = problem.executor_topology
     return topology[:-1]
 
 
 def _objective(topology: IndexArray, utilisation: Utilisation, worker: IndexArray, node: IndexArray) -> FloatArray:
-    """Busiest node of every topology, added up, and a little for traffic between nodes, shape (P,); remark 1.
+    """Return the summed utilisation of topologies' busiest nodes, plus a little for traffic, shape (P,); assumption 1.
 
     Parameters
     ----------
@@ -111,13 +112,13 @@ def _objective(topology: IndexArray, utilisation: Utilisation, worker: IndexArra
         return share
     starts = np.flatnonzero(np.diff(topology[by_topology], prepend=UNPLACED))
     of_worker = np.take_along_axis(busy, node[:, by_topology], axis=1)
-    # Sorted, or the order of topologies would decide about the last digit.
+    # Sorted, so that rounding does not depend on the order of topologies.
     bottleneck: FloatArray = np.sort(np.maximum.reduceat(of_worker, starts, axis=1), axis=1).sum(axis=1)
     return bottleneck + share
 
 
 class _Breeding:
-    """Generations of placements; genes are those of executors and workers that may move."""
+    """Generations of placements; genes are those of movable executors and workers."""
 
     def __init__(self, draft: PartialPlacement, utilisation: Utilisation, params: GeneticParams) -> None:
         self._draft, self._utilisation, self._params = draft, utilisation, params
@@ -125,7 +126,7 @@ class _Breeding:
         problem = draft.problem
         topology = self._topology = np.array(draft.topology)
         movable = ~np.array(draft.fixed, dtype=bool)
-        # In order of topologies, so that those of one are a stretch.
+        # In order of topologies, so that those of one are contiguous.
         workers = np.flatnonzero(movable)
         self._workers = workers[np.argsort(topology[workers], kind="stable")]
         self._executors = np.flatnonzero(np.append(movable, False)[draft.worker])
@@ -137,7 +138,7 @@ class _Breeding:
         self._nodes = np.flatnonzero(draft.usable & (draft.capacity[-1] >= 1))
 
     def run(self) -> None:
-        """Breed, and leave the best placement in the draft."""
+        """Run all generations and store the best placement in the partial placement."""
         size = self._params.population
         worker: IndexArray = np.repeat(self._draft.worker[None].astype(np.int64), size, axis=0)
         node: IndexArray = np.repeat(np.array(self._draft.node, dtype=np.int64)[None], size, axis=0)
@@ -154,13 +155,13 @@ class _Breeding:
         self._draft.worker, self._draft.node = worker[0], node[0].tolist()
 
     def _ranked(self, worker: IndexArray, node: IndexArray) -> tuple[IndexArray, IndexArray]:
-        """Best first; remark 5."""
+        """Return the placements, best first; assumption 5."""
         excess = self._excess(worker, node)
         order = np.lexsort((_objective(self._topology, self._utilisation, worker, node), excess))
         return worker[order], node[order]
 
     def _excess(self, worker: IndexArray, node: IndexArray) -> FloatArray:
-        """By how much limits are broken: 0 for a placement that keeps all."""
+        """Return the amount of violation; 0 for a valid placement."""
         capacity = self._draft.capacity
         rows = np.arange(len(worker))[:, None]
         num_nodes, num_workers = capacity.shape[1], node.shape[1]
@@ -181,7 +182,7 @@ class _Breeding:
         return excess
 
     def _children(self, worker: IndexArray, node: IndexArray, count: int) -> tuple[IndexArray, IndexArray]:
-        """Remark 3; placements are ranked, so the lower index wins a tournament."""
+        """Return children of tournament winners; rows are ranked, so the lower index wins; assumption 3."""
         mothers, fathers = self._rng.integers(len(worker), size=(2, count, 2)).min(axis=2)
         children = []
         for genes, mixed in ((worker, self._executors), (node, self._workers)):
@@ -192,7 +193,7 @@ class _Breeding:
         return children[0], children[1]
 
     def _mutate(self, worker: IndexArray, node: IndexArray, rows: IndexArray) -> None:
-        """One random change in each of some rows; remark 4."""
+        """Apply one random change to each of some rows; assumption 4."""
         rng = self._rng
         kinds = rng.integers(4, size=len(rows))
         executor = self._executors[rng.integers(len(self._executors), size=len(rows))]
@@ -215,6 +216,6 @@ def _exchange(genes: IndexArray, rows: IndexArray, one: IndexArray, other: Index
 
 
 def _stretch(topology: IndexArray, all_topologies: IntArray) -> tuple[IndexArray, IndexArray]:
-    """Where the entries of each topology start in a sorted array, and how many there are."""
+    """Return where the entries of each topology start in a sorted array, and their number."""
     count = np.bincount(topology, minlength=int(all_topologies.max(initial=-1)) + 1)
     return np.cumsum(count) - count, count

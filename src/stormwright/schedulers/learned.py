@@ -1,4 +1,4 @@
-"""Learned choice: of many rules' answers the one that, by what others like it came to, will perform best."""
+"""Learned choice: the answer of several rules, or a variant of it, with the best score of a trained model."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from stormwright.schedulers.toolkit.triggers import ONLINE
 
 _NAME = "learned"
 
-#: Steps that are drawn at once; the best of them is taken, if it is better.
+#: Steps per batch; the best of them is taken if it is better.
 _AT_ONCE = 16
 
-#: Executors of all placements a step away together, at most: of large problems only the rules' answers count.
+#: Maximum executors of all variants together: for large problems only the rules' answers count.
 _MOST_JUDGED = 200_000
 
-#: A score that is better by no more is the same.
+#: Scores that differ by less are equal.
 _SAME = 1e-4
 
 
@@ -36,52 +36,54 @@ _SAME = 1e-4
 class LearnedParams(Params):
     """Parameters of the scheduler."""
 
-    model: str = param("", "file of `stormwright learn` to go by; empty: the one that comes with the package")
-    variants: int = param(256, "placements a step away that are looked at", low=0, high=1_000_000)
-    seed: int = param(0, "of the random numbers that steps are drawn with", low=0, high=MOST_SEED)
+    model: str = param("", "model file of `stormwright learn`; empty: the one in the package")
+    variants: int = param(256, "number of variants to evaluate", low=0, high=1_000_000)
+    seed: int = param(0, "seed of the random steps", low=0, high=MOST_SEED)
 
 
 class LearnedScheduler:
-    """Asks cheap rules, and takes the answer, or one a few steps away, that is best by what it has learned.
+    """Runs quick rules, and takes the answer, or a variant a few steps away, with the best learned score.
 
     Own; after A. Mao et al., "Learning Scheduling Algorithms for Data Processing Clusters", SIGCOMM 2019,
     https://doi.org/10.1145/3341302.3342080, and T. Li et al., "Model-Free Control for Distributed Stream Data
     Processing using Deep Reinforcement Learning", VLDB 2018, https://doi.org/10.48550/arXiv.1803.01016, of which it has
-    the aim and none of the method: what is learned here is to rank finished placements, as L. Xu, F. Hutter, H. Hoos,
-    K. Leyton-Brown choose algorithms by their features in "SATzilla: Portfolio-based Algorithm Selection for SAT",
-    Journal of Artificial Intelligence Research 32, 2008, https://doi.org/10.1613/jair.2490.
+    the aim but not the method: here a model learns to rank complete placements, as L. Xu, F. Hutter, H. Hoos, K.
+    Leyton-Brown choose algorithms by their features in "SATzilla: Portfolio-based Algorithm Selection for SAT", Journal
+    of Artificial Intelligence Research 32, 2008, https://doi.org/10.1613/jair.2490.
 
-    1. Every rule that draws no random numbers, keeps limits and is quick for so many executors is asked for what waits.
-    2. Each answer is described by figures that are parts or ratios: how full the fullest node, link and thread are
-       beside the ideal, what of the traffic crosses what, how executors are spread, and what kind of problem it is.
-    3. A line through what limits the rate, and regression trees for what it leaves, boosted (J. H. Friedman, "Greedy
+    1. Every rule that uses no random numbers, satisfies constraints and is quick for this number of executors places
+       the executors without a slot.
+    2. Each answer is described by features that are fractions or ratios: the utilisation of the fullest node, link and
+       thread relative to the ideal, the fractions of traffic by distance, the spread of executors, and the kind of
+       problem.
+    3. A linear model of what limits the rate, and boosted regression trees for its residuals (J. H. Friedman, "Greedy
        Function Approximation: A Gradient Boosting Machine", Annals of Statistics 29, 2001,
-       https://doi.org/10.1214/aos/1013203451), say from these how its throughput compares with that of other placements
-       of the problem, as a logarithm. They are data in a file, made by ``stormwright learn`` from problems
-       drawn by chance whose placements are judged by `stormwright.predict`, and from placements that were measured on
-       real clusters; how well they do on problems that they have not seen is published, in
-       ``docs/results/learned-choice.md``.
-    4. From the best, `variants` steps are drawn, some at once: an executor to another worker of its topology, two for
-       each other, a worker to a free slot. The best of them is taken while it is better and keeps all limits.
-    5. Limits broken and executors left out count before what is learned. CPU is no limit where a service measured the
-       load, as rates come from it.
+       https://doi.org/10.1214/aos/1013203451), predict from these how its throughput compares with that of other
+       placements of the problem, as a logarithm. They are data in a file, made by ``stormwright learn`` from random
+       problems whose placements are evaluated by `stormwright.predict`, and from placements measured on real clusters;
+       their accuracy on unseen problems is published in ``docs/results/learned-choice.md``.
+    4. From the best answer, `variants` random steps are generated in batches: an executor moves to another worker of
+       its topology, two are swapped, a worker moves to a free slot. The best of a batch is taken as long as it is
+       better and violates no constraint.
+    5. Violations and unplaced executors count before the learned score. CPU is no constraint if a service measured the
+       load, as it follows from rates.
 
-    A file of another version, a damaged one, or one learned from other figures is refused. The answer says whose it is
-    and why (`told`).
+    A file that is of another version, damaged, or trained on other features is refused. The answer names its rule and
+    the reason (`told`).
 
     Deterministic: the same problem, seed and file give the same answer. Ties go to the rule that comes first in the
-    list of schedulers, and to the step drawn first.
+    list of schedulers, and to the step generated first.
 
     When to use
     -----------
-    Throughput counts, and rates are not to be predicted anew for every placement, which takes some ten times as long.
-    Where there are some seconds, `n_version` and `optimizer` are better: they ask the prediction itself, which chooses
-    better among placements that were measured. On some benchmark topologies it is worse than `even`.
+    Throughput matters, and predicting the rates of every placement, which takes about ten times as long, is too slow.
+    If some seconds are available, `n_version` and `optimizer` are better: they use the prediction itself, which chooses
+    better among measured placements. On some benchmark topologies it is worse than `even`.
 
     Ignores
     -------
-    How many trees may be pending, and how long tuples wait; prices, tags, speeds of processors and forecasts, other
-    than that rules which go by them are among those it asks.
+    The limit of pending trees, and waiting times; prices, tags, speeds of processors and forecasts, except through the
+    rules that use them.
 
     Honours
     -------
@@ -90,7 +92,7 @@ class LearnedScheduler:
     Raises
     ------
     InputError
-        The file cannot be read, or is no model that it can go by.
+        The file cannot be read, or is not a usable model.
     """
 
     params_type = LearnedParams
@@ -102,7 +104,7 @@ class LearnedScheduler:
         self._model = read_model(Path(self.params.model) if self.params.model else OURS)
 
     def schedule(self, problem: Problem) -> Assignment:
-        """Place what has no slot."""
+        """Place the executors without a slot."""
         judge = LearnedJudge(problem, self._model)
         asking = Portfolio(problem, judge)
         asking.note_what_runs()
@@ -132,7 +134,7 @@ class LearnedScheduler:
         )
 
     def _climbed(self, problem: Problem, judge: LearnedJudge, slots: IntArray, broken: int) -> tuple[IntArray, int]:
-        """A better placement by steps, and how many."""
+        """Return a placement improved by steps, and their number."""
         variants = Variants(problem, np.random.default_rng(self.params.seed))
         left = min(self.params.variants, _MOST_JUDGED // max(problem.num_executors, 1))
         score, steps = judge.badness(slots), 0
@@ -148,14 +150,14 @@ class LearnedScheduler:
 
 
 class LearnedJudge(PlacementJudge):
-    """Judges placements by what was learned of others.
+    """Evaluates placements by a trained model.
 
     Parameters
     ----------
     problem
-        What they are of.
+        Problem of the placements.
     model
-        What was learned.
+        Trained model.
     """
 
     def __init__(self, problem: Problem, model: Model) -> None:
@@ -165,17 +167,17 @@ class LearnedJudge(PlacementJudge):
         self._describing, self._trees = FeatureExtractor(problem), model.trees
 
     def badness(self, slots: IntArray) -> float:
-        """How much lower its throughput is than that of others, as a logarithm."""
+        """Return how much lower the throughput is than that of other placements, as a logarithm."""
         return float(self.of_all([slots])[0])
 
     def of_all(self, placements: list[IntArray]) -> FloatArray:
-        """The same of several, shape (n,)."""
+        """Return the badness of several placements, shape (n,)."""
         features = np.array([self._describing.features(slots) for slots in placements])
         badness: FloatArray = -self._trees.score(features)
         return badness
 
     def beside(self, slots: IntArray, others: list[IntArray]) -> str:
-        """What is learned of a placement beside the answers, in a few words."""
+        """Return a short text comparing a placement's learned score with those of the answers."""
         different = [each for each in others if not np.array_equal(each, slots)]
         if not different:
             return "all answers are the same"
@@ -184,7 +186,7 @@ class LearnedJudge(PlacementJudge):
 
 
 def cheap_rules(executors: int) -> Iterator[str]:
-    """Names of schedulers whose answers are looked at, of a problem of so many executors."""
+    """Yield the names of rules that are quick for `executors` executors."""
     for name in SCHEDULERS:
         traits = traits_of(name)
         if traits.asks_others or not traits.heeds_limits or traits.quick_up_to < executors:

@@ -1,4 +1,4 @@
-"""Least weighted delay: each executor goes to where tuples then wait least, by the weights of topologies."""
+"""Least weighted delay: place each executor where it adds least waiting time, weighted by topology."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stormwright.schedulers.placement.scores import part_used
 from stormwright.schedulers.templates.waiting import Rule, place_waiting
 from stormwright.schedulers.toolkit.params import Params, topologies_tell
 
-#: Idle part of a node that counts as full.
+#: Idle fraction of a node that counts as full.
 _FULL = 1e-9
 
 
@@ -25,26 +25,26 @@ class LeastWeightedDelayParams(Params):
 
 
 class LeastWeightedDelayScheduler:
-    """Puts each executor on the node where tuples then wait least in all, those of topologies by their weights.
+    """Puts each executor on the node where the total waiting time, weighted by topology, is then least.
 
     After L. Fratta, M. Gerla, L. Kleinrock, "The flow deviation method: An approach to store-and-forward communication
     network design", Networks 3, 1973, https://doi.org/10.1002/net.3230030202, whose delay this is, placed greedily.
 
-    1. A node whose CPU is used to the part U has u / (1 - U) tuples of an executor that uses the part u in it: those at
-       work and those that wait (a queue with processor sharing). By Little's law that is their delay times their rate.
-    2. The delay of all is Σ w u / (1 - U) over executors, w being ``stormwright.weight`` in the configuration of the
-       executor's topology, a number above 0; 1 where it says nothing.
-    3. The node is that on which the executor raises it least.
+    1. A node with CPU utilisation U holds u / (1 - U) tuples of an executor that uses the fraction u: those in service
+       and those waiting (a queue with processor sharing). By Little's law that is their delay times their rate.
+    2. The total delay is Σ w u / (1 - U) over executors, where w is ``stormwright.weight`` in the configuration of the
+       executor's topology, a number above 0; 1 by default.
+    3. The executor goes to the node where it raises the total least.
 
     Ties go to the lower index of node.
 
     When to use
     -----------
-    CPU was measured, latency counts, and that of some topologies more than that of others.
+    CPU was measured, and latency matters, for some topologies more than for others.
 
     Ignores
     -------
-    Traffic, streams, racks; memory, other than to keep limits.
+    Traffic, streams, racks; memory, except as a constraint.
 
     Honours
     -------
@@ -53,7 +53,7 @@ class LeastWeightedDelayScheduler:
     Raises
     ------
     InputError
-        When it schedules: weights that are no numbers above 0; all faults at once.
+        On scheduling: weights that are not numbers above 0; all faults at once.
     """
 
     params_type = LeastWeightedDelayParams
@@ -62,7 +62,7 @@ class LeastWeightedDelayScheduler:
         self.params = params or LeastWeightedDelayParams()
 
     def schedule(self, problem: Problem) -> Assignment:
-        """Place what has no slot."""
+        """Place the executors without a slot."""
         weight = np.array(topologies_tell(problem, WEIGHT, 1.0), float)[problem.executor_topology]
         weighted_hz = addends(weight * problem.executor_cpu_hz)
 
@@ -85,7 +85,7 @@ class LeastWeightedDelayScheduler:
 
 
 def _delay(room: NodeRoom, weighted_hz: FloatArray, more_hz: float) -> FloatArray:
-    """Weighted delay times rate of what is on every node, with `more_hz` of CPU in use; finite on a full one, too."""
+    """Return weighted delay times rate of every node with `more_hz` of CPU in use; finite on full nodes, too."""
     idle = np.maximum(1.0 - part_used(room.capacity_hz, room.cpu_hz, more_hz), _FULL)
     delay: FloatArray = part_used(room.capacity_hz, room.capacity_hz - weighted_hz) / idle
     return delay

@@ -1,4 +1,4 @@
-"""Scheduling with METIS: the graph of executors in as many parts as the topology wants workers."""
+"""Graph partitioning with METIS: the executors of a topology in as many parts as it has workers."""
 
 from __future__ import annotations
 
@@ -28,45 +28,46 @@ class MetisParams(Params):
         "what a part is; supervisor: what one supervisor has of the topology, dealt to its workers there",
         choices=("worker", "supervisor"),
     )
-    seed: int = param(0, "of METIS's own random numbers", low=0, high=2**31 - 1)
+    seed: int = param(0, "seed of METIS's random numbers", low=0, high=2**31 - 1)
 
 
 class MetisScheduler:
-    """Partitions the executors of a topology into its workers with METIS, and deals the workers to nodes.
+    """Partitions the executors of a topology into its workers with METIS, and distributes the workers over nodes.
 
     L. Fischer, A. Bernstein, "Workload scheduling in distributed stream processors using graph partitioning", IEEE Big
     Data 2015, https://doi.org/10.1109/BigData.2015.7363749; and the code its authors published.
 
     1. The graph has a vertex for every executor and an edge between two that exchange tuples.
-    2. METIS partitions it into as many parts as the topology wants workers, with minimum communication volume.
+    2. METIS partitions it into as many parts as the topology has workers, with minimum communication volume.
     3. Workers go to nodes as with Storm's own EvenScheduler: round robin, those with most free slots first.
 
-    What the paper leaves open, or different here:
+    Differences, and points that the paper leaves open:
 
-    1. The weight of a vertex is the executor's CPU, which METIS keeps even over the parts (within 3 %). The published
+    1. The weight of a vertex is the executor's CPU, which METIS balances over the parts (within 3 %). The published
        code weighs a vertex by the tuples that it sends and receives.
-    2. For the communication volume METIS counts who sends to which part, not how much; `objective` ``cut`` weighs edges
-       by tuples/s.
-    3. A part that METIS leaves empty or makes larger than a worker may be is mended.
-    4. A node too full for a worker is passed over, so that CPU and memory hold.
-    5. In the published code a part is what a supervisor has of the topology: those without workers come first, and the
-       part's executors are dealt to all free slots of one, whatever number of workers the topology wants; with fewer
-       supervisors than parts nothing is placed. With `part` ``supervisor`` it is so here, but that the topology keeps
-       its number of workers: they are dealt to as many parts as there are supervisors with free slots, if there are
-       not fewer workers. A part too large for any supervisor goes on worker by worker.
-    6. Only what has no slot is placed. The published code frees all slots of a topology whose partition has changed.
+    2. For the communication volume METIS counts which vertex sends to which part, not how much; `objective` ``cut``
+       weighs edges by tuples/s.
+    3. A part that METIS leaves empty or makes larger than a worker may be is repaired.
+    4. A node too full for a worker is skipped, so that CPU and memory suffice.
+    5. In the published code a part is a supervisor's share of the topology: supervisors without workers come first, and
+       the part's executors are distributed over all free slots of one, whatever number of workers the topology
+       requests; with fewer supervisors than parts nothing is placed. `part` ``supervisor`` does the same, except that
+       the topology has its requested number of workers: they are distributed over as many parts as there are
+       supervisors with free slots, if there are not fewer workers. A part too large for any supervisor is placed worker
+       by worker.
+    6. Only executors without a slot are placed. The published code frees all slots of a topology whose partition has
+       changed.
 
     Needs METIS: ``pip install "stormwright[metis]"``. Ties go to the lower index of executor and node.
 
     When to use
     -----------
-    Traffic was measured, and a topology has many executors of which groups exchange much with each other and little
-    with the rest.
+    Traffic was measured, and a topology has many executors in groups with much traffic inside and little between them.
 
     Ignores
     -------
-    Racks, streams, and what workers exchange when they are dealt to nodes. With `objective` ``volume`` the aim is blind
-    to how much executors exchange. Memory, other than to keep limits.
+    Racks, streams, and traffic between workers when they are assigned to nodes. With `objective` ``volume`` the amount
+    of traffic is ignored, too. Memory, except as a constraint.
 
     Honours
     -------
@@ -80,7 +81,7 @@ class MetisScheduler:
         self.params = params or MetisParams()
 
     def schedule(self, problem: Problem) -> Assignment:
-        """Place what has no slot."""
+        """Place the executors without a slot."""
         exchange = Exchange.of(problem)
         rule = self._on_supervisors if self.params.part == "supervisor" else self._on_workers
 
@@ -90,12 +91,12 @@ class MetisScheduler:
         return place_waiting(problem, "metis", self.params, make_rule)
 
     def _on_workers(self, placing: Placing, exchange: Exchange) -> None:
-        """A part is a worker."""
+        """Partition into workers."""
         for members in self._parts(placing, exchange, [1] * placing.wanted.workers):
             placing.put_worker(members, placing.in_turn(placing.can_host(members)))
 
     def _on_supervisors(self, placing: Placing, exchange: Exchange) -> None:
-        """A part is what one supervisor has of the topology, in its share of the workers."""
+        """Partition into supervisors, each with its share of the workers."""
         room, count = placing.room, placing.wanted.workers
         parts = max(1, min(int(np.count_nonzero(room.slots >= 1)), count))
         workers = [count // parts + (part < count % parts) for part in range(parts)]
@@ -112,7 +113,7 @@ class MetisScheduler:
                 placing.put_worker(dealt, to)
 
     def _parts(self, placing: Placing, exchange: Exchange, workers: list[int]) -> list[list[int]]:
-        """The executors of every part, of which each has so many workers."""
+        """Return the executors of every part, given its number of workers."""
         executors = placing.wanted.executors
         parts = partition(
             exchange.within(executors),

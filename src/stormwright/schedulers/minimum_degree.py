@@ -1,4 +1,4 @@
-"""Minimum degree: each executor goes to the node that then has fewest connections to others."""
+"""Minimum degree: place each executor on the node that then has fewest connections to others."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ class MinimumDegreeScheduler:
     """Puts each executor on the node that is then connected to fewest executors elsewhere.
 
     After A. George, J. W. H. Liu, "The evolution of the minimum degree ordering algorithm", SIAM Review 31, 1989,
-    https://doi.org/10.1137/1031001. Of all choices the one of least degree, seen anew each time.
+    https://doi.org/10.1137/1031001. Of all choices the one of least degree, recomputed each time.
 
-    1. The degree of a node is the number of pairs of executors that exchange tuples, one on the node, one on another:
-       how many tuples does not count. An executor without a node is nowhere yet.
-    2. Ties go to the node with most CPU left, then to the lower index.
+    1. The degree of a node is the number of pairs of executors that exchange tuples, one on the node, one on another,
+       whatever the number of tuples. Unplaced executors do not count.
+    2. Ties go to the node with most free CPU, then to the lower index.
 
     When to use
     -----------
-    Connections between nodes are what costs, more than what goes over them.
+    The number of connections between nodes matters more than the traffic over them.
 
     Ignores
     -------
-    How much executors exchange, racks, streams; load, other than to keep limits and to choose among equals.
+    The amount of traffic, racks, streams; load, except as a constraint and to break ties.
 
     Honours
     -------
@@ -49,7 +49,7 @@ class MinimumDegreeScheduler:
         self.params = params or MinimumDegreeParams()
 
     def schedule(self, problem: Problem) -> Assignment:
-        """Place what has no slot."""
+        """Place the executors without a slot."""
         exchange = Exchange.of(problem)
 
         def make_rule(room: NodeRoom) -> Rule:
@@ -73,7 +73,7 @@ class MinimumDegreeScheduler:
 
 
 def _degrees(room: NodeRoom, exchange: Exchange) -> IndexArray:
-    """Degree of every node by what is placed, shape (N,)."""
+    """Return the degree of every node, by the executors placed so far, shape (N,)."""
     first = np.repeat(np.arange(len(exchange.first) - 1), np.diff(exchange.first))
     one, other = room.node_of[first], room.node_of[exchange.partner]
     apart = (one != UNPLACED) & (other != UNPLACED) & (one != other)

@@ -1,4 +1,4 @@
-"""N-version choice: all schedulers are asked, and the answer counts that is predicted to be best."""
+"""N-version choice: run all schedulers and take the answer with the best prediction."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ from stormwright.schedulers.toolkit.triggers import ONLINE
 
 _NAME = "n_version"
 
-#: Of a time budget, the part in which schedulers that keep none may begin; what is left is for those that do.
+#: Fraction of a time budget in which schedulers without a budget of their own may start; the rest is for the others.
 _BEGINNING = 0.5
 
-#: Of the time that is left, the part that one gets which keeps a budget: its answer has to be judged, too.
+#: Fraction of the remaining time for a scheduler with a budget: its answer has to be evaluated, too.
 _OF_THE_REST = 0.8
 
-#: What is decided upon again until it stays has at most so many executors.
+#: Maximum executors of problems whose answers are fed back until they are stable.
 _SMALL = 64
 
-#: Of reachable throughput, what is as good, as for `optimizer`.
+#: Relative difference of reachable throughput that counts as equal, as for `optimizer`.
 _SAME = 1e-3
 
 
@@ -55,7 +55,7 @@ class NVersionParams(Params):
         "who is asked: names separated by commas, all, or quick: all that usually answer a problem of the size at hand "
         "within a second or two",
     )
-    settings: str = param("", "parameters of theirs: NAME.KEY=VALUE, several separated by semicolons")
+    settings: str = param("", "parameters of the members: NAME.KEY=VALUE, separated by semicolons")
     objective: str = param(
         "auto",
         "what answers are judged by; auto: throughput where a service measured the load, else traffic",
@@ -70,9 +70,9 @@ class NVersionParams(Params):
         low=0.01,
         high=MOST_SECONDS,
     )
-    time_budget_s: float = param(0.0, "seconds for all of them together; 0: no clock", low=0, high=MOST_SECONDS)
-    seed: int = param(0, "for those that draw random numbers", low=0, high=MOST_SEED)
-    keep_running: bool = param(False, "true: only place what has no slot, around what runs")
+    time_budget_s: float = param(0.0, "seconds for all members together; 0: no limit", low=0, high=MOST_SECONDS)
+    seed: int = param(0, "seed of members that use random numbers", low=0, high=MOST_SEED)
+    keep_running: bool = param(False, "true: only place executors without a slot; running ones stay")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -80,51 +80,53 @@ class NVersionParams(Params):
 
     @property
     def members(self) -> Members:
-        """Who is asked."""
+        """Return the member schedulers."""
         return Members(self.schedulers, self.settings, self.seed, self.objective, _NAME)
 
 
 class NVersionScheduler:
-    """Asks several schedulers, judges every answer by what is predicted of it, and takes the best.
+    """Runs several schedulers, evaluates every answer by its prediction, and takes the best.
 
     Own; after the algorithm selection of J. R. Rice, "The Algorithm Selection Problem", Advances in Computers 15, 1976,
-    https://doi.org/10.1016/S0065-2458(08)60520-3, in its simplest form: all are run, as versions of a program are in A.
-    Avizienis, "The N-Version Approach to Fault-Tolerant Software", IEEE Transactions on Software Engineering 11, 1985,
-    https://doi.org/10.1109/TSE.1985.231893.
+    https://doi.org/10.1016/S0065-2458(08)60520-3, in its simplest form: all are run, like the versions of a program in
+    A. Avizienis, "The N-Version Approach to Fault-Tolerant Software", IEEE Transactions on Software Engineering 11,
+    1985, https://doi.org/10.1109/TSE.1985.231893.
 
-    1. Each scheduler is asked as it is, for what waits; and where something runs, unless it moves of that what pays by
-       itself, as if nothing ran, in such slots that as little as can be moves. With `keep_running` it is not.
-    2. An answer counts that breaks no more limits than what runs does, places no topology in part and stops nothing.
-       One that fails, or does not count, is left out, and named with the reason. One of another package answers in a
-       process of its own: where all that it is asked takes longer than `member_limit_s`, this is ended with what was
-       started in it. Who fails there is not asked again. Java classes have a limit of their own.
-    3. Of these, the best by fewest limits broken, fewest executors without a slot, then the objective as `optimizer`
-       knows it: reachable throughput of the topology that comes off worst, mean latency, nodes used
-       (`stormwright.predict`), or cost of traffic. Where no load was measured there is nothing to predict from: then it
-       is traffic, and the answer says so. CPU is no limit where rates are predicted, as they come from it: who leaves
-       something out for it is asked again as if there were enough.
-    4. What runs is an answer, too, and is left alone for less than half a percent of what is predicted.
-    5. Where nothing runs and there are up to 64 executors, the answer by traffic is decided upon again as if it ran,
-       until it stays: given back as what runs, it needs no change.
+    1. Each scheduler places the executors without a slot; and if something runs, unless the scheduler itself moves
+       running executors, it also places everything from scratch, with slots relabelled so that as little as possible
+       moves. `keep_running` omits the latter.
+    2. An answer is valid if it violates no more constraints than the running placement, places no topology in part and
+       stops nothing. Failures and invalid answers are listed with the reason. A scheduler of another package runs in a
+       process of its own, which is killed with its children if all its answers together take longer than
+       `member_limit_s`. A scheduler that fails there is not run again. Java classes have a limit of their own.
+    3. The best answer has fewest violations, then fewest executors without a slot, then the best objective, as defined
+       by `optimizer`: reachable throughput of the worst topology, mean latency, nodes used (`stormwright.predict`), or
+       cost of traffic. If no load was measured, nothing can be predicted: then it is traffic, and the answer says so.
+       CPU is no constraint if rates are predicted, as it follows from them: a scheduler that leaves something out for
+       lack of CPU is run again as if there were enough.
+    4. The running placement is an answer, too, and is left unchanged for a predicted gain of less than half a percent.
+    5. If nothing runs and there are up to 64 executors, the answer by traffic is fed back as if it ran, until it no
+       longer changes: the result is stable.
 
-    The answer says who was chosen and why (`told`), what it promises, and the runner-up; `answers` has all of them.
+    The answer names the chosen scheduler and the reason (`told`), its prediction, and the runner-up; `answers` lists
+    all.
 
-    Where all are ours there is no clock unless a time budget is given: the same problem and seed give the same answer.
-    With `quick`, who is asked hangs on the number of executors alone: of 100,000, those that answer within some seconds
-    each, which takes less than a minute of one core. With a time budget, no scheduler begins once half of it is over
-    (none of ours is ended that has begun), and those that search for as long as they are told share the rest. Ties go
-    to what runs, then among placements of equal throughput to least traffic between nodes, then to the scheduler that
-    was asked first, in the order of their list.
+    With built-in schedulers only, there is no time limit unless a time budget is given: the same problem and seed give
+    the same answer. With `quick`, the members depend on the number of executors alone: for 100,000, those that answer
+    within some seconds each, which takes less than a minute of one core. With a time budget, no scheduler starts once
+    half of it is over (none of the built-in ones is interrupted), and those with a time budget of their own share the
+    rest. Ties go to the running placement, then among placements of equal throughput to least traffic between nodes,
+    then to the first scheduler in the list.
 
     When to use
     -----------
-    It is not known which rule suits a cluster, and some seconds are there to find out; or a Java scheduler of one's own
-    shall only count where it is better (``--set schedulers=quick,java:CLASS``).
+    It is unknown which rule suits a cluster, and some seconds are available to find out; or a custom Java scheduler
+    should be used only if it is better (``--set schedulers=quick,java:CLASS``).
 
     Ignores
     -------
-    What those who are asked ignore; and of what they go by, all that the objective does not know: prices, tags, speeds
-    of processors and forecasts.
+    What its members ignore, and everything that is not part of the objective: prices, tags, speeds of processors and
+    forecasts.
 
     Honours
     -------
@@ -157,7 +159,7 @@ class NVersionScheduler:
             if not small or np.any(problem.current_slot != UNPLACED):
                 return found
             seen = {found.slot_of_executor.tobytes()}
-            while True:  # rule 5; where some find no room, two placements may take turns
+            while True:  # rule 5; if some find no room, two placements may alternate
                 again = self._decided(problem.with_current(found.by_topology(problem)), end_s, apart)
                 if again.slot_of_executor.tobytes() in seen:
                     return found
@@ -180,7 +182,7 @@ class NVersionScheduler:
         return self._answer(problem, judge, asking)
 
     def _made(self, name: str, budget_s: float, apart: SchedulerProcess) -> Scheduler | StormwrightError:
-        """A member, or why there is none; one of another package is made where it is asked."""
+        """Return a member, or the error; one of another package is created in its own process."""
         if not is_of_others(name):
             return self._members.made(name, budget_s)
         try:
@@ -189,7 +191,7 @@ class NVersionScheduler:
             return error
 
     def _turns(self, problem: Problem, end_s: float) -> Iterator[tuple[str, float]]:
-        """Who is asked, and for how many seconds where that can be told; below 0 who is not."""
+        """Yield members and their time budgets in seconds, below 0 for those without time left."""
         members, executors = self._members, problem.num_executors
         names = members.for_size(executors)
         if not self.params.time_budget_s:
@@ -227,7 +229,7 @@ class NVersionScheduler:
 
 
 def _ranked(problem: Problem, judge: PlacementJudge, asking: Portfolio) -> list[MemberAnswer]:
-    """The answers, the one to take first: rules 3 and 4, and who comes first among equals."""
+    """Return the answers, best first: rules 3 and 4, and the tie-breaks."""
     ranked = best_of(asking.answers)
     if not ranked:
         return ranked
@@ -243,7 +245,7 @@ def _ranked(problem: Problem, judge: PlacementJudge, asking: Portfolio) -> list[
 
 
 def _told(judge: PlacementJudge, asking: Portfolio, ranked: list[MemberAnswer]) -> str:
-    """Who won and why, in a sentence."""
+    """Return a sentence that names the winner and the reason."""
     best, asked = ranked[0], len(ranked) + len(asking.left_out)
     parts = [
         f"{best.name} is the best of {counted(asked, 'answer')}, by {judge.objective}: {judge.promise(best.slots)}"
@@ -262,7 +264,7 @@ def _told(judge: PlacementJudge, asking: Portfolio, ranked: list[MemberAnswer]) 
 
 
 def _figures(each: MemberAnswer) -> dict[str, Any]:
-    """An answer for programs."""
+    """Return an answer as a JSON object."""
     broken, left, badness = each.rank
     found = {"scheduler": each.name, "limits_broken": broken, "unplaced": left, "badness": badness}
     return {**found, "moves": each.moves}

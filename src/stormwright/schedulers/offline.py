@@ -1,4 +1,4 @@
-"""The offline scheduler of Aniello, Baldoni, Querzoni: who talks to whom is read from the topology, not measured."""
+"""Offline scheduler of Aniello, Baldoni, Querzoni: communication follows from the topology, not from measurements."""
 
 from __future__ import annotations
 
@@ -22,41 +22,45 @@ from stormwright.schedulers.toolkit.traffic import by_component, linearised, ups
 class OfflineParams(Params):
     """Parameters of the scheduler."""
 
-    alpha: float = param(0.0, "0: workers hold equally many executors; 1: as many as leave one for each", low=0, high=1)
-    beta: float = param(1.0, "0: a topology gets as few nodes as have its slots; 1: as many as it can", low=0, high=1)
+    alpha: float = param(
+        0.0, "0: equally many executors per worker; 1: as many as leave one for each worker", low=0, high=1
+    )
+    beta: float = param(
+        1.0, "0: a topology gets the fewest nodes with enough slots; 1: as many as possible", low=0, high=1
+    )
     epsilon: float = param(
         0.5, "part of the components after which workers that are still empty come first", low=0, high=1
     )
 
 
 class OfflineScheduler:
-    """Puts executors of components that follow each other into one worker, and the workers round robin onto nodes.
+    """Puts executors of consecutive components into one worker, and the workers round robin onto nodes.
 
     L. Aniello, R. Baldoni, L. Querzoni, "Adaptive online scheduling in Storm", DEBS 2013, §3.1,
-    https://doi.org/10.1145/2488222.2488267. What the paper calls β there is `epsilon` here.
+    https://doi.org/10.1145/2488222.2488267. The paper's β is called `epsilon` here.
 
-    1. Components in an order in which each comes after those it subscribes to.
+    1. Components are ordered so that each comes after those it subscribes to.
     2. The executors of a component go round robin over workers that hold an executor of a component it subscribes to
        and have fewer than M executors, then over the others.
-    3. From component ⌊epsilon · |C|⌋ on, workers that are still empty come first, the last of them ahead, and have
-       their turns like those of rule 2, so that all are used; so it is in the authors' code.
+    3. From component ⌊epsilon · |C|⌋ on, workers that are still empty come first, the last of them ahead, in turn like
+       those of rule 2, so that all are used, as in the authors' code.
     4. Workers go round robin over the nodes with most free slots.
 
     ``stormwright.alpha``, ``stormwright.beta`` and ``stormwright.epsilon`` in a topology's configuration, numbers from
-    0 to 1, go before the parameters here: in the authors' code they come with the topology (``alfa``, ``beta``,
-    ``epsilon``, texts there).
+    0 to 1, override the parameters here: in the authors' code they are part of the topology (``alfa``, ``beta``,
+    ``epsilon``, strings there).
 
-    Different from the paper and the authors' code:
+    Differences from the paper and the authors' code:
 
-    1. A node too full for a worker is passed over, so that CPU, memory and the topology's limit on executors in a
-       worker hold; the authors look at slots alone.
-    2. A worker that is empty in the end gets the last executor of the fullest. In the authors' code it stays empty.
-    3. Components and streams are the topology's, ackers and other system components included, which come after what
-       they subscribe to. The authors have them listed in its configuration, and leave what is not in the list to
-       Storm's EvenScheduler.
-    4. A cycle of components is broken as in `linearised`; the paper takes topologies to have none.
+    1. A node too full for a worker is skipped, so that CPU, memory and the topology's limit on executors per worker
+       hold; the authors consider only slots.
+    2. A worker that remains empty gets the last executor of the fullest. In the authors' code it stays empty.
+    3. Components and streams are those of the topology, including ackers and other system components, which come after
+       those they subscribe to. The authors list them in its configuration, and leave unlisted ones to Storm's
+       EvenScheduler.
+    4. A cycle of components is broken as in `linearised`; the paper assumes acyclic topologies.
 
-    Ties go to the lower index of worker and node; in the authors' code those between nodes hang on hash order.
+    Ties go to the lower index of worker and node; in the authors' code ties between nodes depend on hash order.
 
     When to use
     -----------
@@ -64,7 +68,7 @@ class OfflineScheduler:
 
     Ignores
     -------
-    How much traffic a stream carries, racks; load, other than to keep limits.
+    The amount of traffic on a stream, racks; load, except as a constraint.
 
     Honours
     -------
@@ -73,7 +77,7 @@ class OfflineScheduler:
     Raises
     ------
     InputError
-        When it schedules: a topology's configuration says a parameter that is out of range; all faults at once.
+        On scheduling: a parameter in a topology's configuration is out of range; all faults at once.
     """
 
     params_type = OfflineParams
@@ -83,7 +87,7 @@ class OfflineScheduler:
         self.params = params or OfflineParams()
 
     def schedule(self, problem: Problem) -> Assignment:
-        """Place what has no slot."""
+        """Place the executors without a slot."""
         return place_waiting(problem, "offline", self.params, self._rule)
 
     def _rule(self, room: NodeRoom) -> Rule:
@@ -103,7 +107,7 @@ class OfflineScheduler:
         return place
 
     def _workers(self, placing: Placing, told: _Told) -> list[list[int]]:
-        """Rules 1 to 3: the executors of every worker, none empty."""
+        """Return the executors of every worker, none empty; rules 1 to 3."""
         topology, wanted = placing.topology, placing.wanted
         count, executors = wanted.workers, placing.executors
         limit = min(most_executors(len(executors), count, told.alpha[wanted.topology]), placing.limit)
@@ -128,7 +132,7 @@ class OfflineScheduler:
         return workers
 
     def _nodes(self, room: NodeRoom, workers: int, beta: float) -> list[int]:
-        """The nodes to deal workers to, by free slots: from as few as have enough, by `beta`, up to one a worker."""
+        """Return nodes for the workers, by free slots: from the fewest with enough, by `beta`, up to one per worker."""
         by_slots = [int(node) for node in np.argsort(-room.slots, kind="stable") if room.slots[node] >= 1]
         reach = np.cumsum(room.slots[by_slots])
         fewest = min(int(np.searchsorted(reach, workers)) + 1, len(by_slots))
@@ -137,7 +141,7 @@ class OfflineScheduler:
 
 
 class _Told(NamedTuple):
-    """The parameters of every topology, by index: those in its configuration, else those of the scheduler."""
+    """Parameters of every topology, by index: those in its configuration, else those of the scheduler."""
 
     alpha: list[float]
     beta: list[float]
@@ -150,23 +154,23 @@ class _Told(NamedTuple):
 
 
 def _in_turns(first: Sequence[int], then: Sequence[int], workers: Sequence[Sequence[int]], limit: int) -> Iterator[int]:
-    """The worker for one executor after the other: those that come first by turns, then the others, until all are full.
+    """Yield the worker for each executor: preferred workers in turn, then the others, until all are full.
 
     Parameters
     ----------
     first, then
-        Workers, in the order of their turns.
+        Preferred and other workers, in the order of their turns.
     workers
-        What each has so far: grows meanwhile.
+        Executors of each so far; grows during iteration.
     limit
-        Executors that each may have.
+        Maximum executors per worker.
     """
     for ring in (list(first), list(then)):
         turn = 0
         while ring:
             turn %= len(ring)
             if len(workers[ring[turn]]) >= limit:
-                del ring[turn]  # the one behind it has its turn
+                del ring[turn]  # the next one has its turn
             else:
                 yield ring[turn]
                 turn += 1

@@ -1,4 +1,4 @@
-"""The online scheduler of Aniello, Baldoni, Querzoni: traffic decides who shares a worker, then who shares a node."""
+"""Online scheduler of Aniello, Baldoni, Querzoni: traffic decides which executors share a worker, then a node."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ from stormwright.schedulers.toolkit.traffic import Rates
 from stormwright.schedulers.toolkit.triggers import ONLINE, TriggerParams
 
 # Number of nodes ----------------------------------------------------------------------------------
-# On how many nodes a topology should be, and with how many of its workers on each: what beta and delta say.
+# Targets for a topology's nodes and its workers per node, by beta and delta.
 
 
 @dataclass(frozen=True)
 class NodeTargets:
-    """What topologies, by index, should use; one that is missing may use what it likes.
+    """Targets for the nodes of topologies, by index; a missing topology is unrestricted.
 
     Parameters
     ----------
     most_nodes, least_nodes
-        Nodes at most, and at least.
+        Maximum and minimum number of nodes.
     widest
-        Nodes that more would be of no use: there are no more, or no more workers.
+        Number of nodes beyond which more are useless, as there are no more nodes or workers.
     on_node
-        Workers on one node at most.
+        Maximum number of workers on one node.
     """
 
     most_nodes: dict[int, int] = field(default_factory=dict)
@@ -61,18 +61,18 @@ class NodeTargets:
 
 
 def own_wishes(workers: Items, nodes: Bins, beta: Sequence[float], delta: Sequence[float]) -> NodeTargets:
-    """Beta bounds the nodes of a topology from above; 1 is no bound, and nor is a delta of 1.
+    """Return targets in which `beta` bounds the nodes of a topology from above; 1 is no bound, nor is a delta of 1.
 
     Parameters
     ----------
     workers
-        Of all topologies, whose indices are their groups.
+        Workers of all topologies, grouped by topology index.
     nodes
-        Those that may take none have room for no items.
+        Nodes; those that may take none have no free places.
     beta
-        Of every topology. 0: as few nodes as have its slots, CPU and memory; 1: as many as pay.
+        Beta of every topology. 0: the fewest nodes with enough slots, CPU and memory; 1: as many as reduce the cost.
     delta
-        Of every topology. 0: equally many slots on each node; 1: as many as nodes have.
+        Delta of every topology. 0: equally many slots on each node; 1: as many as nodes have.
     """
     wishes = NodeTargets()
     highest = int(np.max(nodes.items, initial=0))
@@ -90,11 +90,11 @@ def own_wishes(workers: Items, nodes: Bins, beta: Sequence[float], delta: Sequen
 
 
 def authors_wishes(workers: Items, nodes: Bins, beta: Sequence[float], delta: Sequence[float]) -> NodeTargets:
-    """Beta bounds the nodes of a topology from below, delta its workers on a node from above, by the authors' formulas.
+    """Return targets by the authors' formulas: beta bounds a topology's nodes from below, delta its workers per node.
 
-    With W workers and n = min(N, W) nodes, at least ⌈W/n⌉ + ⌈beta (n - ⌈W/n⌉)⌉ nodes are used, which is u, and on a
-    node at most ⌈W/u⌉ + ⌈delta (W - u + 1 - ⌈W/u⌉)⌉ workers are. That ⌈W/n⌉ are slots of a node, which the formula
-    takes for nodes, is theirs; where it gives more nodes than there are, all are used.
+    With W workers and n = min(N, W) nodes, at least ⌈W/n⌉ + ⌈beta (n - ⌈W/n⌉)⌉ nodes, u, are used, and on a node at
+    most ⌈W/u⌉ + ⌈delta (W - u + 1 - ⌈W/u⌉)⌉ workers are. ⌈W/n⌉ is a number of slots of a node that the authors' formula
+    uses as a number of nodes; if it exceeds the number of nodes, all are used.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def authors_wishes(workers: Items, nodes: Bins, beta: Sequence[float], delta: Se
 
 
 def _fewest(workers: Items, nodes: Bins, slots: FloatArray, topology: int) -> int:
-    """Nodes below which no placement of a topology keeps to slots, CPU and memory."""
+    """Return a lower bound of the nodes with enough slots, CPU and memory for a topology."""
     own, usable = workers.group == topology, slots > 0
     needs = (
         (slots, float(np.count_nonzero(own))),
@@ -130,35 +130,35 @@ def _nodes_for(has: FloatArray, needed: float) -> int:
 
 
 # Phase 2: workers onto nodes ----------------------------------------------------------------------
-# Phase 2 of the online scheduler: workers of all topologies onto nodes, those that exchange much onto one.
+# Phase 2 of the online scheduler: workers of all topologies onto nodes, those with much mutual traffic onto one.
 
-#: Passes over all pairs of workers; few problems still change after the fourth.
+#: Maximum passes over all pairs of workers; few problems still change after the fourth.
 _MAX_PASSES = 10
 
-#: How often a topology that finds no place on few nodes is allowed some more.
+#: How often a topology that does not fit on few nodes is allowed some more.
 _MAX_RAISES = 12
 
-#: What nodes should be used for, given the workers and the nodes.
+#: Given workers, nodes, beta and delta: the targets.
 MakeWishes = Callable[[Items, Bins], NodeTargets]
 
 
 def nodes_by_traffic(draft: PartialPlacement, rates: Rates, weights: CostWeights, make_wishes: MakeWishes) -> None:
-    """Put the workers of a draft onto nodes by `Greedy.place_pairs`, wherever each finds a place.
+    """Put the workers of a partial placement onto nodes by `Greedy.place_pairs`, as far as they fit.
 
-    With several racks the least loaded nodes of the racks at hand are tried, too, and the cheaper of both counts. Where
-    wishes bound the nodes of topologies from above, one that finds no place is allowed some more, and if all together
-    use more than without any bound, it was of no use: then what is cheaper without counts.
+    With several racks the least loaded nodes of the present racks are tried, too, and the cheaper result is used. If
+    targets bound the nodes of topologies from above, a topology that does not fit is allowed some more, and if all
+    together use more nodes than without any bound, the unbounded result is used if it is cheaper.
 
     Parameters
     ----------
     draft
-        Its `node` is written; fixed workers stay.
+        Partial placement; its `node` is written, fixed workers stay.
     rates
-        What executors exchange.
+        Traffic between executors.
     weights
         Cost of a tuple by distance.
     make_wishes
-        What topologies should use. All that is given up for what would find no place otherwise.
+        Returns the targets of topologies. All of them are given up for workers that do not fit otherwise.
     """
     problem = draft.problem
     pairs = rates.between(draft.worker, len(draft.node))
@@ -173,7 +173,7 @@ def nodes_by_traffic(draft: PartialPlacement, rates: Rates, weights: CostWeights
 
 @dataclass(frozen=True)
 class _Packing:
-    """Workers that are to go onto nodes."""
+    """Workers to put onto nodes."""
 
     draft: PartialPlacement
     workers: Items
@@ -183,13 +183,13 @@ class _Packing:
     zone_weight: float
 
     def best(self) -> Greedy:
-        """Of what keeps to the bounds on nodes, if there are any, and what does not, the one that does better."""
+        """Return the better of the results with bounds on nodes, if there are any, and without."""
         free = self._cheapest({})
         if not self.wishes.most_nodes:
             return free
         bounded = self._cheapest(self.wishes.most_nodes)
         if _left_out(bounded) >= max(_left_out(free), 1):
-            # Whoever finds places by small steps then does not look at bounds.
+            # The repair by small steps ignores the bounds.
             return free
         return bounded if self._rank(bounded) < self._rank(free, 1 - RELATIVE_TOLERANCE) else free
 
@@ -197,12 +197,12 @@ class _Packing:
         best = self._packed(bound, near=False)
         if len(np.unique(self.nodes.zone)) > 1:
             near = self._packed(bound, near=True)
-            # Of the same traffic the sum is another in another order of topologies, in its last digits.
+            # The sum of the same traffic depends on the order of topologies in its last digits.
             best = near if self._rank(near) < self._rank(best, 1 - RELATIVE_TOLERANCE) else best
         return best
 
     def _packed(self, bound: Mapping[int, int], near: bool) -> Greedy:
-        """Every worker on a node, if the rule finds one; what is left when all wishes are given up has none."""
+        """Return every worker on a node, if the rule finds one; without targets the rest has none."""
         most = dict(bound)
         for _ in range(_MAX_RAISES):
             greedy = self._by_pairs(most, near)
@@ -230,12 +230,12 @@ class _Packing:
         return greedy
 
     def _waiting(self, greedy: Greedy) -> list[int]:
-        """Topologies of which a worker has no node."""
+        """Return the topologies with a worker without a node."""
         waiting: list[int] = np.unique(self.workers.group[greedy.bin_of == NOWHERE]).tolist()
         return waiting
 
     def _rank(self, packed: Greedy, part: float = 1.0) -> tuple[int, int, int, float]:
-        """Equation 3, after what is placed at all, and nodes where these are bounded; `part` of the cost."""
+        """Return equation 3 with `part` of the cost, after unplaced workers and the nodes if these are bounded."""
         excess = nodes = 0
         for topology, most in self.wishes.most_nodes.items():
             used = len(_used(self.workers, packed, topology))
@@ -243,9 +243,9 @@ class _Packing:
         return _left_out(packed), nodes, excess, part * packed.cost()
 
     def _spread_out(self, greedy: Greedy, topology: int, least: int) -> None:
-        """Move workers of a topology, cheapest first, to nodes that have none of it, until it is on enough of them.
+        """Move workers of a topology, cheapest first, to nodes without it, until it is on at least `least`.
 
-        Each goes to the least loaded node that takes it; ties to the lower worker, and the lower node.
+        Each goes to the least loaded node on which it fits; ties to the lower worker, and the lower node.
         """
         own = np.flatnonzero(self.workers.group == topology)
         while len(used := _used(self.workers, greedy, topology)) < least:
@@ -265,7 +265,7 @@ class _Packing:
             greedy.put(*best[1:])
 
     def _cost_at(self, greedy: Greedy, worker: int, node: int) -> float:
-        """What the traffic of a worker would cost on a node, the others being where they are."""
+        """Return the cost of a worker's traffic on a node, with all others in place."""
         row = slice(*self.workers.exchange.indptr[worker : worker + 2])
         at = greedy.bin_of[self.workers.exchange.indices[row]]
         far = self.nodes.zone[at] != self.nodes.zone[node]
@@ -274,12 +274,12 @@ class _Packing:
 
 
 def _left_out(packed: Greedy) -> int:
-    """Workers without a node."""
+    """Return the number of workers without a node."""
     return int(np.count_nonzero(packed.bin_of == NOWHERE))
 
 
 def _used(workers: Items, packed: Greedy, topology: int) -> list[int]:
-    """Nodes that a topology is on."""
+    """Return the nodes of a topology."""
     nodes = packed.bin_of[(workers.group == topology) & (packed.bin_of != NOWHERE)]
     used: list[int] = np.unique(nodes).tolist()
     return used
@@ -289,20 +289,22 @@ def _used(workers: Items, packed: Greedy, topology: int) -> list[int]:
 
 _WEIGHTS = CostWeights()
 
-#: What `meaning` may be.
+#: Values of `meaning`.
 OWN: Final = "own"
 AUTHORS: Final = "authors"
 
-#: What the authors' code takes where a topology says nothing; a gamma below 1, their "no limit", it refuses.
+#: Defaults of the authors' code; a gamma below 1, their "no limit", is refused.
 _AUTHORS_DEFAULTS = {"alpha": 0.0, "beta": 1.0, "gamma": MOST_GAMMA, "delta": 0.0}
 
 
 @dataclass(frozen=True, kw_only=True)
 class OnlineParams(TriggerParams):
-    """Parameters of the scheduler, and of the triggers that go with it."""
+    """Parameters of the scheduler, and of its triggers."""
 
-    alpha: float = param(1.0, "0: workers hold equally many executors; 1: as many as `gamma` allows", low=0, high=1)
-    beta: float = param(1.0, "0: a topology gets as few nodes as can have it; 1: as many as pay", low=0, high=1)
+    alpha: float = param(1.0, "0: equally many executors per worker; 1: as many as `gamma` allows", low=0, high=1)
+    beta: float = param(
+        1.0, "0: a topology gets the fewest possible nodes; 1: as many as reduce the cost", low=0, high=1
+    )
     gamma: float = param(
         3.0, "CPU load that a worker may have, in parts of its topology's mean", low=1, high=MOST_GAMMA
     )
@@ -317,67 +319,68 @@ class OnlineParams(TriggerParams):
     capacity: float = param(
         100.0, "percent of a node's CPU that executors may use, and at which it is overloaded", low=1, high=100
     )
-    keep_running: bool = param(False, "true: only place what has no slot, around what runs")
+    keep_running: bool = param(False, "true: only place executors without a slot; running ones stay")
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, object]) -> Self:
-        """See `Params`; with the meaning of the authors go their defaults, too."""
+        """Return the parameters, with the authors' defaults if `meaning` is ``authors``; see `Params`."""
         others = _AUTHORS_DEFAULTS if settings.get("meaning") == AUTHORS else {}
         return super().from_settings({**others, **settings})
 
 
 class OnlineScheduler:
-    """Puts executors that exchange much traffic into one worker, then such workers onto one node.
+    """Puts executors with much mutual traffic into one worker, then such workers onto one node.
 
     L. Aniello, R. Baldoni, L. Querzoni, "Adaptive online scheduling in Storm", DEBS 2013,
     https://doi.org/10.1145/2488222.2488267. The paper states the problem in §3.2.2, equations 1 to 3; the rule of both
-    phases, which its text leaves to the authors' code, is `Greedy.place_pairs`. Traffic is taken as measured, so it is
-    held to stay what it is under the current placement.
+    phases, which its text leaves to the authors' code, is `Greedy.place_pairs`. Traffic is taken as measured, that is,
+    assumed not to change with the placement.
 
     ``stormwright.alpha``, ``stormwright.beta``, ``stormwright.delta`` (numbers from 0 to 1) and ``stormwright.gamma``
-    (at least 1) in a topology's configuration go before the parameters here: in the paper they come with the topology
-    (``alfa``, ``beta``, ``gamma``, ``delta``, texts, in the authors' code). A node's own capacity is what it says its
-    CPU is (``supervisor.cpu.capacity``), of which `capacity` is a part; a node's own X is ``stormwright.overload_s`` in
-    its `supervisor.scheduler.meta`. X, P, R and T are for a service: there ``--set`` and the options ``--overload``,
-    ``--period``, ``--gain`` and ``--cool-down`` say the same; who asks for a single placement has no use for them.
+    (at least 1) in a topology's configuration override the parameters here: in the paper they are part of the topology
+    (``alfa``, ``beta``, ``gamma``, ``delta``, strings, in the authors' code). A node's capacity is its
+    ``supervisor.cpu.capacity``, of which `capacity` is a fraction; a node's own X is ``stormwright.overload_s`` in its
+    `supervisor.scheduler.meta`. X, P, R and T are for a service, where ``--set`` and the options ``--overload``,
+    ``--period``, ``--gain`` and ``--cool-down`` set them; a single placement does not use them.
 
-    Different from the paper and the authors' code:
+    Differences from the paper and the authors' code:
 
     1. Traffic between racks counts twice, as in the cost of a placement. With one rack nothing changes.
-    2. Phase 2 goes through the pairs of workers again while that lowers the cost, and with several racks also tries
-       the least loaded node of the racks at hand; the cheaper of both results counts.
-    3. Where the greedy rule leaves a worker without a node, `make_room` looks for a place by few small steps, and may
-       miss one that there is. Reasons then speak of the workers as phase 1 made them; cut otherwise they might fit.
+    2. Phase 2 repeats the pass over pairs of workers while that lowers the cost, and with several racks also tries the
+       least loaded node of the present racks; the cheaper result is used.
+    3. If the greedy rule leaves a worker without a node, `make_room` searches for a place in few small steps, and may
+       miss one. Reasons then refer to the workers of phase 1; other workers might fit.
     4. Memory is a hard limit, as is the topology's own limit on executors in a worker; generic resources and limits on
-       components are kept by `make_room` afterwards. `alpha`, `beta`, `gamma` and `delta` are wishes, given up for what
-       would find no place otherwise.
-    5. What runs is moved only if the whole placement then costs less, or is valid where it was not; of a topology that
-       lost workers only these are placed. Without a gain no worker changes its slot.
-    6. Of a topology all executors are placed, also those without traffic, or none.
-    7. `beta` bounds the nodes of a topology from above, from as few as can have its slots, CPU and memory up to as many
-       as pay, and never takes more than 1 does. In the authors' code it bounds them from below: with W workers and n =
-       min(N, W) nodes, workers whose move costs least go to unused nodes until u = ⌈W/n⌉ + ⌈beta (n - ⌈W/n⌉)⌉ are used.
-    8. `delta` bounds a topology's workers on a node by what nodes have, from the fewest slots that suffice where each
-       node gives as many. In the authors' code it does by W alone: ⌈W/u⌉ + ⌈delta (W - u + 1 - ⌈W/u⌉)⌉.
+       components are satisfied by `make_room` afterwards. `alpha`, `beta`, `gamma` and `delta` are soft, given up for
+       executors that do not fit otherwise.
+    5. Running executors move only if the whole placement then costs less, or becomes valid; of a topology that lost
+       workers only these are placed. Without a gain no worker changes its slot.
+    6. All executors of a topology are placed, including those without traffic, or none.
+    7. `beta` bounds the nodes of a topology from above, from the fewest with enough slots, CPU and memory up to as many
+       as reduce the cost, and never uses more than 1 does. In the authors' code it bounds them from below: with W
+       workers and n = min(N, W) nodes, the workers that are cheapest to move go to unused nodes until u = ⌈W/n⌉ + ⌈beta
+       (n - ⌈W/n⌉)⌉ are used.
+    8. `delta` bounds a topology's workers on a node by the slots of nodes, from the fewest that suffice if each node
+       provides as many. In the authors' code the bound depends on W alone: ⌈W/u⌉ + ⌈delta (W - u + 1 - ⌈W/u⌉)⌉.
     9. The authors' code takes alpha 0, beta 1, delta 0 and no limit on load (a gamma that it then refuses, so that it
-       has to be set) where a topology says nothing. `meaning` ``authors`` is 7, 8 and these defaults as there.
-    10. In the authors' code a node's load is never updated while workers come to it, so that any number fits which
-        does one by one; workers without traffic, and executors, are left to Storm's EvenScheduler; all slots of the
-        cluster are freed at each change; and a node is overloaded as soon as it is over its capacity, whereas here, as
-        in the paper, it has to be for X seconds.
+       has to be set) by default. `meaning` ``authors`` selects 7, 8 and these defaults as in their code.
+    10. In the authors' code a node's load is never updated while workers are added, so that any number fits of which
+        each one does; workers without traffic, and executors, are left to Storm's EvenScheduler; all slots of the
+        cluster are freed at each change; and a node is overloaded as soon as it exceeds its capacity, whereas here, as
+        in the paper, it has to do so for X seconds.
 
-    CPU is compared in Hz, with the speed of each node's cores where it is known: a service learns it from the workers.
+    CPU is compared in Hz, with the speed of each node's cores if known: a service learns it from the workers.
 
-    Deterministic. Ties go to what stays, then to the lower index of executor, worker, node or topology. So names have
-    no influence; the order of supervisors and topologies in the problem has one among equals.
+    Deterministic. Ties go to the running placement, then to the lower index of executor, worker, node or topology. So
+    names have no influence; the order of supervisors and topologies in the problem breaks ties.
 
     When to use
     -----------
-    A topology that runs and was measured. Unless `keep_running`, it also moves what runs where that pays.
+    A running topology with measurements. Unless `keep_running`, running executors also move if that pays off.
 
     Ignores
     -------
-    Streams, the speed of links, and that shuffled traffic will follow the new placement.
+    Streams, the speed of links, and that shuffled traffic follows the new placement.
 
     Honours
     -------
@@ -386,7 +389,7 @@ class OnlineScheduler:
     Raises
     ------
     InputError
-        When it schedules: a topology's configuration says a parameter that is out of range; all faults at once.
+        On scheduling: a parameter in a topology's configuration is out of range; all faults at once.
     """
 
     params_type = OnlineParams
@@ -430,7 +433,7 @@ class OnlineScheduler:
     def _workers(
         self, draft: PartialPlacement, rates: Rates, told: _Told, wanted: WantedWorkers
     ) -> Iterator[IndexArray]:
-        """Phase 1: executors of one topology → exactly as many workers as wanted, each given by its executors."""
+        """Yield the executors of each worker of a topology; phase 1."""
         problem, members, count = draft.problem, wanted.executors, wanted.workers
         pairs = rates.within(wanted.topology, members)
         cpu_hz, memory_mb = problem.executor_cpu_hz[members], problem.executor_memory_mb[members]
@@ -456,16 +459,16 @@ class OnlineScheduler:
     # Phase 2 -------------------------------------------------------------------------------------
 
     def _choose_nodes(self, draft: PartialPlacement, rates: Rates, told: _Told) -> None:
-        """Phase 2: workers of all topologies → nodes."""
+        """Assign the workers of all topologies to nodes; phase 2."""
         wishes = authors_wishes if self.params.meaning == AUTHORS else own_wishes
         nodes_by_traffic(draft, rates, _WEIGHTS, partial(wishes, beta=told.beta, delta=told.delta))
-        # The greedy rule knows neither limits on components nor resources other than CPU and memory.
+        # The greedy rule ignores limits on components and resources other than CPU and memory.
         if NOWHERE in draft.node or draft.problem.component_limits or len(draft.problem.resources) > 2:
             make_room(draft)
 
 
 class _Told(NamedTuple):
-    """The parameters of every topology, by index."""
+    """Parameters of every topology, by index."""
 
     alpha: list[float]
     beta: list[float]
@@ -474,19 +477,19 @@ class _Told(NamedTuple):
 
     @classmethod
     def of(cls, problem: Problem, params: OnlineParams) -> _Told:
-        """Those in its configuration; of the scheduler where it says nothing.
+        """Return the parameters in the topologies' configuration, with those of the scheduler as defaults.
 
         Raises
         ------
         InputError
-            What it says is out of range; all faults at once.
+            Values out of range; all faults at once.
         """
         keys = {ALPHA: params.alpha, BETA: params.beta, GAMMA: params.gamma, DELTA: params.delta}
         return cls(*(topologies_tell(problem, key, otherwise) for key, otherwise in keys.items()))
 
 
 def _with_capacity(problem: Problem, part: float) -> Problem:
-    """The same problem with that part of each node's CPU."""
+    """Return the problem with this fraction of each node's CPU."""
     if part == 1:
         return problem
     nodes = tuple(replace(node, cpu_hz=node.cpu_hz * part) for node in problem.supervisors)
@@ -494,7 +497,7 @@ def _with_capacity(problem: Problem, part: float) -> Problem:
 
 
 def _is_better(problem: Problem, traffic: Traffic, moved: Finished, stay: Finished) -> bool:
-    """Whether moving pays: more executors placed, else fewer limits broken, else less cost; all that runs runs on."""
+    """Return whether moving pays off: more executors placed, else fewer violations, else less cost; nothing stops."""
     stopped = (moved.slots == UNPLACED) & (problem.current_slot != UNPLACED)
     if stopped.any():
         return False

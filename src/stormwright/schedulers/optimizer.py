@@ -1,4 +1,4 @@
-"""A search for the placement that is best by what an operator wants, which takes as long as it is told."""
+"""Optimizer: a search for the best placement by an operator's objective, with a budget of steps or time."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from stormwright.schedulers.toolkit.triggers import ONLINE
 
 OBJECTIVES = ("auto", "traffic", "throughput", "latency", "nodes", "balanced")
 
-#: Where rates count: steps and part of the time of the search for little traffic that comes before, and steps for each
+#: For objectives by rates: steps and fraction of the time of the initial search for little traffic, and steps per
 #: executor of those that follow.
 _FIRST_STEPS, _FIRST_PART, _STEPS_PER_EXECUTOR = 100_000, 0.3, 3_000
 
-#: Where the first search took all the time, what is left: no steps are told, so it is not none.
+#: Remaining time if the first search used all of it; above 0, as 0 means no limit.
 _NO_TIME_S = 1e-9
 
-#: Beyond it rounding would hide what traffic costs.
+#: Higher prices would hide the cost of traffic by rounding.
 _MOST_PRICE = 1e12
 
-#: What machine code counts with.
+#: Largest integer of the machine code.
 _MOST_COUNT = 10**9
 
 
@@ -66,23 +66,25 @@ class OptimizerParams(Params):
         low=0,
         high=9,
     )
-    iterations: int = param(1_000_000, "steps of each search, whatever time they take", low=0, high=10**15)
+    iterations: int = param(1_000_000, "steps of each search, regardless of time", low=0, high=10**15)
     time_budget_s: float = param(
         0.0, "instead of `iterations`: seconds from the problem to the answer; 0: none", low=0, high=MOST_SECONDS
     )
-    seed: int = param(0, "of the random numbers", low=0, high=MOST_SEED)
-    threads: int = param(1, "cores to search on at once; the answer depends on their number", low=1, high=64)
+    seed: int = param(0, "seed of the random numbers", low=0, high=MOST_SEED)
+    threads: int = param(1, "cores to use in parallel; the answer depends on their number", low=1, high=64)
     move_price: float = _price("what an executor that leaves its slot costs")
-    max_moves: int = param(-1, "executors that may leave their slots; -1: any number", low=-1, high=_MOST_COUNT)
+    max_moves: int = param(-1, "maximum executors that may leave their slots; -1: any number", low=-1, high=_MOST_COUNT)
     restart_price: float = _price("what a worker that runs and is restarted costs")
-    max_restarts: int = param(-1, "workers that run and may be restarted; -1: any number", low=-1, high=_MOST_COUNT)
+    max_restarts: int = param(
+        -1, "maximum running workers that may be restarted; -1: any number", low=-1, high=_MOST_COUNT
+    )
     node_price: float = _price("what a node on which anything runs costs")
     imbalance_price: float = _price("what CPU that is used unevenly costs, see the rule")
     follow_flows: bool = param(
         True, "whether shuffled traffic costs what the new placement makes of it, or as measured"
     )
-    bound: bool = param(False, "whether to prove what no placement is better than; takes more time")
-    bound_budget_s: float = param(10.0, "seconds for that proof, at most", low=0, high=MOST_SECONDS)
+    bound: bool = param(False, "whether to compute a bound on all placements; takes more time")
+    bound_budget_s: float = param(10.0, "maximum seconds for the bound", low=0, high=MOST_SECONDS)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -101,7 +103,7 @@ class OptimizerParams(Params):
             raise InputError("scheduler parameters", faults)
 
     def _idle(self) -> Iterator[tuple[str, str]]:
-        """Parameters that nothing goes by, and what they would need."""
+        """Yield parameters without effect, and what they require."""
         if self.objective != "nodes":
             yield "headroom_percent", "objective=nodes"
         if self.objective == "traffic":
@@ -111,12 +113,12 @@ class OptimizerParams(Params):
 
     @property
     def needs_traffic(self) -> bool:
-        """Whether something is asked for that, where it is not said what is wanted, is that of traffic."""
+        """Whether a parameter is set that applies to the traffic objective only."""
         return self.bound or self.prices != Prices()
 
     @property
     def prices(self) -> Prices:
-        """What counts besides traffic."""
+        """Return the prices of everything besides traffic."""
         return Prices(
             move=self.move_price,
             max_moves=self.max_moves,
@@ -130,77 +132,76 @@ class OptimizerParams(Params):
 class OptimizerScheduler:
     """Searches for the placement of highest throughput, least latency, fewest nodes, least CPU or least traffic.
 
-    Own. For little traffic, topology by topology goes onto few nodes; then simulated annealing with steps of executors,
-    of workers and of whole topologies (ruin and recreate: G. Schrimpf, J. Schneider, H. Stamm-Wilbrandt, G. Dueck,
-    "Record Breaking Optimization Results Using the Ruin and Recreate Principle", Journal of Computational Physics 159,
-    2000, https://doi.org/10.1006/jcph.1999.6413), all on arrays and compiled. With up to 64 executors, no flows and no
-    price or limit, tabu search instead (F. Glover, "Tabu Search, Part I", ORSA Journal on Computing 1, 1989,
-    https://doi.org/10.1287/ijoc.1.3.190).
+    Own. For little traffic, topologies are placed one by one onto few nodes; then simulated annealing with steps of
+    executors, of workers and of whole topologies (ruin and recreate: G. Schrimpf, J. Schneider, H. Stamm-Wilbrandt, G.
+    Dueck, "Record Breaking Optimization Results Using the Ruin and Recreate Principle", Journal of Computational
+    Physics 159, 2000, https://doi.org/10.1006/jcph.1999.6413), all on arrays and compiled. With up to 64 executors, no
+    flows and no price or limit, tabu search instead (F. Glover, "Tabu Search, Part I", ORSA Journal on Computing 1,
+    1989, https://doi.org/10.1287/ijoc.1.3.190).
 
-    What topologies take of threads, nodes and links, and how long tuples wait, is predicted for every placement from
-    what was measured (`stormwright.predict`). For throughput, simulated annealing lowers Σ u⁸ of the utilisations
-    u of all CPUs, links and busiest threads, while rates grow to what the placement sustains: all by one factor, or
-    those of a topology by as many times that as ``stormwright.weight`` in its configuration says, a number above 0. For
-    latency it lowers Σ u / (1 − u) and the way of messages; for nodes their number, as long as `headroom_percent` stays
-    free, and then latency on these nodes; for balanced the CPU that a tree takes, as long as rates are sustained. It
-    starts from what runs, from a placement of little traffic and from topologies gathered on few nodes; what has been
-    found is compared by the whole prediction, and what runs is left where that is as good. A throughput that is
-    predicted of another placement counts for `caution` standard deviations of that prediction's error less
-    (`stormwright.predict.gain`), and no node that is in use is left idle for it; 0 leaves out both. CPU limits no rate
-    here but is what rates come from, so a node may be given more than was measured. The number of workers is a choice
-    (`workers`), carried out by ``rebalance -n``. Topologies that began no trees are placed for little traffic.
+    The load of threads, nodes and links and the waiting time of tuples are predicted for every placement from
+    measurements (`stormwright.predict`). For throughput, simulated annealing lowers Σ u⁸ of the utilisations u of all
+    CPUs, links and busiest threads, while rates grow to the highest sustainable ones: all by one factor, multiplied by
+    ``stormwright.weight`` in the topology's configuration, a number above 0. For latency it lowers Σ u / (1 − u) and
+    the distance of messages; for nodes their number, as long as `headroom_percent` stays free, and then latency on
+    these nodes; for balanced the CPU per tree, as long as rates are sustained. It starts from the running placement,
+    from one of little traffic and from topologies gathered on few nodes; results are compared by the complete
+    prediction, and the running placement is kept if it is as good. The predicted throughput of another placement is
+    reduced by `caution` standard deviations of its prediction error (`stormwright.predict.gain`), and no node in use is
+    left idle for it; 0 disables both. CPU is no constraint here, as rates follow from it, so a node may get more than
+    was measured. The number of workers is a decision (`workers`), applied by ``rebalance -n``. Topologies that began no
+    trees are placed for little traffic.
 
-    For traffic it lowers the cost of a placement, weighted by distance, and whatever has a price beside it. Shuffled
-    traffic follows each placement that is tried, as Storm's locality-aware shuffle will: it stays where executors of
-    the component are near, as long as these can take it (`flow_limits` of the load). CPU, memory, slots, the number of
-    workers, executors per worker, generic resources such as GPUs and limits on components hold in every step, by rates
-    too; so do, where the cluster keeps Storm's ResourceAwareScheduler beside ours, CPU and memory asked for, what
-    components share of it, and the heap of workers. Topologies are placed as a whole or not at all; those that find no
-    room are left out with counted reasons.
+    For traffic it lowers the cost of a placement, weighted by distance, plus everything with a price. Shuffled traffic
+    follows each candidate placement, as by Storm's locality-aware shuffle: it stays where executors of the component
+    are near, as long as these can take it (`flow_limits` of the load). CPU, memory, slots, the number of workers,
+    executors per worker, generic resources such as GPUs and limits on components hold in every step, for objectives by
+    rates, too; so do, if the cluster also uses Storm's ResourceAwareScheduler, requested CPU and memory, memory shared
+    by components, and the heap of workers. Topologies are placed as a whole or not at all; those that do not fit are
+    left out with counted reasons.
 
-    1. Without a price or a limit of moves or restarts, what runs is moved only if the whole placement then costs less,
-       or is valid where it was not; else only what has no slot is placed.
-    2. With any of them, the search starts from what runs and stays near it: an executor counts as moved if it ends up
-       in another slot, a worker as restarted if its executors or its slot change. Workers that lost executors have to
-       join restart in any case, and count first. Where nothing runs these mean nothing.
-    3. `imbalance_price` is that of Σ B_k / B (u_k - u)² over nodes, where u_k is the part that node k uses of its CPU
-       B_k, u the same of all nodes together, and B what a node has on average. So a cluster of equal nodes of which
-       half are idle and half are full costs a quarter of their number times this price. With `node_price`, few nodes
-       are used. The `priced_cost` that the answer then gives is cost and all prices.
-    4. Where nothing runs and there are up to 64 executors, the answer is decided upon again as if it ran, until it
-       stays: given back as what runs, it needs no change.
+    1. Without a price or a limit of moves or restarts, running executors move only if the whole placement then costs
+       less, or becomes valid; else only executors without a slot are placed.
+    2. With any of them, the search starts from the running placement and stays near it: an executor counts as moved if
+       it ends up in another slot, a worker as restarted if its executors or its slot change. Workers that lost
+       executors have to join restart in any case, and count first. If nothing runs these parameters have no effect.
+    3. `imbalance_price` is that of Σ B_k / B (u_k - u)² over nodes, where u_k is the utilisation of node k with CPU
+       B_k, u that of all nodes together, and B the mean CPU of a node. So a cluster of equal nodes of which half are
+       idle and half are full costs a quarter of their number times this price. With `node_price`, few nodes are used.
+       The answer's `priced_cost` is then the cost with all prices.
+    4. If nothing runs and there are up to 64 executors, the answer is fed back as if it ran, until it no longer
+       changes: the result is stable.
 
     Clusters of more than 20,000 executors, and of more than 7,500 where there are 300 steps for each, are searched
-    region by region: racks, or nodes that share topologies, with about 2,500 executors and what lies wholly in them;
-    cut otherwise three times. With `threads` they are searched at once; smaller problems by every thread from the same
-    placement with other random numbers, and the best one counts; tabu search takes one thread.
+    region by region: racks, or nodes that share topologies, with about 2,500 executors and everything wholly inside
+    them; three times with other regions. With `threads` they are searched in parallel; smaller problems by every thread
+    from the same placement with other random numbers, and the best result is used; tabu search uses one thread.
 
-    Where topologies of 1,000 executors and more that send nothing shuffled make most of the cluster, the search goes by
-    levels, unless a limit or price keeps what runs: in each of their workers pairs that exchange most are joined, then
-    pairs of these, up to twelve executors; what is joined is searched first, and taken apart level by level (G.
-    Karypis, V. Kumar, "A Fast and High Quality Multilevel Scheme for Partitioning Irregular Graphs", SIAM Journal on
-    Scientific Computing 20, 1998, https://doi.org/10.1137/S1064827595287997).
+    If topologies of 1,000 executors and more without shuffled traffic make up most of the cluster, the search is
+    multilevel, unless a limit or price preserves the running placement: in each of their workers the pairs with most
+    traffic are merged, then pairs of these, up to twelve executors; merged executors are searched first, and split
+    level by level (G. Karypis, V. Kumar, "A Fast and High Quality Multilevel Scheme for Partitioning Irregular Graphs",
+    SIAM Journal on Scientific Computing 20, 1998, https://doi.org/10.1137/S1064827595287997).
 
-    There is no clock unless a time budget is given: the same problem, seed, number of iterations and threads give the
-    same answer. The answer says how many iterations were made (`iterations_made`); where it does not go by traffic what
-    is `predicted` of every topology, `before` and `after`: its highest rate, bottleneck and latency; and, if asked for
-    a `bound`, its `proof`: `cost` (of traffic alone), `factor` (by which all rates can grow) or `nodes`, the `bound`,
-    the `gap` between them, and whether it is `optimal`. Of latency there is none; with objective auto it is that of
-    traffic.
-    Machine code comes with the package; where it does not fit, the first call on a machine takes a minute more, once,
-    to compile. Ties go to what stays, then to what was found first. Where room is short, it is looked for until half a
-    second after the time budget, or a tenth of it if that is more; then topologies are left out until the rest is
-    valid.
+    There is no time limit unless a time budget is given: the same problem, seed, number of iterations and threads give
+    the same answer. The answer has the number of iterations (`iterations_made`); for objectives other than traffic the
+    values `predicted` for every topology, `before` and `after`: its highest rate, bottleneck and latency; and, with
+    `bound`, its `proof`: `cost` (of traffic alone), `factor` (by which all rates can grow) or `nodes`, the `bound`, the
+    `gap` between them, and whether it is `optimal`. There is none for latency; with objective auto it is that of
+    traffic. Machine code is part of the package; if it does not fit the machine, the first call compiles for a minute,
+    once. Ties go to the running placement, then to the one found first. If resources are short, the search for free
+    places ends half a second after the time budget, or a tenth of it if that is more; then topologies are left out
+    until the rest is valid.
 
     When to use
     -----------
-    Always where a load was measured. For traffic: large clusters, many topologies, or what runs may move only a little
-    (`max_moves`). With more than some thousand executors give it a time budget, as `iterations` are then few for each.
+    Whenever a load was measured. For traffic: large clusters, many topologies, or if only few running executors may
+    move (`max_moves`). With more than some thousand executors set a time budget, as `iterations` are then few for each.
 
     Ignores
     -------
-    For traffic: how evenly nodes are loaded, as long as none is overloaded, and how many are used, unless that has a
-    price; streams, the speed of links, and that an executor which gets more of the shuffled traffic will need more CPU.
+    For traffic: load balance, as long as no node is overloaded, and the number of nodes, unless it has a price;
+    streams, the speed of links, and that an executor with more of the shuffled traffic needs more CPU.
 
     Honours
     -------
@@ -230,7 +231,7 @@ class OptimizerScheduler:
         return self._by_rates(problem, objective)
 
     def _by_rates(self, problem: Problem, objective: str) -> Assignment:
-        """By what is predicted, from what traffic alone would have; CPU follows the rates, so it leaves nothing out."""
+        """Return the best placement by prediction, starting from that for traffic; CPU leaves nothing out."""
         given, begun_s = self.params, time.perf_counter()
         ready_rates()
         traffic = OptimizerParams(
@@ -272,7 +273,7 @@ class OptimizerScheduler:
             slots = found.slot_of_executor
             reported["priced_cost"] = self.prices.objective(problem, slots, task.traffic(slots), WEIGHTS)
         if self.params.bound:
-            from stormwright.optimize.bounds.prove import bound_cost  # brings the solvers of SciPy, which takes a while
+            from stormwright.optimize.bounds.prove import bound_cost  # imports the solvers of SciPy, which is slow
 
             slots = found.slot_of_executor
             reported["proof"] = bound_cost(problem, slots, self.params.bound_budget_s, WEIGHTS).figures(problem, slots)

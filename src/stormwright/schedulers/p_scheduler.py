@@ -1,4 +1,4 @@
-"""P-Scheduler: as many nodes as the load needs, then the graph partitioned twice, onto nodes and into workers."""
+"""P-Scheduler: as many nodes as the load needs, then two partitionings of the graph, into nodes and into workers."""
 
 from __future__ import annotations
 
@@ -24,38 +24,40 @@ class PSchedulerParams(Params):
     utilisation: float = param(
         0.8, "part of a node's free CPU and memory that the executors put there may use", low=0.1, high=1
     )
-    seed: int = param(0, "of METIS's own random numbers", low=0, high=2**31 - 1)
+    seed: int = param(0, "seed of METIS's random numbers", low=0, high=2**31 - 1)
 
 
 class PSchedulerScheduler:
-    """Takes as few nodes as the load needs, and partitions the executors with METIS onto nodes, then into workers.
+    """Uses as few nodes as the load needs, and partitions the executors with METIS onto nodes, then into workers.
 
     After L. Eskandari, Z. Huang, D. Eyers, "P-Scheduler: Adaptive hierarchical scheduling in Apache Storm", ACSW 2016,
-    https://doi.org/10.1145/2843043.2843056, of which only the abstract and what others write about it were to be had.
+    https://doi.org/10.1145/2843043.2843056, of which only the abstract and descriptions by others were available.
 
     1. The number of nodes follows from the topology's load.
-    2. The graph of executors, with their traffic as weights, is partitioned into as many parts as there are nodes, so
-       that little traffic goes between nodes.
+    2. The graph of executors, with their traffic as weights, is partitioned into as many parts as there are nodes, with
+       little traffic between nodes.
     3. Each part is partitioned again into the workers of its node.
 
     Assumptions:
 
-    1. As few nodes as can each take an equal share of the topology's CPU and memory in `utilisation` of what they have
-       free, and have its slots together; those with most free CPU first. If no number is enough, one node a worker.
-    2. Workers are dealt to the nodes in turns, as far as these have slots.
-    3. METIS keeps the CPU of the parts even (within 3 %), and minimises the traffic between them. As the paper has
-       nodes that are all alike, unequal nodes of one topology get equal parts.
-    4. A part with fewer executors than workers, or more than these may hold, is mended.
-    5. A worker that does not fit its node after all goes where there is room.
-    6. The paper reassigns a topology when its load changes, as ``--from-scratch`` does; by default what runs stays.
-    7. A service looks once the load has drifted since the last change. It moves for less traffic between nodes or for
-       fewer nodes, as the number of nodes follows from the load, by at least R percent. R and T are those of `online`.
+    1. The fewest nodes that can each take an equal share of the topology's CPU and memory within `utilisation` of their
+       free resources, and together have enough slots; those with most free CPU first. If no number suffices, one node
+       per worker.
+    2. Workers are distributed over the nodes in turn, as far as these have slots.
+    3. METIS balances the CPU of the parts (within 3 %), and minimises the traffic between them. As the paper assumes
+       equal nodes, unequal nodes of one topology get equal parts.
+    4. A part with fewer executors than workers, or more than these may hold, is repaired.
+    5. A worker that does not fit its node goes wherever it fits.
+    6. The paper reassigns a topology when its load changes, as ``--from-scratch`` does; by default running executors
+       stay.
+    7. A service reschedules once the load has drifted since the last change, if that reduces traffic between nodes or
+       the number of nodes, which follows from the load, by at least R percent. R and T are those of `online`.
 
     Needs METIS: ``pip install "stormwright[metis]"``. Ties go to the lower index of executor and node.
 
     When to use
     -----------
-    Traffic was measured, nodes are alike, and each topology is to have no more of them than its load needs.
+    Traffic was measured, nodes are alike, and each topology should use no more of them than its load needs.
 
     Ignores
     -------
@@ -74,7 +76,7 @@ class PSchedulerScheduler:
         self.params = params or PSchedulerParams()
 
     def schedule(self, problem: Problem) -> Assignment:
-        """Place what has no slot."""
+        """Place the executors without a slot."""
         exchange = Exchange.of(problem)
 
         def make_rule(_: NodeRoom) -> Rule:
@@ -100,7 +102,7 @@ class PSchedulerScheduler:
         return place_waiting(problem, "p_scheduler", self.params, make_rule)
 
     def _nodes(self, placing: Placing) -> IndexArray:
-        """Assumption 1: the nodes of a topology, those with most free CPU first."""
+        """Return the nodes of a topology, those with most free CPU first; assumption 1."""
         problem, room, executors = placing.room.problem, placing.room, placing.wanted.executors
         by_cpu = np.argsort(-room.cpu_hz, kind="stable")
         by_cpu = by_cpu[room.slots[by_cpu] >= 1][: placing.wanted.workers]
@@ -116,14 +118,14 @@ class PSchedulerScheduler:
         return by_cpu[:fewest]
 
     def _workers(self, graph: csr_array, cpu_hz: FloatArray, part: list[int], most: list[int]) -> list[list[int]]:
-        """Rule 3: the executors of a node's workers, by position among those of the topology."""
+        """Return the executors of a node's workers, by position in the topology; rule 3."""
         own = np.array(part)
         inside = graph[own][:, own].tocsr()
         return [own[worker].tolist() for worker in partition(inside, cpu_hz[own], most, seed=self.params.seed)]
 
 
 def _workers_of(slots: FloatArray, workers: int) -> list[int]:
-    """Assumption 2: how many workers each node gets."""
+    """Return the number of workers of each node; assumption 2."""
     counts = [0] * len(slots)
     for _ in range(workers):
         roomy = [node for node, count in enumerate(counts) if count < slots[node]]

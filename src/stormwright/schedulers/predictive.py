@@ -1,4 +1,4 @@
-"""Predictive: each executor goes to the node with the least forecast load."""
+"""Predictive: place each executor on the node with the least forecast load."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ class PredictiveParams(Params):
 
 
 class PredictiveScheduler:
-    """Puts each executor on the node whose CPU it will load least, by the load that is forecast.
+    """Puts each executor on the node with the lowest resulting CPU utilisation, by the forecast load.
 
-    Generic. Where the load comes with a forecast (seasonal and with a trend, from the pipeline) that is the forecast of
-    an executor; else it is its measured (or assumed) CPU times ``stormwright.forecast.growth`` in its topology's
-    configuration, a number, or 1. A node's forecast load is the sum over its executors, running or placed so far and
-    with the one at hand, as a part of its CPU capacity.
+    Generic. If the load includes a forecast (seasonal, with a trend, from the pipeline), it is used; otherwise the
+    measured (or assumed) CPU is multiplied by ``stormwright.forecast.growth`` in the topology's configuration, 1 by
+    default. A node's forecast load is the sum over its executors, running or placed so far and including the present
+    one, as a fraction of its CPU capacity.
 
-    Limits are kept for the load of now, not for the forecast. Ties go to the lower index of node.
+    Constraints apply to the present load, not to the forecast. Ties go to the lower index of node.
 
     When to use
     -----------
-    Some topologies are known to grow soon, and others not, and the nodes should be ready for it.
+    Some topologies will grow soon and others will not, and the nodes should be ready for it.
 
     Ignores
     -------
-    Traffic, streams, racks; memory, other than to keep limits.
+    Traffic, streams, racks; memory, except as a constraint.
 
     Honours
     -------
@@ -46,19 +46,19 @@ class PredictiveScheduler:
     Raises
     ------
     InputError
-        When it schedules: a growth that is no number or below 0; all faults at once.
+        On scheduling: a growth that is not a number or below 0; all faults at once.
     """
 
     params_type = PredictiveParams
     quick_up_to = 50_000
-    #: Tells a service to keep forecasts.
+    #: Makes a service compute forecasts.
     uses_forecast = True
 
     def __init__(self, params: PredictiveParams | None = None) -> None:
         self.params = params or PredictiveParams()
 
     def schedule(self, problem: Problem) -> Assignment:
-        """Place what has no slot."""
+        """Place the executors without a slot."""
         forecast_hz = forecast_cpu_hz(problem)
 
         def make_rule(room: NodeRoom) -> Rule:
@@ -80,12 +80,12 @@ class PredictiveScheduler:
 
 
 def forecast_cpu_hz(problem: Problem) -> FloatArray:
-    """CPU that every executor is expected to take, in Hz, shape (E,): forecast, or grown as configured.
+    """Return the expected CPU of every executor in Hz, shape (E,): forecast, or grown as configured.
 
     Raises
     ------
     InputError
-        A growth that is no number or below 0.
+        A growth that is not a number or below 0.
     """
     growth = np.array(topologies_tell(problem, FORECAST_GROWTH, 1), dtype=np.float64)
     grown = problem.executor_cpu_hz * growth[problem.executor_topology]

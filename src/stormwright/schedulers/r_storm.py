@@ -1,4 +1,4 @@
-"""R-Storm: each executor on the node whose free resources are nearest to what it asks for."""
+"""R-Storm: place each executor on the node whose free resources are nearest to its demand."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class RStormParams(Params):
         "of CPU and memory in distances; normalised: parts of the largest node; raw: percent of a core and MB",
         choices=("normalised", "raw"),
     )
-    soft_cpu: bool = param(True, "true: a node may be loaded beyond its CPU where no node has enough left")
+    soft_cpu: bool = param(True, "true: a node may be loaded beyond its CPU if no node has enough free")
     cpu_weight: float = param(1.0, "weight of CPU in distances", low=0, high=MOST_FACTOR)
     memory_weight: float = param(1.0, "weight of memory in distances", low=0, high=MOST_FACTOR)
     network_weight: float = param(1.0, "weight of the network distance", low=0, high=MOST_FACTOR)
 
 
 class RStormScheduler:
-    """Puts each executor on the node whose free CPU and memory are nearest to what it asks for, close to the others.
+    """Puts each executor on the node whose free CPU and memory are nearest to its demand, close to the others.
 
     B. Peng, M. Hosseini, Z. Hong, R. Farivar, R. Campbell, "R-Storm: Resource-aware scheduling in Storm", Middleware
     2015, https://doi.org/10.1145/2814576.2814808; and the code its authors published.
@@ -42,20 +42,20 @@ class RStormScheduler:
     1. Components in breadth-first order from the spouts; passes over them, each taking one executor of a component.
     2. The reference node of a topology is the node with most free resources in the rack with most of them. The first
        executor goes there.
-    3. Every other goes to the node at the least Euclidean distance between what it asks for and what is free, in CPU
-       and memory, and between the node and the reference node: 0, 0.5 in its rack, 1 elsewhere.
+    3. Every other goes to the node at the least Euclidean distance between demand and free resources, in CPU and
+       memory, and between the node and the reference node: 0, 0.5 in its rack, 1 elsewhere.
     4. Memory is a hard limit, CPU a soft one.
 
-    What the paper leaves open, or different here:
+    Differences, and points that the paper leaves open:
 
-    1. Distances are in parts of the largest node, so that CPU, memory and network count alike; the published code takes
-       points and MB as they are, in which memory decides nearly alone (`units` ``raw``).
-    2. Nodes with enough CPU left come first; where there is none, a node is loaded beyond its capacity, which
-       `soft_cpu` false forbids. A topology that asks for more CPU than the whole cluster has left is left out; what a
-       node is loaded beyond its capacity is not left elsewhere.
-    3. Exactly as many workers as the topology wants; the paper takes as many as fill up. They are opened last, where
-       most executors share one.
-    4. What a node does not tell, its memory or its CPU, is not compared.
+    1. Distances are fractions of the largest node, so that CPU, memory and network count alike; the published code uses
+       points and MB, in which memory dominates (`units` ``raw``).
+    2. Nodes with enough free CPU come first; if there is none, a node is loaded beyond its capacity, which `soft_cpu`
+       false forbids. A topology that demands more CPU than is free in the whole cluster is left out; CPU used beyond a
+       node's capacity is not free elsewhere.
+    3. Exactly the requested number of workers; the paper uses as many as are filled. They are opened last, where most
+       executors share one.
+    4. Unknown memory or CPU of a node is not compared.
     5. Nodes that the topology favours come before all others, and unfavoured ones last, as in Storm's own
        ResourceAwareScheduler (``topology.scheduler.favored.nodes``).
 
@@ -63,11 +63,11 @@ class RStormScheduler:
 
     When to use
     -----------
-    Components tell what CPU and memory they need, nothing was measured yet, and memory is what runs short.
+    Components declare their CPU and memory, nothing was measured yet, and memory is scarce.
 
     Ignores
     -------
-    How much traffic a stream carries.
+    The amount of traffic on a stream.
 
     Honours
     -------
@@ -80,7 +80,7 @@ class RStormScheduler:
         self.params = params or RStormParams()
 
     def schedule(self, problem: Problem) -> Assignment:
-        """Place what has no slot."""
+        """Place the executors without a slot."""
 
         def make_rule(room: NodeRoom) -> Rule:
             distances = _Distances(problem, room, self.params)
@@ -103,7 +103,7 @@ class RStormScheduler:
 
 
 def in_passes(placing: Placing) -> Iterator[int]:
-    """Rule 1: the executors of a topology in the order in which they are placed."""
+    """Yield the executors of a topology in placement order; rule 1."""
     offset = int(placing.draft.problem.executor_offset[placing.wanted.topology])
     members = by_component(placing.topology, placing.executors, offset)
     waiting = [iter(members[component]) for component in breadth_first(placing.topology)]
@@ -114,7 +114,7 @@ def in_passes(placing: Placing) -> Iterator[int]:
 
 
 class _Distances:
-    """Distances between executors and nodes, given what nodes have left at the moment."""
+    """Distances between executors and nodes, given the free resources of nodes."""
 
     def __init__(self, problem: Problem, room: NodeRoom, params: RStormParams) -> None:
         self._problem, self._room = problem, room
@@ -129,7 +129,7 @@ class _Distances:
         self._network = np.zeros(room.num_nodes)
 
     def choose_reference(self, allowed: BoolArray) -> int:
-        """Rule 2: the new reference node, one of the nodes allowed; -1 if none is."""
+        """Return the new reference node, one of the nodes allowed, or -1; rule 2."""
         if not allowed.any():
             return UNPLACED
         room, rack = self._room, self._problem.node_rack
@@ -144,7 +144,7 @@ class _Distances:
         return reference
 
     def nearest(self, executor: int, first: BoolArray, allowed: BoolArray) -> int:
-        """Rule 3: the nearest node, of those that come `first` if there are any; -1 if none is allowed."""
+        """Return the nearest node, preferably one of `first`; -1 if none is allowed; rule 3."""
         distance = self._squared(executor)
         for nodes in (first, allowed):
             of_nodes = np.where(nodes, distance, np.inf)
@@ -154,7 +154,7 @@ class _Distances:
         return UNPLACED
 
     def _squared(self, executor: int) -> FloatArray:
-        """The distance of every node, squared, which keeps their order; in place, as this is where the time goes."""
+        """Return the squared distance of every node, which has the same order; in place, as this is the hot loop."""
         cpu: FloatArray = self._room.cpu_hz - self._problem.executor_cpu_hz[executor]
         cpu *= cpu
         cpu *= self._cpu_factor
@@ -169,6 +169,6 @@ class _Distances:
 
 
 def _largest(capacity: FloatArray) -> float:
-    """The largest finite capacity, or 1 if there is none."""
+    """Return the largest finite capacity, or 1 if there is none."""
     largest = float(capacity[np.isfinite(capacity)].max(initial=0.0))
     return largest if largest > 0 else 1.0

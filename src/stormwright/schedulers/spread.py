@@ -1,4 +1,4 @@
-"""Spread: the executors of a component go to different hosts and racks."""
+"""Spread: place the executors of a component on different hosts and racks."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ class SpreadParams(Params):
 
 
 class SpreadScheduler:
-    """Puts each executor away from the others of its component, so that losing a host or a rack takes few of them.
+    """Puts each executor away from the others of its component, so that a failing host or rack affects few of them.
 
-    Generic. Of the nodes that can take an executor, the first by:
+    Generic. Of the nodes with enough free resources for an executor, the first by:
 
     1. fewest executors of its component, in its topology, on the node's host;
     2. fewest of them in the node's rack;
     3. fewest executors of all topologies on the node.
 
-    Once a topology has a node for each of its workers, no further node joins: few workers cannot be spread far. Ties go
-    to the lower index of node.
+    Once a topology has a node for each of its workers, no further node is used: few workers cannot be spread far. Ties
+    go to the lower index of node.
 
     When to use
     -----------
-    Hosts or racks fail, and none of them should take a whole component with it.
+    Hosts or racks fail, and none of them should stop a whole component.
 
     Ignores
     -------
-    Traffic, streams; load, other than to keep limits.
+    Traffic, streams; load, except as a constraint.
 
     Honours
     -------
@@ -52,7 +52,7 @@ class SpreadScheduler:
         self.params = params or SpreadParams()
 
     def schedule(self, problem: Problem) -> Assignment:
-        """Place what has no slot."""
+        """Place the executors without a slot."""
         return place_waiting(problem, "spread", self.params, _rule)
 
 
@@ -81,5 +81,5 @@ def _rule(room: NodeRoom) -> Rule:
 
 
 def _counts(group: IndexArray, nodes: IndexArray) -> IndexArray:
-    """How many of `nodes` are in each group of nodes."""
+    """Return the number of `nodes` in each group of nodes."""
     return np.bincount(group[nodes], minlength=len(group))

@@ -1,4 +1,4 @@
-"""T-Storm: the busiest executors first, each to where it adds least traffic between nodes."""
+"""T-Storm: place the busiest executors first, each where it adds least traffic between nodes."""
 
 from __future__ import annotations
 
@@ -29,37 +29,39 @@ class TStormScheduler:
     """Puts the executors with most traffic first, each on the node where it adds least traffic between nodes.
 
     After J. Xu, Z. Chen, J. Tang, S. Su, "T-Storm: Traffic-aware online scheduling in Storm", ICDCS 2014,
-    https://doi.org/10.1109/ICDCS.2014.61, of which only the abstract and what others write about it were to be had.
+    https://doi.org/10.1109/ICDCS.2014.61, of which only the abstract and descriptions by others were available.
 
     1. Executors of a topology by their traffic with all others, most first.
     2. Each goes to the node where it adds least traffic between nodes, within its CPU and memory.
     3. A node has one worker of a topology, so that there is no traffic between workers of one node.
-    4. A node has at most `gamma` times the average number of executors: with more, fewer nodes are used.
+    4. A node has at most `gamma` times the average number of executors: with a larger `gamma`, fewer nodes are used.
 
     Assumptions:
 
-    1. Topology by topology; as topologies exchange nothing, their order matters only for who finds room.
+    1. Topology by topology; as topologies exchange nothing, their order matters only if resources are short.
     2. The average is that of all executors over usable nodes, or of the topology's over its workers, whichever is more.
-       `gamma` is a wish, given up for an executor that finds no place otherwise.
-    3. Nodes where an executor adds equally much: new ones come first until the topology is on as many as rule 4 has it
-       need, then those that it is on, which keeps nodes few and mixes components; of these the one with most CPU left.
-    4. Exactly as many workers as the topology wants: Storm schedules a topology that has fewer again and again. So
-       where fewer nodes than workers are used, rule 3 gives way, and the fullest workers are split.
-    5. Loads are taken as measured. The paper smooths them over time (EWMA with α 0.5), which is up to who measures.
-    6. The paper assigns all executors anew at each call, which ``--from-scratch`` does here; else what runs stays.
-    7. A service looks every P seconds, as the scheduler is an online one, and once a node was overloaded for X seconds,
-       as its load is a limit. It moves for less traffic between nodes or for fewer nodes, the two gains that the
-       abstract names, by at least R percent. X, P, R and T are those of `online`.
+       `gamma` is soft, given up for an executor that does not fit otherwise.
+    3. Among nodes where an executor adds equally much traffic, unused ones come first until the topology is on as many
+       as rule 4 requires, then its own, which limits their number and mixes components; of these the one with most free
+       CPU.
+    4. Exactly the requested number of workers: Storm reschedules a topology with fewer workers repeatedly. So if fewer
+       nodes than workers are used, rule 3 is relaxed, and the fullest workers are split.
+    5. Loads are taken as measured. The paper smooths them over time (EWMA with α 0.5), which is left to the
+       measurement.
+    6. The paper reassigns all executors at each call, as ``--from-scratch`` does; otherwise running executors stay.
+    7. A service reschedules every P seconds, as the scheduler is an online one, and once a node was overloaded for X
+       seconds, as its load is a constraint, if that reduces traffic between nodes or the number of nodes, the two gains
+       that the abstract names, by at least R percent. X, P, R and T are those of `online`.
 
     Ties go to the lower index of executor and node.
 
     When to use
     -----------
-    Traffic was measured, and that between nodes is what costs. With a larger `gamma` fewer nodes are used.
+    Traffic was measured, and traffic between nodes is the main cost. With a larger `gamma` fewer nodes are used.
 
     Ignores
     -------
-    Racks, streams; load, other than to keep limits and to choose among equals.
+    Racks, streams; load, except as a constraint and to break ties.
 
     Honours
     -------
@@ -73,7 +75,7 @@ class TStormScheduler:
         self.params = params or TStormParams()
 
     def schedule(self, problem: Problem) -> Assignment:
-        """Place what has no slot."""
+        """Place the executors without a slot."""
         exchange = Exchange.of(problem)
         traffic = exchange.total()
 
@@ -93,16 +95,16 @@ class TStormScheduler:
         return place_waiting(problem, "t_storm", self.params, make_rule)
 
     def _most_executors(self, room: NodeRoom, executors: int, workers: int) -> int:
-        """Rule 4: executors that a node may have."""
+        """Return the maximum number of executors on a node; rule 4."""
         usable = max(int(np.count_nonzero(room.problem.node_usable)), 1)
         average = max(room.problem.num_executors / usable, executors / workers)
         return math.ceil(self.params.gamma * average)
 
 
 def _choose(placing: Placing, exchange: Exchange, executor: int, most: int, first: BoolArray) -> int:
-    """The node for an executor, -1 if none can take it; where it adds equally much, those that come `first`.
+    """Return the node for an executor, -1 for none; equal ones in `first` are preferred.
 
-    Only nodes with executors that it exchanges something with are worth comparing: on all others it adds the same.
+    Only nodes with executors that it exchanges tuples with are compared: on all others it adds the same traffic.
     """
     room = placing.room
     partners, tps = exchange.of_executor(executor)

@@ -37,30 +37,31 @@ class TagAwareScheduler:
     P. Katseas, "Taking control of your Apache Storm cluster with tag-aware scheduling", EDITED, 2017.
 
     1. Supervisors carry ``supervisor.scheduler.meta: {tags: "gpu,ssd"}``, components ``tags`` in their configuration,
-       either with any number of tags separated by commas.
-    2. Components without a tag, Storm's own among them, run on supervisors without a tag.
-    3. Components with the same tags share workers, and only they. Each such group gets a part of the topology's workers
-       by its number of executors, at least one; ``stormwright.tag.workers`` in the topology's configuration sets it.
+       each with any number of tags separated by commas.
+    2. Components without a tag, including Storm's own, run on supervisors without a tag.
+    3. Only components with the same tags share workers. Each such group gets a share of the topology's workers by its
+       number of executors, at least one; ``stormwright.tag.workers`` in the topology's configuration sets it.
     4. A group's workers go round robin over its supervisors, those with most free slots first, and its executors round
        robin over its workers.
-    5. A topology is placed as a whole or not at all; one that is not does not stop the next. Its status says why.
+    5. A topology is placed as a whole or not at all; one that is not placed does not stop the next. Its status has the
+       reason.
 
-    Different from the article and its code: a component with two tags needs a supervisor with both, and two tags of
-    one supervisor share its slots. A topology may run on more workers than it asked for, if its groups need more than
-    that. CPU and memory of nodes and the topology's limit on executors in a worker hold: where a worker fits on none of
-    its nodes, workers of its group move among these, and executors among the group's workers, until all fit. What other
-    groups and topologies were given is not moved for that, so a topology may be left out though there is a placement.
-    So is one whose limits on components this rule breaks.
+    Differences from the article and its code: a component with two tags needs a supervisor with both, and two tags of
+    one supervisor share its slots. A topology may run on more workers than requested, if its groups need more. CPU and
+    memory of nodes and the topology's limit on executors per worker hold: if a worker fits on none of its nodes,
+    workers of its group move among these, and executors among the group's workers, until all fit. Other groups and
+    topologies are not moved for that, so a topology may be left out although a placement exists. So is one whose limits
+    on components this rule violates.
 
     Ties go to the lower index of node and executor.
 
     When to use
     -----------
-    Components need what only some nodes have: a GPU, a fast disk, a licence, a place in the network.
+    Components need features of some nodes only: a GPU, a fast disk, a licence, a network location.
 
     Ignores
     -------
-    Traffic, streams, racks; load, other than to keep limits.
+    Traffic, streams, racks; load, except as a constraint.
 
     Honours
     -------
@@ -69,7 +70,7 @@ class TagAwareScheduler:
     Raises
     ------
     InputError
-        When it schedules: numbers of workers that are no integers of at least 1; all faults at once.
+        On scheduling: numbers of workers that are not integers of at least 1; all faults at once.
     """
 
     params_type = TagAwareParams
@@ -79,7 +80,7 @@ class TagAwareScheduler:
         self.params = params or TagAwareParams()
 
     def schedule(self, problem: Problem) -> Assignment:
-        """Place what has no slot."""
+        """Place the executors without a slot."""
         asked = topologies_tell(problem, WORKERS_OF_TAG, {})
         return answer(
             problem,
@@ -98,13 +99,13 @@ class TagAwareScheduler:
         for wanted in queue:
             reasons = _place(draft, room, wanted, of_node, asked[wanted.topology])
             if reasons:
-                room.recount(draft)  # what it was given is to be free again
+                room.recount(draft)  # release the resources of its workers
                 draft.reasons[wanted.topology] = reasons
         return Finished(choose_slots(draft), draft.reasons)
 
 
 def _tags(problem: Problem, executor: int) -> TagSet:
-    """Of an executor's component; executors are numbered over the problem."""
+    """Return the tags of an executor's component; executors are numbered over the problem."""
     topology = int(problem.executor_topology[executor])
     of = problem.topologies[topology]
     return tags_of(of.components[of.executor_component[executor - problem.executor_offset[topology]]].tags)
@@ -113,7 +114,7 @@ def _tags(problem: Problem, executor: int) -> TagSet:
 def _place(
     draft: PartialPlacement, room: NodeRoom, wanted: WantedWorkers, of_node: list[TagSet], asked: Mapping[str, int]
 ) -> tuple[str, ...]:
-    """Add the workers of a topology to the draft, or tell why it cannot have them."""
+    """Add the workers of a topology to the partial placement, or return the reasons why it does not fit."""
     placing = Placing(draft, room, wanted)
     if 0 < wanted.workers * placing.limit < len(wanted.executors):
         return (f"{wanted.workers} workers of at most {placing.limit} executors do not take {len(wanted.executors)}",)
@@ -155,7 +156,7 @@ def _place(
 
 @dataclass(frozen=True, eq=False)
 class _Group:
-    """Workers of a draft that hold what has the same tags, and the nodes that have these."""
+    """Workers of a partial placement whose executors have the same tags, and the nodes with these tags."""
 
     name: str
     nodes: BoolArray
@@ -164,7 +165,7 @@ class _Group:
 
 
 def _mend(draft: PartialPlacement, overloading: list[_Group]) -> tuple[str, ...]:
-    """Rearrange groups, each within its nodes and workers, until they overload none, or tell why that fails."""
+    """Rearrange groups within their nodes and workers until none overloads them, or return the reasons."""
     overloaded: list[int] = []
     for group in overloading:
         others = [worker not in group.workers for worker in range(len(draft.node))]
@@ -178,7 +179,7 @@ def _mend(draft: PartialPlacement, overloading: list[_Group]) -> tuple[str, ...]
 
 
 def _groups(problem: Problem, wanted: WantedWorkers) -> dict[TagSet, list[int]]:
-    """Tags → the executors whose components have them; in order of the tags' names."""
+    """Return the executors by the tags of their components, in order of the tags' names."""
     topology = problem.topologies[wanted.topology]
     offset = int(problem.executor_offset[wanted.topology])
     members = by_component(topology, [int(e) for e in wanted.executors], offset)
@@ -193,9 +194,7 @@ def _groups(problem: Problem, wanted: WantedWorkers) -> dict[TagSet, list[int]]:
 def _workers_of_group(
     asked: Mapping[str, int], sizes: Mapping[TagSet, int], live: Mapping[TagSet, int], workers: int, limit: int
 ) -> dict[TagSet, int]:
-    """New workers of every group: as configured, less those that are live, the others in proportion to their executors;
-    as many as hold them.
-    """
+    """Return the number of new workers of every group, at most as many as it has executors."""
     names = {tags: ",".join(sorted(tags)) or UNTAGGED for tags in sizes}
     fewest = {tags: math.ceil(size / limit) for tags, size in sizes.items()}
     shares = {

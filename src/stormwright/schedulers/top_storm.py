@@ -15,7 +15,7 @@ from stormwright.schedulers.templates.waiting import Rule, place_waiting
 from stormwright.schedulers.toolkit.params import Params, nodes_tell, param
 from stormwright.schedulers.toolkit.traffic import Rates
 
-#: Keys of `supervisor.scheduler.meta` that tell what the node's processors are.
+#: Keys of `supervisor.scheduler.meta` that describe the node's processors.
 PROCESSORS = SOCKETS, CORES, GHZ, FLOP_PER_CYCLE = ("sockets", "cores", "ghz", "flop.per.cycle")
 
 
@@ -43,36 +43,37 @@ class TopStormScheduler:
     Engine", Cluster Computing 24, 2021, https://doi.org/10.1007/s10586-020-03117-y; algorithms 1 to 3.
 
     The processors of a node come from its `supervisor.scheduler.meta` (``sockets``, ``cores``, ``ghz``,
-    ``flop.per.cycle``); what it does not tell follows from its CPU capacity, with one socket and one operation a cycle.
+    ``flop.per.cycle``); missing values follow from its CPU capacity, with one socket and one operation per cycle.
 
-    What the paper leaves open, or different here:
+    Differences, and points that the paper leaves open:
 
-    1. Pairs of executors are taken by their traffic, heaviest first. A group is closed when no free executor
-       communicates with either of the two it began with; beyond as many groups as workers, executors are left over.
-    2. A group is joined by the executor that communicates most with these two together, which is what the worker
-       saves; the paper's "source or destination" may also mean with either one.
-    3. A node too full for a worker is passed over, so that CPU, memory and executors per worker hold; the paper looks
-       at slots alone.
-    4. A worker that would be empty gets the last executor of the fullest. So where there are as many executors as
-       workers, each has a worker of its own; the paper still pairs them, which leaves workers empty.
-    5. Table 2 calls e_ps the maximum of executors per slot, and algorithm 2 (lines 24 to 31) deals what is left over to
-       all slots in turn, full ones too, so that some have more. Here it is as in the algorithm; with `most` ``table``
-       no worker gets more than e_ps.
-    6. The paper reads who communicates with whom from the topology's DAG, which tells no rates. Here traffic counts as
-       it was measured. With `traffic` ``dag``, and where nothing was measured, it is what follows from the streams
-       alone: each spout executor emits 1 tuple/s, a bolt what it receives, spread as its grouping does.
+    1. Pairs of executors are processed by their traffic, heaviest first. A group is closed when no free executor
+       communicates with either of its first two; once there are as many groups as workers, executors are left over.
+    2. The executor that communicates most with these two together, which is the traffic saved, joins a group; the
+       paper's "source or destination" may also mean with either one.
+    3. A node too full for a worker is skipped, so that CPU, memory and executors per worker hold; the paper considers
+       only slots.
+    4. A worker that would be empty gets the last executor of the fullest. So if there are as many executors as workers,
+       each has a worker of its own; the paper still pairs them, which leaves workers empty.
+    5. Table 2 calls e_ps the maximum of executors per slot, and algorithm 2 (lines 24 to 31) distributes the rest over
+       all slots in turn, including full ones, so that some have more. Here it is as in the algorithm; with `most`
+       ``table`` no worker gets more than e_ps.
+    6. The paper reads the communicating pairs from the topology's DAG, which has no rates. Here measured traffic is
+       used. With `traffic` ``dag``, and if nothing was measured, it follows from the streams alone: each spout executor
+       emits 1 tuple/s, a bolt what it receives, spread as its grouping does.
 
     Of equally powerful nodes that with most free slots comes first. Other ties go to the lower index of executor,
     worker and node.
 
     When to use
     -----------
-    Traffic was measured, nodes differ in power, and the cluster has room: the most powerful node is filled first.
+    Traffic was measured, nodes differ in power, and the cluster has free capacity: the most powerful node is filled
+    first.
 
     Ignores
     -------
-    Racks, streams, what workers exchange when they go to nodes, and how busy nodes are; load, other than to keep
-    limits.
+    Racks, streams, traffic between workers when they are assigned to nodes, and the present load of nodes; load, except
+    as a constraint.
 
     Honours
     -------
@@ -81,7 +82,7 @@ class TopStormScheduler:
     Raises
     ------
     InputError
-        When it schedules: what a node tells of its processors is no number or below 0; all faults at once.
+        On scheduling: a value of a node's processors is not a number or below 0; all faults at once.
     """
 
     params_type = TopStormParams
@@ -90,7 +91,7 @@ class TopStormScheduler:
         self.params = params or TopStormParams()
 
     def schedule(self, problem: Problem) -> Assignment:
-        """Place what has no slot; algorithm 1."""
+        """Place the executors without a slot; algorithm 1."""
         seen = problem.with_load(LoadProfile({})) if self.params.traffic == "dag" else problem
         rates = Rates.of(problem, measured_traffic(seen))
         nodes_tell(problem, PROCESSORS)
@@ -113,7 +114,7 @@ class TopStormScheduler:
 
 
 def computation_power(node: Supervisor, alpha: float) -> float:
-    """Computation power of a node; equations 1 and 2.
+    """Return the computation power of a node; equations 1 and 2.
 
     Parameters
     ----------
@@ -129,12 +130,12 @@ def computation_power(node: Supervisor, alpha: float) -> float:
 
 
 def executor_groups(placing: Placing, rates: Rates, *, strict: bool = False) -> list[list[int]]:
-    """The executors of every worker, none empty; algorithm 2.
+    """Return the executors of every worker, none empty; algorithm 2.
 
     Parameters
     ----------
     strict
-        Whether no worker may have more than the share, also of what is left over.
+        Whether no worker may exceed the share, even by left-over executors.
     """
     executors, count = placing.executors, placing.wanted.workers
     share = min(math.ceil(len(executors) / count), placing.limit)  # line 5

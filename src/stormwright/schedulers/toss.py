@@ -1,4 +1,4 @@
-"""TOSS: tightly coupled components share workers, whose load is then evened out."""
+"""TOSS: tightly coupled components share workers, whose load is then balanced."""
 
 from __future__ import annotations
 
@@ -19,42 +19,41 @@ from stormwright.schedulers.toolkit.triggers import BALANCE, Adaptation
 class TossParams(Params):
     """Parameters of the scheduler."""
 
-    tolerance: float = param(0.1, "part of the mean by which a worker's CPU may exceed it", low=0, high=MOST_FACTOR)
+    tolerance: float = param(0.1, "fraction of the mean by which a worker's CPU may exceed it", low=0, high=MOST_FACTOR)
 
 
 class TossScheduler:
     """Puts executors of tightly coupled components into one worker, then moves some until workers are equally loaded.
 
     After Y. Zhou, Y. Liu, C. Zhang, X. Peng, X. Qin, "TOSS: A topology-based scheduler for Storm clusters", IPDPS
-    Workshops 2020, pages 587 to 596, of which only the abstract and what others write about it were to be had.
+    Workshops 2020, pages 587 to 596, of which only the abstract and descriptions by others were available.
 
     1. The structure of the topology alone says which components are tightly coupled; their executors share workers.
-    2. The load of the workers is then balanced by what the executors were measured to need.
+    2. The load of the workers is then balanced by the measured CPU of the executors.
 
     Assumptions:
 
     1. Two components that one stream connects are coupled the tighter, the fewer other components they are connected
-       with. Components are walked from the spouts, depth first, tightest first; so what is coupled comes together.
-    2. Their executors, in this order, are cut into as many workers as the topology wants, each with equally many.
-    3. While the most loaded worker has more than 1 + `tolerance` times the mean CPU, an executor changes from it to the
-       least loaded one: that which makes the larger of both loads smallest. It ends when none makes it smaller.
-    4. Workers go to nodes by CPU, most first, each to the node with most of its CPU left, so that nodes are equally
-       loaded; one too full for a worker is passed over.
-    5. The paper places by the load that was measured before, which ``--from-scratch`` does here; else what runs stays.
-    6. A service looks every P seconds, and once the load has drifted since the last change, as balance is tuned while
-       the topology runs; the abstract itself speaks of tuning in the deployment stage. It moves if the worker with
-       most CPU of each topology then has less, by at least R percent of them all together. P, R and T are those of
-       `online`.
+       with. Components are walked from the spouts, depth first, tightest first; so coupled components are adjacent.
+    2. Their executors, in this order, are cut into the requested number of workers of equal size.
+    3. While the most loaded worker has more than 1 + `tolerance` times the mean CPU, an executor moves from it to the
+       least loaded one: that which minimises the larger of both loads. It ends when none reduces it.
+    4. Workers go to nodes by CPU, most first, each to the node with the largest free fraction of CPU, so that nodes are
+       equally loaded; one too full for a worker is skipped.
+    5. The paper places by the load measured before, as ``--from-scratch`` does; otherwise running executors stay.
+    6. A service reschedules every P seconds, and once the load has drifted since the last change, as balance is tuned
+       while the topology runs; the abstract itself speaks of tuning in the deployment stage. It does so if the CPU of
+       each topology's busiest worker falls, by at least R percent in sum. P, R and T are those of `online`.
 
     Ties go to the lower index of component, executor, worker and node.
 
     When to use
     -----------
-    CPU was measured but traffic was not, and workers are to be equally busy.
+    CPU was measured but traffic was not, and workers should be equally busy.
 
     Ignores
     -------
-    How much traffic a stream carries, racks; memory, other than to keep limits.
+    The amount of traffic on a stream, racks; memory, except as a constraint.
 
     Honours
     -------
@@ -68,7 +67,7 @@ class TossScheduler:
         self.params = params or TossParams()
 
     def schedule(self, problem: Problem) -> Assignment:
-        """Place what has no slot."""
+        """Place the executors without a slot."""
 
         def make_rule(room: NodeRoom) -> Rule:
             def place(placing: Placing) -> None:
@@ -85,7 +84,7 @@ class TossScheduler:
         return place_waiting(problem, "toss", self.params, make_rule)
 
     def _workers(self, placing: Placing, cpu_hz: FloatArray) -> list[list[int]]:
-        """Assumptions 1 to 3: the executors of every worker."""
+        """Return the executors of every worker; assumptions 1 to 3."""
         offset = int(placing.draft.problem.executor_offset[placing.wanted.topology])
         members = by_component(placing.topology, placing.executors, offset)
         in_order = [executor for component in depth_first(placing.topology) for executor in members[component]]
@@ -109,7 +108,7 @@ class TossScheduler:
 
 
 def depth_first(topology: Topology) -> list[int]:
-    """Assumption 1: the components from the spouts along the streams, the tightest coupled first."""
+    """Return the components depth first along the streams, tightest coupled first; assumption 1."""
     sources = upstream(topology)
     targets: list[list[int]] = [[] for _ in sources]
     for target, of_target in enumerate(sources):
@@ -128,7 +127,7 @@ def depth_first(topology: Topology) -> list[int]:
 
 
 def _part_left(room: NodeRoom) -> FloatArray:
-    """Part of every node's CPU that is left; 1 where it is infinite."""
+    """Return the free fraction of every node's CPU; 1 where it is infinite."""
     bounded = np.isfinite(room.capacity_hz) & (room.capacity_hz > 0)
     left: FloatArray = np.where(np.isfinite(room.capacity_hz), 0.0, 1.0)
     left[bounded] = room.cpu_hz[bounded] / room.capacity_hz[bounded]
