@@ -1,6 +1,6 @@
-"""The steady state of a placement: what rate it sustains, how full everything is, and how long a tuple tree takes.
+"""Steady-state prediction of a placement: sustainable rates, utilisation and latency.
 
-Called, the package predicts: ``stormwright.predict(problem)``.
+The package is callable: ``stormwright.predict(problem)``.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ if TYPE_CHECKING:
 
 
 class _Predict(ModuleType):
-    """A package that answers when it is called: at a prompt `predict` is a question, in code it is a room."""
+    """Module type that makes the package callable."""
 
     def __call__(
         self, problem: Problem, assignment: Assignment | None = None, *, rates: Mapping[str, float] | None = None
     ) -> Prediction:
-        """What rate, latency and use of nodes and links a placement will have, and what its bottleneck is.
+        """Predict the rates, latencies, utilisation and bottleneck of a placement.
 
         Parameters
         ----------
         problem
-            With a load, measured under its current placement.
+            A problem with a load, measured under its current placement.
         assignment
-            As a scheduler gives it; by default what runs now.
+            Result of a scheduler; the current placement by default.
         rates
-            Topology id → trees/s at which use and latency are wanted; others have the rate that was measured.
+            Topology id → trees/s at which utilisation and latency are predicted; the measured rate for others.
 
         Raises
         ------
         InputError
-            It is no problem, the assignment is of another one, nothing runs and no assignment is given, or a topology
-            or rate is wrong.
+            `problem` is not a problem, the assignment belongs to another one, nothing runs and no assignment is given,
+            or a topology or rate is invalid.
         """
         from dataclasses import replace
 

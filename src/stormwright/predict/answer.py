@@ -1,4 +1,4 @@
-"""From a problem with a load, and a placement, to what is predicted of it."""
+"""Prediction of a placement, from a problem with a load."""
 
 from __future__ import annotations
 
@@ -35,24 +35,20 @@ from stormwright.predict.reach import bottleneck_of, is_limited, is_sustained
 from stormwright.predict.steady import Placed, Steady, fullest_rows, limits
 from stormwright.predict.sums import ratio, sums
 
-# Description --------------------------------------------------------------------------------------
-# The figures of steady states, by name and with intervals.
-
 # Notes --------------------------------------------------------------------------------------------
-# What should be known before one relies on a prediction.
 
 
 def notes_of_topology(placed: Placed, steady: Steady, costs: Costs, topology: int) -> Iterator[str]:
-    """What is to be said of one topology.
+    """Yield the notes on one topology.
 
     Parameters
     ----------
     placed, steady
         The placement and its steady state.
     costs
-        By which it was computed.
+        Costs that the steady state was computed with.
     topology
-        Its index.
+        Index of the topology.
     """
     problem, profile, layout = placed.problem, placed.profile, placed.profile.layout
     one = problem.topologies[topology]
@@ -79,16 +75,16 @@ def notes_of_topology(placed: Placed, steady: Steady, costs: Costs, topology: in
 
 
 def why_no_latency(placed: Placed, steady: Steady, topology: int, fullest: int) -> str:
-    """Why there is no latency to tell of a topology at a rate that is not sustained.
+    """Return why a topology has no latency at a rate that is not sustained.
 
     Parameters
     ----------
     placed, steady
         The placement and its steady state.
     topology
-        Its index.
+        Index of the topology.
     fullest
-        The row of what is fullest of all that it uses.
+        Row of the fullest resource that the topology uses.
     """
     if not steady.demand.running[topology]:
         return "not all of its executors have a slot"
@@ -100,14 +96,14 @@ def why_no_latency(placed: Placed, steady: Steady, topology: int, fullest: int) 
 
 
 def notes_of_all(placed: Placed, steady: Steady, costs: Costs) -> Iterator[str]:
-    """What is to be said of all that is predicted.
+    """Yield the notes on the prediction as a whole.
 
     Parameters
     ----------
     placed, steady
         The placement and its steady state.
     costs
-        By which it was computed.
+        Costs that the steady state was computed with.
     """
     if costs.fitted_in is None:
         yield "what messages cost was not fitted to this cluster: intervals are as wide as that makes them"
@@ -132,15 +128,15 @@ def _beyond_rate(costs: Costs, topology: str, rate_tps: float) -> Iterator[str]:
 
 # Description --------------------------------------------------------------------------------------
 
-#: Of all trees, the part that is done within the time given besides the mean.
+#: Quantile of latency that is predicted besides the mean.
 _LATE = 0.99
 
-#: Threads that are named.
+#: Number of busiest threads in a prediction.
 _BUSIEST = 5
 
 
 def described(placed: Placed, states: Sequence[Steady], costs: Costs) -> Prediction:
-    """What is predicted, from steady states with costs as they are, then with other ones.
+    """Return the prediction from steady states with the given costs, followed by those with varied costs.
 
     Parameters
     ----------
@@ -149,7 +145,7 @@ def described(placed: Placed, states: Sequence[Steady], costs: Costs) -> Predict
     states
         The first gives the values, all of them together the intervals.
     costs
-        Of the first.
+        Costs of the first state.
     """
     problem, steady = placed.problem, states[0]
     shares, free = limits(steady.demand)
@@ -216,14 +212,14 @@ def _answer(sustained: Sequence[bool]) -> IsSustained:
 
 
 def _ms(seconds: Sequence[float | None]) -> Interval | None:
-    """Times in ms; None where the first is none. Where another one is, there is no upper end."""
+    """Return times in ms; None if the first is None. If another one is None the interval has no upper end."""
     if seconds[0] is None:
         return None
     return _interval([np.inf if each is None else each * 1e3 for each in seconds])
 
 
 def _interval(values: Sequence[float]) -> Interval:
-    """The first of `values`, and the range of all of them."""
+    """Return the first of `values` with the range of all of them."""
     return Interval(float(values[0]), float(min(values)), float(max(values)))
 
 
@@ -260,21 +256,22 @@ def _busiest(problem: Problem, steady: Steady) -> Iterator[BusyThread]:
             yield BusyThread(thread_name(problem, demand, thread), topology, float(use[thread]))
 
 
-# Answer -------------------------------------------------------------------------------------------
+# Prediction ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Assumptions:
-    """What a prediction takes for given.
+    """Assumptions of a prediction.
 
     Parameters
     ----------
     costs, corrections
-        What messages and workers cost; what is known of single topologies, by id.
+        Costs of messages and workers; corrections of single topologies, by id.
     rate_tps
-        Topology id → trees/s at which utilisation and latency are wanted; those not named have their measured rate.
+        Topology id → trees/s at which utilisation and latency are predicted; the measured rate for topologies without
+        one.
     weights
-        Topology id → weight by which highest rates are fair; those not named have that of their configuration
+        Topology id → weight by which highest rates are fair; topologies without one have that of their configuration
         (``stormwright.weight``), else 1. It multiplies the rate: with equal weights all grow by the same factor.
     """
 
@@ -285,12 +282,12 @@ class Assumptions:
 
     @classmethod
     def of(cls, problem: Problem) -> Assumptions:
-        """With the costs that come with the problem's load, or those that were measured elsewhere.
+        """Return assumptions with the costs of the problem's load, or with the default costs.
 
         Raises
         ------
         InputError
-            What comes with it are no costs.
+            The costs of the load are invalid.
         """
         return cls(*costs_of(problem))
 
@@ -301,24 +298,24 @@ def predict(
     assumptions: Assumptions | None = None,
     profile: Profile | None = None,
 ) -> Prediction:
-    """What rate, latency and use of nodes and links a placement will have.
+    """Predict rates, latencies and the utilisation of nodes and links under a placement.
 
     Parameters
     ----------
     problem
-        With the nodes, and a load that was measured under its current placement.
+        A problem with nodes, and a load that was measured under its current placement.
     slot_of_executor
-        Index into the problem's slots for every executor, -1 for none, shape (E,); by default what runs now.
+        Index into the problem's slots for every executor, -1 for none, shape (E,); the current placement by default.
     assumptions
-        By default costs that come with the load, else such as were measured elsewhere, and the measured rates.
+        By default the costs of the load, else the default costs, and the measured rates.
     profile
-        Of the load, where that was measured under another placement or on other nodes than `problem` has.
+        Profile of the load, if it was measured under another placement or on other nodes than those of `problem`.
 
     Raises
     ------
     InputError
-        Nothing runs and no placement is given, a topology that is named is not there, a rate or weight is no number
-        above 0, or a topology's configuration has a wrong weight.
+        Nothing runs and no placement is given, a named topology does not exist, a rate or weight is not a number above
+        0, or a topology's configuration has an invalid weight.
     """
     assumptions = assumptions or Assumptions.of(problem)
     _check(problem, assumptions)
@@ -352,7 +349,7 @@ def _named(problem: Problem, given: Mapping[str, float], otherwise: FloatArray) 
 
 
 def _varied(problem: Problem, assumptions: Assumptions) -> list[tuple[Costs, Mapping[str, Correction]]]:
-    """Costs and corrections as they are, all low by their errors, and all high; only the first if there are none."""
+    """Return costs and corrections as given, all low by their errors, and all high; only the first without errors."""
     costs, found = assumptions.costs, [(assumptions.costs, assumptions.corrections)]
     if not (
         costs.work_error

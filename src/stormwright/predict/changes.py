@@ -1,4 +1,4 @@
-"""Problems as they would be with other nodes, links, parallelism, executors or rates."""
+"""Problems with changed nodes, links, parallelism, executors or rates."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _Wanted = Mapping[int, int]
 
 
 def with_nodes(problem: Problem, count: int) -> Problem:
-    """With `count` nodes more, each like the one that has most CPU (the first of several)."""
+    """Return the problem with `count` more nodes, each like the one with most CPU (the first of several)."""
     like = max(problem.supervisors, key=lambda node: node.cpu_hz)
     taken = {node.id for node in problem.supervisors} | {node.host for node in problem.supervisors}
     numbers = (number for number in range(1, count + len(taken) + 1) if f"new-{number}" not in taken)
@@ -32,7 +32,7 @@ def with_nodes(problem: Problem, count: int) -> Problem:
 
 
 def without_node(problem: Problem, node: str) -> Problem:
-    """Without a node, by its name, the id of its supervisor, or its host with all that are there."""
+    """Return the problem without a node, given by its name, the id of its supervisor, or its host (all nodes on it)."""
     names = problem.cluster.node_names
     left = tuple(
         one for name, one in zip(names, problem.supervisors, strict=True) if node not in (name, one.id, one.host)
@@ -41,13 +41,13 @@ def without_node(problem: Problem, node: str) -> Problem:
 
 
 def with_links(problem: Problem, link_bps: float) -> Problem:
-    """With links of one speed, in bits per second."""
+    """Return the problem with links of one speed, in bits per second."""
     nodes: tuple[Supervisor, ...] = tuple(replace(node, link_bps=link_bps) for node in problem.supervisors)
     return replace(problem, supervisors=nodes)
 
 
 def with_rates(problem: Problem, factors: FloatArray) -> Problem:
-    """With loads times a factor for each topology, as a scheduler would see them; shape (T,)."""
+    """Return the problem with loads times a factor for each topology, as a scheduler would see them; shape (T,)."""
     pairs = zip(problem.topologies, problem.loads, factors.tolist(), strict=True)
     loads = {topology.id: _times(load, factor) for topology, load, factor in pairs}
     return problem.with_load(replace(problem.load or LoadProfile({}), topologies=loads))
@@ -60,17 +60,17 @@ def _times(load: TopologyLoad, factor: float) -> TopologyLoad:
 
 
 def with_parallelism(problem: Problem, profile: Profile, costs: Costs, wanted: Mapping[int, _Wanted]) -> Problem:
-    """With other numbers of executors, each of one task, as if the topologies were submitted anew.
+    """Return the problem with other numbers of executors, each of one task, as if the topologies were newly submitted.
 
-    A component's work and traffic are divided evenly among its new executors. The new topologies run nowhere yet, and
-    their CPU is without what messages took where it was measured.
+    A component's work and traffic are divided evenly among its new executors. The new topologies are not running, and
+    their CPU excludes the message costs of the measured placement.
 
     Parameters
     ----------
     problem, profile
-        As measured.
+        The measured problem and its profile.
     costs
-        Of messages.
+        Costs of messages.
     wanted
         Topology → component → executors, by index.
     """
@@ -78,12 +78,12 @@ def with_parallelism(problem: Problem, profile: Profile, costs: Costs, wanted: M
 
 
 def rebalanced(problem: Problem, profile: Profile, costs: Costs, wanted: Mapping[int, _Wanted]) -> Problem:
-    """With other numbers of executors, as ``storm rebalance -e`` makes them: tasks stay, and are dealt out anew.
+    """Return the problem with other numbers of executors, as ``storm rebalance -e`` sets them.
 
-    Storm deals consecutive tasks out, to the first executors one more where they do not come out even
-    (``Utils.partitionFixed`` of Storm 2.8.3). Tasks of an executor are taken to have done equally much of its work and
-    traffic. The topologies that are named run nowhere yet, and their CPU is without what messages took where it was
-    measured; one of which no component is named stays as it is but for that.
+    Storm assigns consecutive tasks to each executor, and one more to each of the first executors if they do not divide
+    evenly (``Utils.partitionFixed`` of Storm 2.8.3). Tasks of an executor are assumed to have equal work and traffic.
+    The topologies that are named are not running, and their CPU excludes the message costs of the measured placement;
+    one without any named component is otherwise unchanged.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def rebalanced(problem: Problem, profile: Profile, costs: Costs, wanted: Mapping
     Raises
     ------
     InputError
-        A component has not that many tasks, or they are not numbered one after the other.
+        A component has fewer tasks than executors wanted, or its tasks are not numbered consecutively.
     """
     faults = [
         Fault(wrong, f"{problem.topologies[index].id}/{problem.topologies[index].components[component].id}")
@@ -107,7 +107,7 @@ def rebalanced(problem: Problem, profile: Profile, costs: Costs, wanted: Mapping
 
 
 def tasks_of(topology: Topology) -> IntArray:
-    """Tasks of every component of a topology, which stay as long as it runs, shape (C,)."""
+    """Return the number of tasks of every component, which is fixed while the topology runs, shape (C,)."""
     of_run = [run.count * run.tasks_per_executor for run in topology.executor_runs]
     components = [run.component for run in topology.executor_runs]
     return np.bincount(components, of_run, len(topology.components)).astype(np.int32)
@@ -123,7 +123,8 @@ def _not_dealt(topology: Topology, component: int, count: int) -> str:
     return ""
 
 
-#: A topology with other executors; and what part of each old executor's load each new one gets, shape (old, new).
+#: A topology with other executors; and the fraction of each old executor's load that each new one gets, shape (old,
+#: new).
 _Way = tuple[Callable[[Topology, _Wanted], Topology], Callable[[Topology, Topology, _Wanted], "csr_array"]]
 
 
@@ -192,7 +193,7 @@ def _with_runs(old: Topology, wanted: _Wanted, runs: list[ExecutorRun]) -> Topol
 
 
 def _evenly(old: Topology, new: Topology, wanted: _Wanted) -> csr_array:
-    """Of components that are named, the same part for each executor; of others, each executor's own."""
+    """Return equal fractions for the executors of named components; the identity for others."""
     from scipy.sparse import csr_array  # takes longer to import than the rest
 
     changed, of_old, of_new = sorted(wanted), old.executor_component, new.executor_component
@@ -208,7 +209,7 @@ def _evenly(old: Topology, new: Topology, wanted: _Wanted) -> csr_array:
 
 
 def _by_tasks(old: Topology, new: Topology, wanted: _Wanted) -> csr_array:  # noqa: ARG001 - as `_evenly`
-    """By the tasks that they share."""
+    """Return the fractions by shared tasks."""
     from scipy.sparse import csr_array  # takes longer to import than the rest
 
     def owners(topology: Topology) -> tuple[IndexArray, IntArray]:
@@ -223,7 +224,7 @@ def _by_tasks(old: Topology, new: Topology, wanted: _Wanted) -> csr_array:  # no
 
 
 def _divided(load: TopologyLoad, heirs_of: csr_array) -> TopologyLoad:
-    """A load on other executors, of which each gets the parts in its column; shape (old, new)."""
+    """Return a load on other executors, each of which gets the fractions in its column; shape (old, new)."""
     from scipy.sparse import csr_array  # takes longer to import than the rest
 
     shape = heirs_of.shape

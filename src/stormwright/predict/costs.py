@@ -1,4 +1,4 @@
-"""What messages and workers cost besides what executors do, and how well that is known."""
+"""Costs of messages and workers besides the work of executors, and their errors."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from typing import Any, NamedTuple
 
 from stormwright.errors import Fault, InputError
 
-#: Half-widths of the intervals before anything was fitted, in parts.
+#: Half-widths of the relative errors before any fit.
 _WORK_ERROR, _MESSAGE_ERROR, _DELAY_ERROR = 0.1, 0.3, 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class CostRange:
-    """From `least` to `most` of something that was seen while costs were fitted."""
+    """Range of a quantity, from `least` to `most`, over which costs were fitted."""
 
     least: float
     most: float
 
     def holds(self, value: float) -> bool:
-        """Whether `value` is inside, up to rounding."""
+        """Return whether `value` is inside, up to rounding."""
         return self.least * (1 - 1e-9) <= value <= self.most * (1 + 1e-9)
 
 
 @dataclass(frozen=True, slots=True)
 class FittedIn:
-    """In what range costs were fitted; outside of it a prediction says so.
+    """Range in which costs were fitted; predictions outside of it carry a note.
 
     Parameters
     ----------
     node_utilisation
-        CPU in use of the nodes, in parts of their capacity.
+        CPU in use of the nodes, as a fraction of their capacity.
     rate_tps
-        Topology id → trees/s at which it was seen.
+        Topology id → observed trees/s.
     """
 
     node_utilisation: CostRange
@@ -46,9 +46,9 @@ class Costs:
     """CPU, bytes and delays of a cluster that belong to no executor's own work.
 
     CPU is in µs of a core of the problem's `core_hz`; a faster core takes less. A message is a tuple that leaves its
-    worker. What it takes to send and to receive one, what a worker takes by being there and what a message adds on the
-    wire are as measured of one word count (Storm 2.8.3, a core that tells 2.4 GHz; tuples of 16 bytes, 33 on the wire).
-    What serialising takes, all costs by the byte and the delays are assumed, until they are fitted to a cluster.
+    worker. The CPU to send and to receive one, the base CPU of a worker and the overhead of a message on the wire are
+    as measured on one word count (Storm 2.8.3, a core reported as 2.4 GHz; tuples of 16 bytes, 33 on the wire).
+    Serialisation, all costs by the byte and the delays are assumed, until they are fitted to a cluster.
 
     Parameters
     ----------
@@ -59,30 +59,30 @@ class Costs:
     receive_us, receive_us_per_kb
         In the threads of the receiver's worker that take it and make a tuple of it.
     worker_cores
-        CPU that a worker takes by being there (heartbeats, metrics, garbage collection), in cores.
+        Base CPU of a worker (heartbeats, metrics, garbage collection), in cores.
     spin_share
-        CPU that an executor's thread takes while it polls for tuples, in parts of that time; 0 until it was fitted. It
-        comes off the measured CPU of executors, and a node that is full still spends `polling_cores` on it.
+        CPU that an executor's thread takes while it polls for tuples, as a fraction of that time; 0 until it was
+        fitted. It is subtracted from the measured CPU of executors, and a full node still spends `polling_cores` on it.
     polling_threads
-        Threads of a full node that poll at any moment, in the mean. Measured: 1.2 + 0.067 for each executor on 217 full
-        nodes of 0.4 cores with 1 to 28 executors.
+        Mean number of threads of a full node that poll at any moment. Measured: 1.2 + 0.067 for each executor on 217
+        full nodes of 0.4 cores with 1 to 28 executors.
     overhead_bytes
-        What a message adds to its tuple on the wire.
+        Bytes that a message adds to its tuple on the wire.
     local_hop_us, remote_hop_us
-        Delay of a tuple on its way into a queue of its own worker, and of another one, where nothing is in its way.
+        Delay of a tuple on its way into a queue of its own worker, and of another one, without contention.
     quota_period_ms
-        Period of the quota that holds every node to its CPU (``cpu.max`` of a control group, a container's CPU limit),
-        after which a node that has used it up runs again; 0 for whole machines, which do not stop. Linux has 100.
+        Period of the CPU quota of every node (``cpu.max`` of a control group, a container's CPU limit), after which a
+        node that has used it up runs again; 0 for whole machines, which do not stop. Linux has 100.
     quota_piece_ms
-        Pieces in which the quota is dealt out to cores: the kernel's ``sched_cfs_bandwidth_slice_us``.
+        Slices in which the quota is handed out to cores: the kernel's ``sched_cfs_bandwidth_slice_us``.
     machine_cores
-        Cores of the machine that the threads of such a node run on at once, if there are so many threads.
+        Cores of the machine that the threads of such a node run on at once, if there are at least as many threads.
     polling_share
-        CPU that an executor's thread takes on such a node to look for tuples, in parts of the time for which the node
-        runs. It uses up the quota, but work goes before: it limits no rate.
+        CPU that an executor's thread takes on such a node to poll for tuples, as a fraction of the time for which the
+        node runs. It uses up the quota, but work has priority: it limits no rate.
     asleep_us
-        Time until a thread that found no tuples looks again, once one has come: half of the 1 ms for which Storm's
-        threads sleep, and what it takes to have a core. Of that only what a tuple loses by stops of its node counts.
+        Time until a thread that found no tuples polls again, once one has come: half of the 1 ms for which Storm's
+        threads sleep, and the time to get a core. Only the part that a tuple loses by stops of its node counts.
     work_error, message_error, delay_error
         Relative errors of the work of executors, of the costs of messages, and of delays: half-widths.
     fitted_in
@@ -91,7 +91,7 @@ class Costs:
     Raises
     ------
     InputError
-        A cost is negative or no number, or an error is not below 1.
+        A cost is negative or not a number, or an error is not below 1.
     """
 
     serialise_us: float = 1.6
@@ -128,11 +128,11 @@ class Costs:
 
     @property
     def polling_cores(self) -> float:
-        """CPU that the executors of a full node take to poll for tuples, in cores."""
+        """Return the CPU that the executors of a full node take to poll for tuples, in cores."""
         return self.spin_share * self.polling_threads
 
     def varied(self, messages: float, delays: float) -> Costs:
-        """The same with costs of messages and delays times a factor each."""
+        """Return the same with costs of messages and delays times a factor each."""
         of_messages = [n for n in self.__slots__ if n.split("_")[0] in ("serialise", "send", "receive")]
         of_delays = [n for n in self.__slots__ if n.endswith(("_hop_us", "asleep_us"))]
         scaled = {n: getattr(self, n) * messages for n in of_messages} | {
@@ -142,18 +142,18 @@ class Costs:
 
 
 class InputWork(NamedTuple):
-    """What a tuple that comes to a component by one of several streams takes there.
+    """Work of a tuple at a component by one of several input streams.
 
     Parameters
     ----------
     source, stream
         The component that it comes from, and the stream.
     us
-        Of a core, in µs.
+        CPU time of a core, in µs.
     part
-        What part of the component's tuples came by it where it was measured.
+        Fraction of the component's tuples that came by this stream where it was measured.
     told
-        Whether it was told apart from the others; else it is what they take in the mean, as far as is known.
+        Whether the stream's own cost was identified; otherwise it is the mean cost, as far as known.
     """
 
     source: str
@@ -165,7 +165,7 @@ class InputWork(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """What was learned about one topology beyond the costs of its cluster.
+    """Fitted deviations of one topology from the costs of its cluster.
 
     Parameters
     ----------
@@ -174,8 +174,8 @@ class Correction:
     error
         Relative error that is left in its work; None for that of the costs.
     inputs
-        Component → what tuples take there by the stream that they come by, where there are several. Of its work as
-        measured it says how that divides among them, and so what becomes of it where their mix is another one.
+        Component → work of tuples by input stream, if there are several. It divides the measured work among them, and
+        so gives the work under another mix.
     """
 
     work: float = 1.0
@@ -184,7 +184,7 @@ class Correction:
     inputs: Mapping[str, tuple[InputWork, ...]] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
-        """Itself for JSON."""
+        """Return the correction for JSON."""
         inputs = {component: [one._asdict() for one in of] for component, of in self.inputs.items()}
         return {"work": self.work, "messages": self.messages, "error": self.error, "inputs": inputs}
 

@@ -1,4 +1,4 @@
-"""What a tree of each topology takes of every thread, node and link under a placement.
+"""Demand of a tree of each topology for every thread, node and link under a placement.
 
 All of it is linear in the topologies' rates, so a placement is a set of arrays: per thread, and per worker. A move of
 one executor changes its own entries, its peers' and those of the workers concerned.
@@ -28,11 +28,10 @@ if TYPE_CHECKING:
 
 
 # Messages -----------------------------------------------------------------------------------------
-# What messages of a tree take of executors, of workers and of links.
 
 
 class MessageDemand(NamedTuple):
-    """Messages of a tree: CPU of each executor (µs) for those it sends, and of each worker; what crosses links."""
+    """Messages of a tree: CPU of each executor (µs) to send them, of each worker, and bytes over links."""
 
     serialise_us: FloatArray
     send_us: FloatArray
@@ -44,10 +43,10 @@ class MessageDemand(NamedTuple):
 
     @classmethod
     def of(cls, routes: Routes, graph: GraphEdges, costs: Costs) -> MessageDemand:
-        """Of the messages along `routes`, by what each costs."""
+        """Return the demand of the messages along `routes`."""
         sender, receiver = graph.sources.executor, graph.targets.executor
         executors, workers = len(routes.workers.of_executor), len(routes.workers.slot)
-        # What is nowhere is counted before all others.
+        # Index -1 is counted before all others.
         by_sender, by_receiver = (routes.workers.of_executor[end] + 1 for end in (sender, receiver))
 
         def of_workers(worker: IndexArray, amounts: FloatArray) -> FloatArray:
@@ -74,12 +73,12 @@ class MessageDemand(NamedTuple):
 
 
 class Places(NamedTuple):
-    """Where topologies have workers: a place is a node with a topology (P of them).
+    """Places of topologies: a place is a node with a topology (P of them).
 
     Parameters
     ----------
     node, topology
-        Of every place, shape (P,).
+        Node and topology of every place, shape (P,).
     of_worker, of_thread
         Place of every worker, shape (W,), and thread, -1 for none, shape (E + 2 W,).
     link_s, link_messages
@@ -95,7 +94,7 @@ class Places(NamedTuple):
 
 
 class Claims(NamedTuple):
-    """What 1 tree/s takes: parts of CPU, link out and link in by place, shape (3, P); seconds of its busiest thread.
+    """Demand of 1 tree/s: fractions of CPU, link out and link in by place, shape (3, P); seconds of its busiest thread.
 
     `busiest_s` is by topology, shape (T,).
     """
@@ -104,22 +103,22 @@ class Claims(NamedTuple):
     busiest_s: FloatArray
 
 
-#: Part of a resource that is not there which a tree/s takes: in effect all of it, and still a number to count with.
+#: Fraction of an absent resource that a tree/s takes: in effect all of it, but finite.
 ALL_AT_ONCE = 1e15
 
 
 @dataclass(frozen=True, eq=False)
 class TreeDemand:
-    """What each tree takes, in seconds of threads at the full speed of their node's cores and in bytes of links.
+    """Demand of a tree, in seconds of threads at the full speed of their node's cores and in bytes of links.
 
-    Of several trees, as routes have them, all but `base_cores` has an axis of trees before the last.
+    For several trees, as in routes, all but `base_cores` has an axis of trees before the last.
 
     Threads are those of the executors (E), then one of each worker (W) that sends and one that receives: E + 2 W.
 
     Parameters
     ----------
     workers
-        What is where.
+        Where executors and workers are.
     thread_s, thread_visits
         Seconds and tuples of a tree, shape (E + 2 W,).
     link_bytes, link_messages
@@ -137,12 +136,12 @@ class TreeDemand:
 
     @property
     def nodes(self) -> NodeSpeeds:
-        """What nodes have."""
+        """Capacities of nodes."""
         return self.workers.nodes
 
     @property
     def running(self) -> BoolArray:
-        """Whether all executors of a topology have a slot, shape (T,); others take nothing."""
+        """Whether all executors of a topology have a slot, shape (T,); others have no demand."""
         return self.workers.running
 
     @property
@@ -182,7 +181,7 @@ class TreeDemand:
 
     @cached_property
     def shared(self) -> coo_array:
-        """Part of each shared resource that 1 tree/s takes: CPU, links out, links in of all nodes; shape (3 N, T)."""
+        """Fraction of each shared resource that 1 tree/s takes: CPU, links out, links in of nodes; shape (3 N, T)."""
         from scipy.sparse import coo_array  # takes longer to import than the rest
 
         places, count = self.places, len(self.nodes.cores)
@@ -192,28 +191,28 @@ class TreeDemand:
 
     @cached_property
     def claims(self) -> Claims:
-        """Parts of shared resources by place, and of the busiest thread."""
+        """Fractions of shared resources by place, and of the busiest thread."""
         places = self.places
-        # What is nowhere is counted before all others.
+        # Index -1 is counted before all others.
         seconds = sums(places.of_thread + 1, self.thread_s, len(places.node) + 1)[1:]
         cpu = _part(seconds, self.nodes.cores[places.node])
         return Claims(np.stack([cpu, *places.link_s]), self.busiest_s)
 
     @cached_property
     def free(self) -> FloatArray:
-        """Part of each shared resource that is there for trees, shape (3 N,)."""
+        """Fraction of each shared resource that is available for trees, shape (3 N,)."""
         return free_of(self.nodes, self.base_cores)
 
     @cached_property
     def busiest_s(self) -> FloatArray:
-        """Seconds of a tree in that thread of each topology that has most to do, shape (T,)."""
+        """Seconds of a tree in the busiest thread of each topology, shape (T,)."""
         most = np.zeros(len(self.running))
         np.maximum.at(most, self.thread_topology, self.thread_s)
         return most
 
     @cached_property
     def places(self) -> Places:
-        """Where topologies are, and which place each worker and thread is in."""
+        """Places of topologies, and the place of each worker and thread."""
         node, topology, of_worker = self.workers.places
         amounts = [
             [sums(of_worker, each, len(node)) for each in kind] for kind in (self.link_bytes, self.link_messages)
@@ -228,13 +227,13 @@ class TreeDemand:
         )
 
     def link_use(self, rate_tps: FloatArray) -> FloatArray:
-        """Part of every link in use, out of all nodes and then into them, at given rates (trees/s); shape (2 N,)."""
+        """Return the utilisation of links, out of all nodes and then into them, at given trees/s; shape (2 N,)."""
         used: FloatArray = (self.shared @ rate_tps)[len(self.nodes.cores) :]
         return used
 
     @cached_property
     def busiest(self) -> IndexArray:
-        """The thread of each topology that has most to do, the first of several; shape (T,)."""
+        """The busiest thread of each topology, the first of several; shape (T,)."""
         return first_of_most(self.thread_s, self.thread_topology, self.busiest_s)
 
     @classmethod
@@ -247,20 +246,20 @@ class TreeDemand:
         corrections: Mapping[str, Correction] = NO_CORRECTIONS,
         base_cores: FloatArray | None = None,
     ) -> TreeDemand:
-        """The demand of a profile's topologies along `routes`, on the nodes of `problem`.
+        """Return the demand of a profile's topologies along `routes`, on the nodes of `problem`.
 
         Parameters
         ----------
         profile
-            Of the load.
+            Profile of the load.
         routes
-            Under the placement.
+            Routes under the placement.
         problem
-            Has the nodes.
+            The problem with the nodes.
         costs, corrections
-            What messages and workers cost, and what is known of single topologies, by id.
+            Costs of messages and workers, and corrections of single topologies, by id.
         base_cores
-            CPU of nodes that depends on no rate where the profile has not all that is there, shape (N,).
+            CPU of nodes that depends on no rate, if the profile covers only part of it, shape (N,).
         """
         workers = routes.workers
         nodes, worker_node, executor_node = workers.nodes, workers.node, workers.executor_node
@@ -284,16 +283,16 @@ class TreeDemand:
         )
 
     def with_part(self, part: Chosen, other: TreeDemand, workers: SteadyWorkers, base_cores: FloatArray) -> TreeDemand:
-        """This demand, and that of some topologies as `other` has it.
+        """Return this demand with that of some topologies replaced by `other`.
 
         Parameters
         ----------
         part
-            Which they are.
+            The topologies that are replaced.
         other
-            What they take by themselves.
+            Their own demand.
         workers, base_cores
-            Of all, where they are now.
+            Those of all topologies, under the new placement.
         """
         kept, there = ~part.topologies[self.workers.topology], part.topologies[workers.topology]
         executors, chosen = len(self.executor_worker), part.executors
@@ -320,19 +319,19 @@ class TreeDemand:
 
 
 def cpu_s_of(demand: TreeDemand) -> FloatArray:
-    """CPU that a tree of every topology takes, in seconds of a core at the speed of the node it is used on; (T,)."""
+    """Return the CPU of a tree of every topology, in seconds of a core at the speed of the node it is used on; (T,)."""
     return sums(demand.thread_topology, demand.thread_s, len(demand.running))
 
 
 def free_of(nodes: NodeSpeeds, base_cores: FloatArray) -> FloatArray:
-    """Part of each shared resource that is there for trees, shape (3 N,)."""
+    """Return the fraction of each shared resource that is available for trees, shape (3 N,)."""
     part = _part(base_cores, nodes.cores)
     left = np.where(nodes.cores > 0, np.maximum(1.0 - part, 0.0), 0.0)
     return np.concatenate([left, np.ones(2 * len(part))])
 
 
 def base_cores_of(profile: Profile, workers: SteadyWorkers, costs: Costs) -> FloatArray:
-    """CPU of nodes that depends on no rate, shape (N,): of workers, of polling, of topologies that begin no trees."""
+    """Return the CPU of nodes that depends on no rate: workers, polling, topologies that begin no trees; shape (N,)."""
     count, node, idle_hz = len(workers.nodes.cores), workers.executor_node, profile.idle_hz()
     idle = np.flatnonzero((idle_hz > 0) & (node != UNPLACED))
     base = sums(node[idle], idle_hz[idle] / workers.nodes.core_hz[node[idle]], count)
@@ -341,7 +340,7 @@ def base_cores_of(profile: Profile, workers: SteadyWorkers, costs: Costs) -> Flo
 
 
 def _part(used: FloatArray, capacity: FloatArray) -> FloatArray:
-    """`used` in parts of `capacity`; of nothing, something is more than all."""
+    """Return `used` as a fraction of `capacity`; without capacity any use is more than all."""
     nothing = np.where(used > 0, np.inf, 0.0)
     part: FloatArray = np.divide(
         used, capacity, out=np.broadcast_to(nothing, np.shape(used)).copy(), where=capacity > 0

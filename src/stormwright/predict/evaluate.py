@@ -1,4 +1,4 @@
-"""From a load under a placement to what it comes to: what of it stays near, how spouts share, and the steady state."""
+"""Evaluation of a load under a placement: locality of shuffled tuples, shares of spouts, and the steady state."""
 
 from __future__ import annotations
 
@@ -15,22 +15,20 @@ from stormwright.predict.shares import with_shares
 from stormwright.predict.steady import Placed, Steady, limits_of, steady_state
 from stormwright.predict.sums import sums
 
-# Spill --------------------------------------------------------------------------------------------
-# How many shuffled tuples go further away than near at highest rates, where queues may fill.
-#
+# Spill of shuffled tuples -------------------------------------------------------------------------
 # LoadAwareShuffleGrouping looks at a wider scope once the receive queues of the nearer one are 0.8 full, and comes back
-# when they are 0.2 full; so over time the near ones take what they can, and those further away the rest. Only where all
-# that may be pending can fill a queue so far does that ever happen.
+# when they are 0.2 full; so over time the near executors take as many tuples as they can, and those further away the
+# rest. It happens only if the pending tuples can fill a queue that far.
 
-#: Parts that are tried to stay near: first these, then so much more and less than the best of them.
+#: Local fractions that are tried first, and the steps around the best of them.
 _TRIED, _BESIDE = (0.5, 0.0), 0.25
 
-#: A rate that is this much higher is a reason to go further away.
+#: Relative gain in rate that justifies less locality.
 _HIGHER = 1 + 1e-9
 
 
 def may_spill(placed: Placed) -> BoolArray:
-    """Whether all that may be pending can fill a queue of shuffled tuples so far, by topology; shape (T,)."""
+    """Return whether all pending tuples can fill a queue to its spill limit, by topology; shape (T,)."""
     layout = placed.profile.layout
     handled = sums(layout.executor_component, placed.routes.handled, len(layout.size))
     gets = np.zeros(len(layout.size), dtype=bool)
@@ -48,16 +46,16 @@ def with_spill(
     costs: Costs,
     corrections: Mapping[str, Correction] = NO_CORRECTIONS,
 ) -> Placed:
-    """The placement with routes at highest rates: as many tuples stay near as let the rate be highest.
+    """Return the placement with routes at highest rates: shuffled tuples stay local as far as the rate is highest.
 
     Parameters
     ----------
     placed
         The load under the placement.
     weights
-        By which topologies share, shape (T,).
+        Weights of the topologies, shape (T,).
     costs, corrections
-        What messages and workers cost, and what is known of single topologies, by id.
+        Costs of messages and workers, and corrections of single topologies, by id.
     """
     spills = may_spill(placed)
     if not spills.any():
@@ -91,27 +89,27 @@ def with_spill(
     return replace(placed, full_routes=placed.standing.mixed(best), spills=best < 1)
 
 
-# Evaluate -----------------------------------------------------------------------------------------
+# Steady states ------------------------------------------------------------------------------------
 
-#: Costs, and what is known of single topologies, by id.
+#: Costs, and corrections of single topologies, by id.
 _Known = tuple[Costs, Mapping[str, Correction]]
 
 
 def steady_states(
     placed: Placed, rate_tps: FloatArray, weights: FloatArray, known: Sequence[_Known]
 ) -> tuple[Placed, list[Steady]]:
-    """The steady states of a placement by several costs, and the placement with its routes at highest rates.
+    """Return the placement with its routes at highest rates, and its steady states by several costs.
 
     Parameters
     ----------
     placed
         The load under the placement.
     rate_tps
-        Trees/s at which utilisation and latency are wanted, shape (T,).
+        Trees/s at which utilisation and latency are predicted, shape (T,).
     weights
-        By which topologies share, shape (T,).
+        Weights of the topologies, shape (T,).
     known
-        The first say what spills over.
+        Costs and corrections; the first decide which tuples spill over.
     """
     placed = with_spill(placed, weights, *known[0])
     return placed, [steady_state(with_shares(placed, *each), rate_tps, weights, *each) for each in known]

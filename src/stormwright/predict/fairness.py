@@ -1,4 +1,4 @@
-"""Highest rates that the resources bear, fair between topologies.
+"""Highest rates within the resources, fair between topologies.
 
 Max–min fairness by progressive filling: B. Radunović, J.-Y. Le Boudec, A Unified Framework for Max-Min and Min-Max
 Fairness with Applications, IEEE/ACM Transactions on Networking 15(5), 2007, https://doi.org/10.1109/TNET.2007.896231.
@@ -19,28 +19,28 @@ from stormwright.predict.sums import sums
 if TYPE_CHECKING:
     from scipy.sparse import coo_array, csr_array
 
-#: Nothing: no resource limits it, or it is not there.
+#: No limiting resource, or no such resource.
 NO_LIMIT = -1
 
 _ROUNDING = 1e-12
 
 
 class Highest(NamedTuple):
-    """Rates in trees/s (inf where nothing limits it) and the row that limits each, `NO_LIMIT` for none; shape (T,)."""
+    """Rates in trees/s (inf without a limit) and the row that limits each, `NO_LIMIT` for none; shape (T,)."""
 
     rate_tps: FloatArray
     limit: IndexArray
 
 
 def weights_of(problem: Problem) -> FloatArray:
-    """What the configuration of each topology says under `WEIGHT`, 1 where it says nothing; shape (T,).
+    """Return the configured weight (`WEIGHT`) of each topology, 1 by default; shape (T,).
 
     Files are checked when they are read; a problem may come from elsewhere.
 
     Raises
     ------
     InputError
-        Values that are no weights; all faults at once.
+        Values that are not weights; all faults at once.
     """
     told = {
         index: topology.conf[WEIGHT] for index, topology in enumerate(problem.topologies) if WEIGHT in topology.conf
@@ -58,20 +58,20 @@ def weights_of(problem: Problem) -> FloatArray:
 
 
 def highest_rates(shares: coo_array | csr_array, free: FloatArray, weights: FloatArray) -> Highest:
-    """The max–min fair rates of topologies by weight.
+    """Return the max–min fair rates of topologies by weight.
 
-    All rates grow together, each by its weight, until a resource is full; the topologies that use it stay as they are,
-    and the others go on. Resources that are the first to fill for everybody who uses them are filled at once, which
-    comes to the same.
+    All rates grow together, each by its weight, until a resource is full; the topologies that use it are then fixed,
+    and the others go on. Resources that are the first to fill for all of their users are filled at once, which gives
+    the same result.
 
     Parameters
     ----------
     shares
-        Part of each resource that 1 tree/s of each topology takes, shape (resources, T).
+        Fraction of each resource that 1 tree/s of each topology takes, shape (resources, T).
     free
-        Part of each resource that there is, shape (resources,).
+        Available fraction of each resource, shape (resources,).
     weights
-        Of the topologies; 0 for those that get nothing, shape (T,).
+        Weights of the topologies; 0 for those that get nothing, shape (T,).
     """
     entries = shares.tocoo()
     row, column, value = entries.row, entries.col, entries.data

@@ -1,13 +1,13 @@
-"""How much more a placement sustains than the one that runs, and how sure that is.
+"""Gain in sustainable rate of a placement over the current one, and its uncertainty.
 
 A prediction errs in three ways. Costs are known up to their errors, but both placements share them, so what counts is
-the interval of the *ratio*, in which common errors cancel. The model itself errs by the more, the more a placement
-changes what a tree costs: over 201 pairs of recorded placements the logarithm of predicted by measured ratios deviated
-by 0.06 where the CPU of a tree stayed as it was, and by a further 0.3 of the logarithm by which it changed, chance of
-measuring taken off (``docs/results/prediction-cells``). And the best of many candidates is best partly by chance
-(J. E. Smith, R. L. Winkler, The Optimizer's Curse, Management Science 52(3), 2006,
-https://doi.org/10.1287/mnsc.1050.0451): its gain is shrunk towards none as their equation (2) does, true gains of
-candidates varying by 0.1 where a tree costs what it did, and by the whole logarithm by which that changes.
+the interval of the *ratio*, in which common errors cancel. The error of the model itself grows with the change of the
+cost of a tree: over 201 pairs of recorded placements the logarithm of predicted by measured ratios deviated by 0.06
+where the CPU of a tree was unchanged, and by a further 0.3 of the logarithm by which it changed, excluding measurement
+noise (``docs/results/prediction-cells``). And the best of many candidates is best partly by chance (J. E. Smith, R. L.
+Winkler, The Optimizer's Curse, Management Science 52(3), 2006, https://doi.org/10.1287/mnsc.1050.0451): its gain is
+shrunk towards none as in their equation (2), with true gains of candidates varying by 0.1 where the cost of a tree is
+unchanged, and by the whole logarithm by which it changes.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ import numpy as np
 from stormwright.model.arrays import FloatArray
 from stormwright.predict.prediction import TopologyPrediction
 
-#: Standard deviation of the logarithm of predicted by measured ratios: where a tree costs what it did, and in parts of
-#: the logarithm by which that changes.
+#: Standard deviation of the logarithm of predicted by measured ratios: with unchanged cost of a tree, and relative to
+#: the logarithm by which it changes.
 SAME_COST, OTHER_COST = 0.06, 0.3
 
 #: Standard deviation of logarithms of true gains among candidates, in the same terms.
 SAME_COST_GAINS, OTHER_COST_GAINS = 0.1, 1.0
 
-#: Standard deviations of the interval that holds a gain 19 times in 20, and of the bound that it is above as often.
+#: Standard deviations of the 95 % interval, and of a one-sided 95 % bound.
 TWO_SIDED, ONE_SIDED = 1.96, 1.645
 
 #: The highest gain, in logarithms.
@@ -37,7 +37,7 @@ _MOST = 20.0
 
 @dataclass(frozen=True, slots=True)
 class RateGain:
-    """The rate under a placement as a multiple of the rate under the one that runs.
+    """The rate under a placement as a multiple of the rate under the current one.
 
     Parameters
     ----------
@@ -55,16 +55,16 @@ class RateGain:
 
     @property
     def low(self) -> float:
-        """Lower end of the interval that holds it 19 times in 20."""
+        """Lower end of the 95 % interval."""
         return self.value * exp(-TWO_SIDED * self.sd)
 
     @property
     def high(self) -> float:
-        """Upper end of that interval."""
+        """Upper end of the 95 % interval."""
         return self.value * exp(TWO_SIDED * self.sd)
 
     def capped(self, rate_tps: float, most_tps: float) -> RateGain:
-        """The gain of a rate where rates above `most_tps` count for no more."""
+        """Return the gain if rates above `most_tps` count for no more."""
         now = min(rate_tps, most_tps)
         value, predicted, surely = (
             min(rate_tps * each, most_tps) / now for each in (self.value, self.predicted, self.at_least)
@@ -73,18 +73,18 @@ class RateGain:
 
     @property
     def at_least(self) -> float:
-        """What it is above 19 times in 20."""
+        """Value that the gain exceeds 19 times in 20."""
         return self.value * exp(-ONE_SIDED * self.sd)
 
 
 def cost_change(cpu_now: FloatArray | float, cpu_new: FloatArray | float) -> FloatArray:
-    """By how much the CPU that a tree takes changes, as the absolute value of a logarithm.
+    """Return the change of the CPU of a tree, as the absolute value of a logarithm.
 
     Parameters
     ----------
     cpu_now, cpu_new
-        CPU of a tree under both placements, in the same unit; arrays of the same shape or numbers. Where one is 0
-        nothing is known of a change.
+        CPU of a tree under both placements, in the same unit; arrays of the same shape or numbers. Where one is 0 the
+        change is unknown.
     """
     now, new = np.asarray(cpu_now, np.float64), np.asarray(cpu_new, np.float64)
     both = (now > 0) & (new > 0)
@@ -93,18 +93,18 @@ def cost_change(cpu_now: FloatArray | float, cpu_new: FloatArray | float) -> Flo
 
 
 def model_sd(change: FloatArray | float) -> FloatArray:
-    """Standard deviation of the logarithm of a predicted ratio by the model alone, for such a `cost_change`."""
+    """Return the standard deviation of the logarithm of a predicted ratio by the model alone, for a `cost_change`."""
     sd: FloatArray = np.hypot(SAME_COST, OTHER_COST * np.asarray(change))
     return sd
 
 
 def rate_gain(now: TopologyPrediction, new: TopologyPrediction) -> RateGain:
-    """The gain of a topology by a placement.
+    """Return the gain of a topology by a placement.
 
     Parameters
     ----------
     now, new
-        What is predicted of it where it runs, and under the placement, by the same costs.
+        Predictions under the current and the new placement, by the same costs.
     """
     old, other = now.reachable_tps, new.reachable_tps
     # Costs that are all low make both rates high, and costs that are all high make both low.
@@ -117,7 +117,7 @@ def rate_gain(now: TopologyPrediction, new: TopologyPrediction) -> RateGain:
 
 
 def shrunk(predicted: float, sd: float, change: float) -> RateGain:
-    """A gain corrected for optimism.
+    """Return a gain corrected for optimism.
 
     Parameters
     ----------
@@ -136,14 +136,14 @@ def shrunk(predicted: float, sd: float, change: float) -> RateGain:
 
 
 def at_least(predicted: FloatArray, change: FloatArray, deviations: float = ONE_SIDED) -> FloatArray:
-    """Logarithms of gains corrected for optimism, less so many standard deviations of the model's error.
+    """Return logarithms of gains corrected for optimism, minus `deviations` standard deviations of the model's error.
 
     Parameters
     ----------
     predicted, change
         As for `shrunk`, arrays of the same shape.
     deviations
-        How many; 0 leaves the corrected gain.
+        Number of standard deviations; 0 leaves the corrected gain.
     """
     sd = model_sd(change)
     part = _believed(predicted, sd, change)
@@ -152,14 +152,14 @@ def at_least(predicted: FloatArray, change: FloatArray, deviations: float = ONE_
 
 
 def _believed(predicted: FloatArray, sd: FloatArray, change: FloatArray) -> FloatArray:
-    """What part of a predicted gain is true in the mean; all of a loss, which is no less likely for being predicted."""
+    """Return the expected true fraction of a predicted gain; 1 for a loss, which selection does not favour."""
     gains = np.hypot(SAME_COST_GAINS, OTHER_COST_GAINS * change)
     part: FloatArray = np.where(predicted > 0, gains**2 / (gains**2 + sd**2), 1.0)
     return part
 
 
 def together(gains: Sequence[RateGain], weights: Sequence[float]) -> RateGain:
-    """The geometric mean of gains by weight; their errors are taken to be common, so they do not average out."""
+    """Return the weighted geometric mean of gains; their errors are assumed to be common and do not average out."""
     whole = sum(weights)
     if not gains or not whole:
         return RateGain(1.0, 1.0, 0.0)
@@ -175,7 +175,7 @@ def together(gains: Sequence[RateGain], weights: Sequence[float]) -> RateGain:
 
 
 def _log_ratio(now: float, new: float) -> float:
-    """The logarithm of a ratio of rates, of which either may be 0 or inf."""
+    """Return the logarithm of a ratio of rates, either of which may be 0 or inf."""
     if new <= 0:
         return -inf
     if isfinite(now) and isfinite(new):

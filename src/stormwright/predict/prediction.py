@@ -1,4 +1,4 @@
-"""What is predicted of a placement."""
+"""Predictions of a placement as data."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from stormwright.predict.demand import TreeDemand
 from stormwright.predict.fairness import NO_LIMIT
 from stormwright.predict.flow.layout import MAX_SPOUT_PENDING
 
-# Names --------------------------------------------------------------------------------------------
-# What limits a topology, by name.
+# Names of bottlenecks -----------------------------------------------------------------------------
 
-#: Kinds of what can be full, in the order of rows of `TreeDemand.shared`; a topology's own thread comes after those.
+#: Kinds of resources, in the order of rows of `TreeDemand.shared`; a topology's own thread comes after those.
 CPU, LINK_OUT, LINK_IN, THREAD = "cpu", "link out", "link in", "thread"
 PENDING, NOTHING = "pending", "nothing"
 
@@ -29,16 +28,16 @@ _SENTENCES = {
 
 @dataclass(frozen=True, slots=True)
 class Bottleneck:
-    """What is full first.
+    """The resource that is full first.
 
     Parameters
     ----------
     kind
         ``cpu``, ``link out``, ``link in``, ``thread``, ``pending`` or ``nothing``.
     node
-        Name of the node that it is on; empty where it is on none.
+        Name of its node; empty if it has none.
     thread
-        Whose thread it is, in words.
+        Description of the thread.
     """
 
     kind: str
@@ -49,19 +48,19 @@ class Bottleneck:
         return self.thread or _SENTENCES[self.kind].format(self.node)
 
     def as_dict(self) -> dict[str, Any]:
-        """Itself for JSON, with the words that people read."""
+        """Return the bottleneck for JSON, with texts for people."""
         return {"kind": self.kind, "node": self.node or None, "text": str(self)}
 
 
 def bottleneck(problem: Problem, demand: TreeDemand, row: int) -> Bottleneck:
-    """What a row of the resources is.
+    """Return the bottleneck of a row of the resources.
 
     Parameters
     ----------
     problem
-        Has the names.
+        The problem with the names.
     demand
-        Of the placement.
+        Demand under the placement.
     row
         One of the 3 N shared resources; beyond them the busiest thread of a topology; or `NO_LIMIT`.
     """
@@ -77,7 +76,7 @@ def bottleneck(problem: Problem, demand: TreeDemand, row: int) -> Bottleneck:
 
 
 def thread_name(problem: Problem, demand: TreeDemand, thread: int) -> str:
-    """Whose thread it is: ``the thread of executor 3 (component split) in node-1:6700``."""
+    """Return a description of a thread: ``the thread of executor 3 (component split) in node-1:6700``."""
     executors, workers = problem.num_executors, len(demand.worker_slot)
     if thread >= executors:
         kind, worker = divmod(thread - executors, workers)
@@ -92,67 +91,67 @@ def thread_name(problem: Problem, demand: TreeDemand, thread: int) -> str:
 
 # Prediction ---------------------------------------------------------------------------------------
 
-#: Whether a rate is sustained: ``perhaps`` where it is by a part of the interval, and by another part it is not.
+#: Whether a rate is sustained: ``perhaps`` if it is in one part of the interval only.
 IsSustained = Literal["yes", "perhaps", "no"]
 
-#: The note of a topology whose load was not measured.
+#: The note of a topology with an assumed load.
 ASSUMED = "its load was not measured: this is predicted from an assumed one, 1 tuple/s from each spout executor"
 
-#: What is used more often than that it is there at all: there is none of it.
+#: Utilisation from which a resource counts as absent.
 NONE_THERE = 1e9
 
-#: What people read of those that may not be.
+#: Texts for absent resources.
 NOT_SUSTAINED: dict[IsSustained, str] = {"perhaps": "perhaps not sustained", "no": "not sustained"}
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A value, and between what it is, by the errors of what it was computed from."""
+    """A value and its interval, by the errors of its inputs."""
 
     value: float
     low: float
     high: float
 
     def as_dict(self) -> dict[str, float | None]:
-        """Itself for JSON, which knows no infinity: null."""
+        """Return the interval for JSON; infinity is null."""
         return {name: value if isfinite(value) else None for name, value in asdict(self).items()}
 
 
 @dataclass(frozen=True, slots=True)
 class TopologyPrediction:
-    """What is predicted of one topology.
+    """Prediction of one topology.
 
     Parameters
     ----------
     topology
-        Its id.
+        Id of the topology.
     assumed
-        Whether its load was not measured, but assumed.
+        Whether its load is assumed, not measured.
     measured_tps, rate_tps
-        Trees/s as measured (or assumed), and those that utilisation and latency are predicted at.
+        Trees/s as measured (or assumed), and those at which utilisation and latency are predicted.
     highest_tps
         Trees/s that the placement sustains if spouts are not limited, all topologies growing together by their
-        weights; inf where nothing limits it.
+        weights; inf without a limit.
     pending_tps
-        Trees/s that its spouts come to with all trees pending that may be, in competition with the other topologies;
-        None where no number of pending trees limits it.
+        Trees/s with as many trees pending as allowed, in competition with the other topologies; None if the number of
+        pending trees is not limited.
     bottleneck
-        What limits the lower of the two.
+        Limiting resource of the lower of the two.
     headroom
         `highest_tps` by `rate_tps`.
     sustained
-        Whether `rate_tps` is sustained; None where that is 0.
+        Whether `rate_tps` is sustained; None if it is 0.
     latency_ms, p99_ms
-        Mean and 99th percentile of complete latency, as Storm measures it, at `rate_tps`; None where that rate is not
+        Mean and 99th percentile of complete latency, as Storm measures it, at `rate_tps`; None if that rate is not
         sustained.
     pending_latency_ms
         Mean complete latency at `pending_tps`.
     cpu_us
-        CPU that a tree takes, of all threads that its tuples pass, in µs of a core of the problem's `core_hz`.
+        CPU of a tree, over all threads that its tuples pass, in µs of a core of the problem's `core_hz`.
     no_latency
-        Why there is no `latency_ms`; empty where there is one.
+        Why there is no `latency_ms`; empty if there is one.
     notes
-        What should be known before one relies on it.
+        Caveats of the prediction.
     """
 
     topology: str
@@ -173,16 +172,16 @@ class TopologyPrediction:
 
     @property
     def reachable_tps(self) -> Interval:
-        """Trees/s that it can come to: the lower of what the placement and its pending trees allow."""
+        """Reachable trees/s: the lower of the limits by the placement and by its pending trees."""
         return self.highest_tps if self.pending_tps is None else self.pending_tps
 
     @property
     def further_notes(self) -> tuple[str, ...]:
-        """The notes without that of an assumed load, which is told before all else."""
+        """The notes without that of an assumed load, which is shown first."""
         return tuple(note for note in self.notes if note != ASSUMED)
 
     def as_dict(self) -> dict[str, Any]:
-        """Itself for JSON."""
+        """Return the prediction for JSON."""
         intervals = ("highest_tps", "pending_tps", "reachable_tps", "latency_ms", "p99_ms", "pending_latency_ms")
         values = {name: getattr(self, name) for name in intervals}
         return {
@@ -202,18 +201,18 @@ class TopologyPrediction:
 
 @dataclass(frozen=True, slots=True)
 class NodePrediction:
-    """How full a node is at the rates that were asked for, in parts of what it has.
+    """Utilisation of a node at the given rates, as a fraction of its capacity.
 
     Parameters
     ----------
     node, supervisor, host
         Its name, the id of its supervisor, and its host.
     cpu, link_out, link_in
-        In use; None of a link whose speed is not known.
+        Fraction in use; None for a link of unknown speed.
     spinning
-        CPU that idle threads burn besides, where it is left over.
+        CPU that idle threads take in addition, from what is left over.
     workers
-        How many run there.
+        Number of workers on it.
     """
 
     node: str
@@ -226,7 +225,7 @@ class NodePrediction:
     workers: int
 
     def as_dict(self) -> dict[str, Any]:
-        """Itself for JSON."""
+        """Return the prediction for JSON."""
         parts = {"cpu": self.cpu, "link_out": self.link_out, "link_in": self.link_in}
         intervals = {name: None if part is None else part.as_dict() for name, part in parts.items()}
         named = {"node": self.node, "supervisor": self.supervisor, "host": self.host}
@@ -235,7 +234,7 @@ class NodePrediction:
 
 @dataclass(frozen=True, slots=True)
 class BusyThread:
-    """A thread and the part of a core that it takes at the rates asked for."""
+    """A thread and the fraction of a core that it takes at the given rates."""
 
     thread: str
     topology: str
@@ -244,18 +243,18 @@ class BusyThread:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What is predicted of a placement.
+    """Prediction of a placement.
 
     Parameters
     ----------
     topologies, nodes
         In the problem's order.
     busiest
-        The threads with most to do, first the most.
+        The busiest threads, in descending order.
     fullest
-        What is fullest at the rates asked for, and how full.
+        The fullest resource at the given rates, and its utilisation.
     notes
-        What should be known of all of it.
+        Caveats of the prediction as a whole.
     """
 
     topologies: tuple[TopologyPrediction, ...]
@@ -267,7 +266,7 @@ class Prediction:
 
     @property
     def fullest_text(self) -> str:
-        """What is fullest, as a line."""
+        """The fullest resource, as a line of text."""
         how = f", {self.fullest_use:.0%}" if self.fullest_use < NONE_THERE else ", of which there is none"
         return f"fullest at the rates asked for: {self.fullest}{how}"
 
@@ -279,7 +278,7 @@ class Prediction:
         return "\n".join([*first, *lines, self.fullest_text, *notes])
 
     def as_dict(self) -> dict[str, Any]:
-        """Itself for JSON."""
+        """Return the prediction for JSON."""
         return {
             "topologies": [topology.as_dict() for topology in self.topologies],
             "nodes": [node.as_dict() for node in self.nodes],

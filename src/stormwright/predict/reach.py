@@ -1,4 +1,4 @@
-"""What topologies can come to under a placement, by one steady state: for searches, which know no intervals."""
+"""Reachable rates of topologies by one steady state, without intervals: for searches."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from stormwright.predict.flow.profile import Profile
 from stormwright.predict.prediction import PENDING, Bottleneck, bottleneck
 from stormwright.predict.steady import Steady
 
-#: Where nothing is fuller than this while all trees are pending that may be, their number is what limits the rate.
+#: Utilisation with all trees pending below which the number of pending trees limits the rate.
 _CLEARLY_BELOW = 0.9
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What a topology can come to.
+    """Reachable rate of a topology.
 
     Parameters
     ----------
     topology
-        Its id.
+        Id of the topology.
     rate_tps, highest_tps, pending_tps, bottleneck, latency_ms
         As in `stormwright.predict.prediction.TopologyPrediction`, without intervals, at
         the measured rate.
@@ -39,7 +39,7 @@ class Reach:
     latency_ms: float | None
 
     def as_dict(self) -> dict[str, Any]:
-        """Itself for JSON, which knows no infinity: null."""
+        """Return the reach for JSON; infinity is null."""
         return {
             "topology": self.topology,
             "rate_tps": self.rate_tps,
@@ -51,16 +51,16 @@ class Reach:
 
 
 def reaches(problem: Problem, profile: Profile, steady: Steady) -> Iterator[Reach]:
-    """What every topology can come to that has a slot for each executor, and began trees while it was measured.
+    """Yield the reach of every topology that has a slot for each executor and began trees while it was measured.
 
     Parameters
     ----------
     problem
-        Has the nodes.
+        The problem with the nodes.
     profile
-        Of the load.
+        Profile of the load.
     steady
-        At the measured rates.
+        Steady state at the measured rates.
     """
     for topology in np.flatnonzero(steady.full_demand.running & (profile.rate_tps > 0)).tolist():
         held = is_sustained(profile, steady, topology)
@@ -76,28 +76,27 @@ def reaches(problem: Problem, profile: Profile, steady: Steady) -> Iterator[Reac
 
 
 def is_limited(profile: Profile, steady: Steady, topology: int) -> bool:
-    """Whether the number of trees that may be pending limits a topology, which the placement lets begin some."""
+    """Return whether the number of pending trees limits a topology that can begin trees under the placement."""
     return bool(np.isfinite(profile.layout.pending[topology])) and bool(steady.highest_tps[topology] > 0)
 
 
 def is_sustained(profile: Profile, steady: Steady, topology: int) -> bool:
-    """Whether nothing that a topology uses is full at the rates asked for, nor its pending trees too few."""
+    """Return whether no resource of a topology is full at the given rates, and its pending trees suffice."""
     rate, cycle_s = steady.given.rate_tps[topology], steady.given.ways.cycle.mean[topology]
     return bool(rate > 0 and steady.given_use[topology] < 1 and rate * cycle_s <= profile.layout.pending[topology])
 
 
 def bottleneck_of(problem: Problem, profile: Profile, steady: Steady, topology: int) -> Bottleneck:
-    """What limits a topology.
+    """Return the bottleneck of a topology.
 
     Parameters
     ----------
     problem, profile
         As for `reaches`.
     steady
-        The steady state of the placement; what counts is that with all trees pending that may be, where there is a
-        limit of them.
+        The steady state of the placement; with a limit of pending trees, the state with all of them pending counts.
     topology
-        Its index.
+        Index of the topology.
     """
     if is_limited(profile, steady, topology) and steady.pending_use[topology] < _CLEARLY_BELOW:
         return Bottleneck(PENDING)

@@ -1,18 +1,18 @@
-"""How many of a topology's trees each executor of its spouts begins at highest rates.
+"""Share of a topology's trees that each executor of its spouts begins at highest rates.
 
-With a limit on pending trees each has as many of its own under way as it may, all the time: executors of spouts are the
+With a limit on pending trees each has the full number of its own under way all the time: executors of spouts are the
 classes of a closed network. With many trees pending its rates X are proportionally fair: they maximise Σ K log X, K
-being what each may have pending, within what there is of every resource. N. S. Walton, Proportional fairness and its
+being the pending trees of each, within the capacity of every resource. N. S. Walton, Proportional fairness and its
 relationship with multi-class queueing networks, Annals of Applied Probability 19(6), 2009,
-https://doi.org/10.1214/09-AAP612. Executors whose trees wait in the same places come to the same rate; those whose
-trees find more room elsewhere begin more of them.
+https://doi.org/10.1214/09-AAP612. Executors whose trees wait in the same places have the same rate; those whose trees
+use less loaded resources begin more of them.
 
-The prices p of the resources, which are the parts of all trees that wait for each, maximise Σ K log Σ p U, U being what
-a tree of each class takes: the likelihood of a mixture, whose known steps lead up without fail. T. M. Cover, An
-algorithm for maximizing expected log investment return, IEEE Transactions on Information Theory 30(2), 1984,
-https://doi.org/10.1109/TIT.1984.1056869. That is so where who needs little waits little, as threads do for cores. At a
-link each message waits behind all others, however small: there p is by the message. The same steps find those prices.
-Messages of a tree that wait at the same time hold it up once (`Graph.holding_up`).
+The prices p of the resources, which are the fractions of all trees that wait for each, maximise Σ K log Σ p U, U being
+the demand of a tree of each class: the likelihood of a mixture, for which a known iteration ascends monotonically.
+T. M. Cover, An algorithm for maximizing expected log investment return, IEEE Transactions on Information Theory 30(2),
+1984, https://doi.org/10.1109/TIT.1984.1056869. This holds where a smaller demand waits less, as threads do for cores.
+At a link each message waits behind all others, however small: there p is by the message. The same iteration finds those
+prices. Messages of a tree that wait at the same time delay it once (`Graph.holding_up`).
 """
 
 from __future__ import annotations
@@ -37,30 +37,31 @@ from stormwright.predict.workers import SteadyWorkers
 #: Use of resources and waits for them by resource and executor of a spout, shape (R, S) each.
 _Limits = tuple[FloatArray, FloatArray]
 
-#: More executors of a topology's spouts share evenly: what the trees of each take costs as much as a prediction.
+#: With more spout executors than this a topology shares evenly: the demand of each one's trees costs as much as a
+#: prediction.
 MOST_SPOUTS = 32
 
-#: And of a large cluster only topologies with so few of them that this many executors are worked out in all.
+#: In a large cluster, most spout executors in all for which fair shares are computed, smallest topologies first.
 MOST_WORKED_OUT = 50_000
 
-#: Values that are worked out at once, of pairs, flows and executors.
+#: Values that are computed at once, of pairs, flows and executors.
 _AT_ONCE = 500_000
 
-#: Resources are filled up to this part too much, or after so many steps.
+#: Relative overload at which the iteration ends, and most steps.
 _SETTLED, _MOST_STEPS = 1e-4, 5_000
 
 
 def with_shares(placed: Placed, costs: Costs, corrections: Mapping[str, Correction] = NO_CORRECTIONS) -> Placed:
-    """The placement with routes at highest rates: executors of spouts begin as many trees as theirs find room for.
+    """Return the placement with routes at highest rates: executors of spouts begin trees in proportionally fair shares.
 
-    Each topology counts as if it were alone.
+    Each topology is treated as if it were alone.
 
     Parameters
     ----------
     placed
-        The load under the placement; one in which shuffled tuples spill over stays as it is.
+        The load under the placement; it is unchanged if shuffled tuples spill over in it.
     costs, corrections
-        What messages and workers cost, and what is known of single topologies, by id.
+        Costs of messages and workers, and corrections of single topologies, by id.
     """
     spouts = _spouts(placed)
     if placed.full_routes is not None or not spouts:
@@ -87,7 +88,7 @@ def with_shares(placed: Placed, costs: Costs, corrections: Mapping[str, Correcti
 
 
 def _rooms(workers: SteadyWorkers, base_cores: FloatArray) -> tuple[FloatArray, IndexArray]:
-    """CPU that is there for trees at places, by topology, and where those of each topology begin, shape (T + 1,)."""
+    """Return the CPU available for trees at places, by topology, and each topology's first place, shape (T + 1,)."""
     sites, nodes = workers.places, workers.nodes
     by = np.argsort(sites.topology, kind="stable")
     room = (nodes.cores * free_of(nodes, base_cores)[: len(nodes.cores)])[sites.node[by]]
@@ -101,10 +102,10 @@ def _alone(
     costs: Costs,
     corrections: Mapping[str, Correction],
 ) -> dict[int, FloatArray]:
-    """Fair rates of the executors of some topologies' spouts, by topology, where there are any."""
+    """Return the fair rates of the spout executors of some topologies, by topology, where there are any."""
     by_size: dict[int, list[IndexArray]] = {}
     for own in spouts:
-        # What the trees of each take is worked out as often as any of a group has spouts.
+        # The demand of each one's trees is computed as often as any topology of a group has spouts.
         by_size.setdefault((len(own) - 1).bit_length(), []).append(own)
     limited: dict[int, _Limits] = {}
     for group in by_size.values():
@@ -119,7 +120,7 @@ def _limited(
     costs: Costs,
     corrections: Mapping[str, Correction],
 ) -> dict[int, _Limits]:
-    """What limits the rates of the executors of some topologies' spouts, by topology, where there are any."""
+    """Return the limits of the rates of the spout executors of some topologies, by topology, where there are any."""
     profile, topology = placed.profile, [int(placed.profile.layout.executor_topology[own[0]]) for own in spouts]
     several = np.zeros(len(profile.rate_tps), dtype=bool)
     several[topology] = True
@@ -148,27 +149,27 @@ def _limited(
 
 
 def fair_rates(use: FloatArray, waits: FloatArray) -> FloatArray:
-    """Proportionally fair rates of classes that have equally many trees pending, up to a factor; shape (S,).
+    """Return proportionally fair rates of classes with equally many trees pending, up to a factor; shape (S,).
 
     Parameters
     ----------
     use
-        Part of every resource that one tree/s of each class takes, shape (R, S); every class uses something.
+        Fraction of every resource that one tree/s of each class takes, shape (R, S); every class uses something.
     waits
-        How often a tree of each class waits at it, by any unit of each resource, shape (R, S).
+        How often a tree of each class waits at it, in any unit of each resource, shape (R, S).
     """
     (rates,) = _fair([_limits(use, waits)])
     return rates
 
 
 def _limits(use: FloatArray, waits: FloatArray) -> _Limits:
-    """What may limit rates, waits in units of use."""
+    """Return the resources that may limit rates, with waits in units of use."""
     used = (use.max(axis=1) > 0) & (waits.max(axis=1) > 0)
     use, waits = use[used], waits[used]
     if not len(use) or not np.isfinite(use).all():
         return use, waits
     waits = waits / waits.max(axis=1, keepdims=True) * use.max(axis=1, keepdims=True)
-    # What never fills before the rest costs nothing.
+    # Resources that never fill first have no price.
     most = int(np.argmax(use.sum(axis=1)))
     below = np.all(use <= use[most], axis=1)
     below &= np.any(use < use[most], axis=1) | np.all(waits == waits[most], axis=1)
@@ -177,7 +178,7 @@ def _limits(use: FloatArray, waits: FloatArray) -> _Limits:
 
 
 def _fair(limits: Sequence[_Limits]) -> list[FloatArray]:
-    """Fair rates for each of several, those of about the same size at once."""
+    """Return fair rates for each of several problems, those of similar size at once."""
     by_size: dict[tuple[int, int], list[int]] = {}
     for number, (use, _) in enumerate(limits):
         by_size.setdefault((len(use).bit_length(), use.shape[1]), []).append(number)
@@ -196,7 +197,7 @@ def _fair(limits: Sequence[_Limits]) -> list[FloatArray]:
 
 
 def _settled(use: FloatArray, waits: FloatArray) -> FloatArray:
-    """Fair rates of G problems, shape (G, S); use and waits have shape (G, R, S)."""
+    """Return the fair rates of G problems, shape (G, S); use and waits have shape (G, R, S)."""
     problems, resources, classes = use.shape
     rates = np.ones((problems, classes))
     price, open_ = np.full((problems, 1, resources), 1 / max(resources, 1)), np.arange(problems)
@@ -216,7 +217,7 @@ def _settled(use: FloatArray, waits: FloatArray) -> FloatArray:
 
 
 def _spouts(placed: Placed) -> list[IndexArray]:
-    """Executors of the spouts of each topology that has several of them, and a limit of pending trees."""
+    """Return the spout executors of each topology that has several of them and a limit of pending trees."""
     several = [own for own in placed.profile.limited_spouts if 1 < len(own) <= MOST_SPOUTS]
     topology, size = placed.profile.layout.executor_topology, np.diff(placed.problem.executor_offset)
     work = np.zeros(MOST_SPOUTS + 1)
@@ -227,7 +228,7 @@ def _spouts(placed: Placed) -> list[IndexArray]:
 
 
 def _begun_by(begins: FloatArray, spouts: Sequence[IndexArray], chosen: range) -> FloatArray:
-    """What executors begin for each tree if one spout executor of each topology begins all: each of those chosen."""
+    """Return the trees that executors begin if one of the chosen spout executors begins all trees of its topology."""
     found = np.tile(begins, (len(chosen), 1))
     for own in spouts:
         there = own[chosen.start : chosen.stop]
@@ -237,9 +238,9 @@ def _begun_by(begins: FloatArray, spouts: Sequence[IndexArray], chosen: range) -
 
 
 def _uses(demand: TreeDemand, profile: Profile, routes: Routes) -> tuple[FloatArray, FloatArray]:
-    """Part of what is there that 1 tree/s takes, and how often it waits: of CPU and links by place, and threads."""
+    """Return the fraction of capacity that 1 tree/s takes, and its number of waits: CPU and links by place, threads."""
     places, count = demand.places, len(demand.nodes.cores)
-    # What is nowhere is counted before all others.
+    # Index -1 is counted before all others.
     cores = sums(places.of_thread + 1, demand.thread_s, len(places.node) + 1)[..., 1:]
     free = demand.nodes.cores * demand.free[:count]
     cpu = np.divide(cores, free[places.node], out=np.where(cores > 0, np.inf, 0.0), where=free[places.node] > 0)
@@ -248,7 +249,7 @@ def _uses(demand: TreeDemand, profile: Profile, routes: Routes) -> tuple[FloatAr
 
 
 def _hops(demand: TreeDemand, profile: Profile, routes: Routes) -> FloatArray:
-    """Hops of a tree over the link of every place, out of its node and into it, shape (2, …, P)."""
+    """Return the hops of a tree over the link of every place, out of its node and into it, shape (2, …, P)."""
     graph = profile.graph
     part = graph.holding_up(profile.layout, routes.edge_tuples)
     place, count = demand.places.of_worker, len(demand.places.node)
@@ -257,7 +258,7 @@ def _hops(demand: TreeDemand, profile: Profile, routes: Routes) -> FloatArray:
         worker = demand.executor_worker[ends.executor]
         on = worker != UNPLACED
         edge, hops = ends.edge[on], (part.take(ends.edge, axis=-1) * messages.far_tuples)[..., on]
-        # What an acker is told of the beginning counts where the way of the tuples itself is shorter.
+        # The notice of a new tree to its acker counts if the way of the tuples is shorter.
         ways = (np.where(graph.begun[edge] == told, hops, 0.0) for told in (False, True))
         found.append(np.maximum(*(sums(place[worker[on]], way, count) for way in ways)))
     return np.stack(found)

@@ -1,4 +1,4 @@
-"""One evaluation of a placement: demands, highest rates, and the states at given rates and with all trees pending."""
+"""Evaluation of a placement: demands, highest rates, and the states at given rates and with all trees pending."""
 
 from __future__ import annotations
 
@@ -26,25 +26,26 @@ from stormwright.predict.workers import SteadyWorkers
 if TYPE_CHECKING:
     from scipy.sparse import coo_array
 
-#: Trees/s from which is begun where no resource limits them, but only how many may be pending.
+#: Initial trees/s without a limiting resource, if only pending trees limit the rate.
 _ENDLESS_TPS = 1e9
 
 
 @dataclass(frozen=True, eq=False)
 class Placed:
-    """A load under a placement, before anything is said of costs.
+    """A load under a placement, independent of costs.
 
     Parameters
     ----------
     profile
-        Of the load.
+        Profile of the load.
     problem
-        Has the nodes.
+        The problem with the nodes.
     standing
-        Tells the routes under the placement.
+        Source of the routes under the placement.
     full_routes, spills
-        Those at highest rates, where shuffled tuples of some topologies spill over to executors further away, or
-        executors of spouts begin unlike many trees; and which topologies spill, shape (T,). None where it is the same.
+        Routes at highest rates, if shuffled tuples of some topologies spill over to executors further away, or
+        executors of spouts begin unequal numbers of trees; and which topologies spill, shape (T,). None if nothing
+        differs.
     """
 
     profile: Profile
@@ -57,18 +58,18 @@ class Placed:
     def under(
         cls, profile: Profile, problem: Problem, slot_of_executor: IntArray, last: Placed | None = None
     ) -> Placed:
-        """A load under a placement.
+        """Return a load under a placement.
 
         Parameters
         ----------
         profile
-            Of the load.
+            Profile of the load.
         problem
-            Has the nodes; the executors are those of the profile.
+            The problem with the nodes; the executors are those of the profile.
         slot_of_executor
             Index into the problem's slots, -1 for none, shape (E,).
         last
-            The same under another placement: topologies that are where they were are not worked out again.
+            The same load under another placement: topologies that did not move are not recomputed.
         """
         if last is not None and last.profile is profile and last.problem is problem:
             return cls(profile, problem, last.standing.moved(slot_of_executor))
@@ -76,7 +77,7 @@ class Placed:
 
     @property
     def routes(self) -> Routes:
-        """At rates that all queues bear."""
+        """Routes at rates below saturation of all queues."""
         return self.standing.routes()
 
 
@@ -87,16 +88,17 @@ class Steady:
     Parameters
     ----------
     demand, full_demand
-        Of each tree, and at highest rates.
+        Demand of each tree at the given rates, and at highest rates.
     highest_tps, limit
         Trees/s that are sustained if spouts are not limited, and the row that limits each topology (3 N + its index:
         its busiest thread), shape (T,).
     given
-        At the rates asked for.
+        State at the given rates.
     given_use
-        How full the fullest resource of each topology is then, shape (T,).
+        Utilisation of the fullest resource of each topology at the given rates, shape (T,).
     with_all_pending
-        Finds the state with all trees pending that may be, and how full the fullest resource of each topology is then.
+        Computes the state with as many trees pending as allowed, and the utilisation of each topology's fullest
+        resource.
     """
 
     demand: TreeDemand
@@ -109,17 +111,17 @@ class Steady:
 
     @property
     def pending(self) -> QueueState:
-        """With all trees pending that may be."""
+        """State with as many trees pending as allowed."""
         return self._pending[0]
 
     @property
     def pending_use(self) -> FloatArray:
-        """How full the fullest resource of each topology is then, shape (T,)."""
+        """Utilisation of the fullest resource of each topology in that state, shape (T,)."""
         return self._pending[1]
 
     @cached_property
     def _pending(self) -> tuple[QueueState, FloatArray]:
-        # It takes more than all else together, and not all who look at a placement ask for it.
+        # Computed on demand: it is the most expensive part, and not all callers need it.
         return self.with_all_pending()
 
 
@@ -130,18 +132,18 @@ def steady_state(
     costs: Costs,
     corrections: Mapping[str, Correction] = NO_CORRECTIONS,
 ) -> Steady:
-    """The steady state of a placement with given costs.
+    """Return the steady state of a placement with given costs.
 
     Parameters
     ----------
     placed
         The load under the placement.
     rate_tps
-        Trees/s at which utilisation and latency are wanted, shape (T,).
+        Trees/s at which utilisation and latency are predicted, shape (T,).
     weights
-        By which topologies share, shape (T,).
+        Weights of the topologies, shape (T,).
     costs, corrections
-        What messages and workers cost, and what is known of single topologies, by id.
+        Costs of messages and workers, and corrections of single topologies, by id.
     """
     profile = placed.profile
     demand = placed.standing.demand(placed.routes, costs, corrections)
@@ -162,7 +164,7 @@ def steady_state(
         most, trees = np.nan_to_num(highest.rate_tps, posinf=_ENDLESS_TPS), profile.layout.pending
         memory = CacheKey("pending", costs, corrections), again
         found = closed(full, trees, np.where(np.isfinite(trees), most, rate_tps), memory)
-        # Times in queues are approximations; what the resources can do is none.
+        # Queueing times are approximations; capacities are exact.
         too_much = np.maximum(fullest_use(full_shares, full_free, found.rate_tps), 1.0)
         found = replace(found, rate_tps=found.rate_tps / too_much, times_at_tps=found.rate_tps)
         return found, fullest_use(full_shares, full_free, found.rate_tps)
@@ -179,7 +181,7 @@ def steady_state(
 
 
 def _networks_of(placed: Placed, routes: Routes, demand: TreeDemand, costs: Costs) -> Networks:
-    """The network of a demand along routes."""
+    """Return the queueing network of a demand along routes."""
     profile = placed.profile
 
     def of_all() -> QueueNetwork:
@@ -193,7 +195,7 @@ def _networks_of(placed: Placed, routes: Routes, demand: TreeDemand, costs: Cost
 
 
 def limits(demand: TreeDemand) -> tuple[coo_array, FloatArray]:
-    """Part of every resource that 1 tree/s of each topology takes, and part that is there.
+    """Return the fraction of every resource that 1 tree/s of each topology takes, and the available fraction.
 
     Returns
     -------
@@ -204,7 +206,7 @@ def limits(demand: TreeDemand) -> tuple[coo_array, FloatArray]:
 
 
 def limits_of(claims: Claims, workers: SteadyWorkers, base_cores: FloatArray) -> tuple[coo_array, FloatArray]:
-    """As `limits` of a demand that has these claims, and leaves so much of nodes, shape (N,)."""
+    """Return `limits` for given claims and base CPU of nodes, shape (N,)."""
     from scipy.sparse import coo_array  # takes longer to import than the rest
 
     count, topologies, sites = len(base_cores), len(workers.running), workers.places
@@ -217,12 +219,12 @@ def limits_of(claims: Claims, workers: SteadyWorkers, base_cores: FloatArray) ->
 
 
 def fullest_use(shares: coo_array, free: FloatArray, rate_tps: FloatArray) -> FloatArray:
-    """How full the fullest resource of each topology is at given rates, in parts of what there is; shape (T,).
+    """Return the utilisation of the fullest resource of each topology at given rates; shape (T,).
 
     Parameters
     ----------
     shares, free
-        As `limits` gives them.
+        Result of `limits`.
     rate_tps
         Trees/s, shape (T,).
     """
@@ -233,7 +235,7 @@ def fullest_use(shares: coo_array, free: FloatArray, rate_tps: FloatArray) -> Fl
 
 
 def fullest_rows(shares: coo_array, free: FloatArray, rate_tps: FloatArray) -> IndexArray:
-    """Which resource of each topology is the fullest at given rates, the first of several; shape (T,).
+    """Return the row of the fullest resource of each topology at given rates, the first of several; shape (T,).
 
     Parameters
     ----------
@@ -247,7 +249,7 @@ def fullest_rows(shares: coo_array, free: FloatArray, rate_tps: FloatArray) -> I
 
 
 def _used(shares: coo_array, free: FloatArray, rate_tps: FloatArray) -> tuple[IndexArray, IndexArray, FloatArray]:
-    """Topologies, resources that they use, and how full these are at given rates."""
+    """Return topologies, the resources that they use, and their utilisation at given rates."""
     used, entries = shares @ rate_tps, shares
     part = np.divide(used, free, out=np.where(used > 0, np.inf, 0.0), where=free > 0)
     there = entries.data > 0

@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 
 from stormwright.model.arrays import FloatArray, IndexArray
 
-#: Sums of the same numbers in another order differ by less, in parts of themselves.
+#: Relative rounding error of sums of the same numbers in another order.
 _ROUNDING = 1e-12
 
-#: So many numbers are always looked through.
+#: Table size up to which one pass over a table is always used.
 _MANY = 1_000_000
 
 
 def sums(index: IndexArray, amounts: NDArray[Any], length: int) -> FloatArray:
-    """The sum of `amounts`, shape (…, n), at every index, shape (n,): shape (…, length)."""
+    """Return the sum of `amounts`, shape (…, n), at every index, shape (n,): shape (…, length)."""
     if amounts.ndim > 1:
         rows = prod(amounts.shape[:-1])
         index = (index + length * np.arange(rows)[:, np.newaxis]).ravel()
@@ -27,14 +27,14 @@ def sums(index: IndexArray, amounts: NDArray[Any], length: int) -> FloatArray:
 
 
 def numbered(keys: IndexArray, most: int) -> tuple[IndexArray, IndexArray]:
-    """The different keys in order, and which of them each is; as `np.unique`, in one pass where `most` is not many.
+    """Return the distinct keys in order, and the number of each key; as `np.unique`, in one pass if `most` is small.
 
     Parameters
     ----------
     keys
         Numbers from 0 to below `most`, shape (n,).
     most
-        How many numbers there may be.
+        Upper limit of the numbers.
     """
     if most > _MANY + 4 * len(keys):
         found, number = np.unique(keys, return_inverse=True)
@@ -46,7 +46,7 @@ def numbered(keys: IndexArray, most: int) -> tuple[IndexArray, IndexArray]:
 
 
 def spans(first: IndexArray, chosen: IndexArray) -> IndexArray:
-    """The numbers from `first` of each that is chosen to below that of the next, one after the other."""
+    """Return the concatenated ranges from `first` of each chosen item to below that of the next."""
     size = first[chosen + 1] - first[chosen]
     end = np.cumsum(size)
     numbers: IndexArray = np.arange(end[-1] if len(end) else 0) + np.repeat(first[chosen] - end + size, size)
@@ -54,7 +54,7 @@ def spans(first: IndexArray, chosen: IndexArray) -> IndexArray:
 
 
 def ratio(amounts: NDArray[Any], by: NDArray[Any]) -> FloatArray:
-    """`amounts` by `by`, 0 where there is nothing to divide by."""
+    """Return `amounts` by `by`, 0 where there is nothing to divide by."""
     result: FloatArray = np.divide(
         amounts, by, out=np.zeros(np.broadcast_shapes(amounts.shape, by.shape)), where=by > 0
     )
@@ -62,7 +62,7 @@ def ratio(amounts: NDArray[Any], by: NDArray[Any]) -> FloatArray:
 
 
 def first_of_most(values: FloatArray, group: IndexArray, most: FloatArray) -> IndexArray:
-    """Where each group has its largest value, the first of those that are as large but for rounding; -1 for nowhere.
+    """Return the index of the largest value of each group, the first of those equal up to rounding; -1 for none.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The workers of a placement and the nodes that they are on, before anything is said of traffic and costs."""
+"""Workers of a placement and their nodes, independent of traffic and costs."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from stormwright.model.traffic_matrix import Scopes, scopes_of
 from stormwright.predict.flow.layout import FlowLayout
 from stormwright.predict.sums import sums
 
-#: Of what goes over a link, the part that is not headers where much goes at once, as on one that is full: a frame of
-#: Ethernet has 14 bytes before a packet of 1,500 (RFC 894), of which 52 are IP's and TCP's with time stamps (RFC 791,
-#: RFC 7323). Counters of interfaces do not see them: the kernel hands many packets down at once, with one header.
+#: Payload fraction of a saturated link's traffic: a frame of Ethernet has 14 bytes before a packet of 1,500 (RFC 894),
+#: of which 52 are IP's and TCP's with time stamps (RFC 791, RFC 7323). Counters of interfaces do not include them: the
+#: kernel passes many packets down at once, with one header.
 PAYLOAD = 1448 / 1514
 
 
 class NodeSpeeds(NamedTuple):
     """Cores of every node, their speed in Hz, and payload in bytes/s of its link in either direction, (N,).
 
-    Where the speed of a link is not known that is infinite.
+    A link of unknown speed has infinite payload.
     """
 
     cores: FloatArray
@@ -34,10 +34,10 @@ class NodeSpeeds(NamedTuple):
 
 
 def nodes_of(problem: Problem) -> NodeSpeeds:
-    """What the nodes of a problem have.
+    """Return the capacities of the nodes of a problem.
 
-    A node that does not say how many cores its CPU is has cores of the problem's `core_hz`. One with less than a core
-    has a share of one that runs at full speed.
+    A node without a number of cores has cores of the problem's `core_hz`. One with less than a core has a share of one
+    that runs at full speed.
     """
     cpu_hz = problem.node_cpu_hz
     told = np.array([node.resources.get(CPU, 0.0) / 100 for node in problem.supervisors], dtype=np.float64)
@@ -48,7 +48,7 @@ def nodes_of(problem: Problem) -> NodeSpeeds:
 
 
 class Sites(NamedTuple):
-    """Where topologies have workers: a place is a node with a topology (P of them), and each worker is in one, (W,)."""
+    """Places of topologies: a place is a node with a topology (P of them), and each worker is in one, (W,)."""
 
     node: IndexArray
     topology: IndexArray
@@ -62,7 +62,7 @@ class SteadyWorkers:
     Parameters
     ----------
     nodes
-        What nodes have.
+        Capacities of nodes.
     scopes
         Where executors are.
     running
@@ -87,18 +87,18 @@ class SteadyWorkers:
     def of(
         cls, problem: Problem, layout: FlowLayout, slot_of_executor: IntArray, nodes: NodeSpeeds | None = None
     ) -> SteadyWorkers:
-        """Those of a placement.
+        """Return the workers of a placement.
 
         Parameters
         ----------
         problem
-            Has the nodes.
+            The problem with the nodes.
         layout
-            Of the load.
+            Layout of the load.
         slot_of_executor
             Index into the problem's slots, -1 for none, shape (E,).
         nodes
-            Of the problem, where they are known.
+            Capacities of the problem's nodes, if known.
         """
         return cls._of(problem, layout.executor_topology, slot_of_executor, nodes or nodes_of(problem))
 
@@ -106,7 +106,7 @@ class SteadyWorkers:
     def _of(
         cls, problem: Problem, executor_topology: IntArray | IndexArray, slot_of_executor: IntArray, nodes: NodeSpeeds
     ) -> SteadyWorkers:
-        """Those of executors of such topologies in such slots."""
+        """Return the workers of executors of the given topologies in the given slots."""
         scopes = scopes_of(problem, slot_of_executor)
         slot, topology = slot_of_executor.astype(np.int64), executor_topology.astype(np.int64)
         running = sums(topology, slot == UNPLACED, len(problem.topologies)) == 0
@@ -129,7 +129,7 @@ class SteadyWorkers:
         )
 
     def moved(self, problem: Problem, slot_of_executor: IntArray, topologies: BoolArray) -> SteadyWorkers:
-        """Those of a placement, shape (E,), in which only some topologies are elsewhere, shape (T,)."""
+        """Return the workers of a placement, shape (E,), in which only some topologies moved, shape (T,)."""
         executors = np.flatnonzero(topologies[self.executor_topology])
         new = self._of(problem, self.executor_topology[executors], slot_of_executor[executors], self.nodes)
         kept, slots = np.flatnonzero(~topologies[self.topology]), np.int64(max(len(problem.slots), 1))
@@ -163,7 +163,7 @@ class SteadyWorkers:
         )
 
     def part(self, executors: IndexArray, topologies: BoolArray) -> SteadyWorkers:
-        """Those of some topologies, shape (T,), with these executors."""
+        """Return the workers of some topologies, shape (T,), with these executors."""
         kept = np.flatnonzero(topologies[self.topology])
         number = np.full(len(self.topology) + 1, UNPLACED, dtype=np.int64)
         number[kept] = np.arange(len(kept))
@@ -181,7 +181,7 @@ class SteadyWorkers:
 
     @cached_property
     def places(self) -> Sites:
-        """Where topologies are."""
+        """Places of topologies."""
         topologies = np.int64(max(len(self.running), 1))
         keys, of_worker = np.unique(self.node * topologies + self.topology, return_inverse=True)
         node, topology = np.divmod(keys, topologies)

@@ -1,4 +1,4 @@
-"""What is to be bounded, as numbers: units, what they take at the wanted rates, and what nodes have."""
+"""Input of the bounds as numbers: units, their demands at the wanted rates, and the capacities of nodes."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from stormwright.predict.bounds.units import Arcs, Units, units_of
 from stormwright.predict.flow.profile import Profile, correction_factors
 from stormwright.predict.workers import nodes_of
 
-#: Room for rounding: nodes are a little larger than a valid placement may make them.
+#: Rounding tolerance: nodes are slightly larger than the limits of a valid placement.
 _LARGER = 1 + 2 * RELATIVE_TOLERANCE
 
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """What is to be bounded; CPU in cores of the reference speed, at the wanted rates.
+    """Input of the bounds; CPU in cores of the reference speed, at the wanted rates.
 
     Parameters
     ----------
     units, arcs
-        Executors and what they send.
+        Executors and the traffic between them.
     work
-        Of each unit's own work, shape (U,).
+        CPU of each unit's own work, shape (U,).
     tuples
         Tuples/s of every arc, shape (A,).
     serialise, send, receive
-        Of all of an arc's tuples, were they all to leave their node, shape (A,).
+        CPU of all of an arc's tuples if all of them left their node, shape (A,).
     volume
-        Bytes/s of them on the wire, shape (A,).
+        Their bytes/s on the wire, shape (A,).
     cores, speed, link_bytes_per_s, ports, memory_mb
-        Of nodes, shape (N,); the speed is in parts of the reference.
+        Capacities of nodes, shape (N,); the speed is relative to the reference.
     least_workers, most_workers, most_executors
         Workers of a topology, and executors of one of them, shape (T,).
     worker_cores
-        What a worker takes by being there.
+        Base CPU of a worker.
     """
 
     units: Units
@@ -70,14 +70,14 @@ class Case:
         wanted_tps: FloatArray,
         workers: tuple[IndexArray, IndexArray],
     ) -> Case:
-        """The case of a problem.
+        """Return the case of a problem.
 
         Parameters
         ----------
         problem, profile
             The problem and its load.
         assumptions
-            What messages cost, and what is known of topologies.
+            Costs of messages, and corrections of topologies.
         wanted_tps
             Trees/s of every topology, shape (T,).
         workers
@@ -114,11 +114,11 @@ class Case:
 
     @property
     def works(self) -> IndexArray:
-        """Units that have any work, shape (…,)."""
+        """Return the units that have any work, shape (…,)."""
         return np.flatnonzero(self.work > 0)
 
     def without_messages(self) -> Case:
-        """As if nothing that leaves its worker cost anything: a smaller case, whose bounds hold for this one."""
+        """Return a relaxation in which messages cost nothing: a smaller case whose bounds hold for this one too."""
         none = np.zeros(0)
         return replace(
             self,
@@ -132,7 +132,7 @@ class Case:
 
 
 def _open(problem: Problem) -> IndexArray:
-    """Nodes that may be used, or are."""
+    """Return the nodes that may be used or are in use."""
     runs = np.zeros(len(problem.supervisors), bool)
     slots = problem.current_slot
     runs[problem.slot_node[slots[slots != UNPLACED]]] = True

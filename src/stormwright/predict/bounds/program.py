@@ -1,13 +1,13 @@
-"""The mixed-integer program of a case: executors in nodes, and what of their traffic cannot stay there.
+"""Mixed-integer program of a case: executors on nodes, and the traffic that must leave them.
 
-Its unknowns are, of each unit and node, the part of the unit's tuples that is handled there (`part`), whether any of
-its executors is there (`here`) and how many (`count`); of each topology and node its workers; of each arc and node what
-part of its tuples stays there, and comes there from other nodes; which nodes are in use; and how full things are
-(`full`), which is one number for all of them.
+Unknowns by unit and node: the fraction of the unit's tuples that is handled there (`part`), whether any of its
+executors is there (`here`) and how many (`count`); by topology and node: workers; by arc and node: the fraction of its
+tuples that stays there, and that comes there from other nodes; which nodes are in use; and the utilisation (`full`),
+which is one number for all resources.
 
-What is in use of a thing that `full` times a whole number of threads gives is bounded by the envelope of that product:
-G. P. McCormick, Computability of global solutions to factorable nonconvex programs: Part I, Mathematical Programming
-10, 1976, https://doi.org/10.1007/BF01580665. Messages between workers of one node are left out.
+The product of `full` with a whole number of threads is bounded by its envelope: G. P. McCormick, Computability of
+global solutions to factorable nonconvex programs: Part I, Mathematical Programming 10, 1976,
+https://doi.org/10.1007/BF01580665. Messages between workers of one node are left out.
 """
 
 from __future__ import annotations
@@ -23,24 +23,23 @@ from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.predict.bounds.case import Case
 from stormwright.predict.bounds.units import COUNT, PART
 
-# Rows ---------------------------------------------------------------------------------------------
-# Rows of a linear or mixed-integer program, and the least that a goal comes to under them.
+# Rows of linear and mixed-integer programs --------------------------------------------------------
 
-#: How `scipy.optimize.milp` says that it has solved a program, and that there is no solution.
+#: Status codes of `scipy.optimize.milp` for an optimum and for an infeasible program.
 _SOLVED, _IMPOSSIBLE = 0, 2
 
 
 class Least(NamedTuple):
-    """What a solver found.
+    """Result of a solver.
 
     Parameters
     ----------
     bound
-        The goal is nowhere less; -inf where nothing is known.
+        Proven lower bound of the objective; -inf if unknown.
     solution
-        The unknowns of the best solution that is known, if any.
+        The unknowns of the best known solution, if any.
     complete, possible
-        Whether it came to the end; False where there is no solution.
+        Whether the solver finished; False if the program is infeasible.
     """
 
     bound: float
@@ -50,7 +49,7 @@ class Least(NamedTuple):
 
 
 class Rows:
-    """Rows of a program, written down block by block."""
+    """Rows of a program, added block by block."""
 
     def __init__(self) -> None:
         self._row: list[Any] = []
@@ -66,16 +65,16 @@ class Rows:
         Parameters
         ----------
         shape
-            Of the rows.
+            Shape of the block of rows.
         terms
-            Unknowns and values; each has the rows' shape, or one axis more, over which it is summed, or is stretched.
+            Unknowns and values; each has the rows' shape, or one axis more, over which it is summed, or is broadcast.
         low, high
-            Stretched as well.
+            Limits, broadcast as well.
         """
         count = int(np.prod(shape))
         rows = self._count + np.arange(count).reshape(shape)
         for column, value in terms:
-            # Of unknowns that stand along one axis more than the rows each row has all along that axis.
+            # Unknowns with one axis more than the rows are summed over that axis.
             wide = np.broadcast_shapes(np.shape(column), shape if np.ndim(column) <= len(shape) else np.shape(column))
             at = rows if len(wide) == len(shape) else rows[..., np.newaxis]
             for kept, given in ((self._row, at), (self._column, column), (self._value, value)):
@@ -87,16 +86,16 @@ class Rows:
     def minimise(
         self, goal: FloatArray, lower: FloatArray, upper: FloatArray, integral: FloatArray, options: Mapping[str, Any]
     ) -> Least:
-        """The least of Σ goal × unknown.
+        """Minimise Σ goal × unknown.
 
         Parameters
         ----------
         goal, lower, upper
-            Of each unknown; the last two are its limits.
+            Coefficient, lower and upper limit of each unknown.
         integral
-            1 for unknowns that are whole numbers, 0 for others.
+            1 for integer unknowns, 0 for others.
         options
-            Of `scipy.optimize.milp`.
+            Options of `scipy.optimize.milp`.
         """
         from scipy.optimize import Bounds, LinearConstraint, milp  # takes longer to import than the rest
 
@@ -115,7 +114,7 @@ class Rows:
         return Least(float(bound), found.x, complete, found.status != _IMPOSSIBLE)
 
     def _matrix(self, columns: int) -> tuple[Any, FloatArray, FloatArray]:
-        """The rows as a sparse matrix, and their bounds."""
+        """Return the rows as a sparse matrix, and their bounds."""
         from scipy.sparse import csr_array  # takes longer to import than the rest
 
         entries = np.concatenate(self._value), (np.concatenate(self._row), np.concatenate(self._column))
@@ -123,15 +122,15 @@ class Rows:
         return csr_array(entries, shape=(self._count, columns)), low.astype(np.float64), high.astype(np.float64)
 
 
-# Program ------------------------------------------------------------------------------------------
+# Program of a case --------------------------------------------------------------------------------
 
-#: Sums of parts of a whole may be so much less than it.
+#: Tolerance by which sums of fractions may fall short of the whole.
 _ROUNDING = 1e-7
 
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """Where unknowns stand: `part`, `here` and `count` by unit and node, and so on; shape (…, N)."""
+    """Column indices of the unknowns: `part`, `here` and `count` by unit and node, and so on; shape (…, N)."""
 
     part: IndexArray
     here: IndexArray
@@ -144,7 +143,7 @@ class Columns:
 
     @classmethod
     def of(cls, case: Case) -> Columns:
-        """Those of a case; a unit of one executor counts it by whether it is there."""
+        """Return the columns of a case; for a unit of one executor `count` is `here`."""
         many, sizes, nodes = case.units.size > 1, _sizes(case), len(case.cores)
         every = np.arange(sum(sizes) * nodes).reshape(-1, nodes)
         part, here, counts, workers, stays, comes, node = np.split(every, np.cumsum(sizes)[:-1])
@@ -154,27 +153,27 @@ class Columns:
 
 
 def unknowns(case: Case) -> int:
-    """How many unknowns the program of a case has."""
+    """Return the number of unknowns of the program of a case."""
     return sum(_sizes(case)) * len(case.cores) + 1
 
 
 def _sizes(case: Case) -> tuple[int, ...]:
-    """How many of each kind of unknowns there are for every node."""
+    """Return the number of unknowns of each kind for every node."""
     units, sent = len(case.units.size), len(case.tuples)
     return units, units, int(np.count_nonzero(case.units.size > 1)), len(case.most_workers), sent, sent, 1
 
 
 def rows_of(case: Case, at: Columns, low: float, high: float) -> Rows:
-    """All rows of a case.
+    """Return all rows of a case.
 
     Parameters
     ----------
     case
         The case.
     at
-        Where its unknowns stand.
+        Columns of its unknowns.
     low, high
-        Between what things are full, in parts of what there is; the second may be inf.
+        Limits of the utilisation, as fractions of capacity; the second may be inf.
     """
     rows = Rows()
     _places(case, at, rows)
@@ -185,7 +184,7 @@ def rows_of(case: Case, at: Columns, low: float, high: float) -> Rows:
 
 
 def _places(case: Case, at: Columns, rows: Rows) -> None:
-    """Every executor and worker is somewhere, and no more is anywhere than may be."""
+    """Add: every executor and worker is placed, within the limits of every node."""
     units, nodes = case.units, len(case.cores)
     all_of, size = (len(units.size), nodes), units.size[:, np.newaxis]
     rows.add((len(units.size),), [(at.count, 1.0)], units.size, units.size)
@@ -204,7 +203,7 @@ def _places(case: Case, at: Columns, rows: Rows) -> None:
 
 
 def _traffic(case: Case, at: Columns, rows: Rows) -> None:
-    """What stays on a node finds somebody there, what leaves comes to another one, and what comes is handled."""
+    """Add: tuples stay only where there is a target, those that leave arrive elsewhere, and arrivals are handled."""
     units, arcs, nodes = case.units, case.arcs, len(case.cores)
     all_of, (source, target) = (len(case.tuples), nodes), (arcs.source, arcs.target)
     lets = at.here[target].copy()
@@ -225,7 +224,7 @@ def _traffic(case: Case, at: Columns, rows: Rows) -> None:
 
 
 def _nodes(case: Case, at: Columns, rows: Rows, low: float) -> None:
-    """CPU and links of nodes."""
+    """Add: CPU and links of nodes."""
     arcs, nodes = case.arcs, len(case.cores)
     speed = case.speed[:, np.newaxis]
     leaves, source = case.serialise + case.send, arcs.source
@@ -236,7 +235,7 @@ def _nodes(case: Case, at: Columns, rows: Rows, low: float) -> None:
         (at.comes.T, case.receive / speed),
         (np.full(nodes, at.full), -case.cores),
     ]
-    # A node on which nothing works may have more workers than it has CPU for.
+    # A node without any work may have more workers than it has CPU for.
     most = np.minimum(case.ports, case.most_workers.sum())
     each = np.where(most * case.worker_cores < case.cores, low * case.worker_cores, 0.0)
     rows.add((nodes,), [*terms, (at.workers.T, each[:, np.newaxis])], -np.inf, 0.0)
@@ -247,7 +246,7 @@ def _nodes(case: Case, at: Columns, rows: Rows, low: float) -> None:
 
 
 def _threads(case: Case, at: Columns, rows: Rows, low: float, high: float) -> None:
-    """Threads of executors, and of workers that send and receive: each takes at most a core."""
+    """Add: threads of executors, and of workers that send and receive, take at most one core each."""
     units, arcs, nodes = case.units, case.arcs, len(case.cores)
     for unit in case.works.tolist():
         own = np.flatnonzero(arcs.source == unit)
@@ -274,7 +273,7 @@ def _full(
     most: IndexArray,
     between: tuple[float, float],
 ) -> None:
-    """What is used on every node is at most `full` times `count`, which is at most `most`."""
+    """Add: the use of every node is at most `full` times `count`, which is at most `most`."""
     low, high = between
     limits = [(np.full(len(most), at.full), -most), (count, np.full(len(most), -low))]
     rows.add((len(most),), [*used, *limits], -np.inf, -low * most)

@@ -1,9 +1,9 @@
-"""Proven bounds on what any valid placement can reach: the highest rates, and the fewest nodes for given ones.
+"""Proven bounds on all valid placements: the highest rates, and the fewest nodes for given rates.
 
-Any size: all work by all CPU, and the busiest thread (`simple`). Where it is small enough a mixed-integer program
-counts more: messages between nodes, threads, links, memory, ports and workers. As far as its solver comes in the time
-given, what it has proven until then counts. Q. Huangfu, J. A. J. Hall, Parallelizing the dual revised simplex method,
-Mathematical Programming Computation 10, 2018, https://doi.org/10.1007/s12532-017-0130-5 (HiGHS).
+Any size: all work by all CPU, and the busiest thread (`simple`). If it is small enough, a mixed-integer program adds
+messages between nodes, threads, links, memory, ports and workers. If its solver runs out of time, the bound proven so
+far is used. Q. Huangfu, J. A. J. Hall, Parallelizing the dual revised simplex method, Mathematical Programming
+Computation 10, 2018, https://doi.org/10.1007/s12532-017-0130-5 (HiGHS).
 """
 
 from __future__ import annotations
@@ -18,37 +18,39 @@ from stormwright.model.arrays import FloatArray
 from stormwright.predict.bounds.case import Case
 from stormwright.predict.bounds.program import Columns, rows_of, unknowns
 
-#: Unknowns of a program that is solved; of larger ones messages are left out, and at last all but the sums.
+#: Most unknowns of a program that is solved; in larger ones messages are left out, and finally all but the sums.
 MOST_UNKNOWNS = 30_000
 
-#: What is taken off of what a solver proves: it keeps rows by its tolerances only.
+#: Safety margin on a solver's bound: it satisfies rows only up to its tolerances.
 _ROUNDING = 2e-6
 
-#: A bound that is so near to what is known is the optimum; and so much better is worth another program.
+#: Relative gap at which a bound counts as the optimum; and the improvement that is worth another program.
 SAME, _BETTER = 1e-3, 2e-4
 
-#: Part of the time for programs without whole numbers.
+#: Fraction of the time for programs without integer unknowns.
 _RELAXED_PART = 0.3
 
 
 class _Solved(NamedTuple):
-    """What a program has at least, inf where nothing is possible; and whether it was solved to the end."""
+    """Lower bound of a program, inf if it is infeasible; and whether it was solved to optimality."""
 
     least: float
     complete: bool
 
 
 def least_full(case: Case, known: float, budget_s: float) -> float:
-    """How full things are at the wanted rates under any valid placement, at least: 1 by the factor of highest rates.
+    """Return a lower bound of the utilisation at the wanted rates under any valid placement.
+
+    It is 1 divided by the factor of the highest rates.
 
     Parameters
     ----------
     case
-        With the wanted rates.
+        The case at the wanted rates.
     known
-        How full they are under a good placement, inf if there is none.
+        Utilisation under a good placement, inf if there is none.
     budget_s
-        Seconds.
+        Time limit, in seconds.
     """
     end, low = time.perf_counter() + budget_s, simple(case)
     for part in _smaller(case):
@@ -64,18 +66,18 @@ def least_full(case: Case, known: float, budget_s: float) -> float:
 
 
 def fewest_nodes(case: Case, allowed: float, known: float, budget_s: float) -> float:
-    """Nodes in use under any valid placement that sustains the wanted rates, at least; inf if none does.
+    """Return a lower bound of the nodes of any valid placement that sustains the wanted rates; inf if none does.
 
     Parameters
     ----------
     case
-        With the wanted rates.
+        The case at the wanted rates.
     allowed
-        How full anything may be.
+        Highest allowed utilisation.
     known
         Nodes of a placement that sustains the rates, inf if there is none.
     budget_s
-        Seconds.
+        Time limit, in seconds.
     """
     end, low = time.perf_counter() + budget_s, _simple_nodes(case, allowed)
     for part in _smaller(case):
@@ -89,7 +91,7 @@ def fewest_nodes(case: Case, allowed: float, known: float, budget_s: float) -> f
 
 
 def simple(case: Case) -> float:
-    """How full things are at least by the sums: all work by all CPU, and threads by the fastest node."""
+    """Return a lower bound of the utilisation by sums: all work by all CPU, and threads by the fastest node."""
     units, there = case.units, (case.cores > 0) & (case.ports > 0)
     if not len(case.works):
         return 0.0
@@ -118,7 +120,7 @@ def _least_work(case: Case) -> FloatArray:
 
 
 def _smaller(case: Case) -> list[Case]:
-    """The largest case whose program is small enough, if any."""
+    """Return the largest relaxation whose program is small enough, if any."""
     parts = (case, case.without_messages())
     return [part for part in parts if len(part.cores) and unknowns(part) <= MOST_UNKNOWNS][:1]
 

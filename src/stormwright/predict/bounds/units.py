@@ -1,7 +1,8 @@
-"""The executors of a problem as bounds see them: those that are alike together, and what they send each other.
+"""Executors of a problem as seen by bounds: groups of identical executors, and the traffic between them.
 
-What an executor handles of a tree depends on the placement where it gets shuffled tuples, and nowhere else; what its
-component handles does not, except that spouts with a limit of pending trees begin unlike many (`predict/shares.py`).
+How many tuples of a tree an executor handles depends on the placement only if it gets shuffled tuples. How many its
+component handles does not, except that spouts with a limit of pending trees begin unequal numbers
+(`predict/shares.py`).
 """
 
 from __future__ import annotations
@@ -18,30 +19,30 @@ from stormwright.predict.flow.profile import Profile
 from stormwright.predict.shares import MOST_SPOUTS
 from stormwright.predict.sums import sums
 
-#: Tuples that circle are followed as far as predictions do; what then still grows is not known well enough.
+#: Rounds for which tuples in a cycle are followed, as in predictions; traffic that still grows then is left out.
 _MOST_ROUNDS, _SETTLED, _KNOWN = 300, 1e-9, 1e-8
 
-#: What lets tuples of an arc stay on a node: that any executor of its target is there, how many are, or how much they
-#: handle there.
+#: What allows tuples of an arc to stay on a node: the presence of any executor of its target, their number, or the
+#: tuples that they handle there.
 ANY, COUNT, PART = range(3)
 
 
 class Units(NamedTuple):
-    """Executors that are alike, or one of its own kind (U of them); those without any work are one of each topology.
+    """Groups of identical executors (U of them); executors without any work form one group per topology.
 
     Parameters
     ----------
     topology, size
-        Of every unit: its topology, and how many executors it is, shape (U,).
+        Topology and number of executors of every unit, shape (U,).
     memory_mb
-        The least that one of them asks for, shape (U,).
+        The least that one of them requests, shape (U,).
     work_s
         CPU of a tuple at a core of the reference speed, shape (U,).
     handled, least
-        Tuples of a tree that it handles together, at most and at least, shape (U,).
+        Tuples of a tree that its executors handle together, at most and at least, shape (U,).
     pool
-        Of units that begin trees a number, the same where trees are begun by whoever finds room for them; -1 of others,
-        shape (U,).
+        Number of the pool of a unit that begins trees: within a pool any executor may begin them; -1 for others, shape
+        (U,).
     """
 
     topology: IndexArray
@@ -54,18 +55,18 @@ class Units(NamedTuple):
 
 
 class Arcs(NamedTuple):
-    """What units send to units (A of them).
+    """Traffic between units (A arcs).
 
     Parameters
     ----------
     source, target
         Units, shape (A,).
     tuples, size
-        For each that the source handles, at least, and the least bytes of one, shape (A,).
+        Tuples for each that the source handles, at least, and the least bytes of one, shape (A,).
     stays_by, stays
-        What lets tuples stay on a node, and which part of them each of that lets stay at most, shape (A,).
+        What allows tuples to stay on a node, and the largest fraction that each such item allows to stay, shape (A,).
     handled
-        Whether the target handles what it is sent, shape (A,): spouts do not.
+        Whether the target handles the tuples that it receives, shape (A,): spouts do not.
     """
 
     source: IndexArray
@@ -77,7 +78,7 @@ class Arcs(NamedTuple):
     handled: BoolArray
 
     def only(self, keep: BoolArray) -> Arcs:
-        """Some of them, shape (A,)."""
+        """Return the selected arcs, shape (A,)."""
         return Arcs(
             self.source[keep],
             self.target[keep],
@@ -90,16 +91,16 @@ class Arcs(NamedTuple):
 
 
 def units_of(problem: Problem, profile: Profile, assumptions: Assumptions) -> tuple[Units, Arcs]:
-    """The units of a problem whose load is in `profile`, and what they send; of topologies that begin no trees nothing.
+    """Return the units of a problem and their traffic; topologies that begin no trees have none.
 
     Parameters
     ----------
     problem
-        Has the executors.
+        The problem with the executors.
     profile
-        Of its load.
+        Profile of its load.
     assumptions
-        What messages cost and what is known of topologies.
+        Costs of messages and corrections of topologies.
     """
     unit, first = _numbered(profile)
     topology = profile.layout.executor_topology[first].astype(np.int64)
@@ -119,7 +120,7 @@ def units_of(problem: Problem, profile: Profile, assumptions: Assumptions) -> tu
 
 
 def _least_cycles(profile: Profile, assumptions: Assumptions) -> FloatArray:
-    """What a tuple takes at least of an executor, shape (E,): where it matters where it comes from, the quickest."""
+    """Return the least cycles of a tuple at an executor, over all of its sources, shape (E,)."""
     cycles, mix = profile.work_cycles(assumptions.costs, assumptions.corrections), profile.mix(assumptions.corrections)
     if mix is None:
         return cycles
@@ -129,7 +130,7 @@ def _least_cycles(profile: Profile, assumptions: Assumptions) -> FloatArray:
 
 
 def _numbered(profile: Profile) -> tuple[IndexArray, IndexArray]:
-    """The unit of every executor, shape (E,), and the first executor of every unit, shape (U,)."""
+    """Return the unit of every executor, shape (E,), and the first executor of every unit, shape (U,)."""
     layout, count = profile.layout, len(profile.begins)
     component, executor = layout.executor_component, np.arange(count)
     works = (profile.handled_tps > 0) & (profile.rate_tps[layout.executor_topology] > 0)
@@ -142,7 +143,7 @@ def _numbered(profile: Profile) -> tuple[IndexArray, IndexArray]:
 
 
 def _shares(profile: Profile) -> BoolArray:
-    """Topologies whose spouts begin what they find room for, shape (T,)."""
+    """Return the topologies whose spouts begin trees as capacity allows, shape (T,)."""
     layout = profile.layout
     begins = (profile.begins > 0) & layout.is_spout[layout.executor_component]
     count = sums(layout.executor_topology, begins, len(layout.pending))
@@ -151,7 +152,7 @@ def _shares(profile: Profile) -> BoolArray:
 
 
 def _arcs(profile: Profile, unit: IndexArray, first: IndexArray) -> Arcs:
-    """What the first executor of each unit sends, which is what each of them sends."""
+    """Return the traffic of the first executor of each unit, which is that of each of its executors."""
     layout = profile.layout
     component, spout = layout.executor_component, layout.is_spout[layout.executor_component[first]]
     of_component = np.full(len(layout.size), -1)
@@ -176,7 +177,7 @@ def _arcs(profile: Profile, unit: IndexArray, first: IndexArray) -> Arcs:
 
 
 def _added_up(sent: StreamRates, unit: IndexArray, first: IndexArray, target: IndexArray) -> tuple[Any, ...]:
-    """By pair of units: source, target, tuples, least size, and the most and least tuples that an executor gets."""
+    """Return by pair of units: source, target, tuples, least size, and the most and least tuples of one executor."""
     here = np.flatnonzero((first[unit[sent.source]] == sent.source) & (sent.tuples > 0) & (target >= 0))
     source, target, tuples = unit[sent.source[here]], target[here], sent.tuples[here]
     keys, at, inverse = np.unique(source * np.int64(len(first)) + target, return_index=True, return_inverse=True)
@@ -193,7 +194,7 @@ def _added_up(sent: StreamRates, unit: IndexArray, first: IndexArray, target: In
 
 
 def _handled(arcs: Arcs, begun: FloatArray, pool: IndexArray) -> tuple[FloatArray, FloatArray]:
-    """What units handle of a tree at most and at least, whoever of each pool begins all of its trees; shape (U,)."""
+    """Return the most and the fewest tuples of a tree that units handle, over all ways to begin trees; shape (U,)."""
     shared = [np.flatnonzero(pool == each) for each in np.unique(pool[pool >= len(pool)])]
     found = []
     for turn in range(max((len(members) for members in shared), default=1)):
@@ -221,9 +222,9 @@ def _received(arcs: Arcs, handled: FloatArray) -> FloatArray:
 
 
 def _known(arcs: Arcs, units: Units) -> Arcs:
-    """Without those of topologies whose tuples circle without an end, or whose trees may begin in several components.
+    """Remove arcs of topologies with endless cycles, or whose trees may begin in several components.
 
-    How many of the trees each of these begins is the placement's doing.
+    How many of the trees each of these begins depends on the placement.
     """
     unknown = np.abs(_received(arcs, units.handled) - units.handled) > _KNOWN * units.handled
     unknown &= units.pool < 0

@@ -1,6 +1,6 @@
-"""From the performance log to what messages and workers cost, with the errors of that.
+"""Calibration: costs of messages and workers with their errors, from the performance log.
 
 ::
 
-    records ─▶ windows ─▶ rows ─▶ moments ─▶ known (kept, by topology and placement) ─▶ calibration ─▶ costs
+    records ─▶ windows ─▶ rows ─▶ moments ─▶ evidence (stored by topology and placement) ─▶ calibration ─▶ costs
 """

@@ -1,4 +1,4 @@
-"""From what is known to costs, corrections of topologies, and how well each figure is known."""
+"""Fit costs and corrections of topologies, with intervals, to the evidence."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from stormwright.predict.calibration.regression import Priors, rows_of
 from stormwright.predict.calibration.windows import Held, Window
 from stormwright.predict.costs import Correction, CostRange, Costs, FittedIn
 
-#: Half-widths are 19 times in 20; a normal's deviations in them.
+#: Standard deviations of a normal distribution in a 95 % half-width.
 _DEVIATIONS = 1.96
 
-#: Deviations before anything was seen, in parts: of what cores have in common, of each cost of a message, of what is
-#: serialised by the tuple and of all costs by the kB, of being there. Together a message is known to some 30 %.
+#: Relative prior deviations: of the common factor of cores, of each cost of a message, of serialisation by the tuple
+#: and of all costs by the kB, of base costs. Together a message is known to some 30 %.
 _COMMON, _MESSAGE, _SERIALISE, _BY_SIZE, _THERE = 0.12, 0.12, 0.5, 0.5, 0.3
 
-#: What messaging threads take besides, by being there, in cores, and its deviation.
+#: Prior base cost of messaging threads, in cores, and its deviation.
 _MESSAGING_THERE = (0.015, 0.01)
 
-#: Deviation of the time that idle threads spin, in parts of it; of bytes that a message adds, in parts, and of what
-#: goes over links without messages, in bytes/s; of the factor of a topology's messages.
+#: Relative prior deviation of the time that idle threads spin; of the bytes that a message adds, relative, and of link
+#: traffic without messages, in bytes/s; of the factor of a topology's messages.
 _SPIN, _OVERHEAD, _LINK_BYTES, _OF_TOPOLOGY = (0.01, 0.015), 0.3, 2e4, 0.1
 
-#: An error is not below what one window tells, nor so high that nothing would be left. Messages of one placement tell
-#: of those of another one no better than this, however many there are: on nodes of part of a core, under ten
+#: Limits of an error: that of a single window, and a value that leaves some cost. Messages of one placement predict
+#: those of another one no better than the lower limit, however many there are: on nodes of part of a core, under ten
 #: topologies, the CPU of messaging threads came out 13 % off in the median.
 _LEAST_ERROR, _MOST_ERROR, _LEAST_MESSAGE_ERROR = 0.01, 0.95, 0.13
 
-#: What of a row of executors is assumed to be noise (`rows`), in parts.
+#: Assumed noise of a row of executors (`rows`), relative.
 _WORK_NOISE = 0.03
 
-#: Size in kB of a message where none was seen.
+#: Size in kB of a message without any observation.
 _KILOBYTES = 0.1
 
 _MESSAGING = ("send_us", "send_us_per_kb", "receive_us", "receive_us_per_kb")
@@ -53,9 +53,9 @@ class Figure:
     Parameters
     ----------
     value, low, high
-        And the interval that holds it 19 times in 20.
+        The estimate and its 95 % interval.
     learned
-        Part of what was uncertain before that the records have settled: 0 where it is still what it was taken to be.
+        Fraction of the prior uncertainty that the records have removed: 0 for a figure that is still the prior.
     """
 
     value: float
@@ -66,7 +66,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Calibration:
-    """Costs as they were fitted.
+    """Fitted costs.
 
     Parameters
     ----------
@@ -75,11 +75,11 @@ class Calibration:
     figures
         By name of the cost, each with its interval.
     reference_hz
-        Speed of the core in whose time costs are told; None where no record told one.
+        Speed of the core in whose time costs are given; None if no record reports a speed.
     speeds
         Supervisor id → speed of its cores as a multiple of that.
     minutes, workers
-        How much it was fitted to: stretches of time, and windows of workers in them.
+        Amount of data: stretches of time, and windows of workers in them.
     """
 
     costs: Costs = field(default_factory=Costs)
@@ -91,12 +91,12 @@ class Calibration:
     workers: int = 0
 
     def as_dict(self) -> dict[str, Any]:
-        """Itself for JSON."""
+        """Return the calibration for JSON."""
         return {**asdict(self), "corrections": {name: one.as_dict() for name, one in self.corrections.items()}}
 
 
 def priors(costs: Costs | None = None) -> Priors:
-    """What is likely before anything was seen: the default costs, with their errors."""
+    """Return the priors: the default costs, with their errors."""
     costs = costs or Costs()
     of_messages = np.array([*(getattr(costs, name) for name in _MESSAGING), _MESSAGING_THERE[0]])
     of_executors = np.array([costs.serialise_us, costs.serialise_us_per_kb, _SPIN[0]])
@@ -111,7 +111,7 @@ def priors(costs: Costs | None = None) -> Priors:
 
 
 def calibrated(known: Evidence) -> Calibration:
-    """Costs that fit best to what is known, and to what was likely before where that tells little."""
+    """Return the costs that fit the evidence best; the prior dominates where there is little evidence."""
     if not known.workers:
         return Calibration()
     before, default = priors(), Costs()
@@ -132,7 +132,7 @@ def calibrated(known: Evidence) -> Calibration:
         **_figures(("overhead_bytes",), wire, before.wire),
     }
     spins = min(figures["spin_share"].value, _MOST_ERROR)
-    # While a thread works it does not spin: what rows say of its work is without that part.
+    # A thread that works does not spin: rows measure its work without that part.
     figures |= {name: _times(figures[name], 1 / (1 - spins)) for name in _EXECUTORS[:2]}
     values = {name: figure.value for name, figure in figures.items()} | {"spin_share": spins}
     corrections = {
@@ -163,7 +163,7 @@ def calibrated(known: Evidence) -> Calibration:
 
 
 def _held(nodes: Collection[Held]) -> Held | None:
-    """What holds for most nodes; None where none has told."""
+    """Return the quota that holds for most nodes; None without any report."""
     if not nodes:
         return None
     return Held(*(median_high(each) for each in zip(*nodes, strict=True)))
@@ -183,7 +183,7 @@ def _figures(names: tuple[str, ...], estimate: Estimate, prior: Prior) -> dict[s
 
 
 def _of_worker(known: Evidence, others: Estimate, prior: Prior, messaging: Estimate) -> Figure:
-    """What a worker takes by being there; where messages were seen, with what its messaging threads do for them."""
+    """Return the base CPU of a worker; if messages were observed, including that of its messaging threads."""
     (alone,) = _figures(("",), others, prior).values()
     if not any(one.messages for one in known.topologies.values()):
         return alone
@@ -197,7 +197,7 @@ def _times(figure: Figure, factor: float) -> Figure:
 
 
 def _message_error(known: Evidence, messaging: Estimate, executors: Estimate, wire: Estimate) -> float:
-    """Half-width of all that a message of the size that was seen costs, in parts of it: of CPU or bytes on the wire."""
+    """Return the half-width of the relative error of a message of the observed size: of CPU or bytes on the wire."""
     sampled = sum(one.messages for one in known.topologies.values())
     size = sum(one.message_bytes for one in known.topologies.values()) / sampled / 1e3 if sampled else _KILOBYTES
     carried, serialised = np.array([1.0, size, 1.0, size, 0.0]), np.array([1.0, size, 0.0])
@@ -211,7 +211,7 @@ def _message_error(known: Evidence, messaging: Estimate, executors: Estimate, wi
 
 
 def _correction(one: TopologyEvidence, messaging: Estimate, others: Estimate, executors: Estimate) -> Correction:
-    """What a topology has of its own: garbage that its work leaves, how its messages differ, the noise of its work."""
+    """Return the deviations of a topology: garbage of its work, cost of its messages, the noise of its work."""
     garbage = _own(one.others, others)
     by_message = np.array([1.0, 1.0, 1.0, 1.0, 0.0]) * messaging.value
     carried = one.messaging.xtx @ by_message @ by_message / messaging.noise
@@ -229,14 +229,14 @@ def _correction(one: TopologyEvidence, messaging: Estimate, others: Estimate, ex
 
 
 def _own(moments: Moments, common: Estimate) -> float:
-    """The first coefficient, given the one that topologies have in common."""
+    """Return the first coefficient, given the one that topologies have in common."""
     tight = GARBAGE_DEVIATION**-2
     explained = moments.xty[0] - moments.xtx[0, 1] * common.value[0]
     return float(max(explained / common.noise, 0.0) / (moments.xtx[0, 0] / common.noise + tight))
 
 
 def _noise_of_work(one: TopologyEvidence, common: Estimate) -> float:
-    """Variance of rows around the work per tuple that fits best, in parts of what is assumed."""
+    """Return the variance of rows around the best-fitting work per tuple, relative to the assumed variance."""
     moments, count = one.executors, len(one.components)
     left = moments.xty[:count] - moments.xtx[:count, count:] @ common.value
     work = np.linalg.lstsq(moments.xtx[:count, :count], left, rcond=None)[0]
@@ -246,23 +246,23 @@ def _noise_of_work(one: TopologyEvidence, common: Estimate) -> float:
 
 
 def learn(known: Evidence, windows: Sequence[Window]) -> int:
-    """Take windows into what is known, as a minute of it.
+    """Add windows to the evidence, as one minute.
 
     Parameters
     ----------
     known
-        Is changed.
+        Evidence, changed in place.
     windows
-        Of a minute or so, all of them after those of calls before.
+        Windows of about a minute, all of them later than those of previous calls.
 
     Returns
     -------
     workers
-        Windows of workers that could be used; 0, and nothing is changed: none was warm, or heard of for long enough.
+        Usable windows of workers; 0 if none was warm and covered for long enough, and then nothing is changed.
     """
     told = Counter(sums.core_hz for window in windows for sums in window.workers.values() if sums.core_hz)
     if known.reference_hz is None and told:
-        # Of several that are as frequent the fastest.
+        # Of several that are equally frequent the fastest.
         known.reference_hz = max(told, key=lambda hz: (told[hz], hz))
     rows = rows_of(windows, known.reference_hz or _SOME_HZ, priors())
     if rows.workers:

@@ -1,4 +1,4 @@
-"""Costs as documents (`stormwright-calibration/1`): what a calibration writes and predictions read."""
+"""Cost documents (`stormwright-calibration/1`): written by a calibration, read by predictions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class StoredCosts(NamedTuple):
 
 
 def costs_to_dict(calibration: Calibration) -> dict[str, Any]:
-    """A calibration as a document of plain Python values."""
+    """Return a calibration as a document of plain Python values."""
     costs, seen = calibration.costs, calibration.costs.fitted_in
     document: dict[str, Any] = {
         "schema": COSTS_SCHEMA,
@@ -51,35 +51,35 @@ def costs_to_dict(calibration: Calibration) -> dict[str, Any]:
 
 
 def read_costs(path: Path) -> StoredCosts:
-    """The costs in the file at `path`, gzipped or not.
+    """Read the costs in the file at `path`, gzipped or not.
 
     Raises
     ------
     InputError
-        The file cannot be read, or is something else; all its faults.
+        The file cannot be read, or is not a cost document; all its faults.
     """
     return costs_from_dict(read_json(path), str(path))
 
 
 def costs_of(problem: Problem) -> StoredCosts:
-    """The costs that come with a problem's load; those that were measured elsewhere where none do.
+    """Return the costs that come with a problem's load, or the default costs.
 
     Raises
     ------
     InputError
-        They are no costs.
+        The costs of the load are invalid.
     """
     told = problem.load.costs if problem.load else {}
     return costs_from_dict(dict(told), "costs of the problem") if told else StoredCosts(Costs(), {})
 
 
 def costs_from_dict(document: object, source: str = "costs") -> StoredCosts:
-    """The costs that `document` (parsed JSON) describes; `source` names it in errors.
+    """Return the costs of `document` (parsed JSON); `source` names it in errors.
 
     Raises
     ------
     InputError
-        It describes none; all its faults.
+        It is not a cost document; all its faults.
     """
     require_schema(document, source, COSTS_SCHEMA)
     faults = FaultList()

@@ -1,7 +1,7 @@
-"""What is known of a cluster's costs: a minute after the other, by topology and placement, and what is forgotten of it.
+"""Evidence on a cluster's costs: minute by minute, by topology and placement, with forgetting.
 
-Within one placement minutes are alike, so only the last ones count; another placement tells something else, and what
-the ones before told is forgotten slowly. What topologies that are gone have told of messages stays with the cluster.
+Minutes of one placement are alike, so only the last ones count; another placement adds new information, and that of
+previous ones is forgotten slowly. Evidence of removed topologies on messages stays with the cluster.
 """
 
 from __future__ import annotations
@@ -19,38 +19,33 @@ from stormwright.predict.calibration.stream_costs import ByInput, added, scaled
 from stormwright.predict.calibration.windows import Held
 from stormwright.predict.costs import CostRange
 
-# Learning from records ----------------------------------------------------------------------------
-# A stretch of the performance log taken into what is known.
-
-#: Speed of a core where no record tells one; it is the unit then, and nothing else.
+#: Speed of a core if no record reports one; then it is only the unit.
 _SOME_HZ = 3e9
 
 
-# Evidence -----------------------------------------------------------------------------------------
-
-#: What is left of a minute when another one of the same placement comes: ten count, and of a placement when another
-#: one comes; and placements that are remembered of a topology.
+#: Weight that remains of a minute after another one of the same placement: ten count; that of a placement after another
+#: one; and number of placements stored per topology.
 KEPT_OF_MINUTE, KEPT_OF_PLACEMENT, PLACEMENTS = 0.9, 0.9, 8
 
 #: Coefficients of messaging threads, and those of an executor that belong to no component: a message, a kB of it, idle
 #: time.
 MESSAGING, COMMON = 5, 3
 
-#: The power of the rate by which a minute counts: of few messages each costs more, and how high rates can be is asked.
+#: Exponent of the rate in a minute's weight: at low rates messages cost more, and high rates are of interest.
 _FULLEST = 4
 
-#: Precision that a component's own work has before anything is seen: next to none.
+#: Prior precision of a component's own work: next to none.
 _NO_PRECISION = 1e-12
 
-#: Deviation of the part of executors' CPU that garbage collection adds to it.
+#: Prior deviation of the fraction that garbage collection adds to executors' CPU.
 GARBAGE_DEVIATION = 0.05
 
 
 @dataclass
 class TopologyEvidence:
-    """What is known of one topology: by placement what rows added up to, oldest first, and the highest rate there.
+    """Evidence of one topology: sums of rows by placement, oldest first, and the highest rate there.
 
-    So too, by placement and component, what was seen of the streams that come to it.
+    And observations of its input streams, by placement and component.
     """
 
     components: tuple[str, ...] = ()
@@ -62,7 +57,7 @@ class TopologyEvidence:
     by_input: dict[str, dict[str, ByInput]] = field(default_factory=dict)
 
     def add(self, rows: TopologyRows) -> None:
-        """Take a minute."""
+        """Add a minute."""
         components = tuple(sorted({*self.components, *rows.components}))
         new = [rows.messaging, rows.others, _aligned(rows.executors, rows.components, components)]
         for moments in self.placements.values():
@@ -95,29 +90,29 @@ class TopologyEvidence:
 
     @property
     def messaging(self) -> Moments:
-        """Of tuples sent, kB sent, tuples received, kB received, and being there."""
+        """Moments of tuples sent, kB sent, tuples received, kB received, and the base CPU."""
         return _sum([moments[0] for moments in self.placements.values()], MESSAGING)
 
     @property
     def others(self) -> Moments:
-        """Of the executors' CPU, and of being there."""
+        """Moments of the executors' CPU, and of the base CPU."""
         return _sum([moments[1] for moments in self.placements.values()], 2)
 
     @property
     def executors(self) -> Moments:
-        """Of a tuple of each component, then of what they have in common."""
+        """Moments of a tuple of each component, then of the common coefficients."""
         return _sum([moments[2] for moments in self.placements.values()], len(self.components) + COMMON)
 
     @property
     def inputs(self) -> dict[str, ByInput]:
-        """Of a tuple of each stream, by the component that it comes to."""
+        """Observations of a tuple of each stream, by the target component."""
         found: dict[str, ByInput] = {}
         for of in self.by_input.values():
             found = added(found, of)
         return found
 
     def of_cluster(self) -> list[Moments]:
-        """What it tells of messages, of being there, and of what executors have in common."""
+        """Return the moments on messages, on the base CPU, and on the common coefficients of executors."""
         garbage = np.array([GARBAGE_DEVIATION**-2])
         nothing = np.full(len(self.components), _NO_PRECISION)
         return [
@@ -129,24 +124,24 @@ class TopologyEvidence:
 
 @dataclass
 class Evidence:
-    """All that was learned.
+    """Evidence of a cluster.
 
     Parameters
     ----------
     reference_hz
-        Speed of the core in whose time costs are told: that of most nodes when the first minute came; None before.
+        Speed of the core in whose time costs are given: that of most nodes in the first minute; None before.
     topologies
         By id.
     of_gone
-        Of messages, of being there and of executors' common costs, by topologies that are gone.
+        Of messages, of the base CPU and of executors' common costs, by topologies that were removed.
     wire
-        Of a message and of being there.
+        Of a message and of the base traffic.
     utilisation
-        CPU of nodes that was seen, in parts of what they have.
+        Observed CPU of nodes, as a fraction of their capacity.
     core_hz, held
-        Highest speed of a core that each supervisor told, and how its node is held to its CPU.
+        Highest core speed that each supervisor reported, and the CPU quota of its node.
     minutes, workers
-        How often it was fitted, and to how many windows of workers.
+        Number of fits, and of windows of workers in them.
     """
 
     reference_hz: float | None = None
@@ -160,7 +155,7 @@ class Evidence:
     workers: int = 0
 
     def add(self, rows: StretchRows) -> None:
-        """Take a minute."""
+        """Add a minute."""
         for name, one in rows.topologies.items():
             self.topologies.setdefault(name, TopologyEvidence()).add(one)
         self.wire = self.wire.scaled(KEPT_OF_MINUTE) + rows.wire
@@ -173,13 +168,13 @@ class Evidence:
         self.workers += rows.workers
 
     def forget(self, there: Collection[str]) -> None:
-        """Forget all topologies but those that are there; what they told of the cluster stays."""
+        """Forget all topologies except the given ones; their evidence on the cluster stays."""
         for gone in [name for name in self.topologies if name not in there]:
             told = self.topologies.pop(gone).of_cluster()
             self.of_gone = [old.scaled(KEPT_OF_PLACEMENT) + more for old, more in zip(self.of_gone, told, strict=True)]
 
     def as_dict(self) -> dict[str, Any]:
-        """Itself for JSON."""
+        """Return the evidence for JSON."""
         return {
             "reference_hz": self.reference_hz,
             "topologies": {
@@ -208,7 +203,7 @@ class Evidence:
 
     @classmethod
     def from_dict(cls, told: Mapping[str, Any]) -> Evidence:
-        """What `as_dict` told.
+        """Restore evidence from the result of `as_dict`.
 
         Raises
         ------
@@ -226,7 +221,7 @@ class Evidence:
                 CostRange(*one["rate_tps"]),
                 one["message_bytes"],
                 one["messages"],
-                # Files of before tell nothing of it.
+                # Older files do not have it.
                 {
                     str(key): {str(component): ByInput.from_list(each) for component, each in of.items()}
                     for key, of in one.get("by_input", {}).items()
@@ -239,7 +234,7 @@ class Evidence:
             wire=_heard([told["wire"]], (2,))[0],
             utilisation=CostRange(*told["utilisation"]) if told["utilisation"] else None,
             core_hz={str(node): float(hz) for node, hz in told["core_hz"].items()},
-            # Files of before tell nothing of it.
+            # Older files do not have it.
             held={str(node): Held(*map(float, held)) for node, held in told.get("held", {}).items()},
             minutes=int(told["minutes"]),
             workers=int(told["workers"]),
@@ -255,7 +250,7 @@ def _both(one: CostRange, other: CostRange) -> CostRange:
 
 
 def _aligned(moments: Moments, before: tuple[str, ...], after: tuple[str, ...]) -> Moments:
-    """The same with coefficients for more components."""
+    """Return the moments with coefficients for more components."""
     if before == after:
         return moments
     return moments.at([*(after.index(name) for name in before), *range(len(after), len(after) + COMMON)])

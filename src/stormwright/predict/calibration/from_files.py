@@ -1,4 +1,4 @@
-"""Costs from files of the performance log."""
+"""Costs fitted to files of the performance log."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from stormwright.predict.calibration.calibration import Calibration, calibrated,
 from stormwright.predict.calibration.evidence import Evidence
 from stormwright.predict.calibration.windows import LEAST_COVERED, WARM_S, WINDOW_S, Windows
 
-#: Windows of so many seconds are fitted together.
+#: Seconds of windows that are fitted together.
 _MINUTE_MS = 60_000
 
 
 @dataclass(frozen=True)
 class FittedFiles:
-    """What files told.
+    """Result of a fit to files.
 
     Parameters
     ----------
     calibration
         The costs.
     lines, rejected, twice
-        How many lines there are, which of them are no records, and records that are there once more.
+        Number of lines, of lines that are not records, and of duplicate records.
     reason
-        Why the first line that is none is none; empty where all are.
+        Why the first rejected line is invalid; empty if none is.
     """
 
     calibration: Calibration
@@ -41,12 +41,12 @@ class FittedFiles:
 
 
 def from_files(files: Iterable[Path]) -> FittedFiles:
-    """Fit costs to all records in files, each counting once.
+    """Fit costs to all records in files, without duplicates.
 
     Raises
     ------
     InputError
-        A file cannot be read, or there is nothing in all of them that costs could be fitted to.
+        A file cannot be read, or the files have no usable records.
     """
     windows, known, reading = Windows(), Evidence(), _Reading()
     names = list(files)
@@ -61,7 +61,7 @@ def from_files(files: Iterable[Path]) -> FittedFiles:
 
 
 class _Reading:
-    """Reads records, each once, and counts the rest."""
+    """Reader of records without duplicates that counts the rest."""
 
     def __init__(self) -> None:
         self.lines = self.rejected = self.twice = 0

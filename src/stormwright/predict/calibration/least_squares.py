@@ -1,14 +1,14 @@
-"""Least squares with a prior, from sums: what was seen is kept as moments, which add up and can be forgotten.
+"""Least squares with a prior, from sums: observations are stored as moments, which add up and can be forgotten.
 
 A linear model y = X θ + noise with a normal prior of θ has the posterior precision XᵀX / σ² + P (Lindley and Smith
 1972, https://doi.org/10.1111/j.2517-6161.1972.tb00885.x). XᵀX, Xᵀy and yᵀy are all that it needs of the past, so a new
 minute is an addition (recursive least squares: Plackett 1950, https://doi.org/10.1093/biomet/37.1-2.149). No cost is
-negative: the most likely θ that has none is found by the algorithm of Lawson and Hanson (1974,
+negative: the most likely non-negative θ is found by the algorithm of Lawson and Hanson (1974,
 https://doi.org/10.1137/1.9781611971217).
 
-Rows are weighted so that their noise is about 1. How large it really is, the residuals tell; so many rows of the same
-size as were assumed before count along with them. Rows of one worker may all be off by the same: then they count for as
-many fewer (the design effect of clusters, 1 + (m − 1) ρ, ρ the correlation of two rows of one worker).
+Rows are weighted so that their noise is about 1. Its real size is estimated from the residuals, together with a number
+of prior rows of the assumed size. Errors of rows of one worker may be correlated: then they count for correspondingly
+fewer rows (the design effect of clusters, 1 + (m − 1) ρ, ρ the correlation of two rows of one worker).
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from numpy.typing import NDArray
 
 from stormwright.model.arrays import FloatArray
 
-#: Rows that the assumed noise counts for beside those that were seen.
+#: Prior rows of the assumed noise.
 _ASSUMED_ROWS = 4.0
 
-#: Rounds in which noise, prior and solution settle.
+#: Iterations for noise, prior and solution to converge.
 _ROUNDS, _ROUNDS_NEAR = 12, 3
 
-#: Of its own size, what is added to the precision of what nothing is known of, so that it can be inverted.
+#: Relative ridge on the precision of unobserved coefficients, so that it can be inverted.
 _TINY = 1e-10
 
 
@@ -44,23 +44,23 @@ class Moments:
 
     @classmethod
     def none(cls, size: int) -> Moments:
-        """Those of no rows."""
+        """Return the moments of no rows."""
         return cls(np.zeros((size, size)), np.zeros(size), 0.0, 0.0)
 
     @classmethod
     def of(cls, x: FloatArray, y: FloatArray, noise: FloatArray, cluster: NDArray[Any], prior: Prior) -> Moments:
-        """Those of rows.
+        """Return the moments of rows.
 
         Parameters
         ----------
         x, y
             Shapes (n, p) and (n,).
         noise
-            Standard deviation that is assumed of each row, shape (n,).
+            Assumed standard deviation of each row, shape (n,).
         cluster
-            What rows belong together, whose noise may be the same, shape (n,).
+            Group of each row, within which noise may be correlated, shape (n,).
         prior
-            Of the coefficients, for the residuals.
+            Prior of the coefficients, for the residuals.
         """
         x, y = x / noise[:, None], y / noise
         found = cls(x.T @ x, x.T @ y, float(y @ y), float(len(y)))
@@ -73,18 +73,18 @@ class Moments:
         return Moments(self.xtx + other.xtx, self.xty + other.xty, self.yty + other.yty, self.rows + other.rows)
 
     def scaled(self, by: float) -> Moments:
-        """As if there had been `by` times as many rows."""
+        """Return the moments of `by` times as many rows."""
         return Moments(by * self.xtx, by * self.xty, by * self.yty, by * self.rows)
 
     def at(self, places: Sequence[int]) -> Moments:
-        """The same among more coefficients, of which these stand at `places`."""
+        """Return the moments embedded among more coefficients, with these at `places`."""
         size = max(places, default=-1) + 1
         xtx, xty = np.zeros((size, size)), np.zeros(size)
         xtx[np.ix_(places, places)], xty[list(places)] = self.xtx, self.xty
         return Moments(xtx, xty, self.yty, self.rows)
 
     def given(self, last: FloatArray) -> Moments:
-        """Those of the first coefficients, where the last ones are known."""
+        """Return the moments of the first coefficients, given the last ones."""
         count = len(self.xty) - len(last)
         own, rest = slice(None, count), slice(count, None)
         explained = last @ (2 * self.xty[rest] - self.xtx[rest, rest] @ last)
@@ -96,12 +96,12 @@ class Moments:
         )
 
     def as_list(self) -> list[Any]:
-        """Itself for JSON."""
+        """Return the moments for JSON."""
         return [self.xtx.tolist(), self.xty.tolist(), self.yty, self.rows]
 
     @classmethod
     def from_list(cls, told: Sequence[Any], size: int) -> Moments:
-        """What `as_list` told of so many coefficients.
+        """Restore moments of `size` coefficients from the result of `as_list`.
 
         Raises
         ------
@@ -120,18 +120,18 @@ class Moments:
         return found
 
     def squares(self, value: FloatArray) -> float:
-        """The sum of squared residuals with these coefficients."""
+        """Return the sum of squared residuals with these coefficients."""
         return max(float(self.yty - 2 * value @ self.xty + value @ self.xtx @ value), 0.0)
 
     def without(self, count: int, precision: FloatArray) -> Moments:
-        """Those of all but the first `count` coefficients, which are whatever fits best (a Schur complement).
+        """Return the moments with the first `count` coefficients at their best-fitting values (Schur complement).
 
         Parameters
         ----------
         count
-            How many go.
+            Number of coefficients to eliminate.
         precision
-            Of theirs before anything was seen, shape (count,).
+            Their prior precision, shape (count,).
         """
         own = self.xtx[:count, :count] + np.diag(precision)
         own += np.diag(_TINY * np.maximum(np.diag(own), 1.0))
@@ -147,14 +147,14 @@ class Moments:
 
 @dataclass(frozen=True, eq=False)
 class Prior:
-    """What is taken for likely before anything was seen: normal.
+    """Normal prior.
 
     Parameters
     ----------
     mean, deviation
-        Of every coefficient by itself, shape (p,).
+        Of every coefficient, shape (p,).
     common
-        Deviation of a factor that all have in common, in parts: cores may be slower, and all costs higher.
+        Relative deviation of a factor that all have in common: cores may be slower, and all costs higher.
     """
 
     mean: FloatArray
@@ -163,13 +163,13 @@ class Prior:
 
     @cached_property
     def covariance(self) -> FloatArray:
-        """Of all, shape (p, p)."""
+        """Return the covariance of all coefficients, shape (p, p)."""
         return np.diag(self.deviation**2) + np.outer(self.mean, self.mean) * self.common**2
 
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """Coefficients, their covariance, how much noise there was (1: as assumed), and its degrees of freedom."""
+    """Coefficients, their covariance, the noise relative to the assumed noise, and its degrees of freedom."""
 
     value: FloatArray
     covariance: FloatArray
@@ -177,7 +177,7 @@ class Estimate:
     freedom: float
 
     def half_width(self, direction: FloatArray | None = None) -> Any:
-        """Half of the interval that holds each coefficient, or their sum in a `direction`, 19 times in 20."""
+        """Return the half-width of the 95 % interval of each coefficient, or of their sum in a `direction`."""
         from scipy.special import stdtrit  # takes longer to import than the rest
 
         covariance = self.covariance
@@ -186,16 +186,16 @@ class Estimate:
 
 
 def posterior(moments: Moments, prior: Prior, rounds: int = _ROUNDS) -> Estimate:
-    """What is likely after rows were seen; a prior that they contradict is widened until it allows for them.
+    """Return the posterior given rows; a prior that they contradict is widened until it is compatible.
 
     Parameters
     ----------
     moments
-        Of the rows.
+        Moments of the rows.
     prior
-        Of the coefficients.
+        Prior of the coefficients.
     rounds
-        In which noise and prior settle.
+        Iterations for noise and prior to converge.
     """
     from scipy.optimize import nnls  # takes longer to import than the rest
 
@@ -212,13 +212,13 @@ def posterior(moments: Moments, prior: Prior, rounds: int = _ROUNDS) -> Estimate
         freedom = max(moments.rows - used, 0.0)
         noise = (moments.squares(value) + _ASSUMED_ROWS) / (freedom + _ASSUMED_ROWS)
     covariance = np.linalg.inv(precision).astype(np.float64)
-    # What rows contradict is still drawn towards the prior, by about this much.
+    # A widened prior still shrinks the estimate by about this much.
     drawn = covariance @ tight @ (value - prior.mean)
     return Estimate(value, covariance + np.outer(drawn, drawn), noise, freedom + _ASSUMED_ROWS)
 
 
 def _design_effect(residuals: FloatArray, cluster: NDArray[Any]) -> float:
-    """For how many rows one stands, by a one-way analysis of variance of the residuals."""
+    """Return the design effect of clustered rows, by a one-way analysis of variance of the residuals."""
     _, of, size = np.unique(cluster, return_inverse=True, return_counts=True)
     rows, groups = len(residuals), len(size)
     if groups < 2 or rows == groups:

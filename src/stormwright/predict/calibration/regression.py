@@ -1,14 +1,13 @@
-"""Windows as rows of linear models: what threads used, by what they did.
+"""Windows as rows of linear models: CPU of threads, by their activity.
 
 CPU is in µs/s of a core of the reference speed, so coefficients are in µs. With rates in tuples/s and sizes in kB:
 
-- messaging threads of a worker: what it sent and received, by the tuple and by the kB, and being there, if it sent or
-  received anything;
-- its other threads (garbage collection, compiler, timers, heartbeats): the CPU of its executors, for what they leave
-  behind is collected, and being there;
-- executors of a component in a worker: the tuples that they handled, what they sent to other workers, for they
-  serialise it themselves, and the time that they had a core if they wanted one, for idle threads spin;
-- links of a node, in bytes/s: payload, messages, and being there.
+- messaging threads of a worker: tuples and kB sent and received, and a base cost if it sent or received anything;
+- its other threads (garbage collection, compiler, timers, heartbeats): the CPU of its executors, whose garbage they
+  collect, and a base cost;
+- executors of a component in a worker: the tuples that they handled, their messages to other workers, which they
+  serialise themselves, and the time for which a core was available, as idle threads spin;
+- links of a node, in bytes/s: payload, messages, and a base traffic.
 """
 
 from __future__ import annotations
@@ -27,25 +26,25 @@ from stormwright.predict.calibration.stream_costs import ByInput, by_input, row_
 from stormwright.predict.calibration.windows import Held, Window, WorkerSums
 from stormwright.predict.costs import CostRange
 
-#: Noise of a row that is assumed: a constant part, and one in parts of the row.
+#: Assumed noise of a row: a constant part, and a relative one.
 _MESSAGING_NOISE, _OTHERS_NOISE, _EXECUTORS_NOISE, _WIRE_NOISE = (1e3, 0.15), (3e3, 0.1), (2e3, 0.03), (3e3, 0.03)
 
-#: Where no thread has to wait for a core, messages come few at a time, and each costs what waking a thread does: such
-#: rows tell less of a node that is full. The part of noise that comes in then.
+#: Relative noise of rows without contention: messages then come few at a time, each costs a wake-up of a thread, and
+#: such rows are less informative about full nodes.
 _NOISE_WHEN_FREE = 0.1
 
-#: Deviation of the work of a tuple of which nothing is known.
+#: Prior deviation of the work of a tuple.
 _ANY_US = 1e6
 
-#: What µs in a second are.
+#: Microseconds in a second.
 _US = 1e6
 
-#: System components whose executors are work like others.
+#: System components whose executors do work like others.
 _ACKER = "__acker"
 
 
 class Priors(NamedTuple):
-    """What is likely of the coefficients of each model; of components' own work nothing is."""
+    """Priors of the coefficients of each model; components' own work has none."""
 
     messaging: Prior
     others: Prior
@@ -55,18 +54,18 @@ class Priors(NamedTuple):
 
 @dataclass(frozen=True)
 class TopologyRows:
-    """What one stretch of time tells of a topology under one placement.
+    """Rows of a topology under one placement, from one stretch of time.
 
     Parameters
     ----------
     placement
-        Names it: two with the same have each executor in the same slot.
+        Key of the placement: equal keys mean each executor in the same slot.
     components
         In the order of the coefficients of `executors`.
     messaging
-        Of tuples sent, kB sent, tuples received, kB received, and being there.
+        Of tuples sent, kB sent, tuples received, kB received, and the base CPU.
     others
-        Of the executors' CPU, and of being there.
+        Of the executors' CPU, and of the base CPU.
     executors
         Of a tuple of each component, then of a message, a kB of it, and of the time that threads could run.
     rate_tps
@@ -74,7 +73,7 @@ class TopologyRows:
     message_bytes, messages
         Sampled bytes, and the tuples that have them.
     by_input
-        Of tuples by the stream that they come by, by component.
+        Of tuples by the input stream, by component.
     """
 
     placement: str
@@ -90,18 +89,18 @@ class TopologyRows:
 
 @dataclass(frozen=True)
 class StretchRows:
-    """What one stretch of time tells.
+    """Rows of one stretch of time.
 
     Parameters
     ----------
     topologies
         By id.
     wire
-        Of a message and of being there.
+        Of a message and of the base traffic.
     utilisation
-        CPU in use of nodes, in parts of what they have; None where none told.
+        CPU in use of nodes, as a fraction of their capacity; None without any report.
     core_hz, held
-        Speed of a core, and how the node is held to its CPU, by supervisor, where it told.
+        Speed of a core, and the CPU quota of the node, by supervisor, where reported.
     workers
         Usable windows, added up over workers.
     """
@@ -115,16 +114,16 @@ class StretchRows:
 
 
 def rows_of(windows: Sequence[Window], reference_hz: float, priors: Priors) -> StretchRows:
-    """What windows tell.
+    """Return the rows of windows.
 
     Parameters
     ----------
     windows
-        Of a minute or so.
+        Windows of about a minute.
     reference_hz
-        Speed of the core in whose time costs are told; a worker that tells no speed is taken to have it.
+        Speed of the core in whose time costs are given; assumed for a worker that reports no speed.
     priors
-        Of the coefficients, for the residuals that say how many rows count.
+        Priors of the coefficients, for the residuals that determine the effective number of rows.
     """
     usable = [window.usable() for window in windows]
     by_topology: dict[str, list[dict[WorkerId, WorkerSums]]] = defaultdict(list)
@@ -211,21 +210,21 @@ class _Collected:
 
 
 def _messages(sums: WorkerSums, size: Mapping[str, float]) -> np.ndarray:
-    """Tuples and kB that a worker sent, then that it received."""
+    """Return tuples and kB that a worker sent, then that it received."""
     received = {name: max(part.received - part.local, 0.0) for name, part in sums.parts.items() if name in size}
     kilobytes = sum(tuples * size[name] for name, tuples in received.items()) / 1e3
     return np.array([sum(sums.sent.values()), sum(sums.sent_bytes.values()) / 1e3, sum(received.values()), kilobytes])
 
 
 def _free(sums: WorkerSums) -> float:
-    """Part of the time in which a worker's executors did not have to wait for a core."""
+    """Return the fraction of time in which a worker's executors did not wait for a core."""
     covered_s = sum(part.covered_s for part in sums.parts.values())
     waited_s = sum(part.waited_s for part in sums.parts.values())
     return max(1.0 - waited_s / covered_s, 0.0) if covered_s > 0 else 1.0
 
 
 def _working(sums: WorkerSums) -> list[str]:
-    """Components whose executors work in a worker; those of Storm's own that keep time do next to nothing."""
+    """Return the components whose executors do work in a worker; Storm's system components do next to none."""
     return [
         name
         for name, part in sums.parts.items()
@@ -234,7 +233,7 @@ def _working(sums: WorkerSums) -> list[str]:
 
 
 def _added_up(workers: Iterable[WorkerSums], name: str) -> dict[str, float]:
-    """Of all workers, by component."""
+    """Return the sum over workers, by component."""
     found: dict[str, float] = defaultdict(float)
     for sums in workers:
         for component, amount in getattr(sums, name).items():
@@ -252,7 +251,7 @@ def _placement(workers: Mapping[WorkerId, WorkerSums]) -> str:
 
 
 def _of_links(windows: Sequence[Window], usable: Sequence[Mapping[WorkerId, WorkerSums]], prior: Prior) -> Moments:
-    """What went over links, of nodes of which that is known: no topology has two workers there, all are usable."""
+    """Return the moments of link traffic, of nodes where it is complete: one worker per topology, all usable."""
     found, level = _Collected(2), []
     for window, right in zip(windows, usable, strict=True):
         sizes = _sizes(window)
@@ -274,7 +273,7 @@ def _of_links(windows: Sequence[Window], usable: Sequence[Mapping[WorkerId, Work
 
 
 def _sizes(window: Window) -> dict[str, dict[str, float]]:
-    """Bytes of a message by topology and the component that it goes to."""
+    """Return the bytes of a message by topology and target component."""
     by_topology: dict[str, list[WorkerSums]] = defaultdict(list)
     for life, sums in window.workers.items():
         by_topology[life.topology].append(sums)

@@ -1,9 +1,9 @@
-"""What a tuple of each stream takes in the component that it comes to: of those to which several come.
+"""Cost of a tuple of each input stream of a component with several.
 
-An executor's CPU is told as a whole, and its tuples by the stream that they came by (`inputs` of a record). Where the
-mix of streams varies, over time or from worker to worker, CPU = Σ cost · tuples tells the costs apart. Before anything
-is seen all tuples of a component are taken to cost the same, as far off as that may be; so where the mix is always the
-same they still do, and nothing is said of them.
+An executor's CPU is reported as a whole, and its tuples by input stream (`inputs` of a record). If the mix of streams
+varies, over time or between workers, CPU = Σ cost · tuples identifies the costs. The prior is that all tuples of a
+component cost the same, within the deviation below; if the mix never varies the estimate stays there, and no separate
+costs are reported.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from stormwright.predict.calibration.least_squares import Moments, Prior, poster
 from stormwright.predict.calibration.windows import WorkerPart
 from stormwright.predict.costs import InputWork
 
-#: Deviation of what a tuple of one stream takes, in parts of what one of the component takes in the mean.
+#: Prior deviation of the work of a tuple of one stream, relative to the component's mean.
 _UNLIKE = 1.0
 
-#: How likely a difference may be by chance that is told; and the part of what was uncertain that has to be settled.
+#: Significance level of separate costs; and the fraction of the prior uncertainty that must be removed.
 _BY_CHANCE, _SETTLED = 1e-3, 0.5
 
-#: Rows that the assumed noise counts for beside those that were seen, as in `moments`.
+#: Prior rows of the assumed noise, as in `least_squares`.
 _ASSUMED_ROWS = 4.0
 
-#: Tuples of streams that are told, of all that were handled: probes of before told none.
+#: Least fraction of handled tuples with a reported stream: older probes report none.
 _LEAST_TOLD = 0.98
 
 #: Coefficients that belong to no stream: a message, a kB of it, idle time.
@@ -54,18 +54,18 @@ class _Row(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ByInput:
-    """What was seen of one component.
+    """Observations of one component.
 
     Parameters
     ----------
     inputs
-        Streams that came to it.
+        Its input streams.
     moments
         Of a tuple of each, then of a message, a kB of it, and of the time that threads could run.
     tuples_tps
         Of each, added up over rows, shape (I,).
     counted
-        For how many rows the same ones count among those of all components.
+        Number of rows that they count for among those of all components.
     """
 
     inputs: tuple[Input, ...]
@@ -80,12 +80,12 @@ class ByInput:
         return ByInput(inputs, one.moments + more.moments, tuples_tps, one.counted + more.counted)
 
     def scaled(self, by: float) -> ByInput:
-        """As if there had been `by` times as many rows."""
+        """Return the observations of `by` times as many rows."""
         moments = self.moments.scaled(by)
         return replace(self, moments=moments, tuples_tps=by * self.tuples_tps, counted=by * self.counted)
 
     def _among(self, inputs: tuple[Input, ...]) -> ByInput:
-        """The same with coefficients for more streams."""
+        """Return the observations with coefficients for more streams."""
         if inputs == self.inputs:
             return self
         own, tuples = [inputs.index(each) for each in self.inputs], np.zeros(len(inputs))
@@ -94,12 +94,12 @@ class ByInput:
         return ByInput(inputs, moments, tuples, self.counted)
 
     def work(self, common: FloatArray) -> tuple[InputWork, ...]:
-        """What a tuple of each stream takes, in µs; the same for all that cannot be told apart.
+        """Return the work of a tuple of each stream, in µs; the mean for all that are not identified.
 
         Parameters
         ----------
         common
-            What all executors have in common, as it was fitted, shape (3,).
+            Fitted coefficients that all executors have in common, shape (3,).
         """
         values, told, _ = self._fitted(common)
         parts = self.tuples_tps / max(float(self.tuples_tps.sum()), 1e-300)
@@ -107,11 +107,11 @@ class ByInput:
         return tuple(InputWork(*of, us, part, apart) for of, us, part, apart in each)
 
     def explains(self, common: FloatArray) -> float:
-        """By how much less the squared residuals of all components add up to, where tuples are told apart."""
+        """Return the reduction of the squared residuals of all components by separate costs."""
         return self._fitted(common)[2] * self.counted / max(self.moments.rows, 1e-300)
 
     def _fitted(self, common: FloatArray) -> tuple[FloatArray, BoolArray, float]:
-        """Costs, which of them are told apart, and by how much less squared residuals add up to."""
+        """Return costs, which of them are identified, and the reduction of squared residuals."""
         moments, count = self.moments.given(common), len(self.inputs)
         handled = moments.xtx.sum()
         alike = max(float(moments.xty.sum() / handled), 0.0) if handled > 0 else 0.0
@@ -127,7 +127,7 @@ class ByInput:
 
     @staticmethod
     def _is_told(moments: Moments, values: FloatArray, better: float) -> bool:
-        """Whether costs of their own explain so much more than the same for all that it is hardly by chance."""
+        """Return whether separate costs explain significantly more than the same cost for all."""
         from scipy.special import chdtri  # takes longer to import than the rest
 
         left = moments.squares(values) + _ASSUMED_ROWS
@@ -135,13 +135,13 @@ class ByInput:
         return bool(better / noise > chdtri(len(values) - 1, _BY_CHANCE))
 
     def as_list(self) -> list[Any]:
-        """Itself for JSON."""
+        """Return the observations for JSON."""
         named = [list(each) for each in self.inputs]
         return [named, *self.moments.as_list(), self.tuples_tps.tolist(), self.counted]
 
     @classmethod
     def from_list(cls, told: Sequence[Any]) -> ByInput:
-        """What `as_list` told.
+        """Restore observations from the result of `as_list`.
 
         Raises
         ------
@@ -159,16 +159,16 @@ class ByInput:
 def row_of(
     worker: object, component: str, part: WorkerPart, length_s: float, common: FloatArray, cpu_us: float
 ) -> _Row:
-    """What a part of a worker tells of its streams; with none of them where it tells not of all.
+    """Return the row of a part of a worker; without streams if the report of its streams is incomplete.
 
     Parameters
     ----------
     worker, component
-        Whose it is.
+        Of the row.
     part
-        Of one window.
+        Part of one window.
     length_s
-        Of the window, in s.
+        Length of the window, in s.
     common, cpu_us
         As in `_Row`.
     """
@@ -178,18 +178,18 @@ def row_of(
 
 
 def by_input(rows: Iterable[_Row], noise: tuple[float, float], common: Prior, each: float) -> dict[str, ByInput]:
-    """What rows tell, by component; of components to which several streams come.
+    """Return the observations of rows, by component; only components with several input streams.
 
     Parameters
     ----------
     rows
-        Of one topology.
+        Rows of one topology.
     noise
-        Of a row, that is assumed: a constant part, and one in parts of the row.
+        Assumed noise of a row: a constant part, and one relative to the row.
     common
-        What is likely of the costs that executors have in common.
+        Prior of the costs that executors have in common.
     each
-        For how many rows one counts among those of all components.
+        Number of rows that one row counts for among those of all components.
     """
     of_component: dict[str, list[_Row]] = defaultdict(list)
     for row in rows:
@@ -216,7 +216,7 @@ def _by_input(inputs: tuple[Input, ...], rows: list[_Row], noise: tuple[float, f
 
 
 def added(one: Mapping[str, ByInput], other: Mapping[str, ByInput]) -> dict[str, ByInput]:
-    """Both together, by component."""
+    """Return the sum of both, by component."""
     found = dict(one)
     for component, more in other.items():
         found[component] = found[component] + more if component in found else more
@@ -224,5 +224,5 @@ def added(one: Mapping[str, ByInput], other: Mapping[str, ByInput]) -> dict[str,
 
 
 def scaled(of: Mapping[str, ByInput], by: float) -> dict[str, ByInput]:
-    """As if there had been `by` times as many rows."""
+    """Return the observations of `by` times as many rows."""
     return {component: each.scaled(by) for component, each in of.items()}

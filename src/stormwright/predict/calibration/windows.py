@@ -1,7 +1,7 @@
-"""Records, added up per worker and window: everything that a fit goes by is in one record or in the sum of some.
+"""Records, summed per worker and window.
 
-What a worker received from other workers no record of its own tells by itself: it is what its executors got, less what
-the worker's own tasks sent them.
+No single record reports what a worker received from other workers: it is what its executors received, minus what the
+worker's own tasks sent them.
 """
 
 from __future__ import annotations
@@ -13,30 +13,30 @@ from typing import Any, NamedTuple
 
 from stormwright.perflog.records import LogRecord, WorkerId, worker_id
 
-#: Seconds of a window; a minute has enough of them to tell noise from what is always so.
+#: Seconds of a window; a minute has enough of them to separate noise from constants.
 WINDOW_S = 5.0
 
-#: A worker's first seconds, and the part of its CPU that its compiler takes while it is not warm.
+#: A worker's first seconds, and the fraction of CPU in its compiler above which it is not warm.
 WARM_S, MOST_COMPILING = 30.0, 0.15
 
-#: Seconds after its end at which a window is closed: what has not come by then is left out.
+#: Seconds after its end at which a window is closed: later records are left out.
 GRACE_S = 5.0
 
-#: A worker whose records leave out more of a window than this part is left out of it.
+#: Largest uncovered fraction of a window for which a worker is used.
 LEAST_COVERED = 0.7
 
-#: Tuples/s that no worker comes near: a record that tells of more is damaged.
+#: Upper limit of a worker's tuples/s: a record above it is damaged.
 MOST_TPS = 1e8
 
-#: Nor is there a quota of a longer period, which Linux allows a second, or a machine of more processors.
+#: Upper limits of a quota's period (Linux allows a second) and of a machine's processors.
 LONGEST_PERIOD_MS, MOST_PROCESSORS = 1e3, 1e5
 
-#: The stream on which spouts tell ackers of a new tree: where there is one, they are told of its end too.
+#: The stream on which spouts announce a new tree to ackers; where there is one, its end is announced too.
 _ACK_INIT = "__ack_init"
 
 
 class Held(NamedTuple):
-    """How a node is held to its CPU: the period of its quota in ms, 0 without one, and cores that threads run on."""
+    """CPU quota of a node: its period in ms, 0 without one, and cores that threads run on."""
 
     quota_period_ms: float
     machine_cores: float
@@ -49,15 +49,15 @@ class WorkerPart:
     Parameters
     ----------
     covered_s, cpu_s, waited_s
-        Of all its executors: of records, of CPU, and of waiting for a core.
+        Of all its executors: seconds covered by records, of CPU, and of waiting for a core.
     handled
         Tuples that they executed, and trees that they began.
     received, local
-        Tuples that they were sent, and those of them that come from the worker itself.
+        Tuples that were sent to them, and those of them that come from the worker itself.
     left, left_bytes
         Tuples that they sent to other workers, and the bytes of those.
     by_input
-        Tuples that they executed, by the component that they came from and the stream; where records tell.
+        Tuples that they executed, by source component and stream, where records report them.
     """
 
     covered_s: float = 0.0
@@ -73,10 +73,10 @@ class WorkerPart:
 
 @dataclass(slots=True)
 class WorkerSums:
-    """What one worker did in one window, in seconds, tuples and bytes.
+    """Sums of one worker in one window, in seconds, tuples and bytes.
 
-    `sent` and `sent_bytes` are of what left it, by the component that it went to. `slots` are its executors by their
-    first and last task.
+    `sent` and `sent_bytes` are of tuples that left it, by target component. `slots` are its executors by their first
+    and last task.
     """
 
     length_s: float = 0.0
@@ -98,12 +98,12 @@ class WorkerSums:
 
     @property
     def executors_s(self) -> float:
-        """CPU seconds of its executors."""
+        """Return the CPU seconds of its executors."""
         return sum(part.cpu_s for part in self.parts.values())
 
     @property
     def tuples(self) -> list[float]:
-        """All that are counted."""
+        """Return all tuple counts."""
         parts = self.parts.values()
         return [n for p in parts for n in (p.handled, p.received, p.local, p.left)] + [*self.sent.values()]
 
@@ -149,7 +149,7 @@ class WorkerSums:
             self.held = Held(min(period_ms, LONGEST_PERIOD_MS), min(node["processors"], MOST_PROCESSORS))
 
     def _add_executors(self, record: LogRecord) -> Any:
-        """Add the executors; what tells the component of a task of theirs, None for one of another worker."""
+        """Add the executors; return a function from a task to its component, None for a task of another worker."""
         length_s = record["length_ns"] / 1e9
         tracked = any(stream[1] == _ACK_INIT for stream in record["streams"])
         runs = []
@@ -161,7 +161,7 @@ class WorkerSums:
             part.covered_s += length_s
             part.cpu_s += executor["cpu_ns"] / 1e9
             part.waited_s += (executor.get("waited_ns") or 0) / 1e9
-            # Where nobody is told of trees each tuple of a spout is one.
+            # Without ackers each tuple of a spout is a tree.
             begun = executor["trees" if tracked else "emitted"]
             part.handled += begun if spout else executor["received"]
             part.received += (executor["acked"] + executor["failed"]) * tracked if spout else executor["received"]
@@ -182,13 +182,13 @@ class WorkerSums:
 
 @dataclass(frozen=True)
 class Window:
-    """All workers that were heard of in one window."""
+    """All workers with records in one window."""
 
     start_ms: int
     workers: Mapping[WorkerId, WorkerSums]
 
     def usable(self) -> dict[WorkerId, WorkerSums]:
-        """The workers that were warm, and heard of for most of it."""
+        """Return the workers that were warm, and covered for most of the window."""
         found = {}
         for worker, sums in self.workers.items():
             warm = self.start_ms - worker.start_ms >= WARM_S * 1000
@@ -200,9 +200,9 @@ class Window:
 
 
 class Windows:
-    """Adds records up; each is to come once.
+    """Accumulator of records; each record must be added once.
 
-    What a worker tells last is left out, as it is cut short, and so are records of probes that do not know threads.
+    The last record of a worker is ignored, as it is cut short, and so are records of probes that report no threads.
     """
 
     def __init__(self) -> None:
@@ -229,7 +229,7 @@ class Windows:
             self.taken += 1
 
     def closed(self, all_of_them: bool = False) -> list[Window]:
-        """Windows that nothing is added to any more, oldest first, each once; `all_of_them` at the end of a log."""
+        """Return closed windows, oldest first, each once; with `all_of_them` all windows, at the end of a log."""
         until_ms = self._newest_ms - (WINDOW_S + GRACE_S) * 1000
         over = sorted(start_ms for start_ms in self._open if all_of_them or start_ms <= until_ms)
         if over:

@@ -1,1 +1,1 @@
-"""What every tuple sets off, and where it goes under a placement."""
+"""Flow of tuples: what every tuple triggers, and where it goes under a placement."""

@@ -1,4 +1,4 @@
-"""The ends of edges: every executor of the component that an edge comes from, or goes to, numbered edge by edge."""
+"""Ends of edges: every executor of an edge's source or target component, numbered edge by edge."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from stormwright.predict.flow.layout import FlowLayout
 
 
 class Ends(NamedTuple):
-    """The ends of all edges on one side.
+    """Ends of all edges on one side.
 
     Parameters
     ----------
     edge, executor
         Of every end, shape (K,).
     first
-        Where each edge's ends begin, shape (D,).
+        First end of each edge, shape (D,).
     position
-        Of every executor within its component, shape (E,).
+        Position of every executor within its component, shape (E,).
     """
 
     edge: IndexArray
@@ -30,7 +30,7 @@ class Ends(NamedTuple):
 
     @classmethod
     def of(cls, component: IndexArray, layout: FlowLayout) -> Ends:
-        """Those at the components of edges, shape (D,)."""
+        """Return the ends at the given components of edges, shape (D,)."""
         size = layout.size[component]
         first = np.cumsum(size) - size
         edge = np.repeat(np.arange(len(size)), size)
@@ -40,6 +40,6 @@ class Ends(NamedTuple):
         return cls(edge, layout.members[member], first, position)
 
     def number(self, edge: IndexArray, executor: IndexArray) -> IndexArray:
-        """Numbers of ends."""
+        """Return the numbers of ends."""
         found: IndexArray = self.first[edge] + self.position[executor]
         return found

@@ -1,7 +1,7 @@
-"""Pairs of which many are one: what several executors send is dealt out in the same parts among the same others.
+"""Compressed pairs: several executors that distribute tuples in the same proportions among the same targets.
 
-So it is with tuples that go by a hash, as those to ackers do: what is sent to each of them is a product of what sends
-and of what part it gets. Two vectors say as much as a pair for each of both.
+This is so for tuples that are distributed by a hash, like those to ackers: the traffic of a pair is the product of the
+source's amount and the target's fraction. Two vectors replace a matrix of pairs.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.predict.flow.layout import StreamRates
 from stormwright.predict.sums import ratio, sums
 
-#: Parts that differ by less are the same but for rounding.
+#: Parts that differ by less are equal up to rounding.
 _ROUNDING = 1e-10
 
-#: Sums of parts are told apart by so much of one.
+#: Resolution at which sums of parts are compared.
 _MARKS = 1e8
 
-#: So many times as many pairs as senders and takers together are worth it.
+#: Least ratio of pairs to sources plus targets for which compression pays.
 WORTH = 2.0
 
 
 class Hands(NamedTuple):
-    """What an executor deals out: in which deal, and tuples and bytes for each tuple that it handles; shape (H,)."""
+    """Sources of distributions: distribution, and tuples and bytes for each tuple that it handles; shape (H,)."""
 
     source: IndexArray
     deal: IndexArray
@@ -34,7 +34,7 @@ class Hands(NamedTuple):
 
 
 class Takers(NamedTuple):
-    """Who gets which part of the tuples, and of the bytes, of a deal; shape (M,)."""
+    """Targets of distributions, with their fractions of the tuples and bytes; shape (M,)."""
 
     executor: IndexArray
     deal: IndexArray
@@ -43,7 +43,7 @@ class Takers(NamedTuple):
 
 
 class Dealt(NamedTuple):
-    """Pairs as deals, each to executors of one component, and the numbers of those that are in none."""
+    """Pairs as distributions, each to executors of one component, and the numbers of the remaining pairs."""
 
     hands: Hands
     takers: Takers
@@ -51,16 +51,16 @@ class Dealt(NamedTuple):
 
     @classmethod
     def of(cls, pairs: StreamRates, component: IndexArray, worth: float = WORTH) -> Dealt:
-        """The deals that pairs are.
+        """Return the distributions of pairs.
 
         Parameters
         ----------
         pairs
-            As a profile has them.
+            Pairs of a profile.
         component
-            Of every executor, shape (E,).
+            Component of every executor, shape (E,).
         worth
-            How many times as many pairs as senders and takers together a deal has at least.
+            Least ratio of pairs to sources plus targets for which a distribution is used.
         """
         to_component = component[pairs.target]
         order = np.lexsort((pairs.target, to_component, pairs.source))
@@ -91,9 +91,9 @@ class Dealt(NamedTuple):
 def _alike(
     hand: IndexArray, to: IndexArray, parts: tuple[FloatArray, FloatArray], count: IndexArray
 ) -> tuple[IndexArray, IndexArray]:
-    """Which deal each hand may be of, and the first hand that may be of the same.
+    """Return the candidate distribution of each source, and the first source of the same candidate.
 
-    Those may be alike whose sums of parts with random weights agree; others hardly ever do.
+    Candidates are sources whose sums of fractions with random weights agree; others hardly ever do.
     """
     weight = 1.0 + np.random.default_rng(0).random(int(to.max(initial=0)) + 1)
     marks = [np.round(sums(hand, each * weight[to], len(count)) * _MARKS) for each in parts]

@@ -1,4 +1,4 @@
-"""Which component sends to which, and in what order tuples come by: what latencies are summed over."""
+"""Graph of components, and the order in which tuples pass them: latencies are summed over it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stormwright.predict.flow.ends import Ends
 from stormwright.predict.flow.layout import FlowLayout, StreamRates
 from stormwright.predict.sums import numbered, sums
 
-#: Longer ways than this are cycles.
+#: Longer paths than this are cycles.
 _MOST_LEVELS = 200
 
 
@@ -26,9 +26,9 @@ class GraphEdges:
     sources, targets
         The ends of edges on either side.
     level
-        A component's place along the way of a tuple: 0 for those that nobody sends to, shape (C,).
+        Level of a component along the way of a tuple: 0 for those without input, shape (C,).
     onward
-        Edges that a tree grows along: neither acks nor what closes a cycle, shape (D,).
+        Edges that a tree grows along: neither acks nor edges that close a cycle, shape (D,).
     acks, begun, answers
         Edges to an acker from bolts and from spouts, and from an acker to spouts, shape (D,).
     """
@@ -44,17 +44,17 @@ class GraphEdges:
     answers: BoolArray
 
     def holding_up(self, layout: FlowLayout, tuples: FloatArray) -> FloatArray:
-        """For how many tuples one along each edge counts where they hold a tree up one after the other, shape (…, D).
+        """Return the weight of a tuple along each edge by which it delays a tree sequentially, shape (…, D).
 
-        What goes on at the same time is one: what comes to components at the same level of the tree, acks, of which the
-        last is awaited, answers, and what ackers are told of the beginning of a tree, which goes on beside all others.
+        Simultaneous messages count as one: those to components at the same level of the tree, acks, of which the last
+        is awaited, answers, and the notices to ackers that a tree begins, which are in parallel to all others.
 
         Parameters
         ----------
         layout
-            Of the components.
+            Layout of the components.
         tuples
-            Of a tree, along each edge, shape (…, D).
+            Tuples of a tree, along each edge, shape (…, D).
         """
         levels = int(self.level.max(initial=0)) + 1
         kinds, own = [self.acks, self.answers, self.begun], [levels, levels + 1, levels + 2]
@@ -71,7 +71,7 @@ class Graph(GraphEdges):
     Parameters
     ----------
     pair_source, pair_target, flow_source
-        Where each of its pairs ends on either side, and where each of its flows comes from.
+        Ends of each pair on either side, and the source end of each flow.
     of_flow
         The edge of each flow.
     """
@@ -86,7 +86,7 @@ class Graph(GraphEdges):
         """Return the graph of all topologies of a profile, from its pairs of executors and its flows."""
         target = np.concatenate([layout.executor_component[pairs.target], flows.target])
         source = layout.executor_component[np.concatenate([pairs.source, flows.source])]
-        # Nothing is sent from one topology to another.
+        # There is no traffic between topologies.
         count = np.diff(layout.component_offset)
         first, topology = np.cumsum([0, *count**2]), layout.topology[source]
         begin = layout.component_offset[topology]
@@ -117,9 +117,9 @@ class Graph(GraphEdges):
 
 
 def _levels(source: IndexArray, target: IndexArray, components: int) -> IndexArray:
-    """The most edges on a way to each component; within a cycle, as far as one round of it."""
+    """Return the most edges on a path to each component; within a cycle, up to one round."""
     level = np.zeros(components, dtype=np.int64)
-    # A way without a cycle has fewer edges than any topology has components; most have a handful.
+    # A path without a cycle has fewer edges than any topology has components; most have a handful.
     for _ in range(components):
         raised = level.copy()
         np.maximum.at(raised, target, level[source] + 1)

@@ -1,4 +1,4 @@
-"""Components of all topologies in one sequence, and what their configuration says of them."""
+"""Components of all topologies in one sequence, and their configuration."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ SPILL_BOUND, _SPILL_BOUND = "topology.localityaware.higher.bound", 0.8
 
 @dataclass(frozen=True, eq=False)
 class FlowLayout:
-    """Which executor is of which component, components of all topologies (C) being numbered in one sequence.
+    """Layout of executors and components; components of all topologies (C) are numbered in one sequence.
 
     Parameters
     ----------
     component_offset
-        Where each topology's components start, shape (T + 1,).
+        First component of each topology, shape (T + 1,).
     topology, size, is_spout, is_acker
-        Of every component: its topology, its number of executors, and what it is, shape (C,).
+        Topology, number of executors and kind of every component, shape (C,).
     executor_component, executor_topology
         Of every executor, shape (E,).
     members, first
-        Executors component by component, shape (E,), and where each component's start, shape (C + 1,).
+        Executors component by component, shape (E,), and the first of each component, shape (C + 1,).
     pending
         Tuple trees that a topology's spouts may have pending together, inf for no limit, shape (T,). A topology without
         ackers has no trees that are pending.
@@ -54,7 +54,7 @@ class FlowLayout:
 
     @classmethod
     def of(cls, problem: Problem) -> FlowLayout:
-        """That of a problem."""
+        """Return the layout of a problem."""
         topologies = problem.topologies
         offset = np.cumsum([0, *(len(topology.components) for topology in topologies)])
         components = [component for topology in topologies for component in topology.components]
@@ -89,7 +89,7 @@ class FlowLayout:
 
 
 def _spout_tasks(problem: Problem, executor_component: IndexArray, is_spout: BoolArray) -> FloatArray:
-    """Tasks of all spouts of each topology, shape (T,)."""
+    """Return the tasks of all spouts of each topology, shape (T,)."""
     parts = [t.executor_end_task - t.executor_start_task + 1 for t in problem.topologies]
     tasks = np.concatenate([np.empty(0, np.int32), *parts])
     of_spouts = np.where(is_spout[executor_component], tasks, 0)
@@ -97,7 +97,7 @@ def _spout_tasks(problem: Problem, executor_component: IndexArray, is_spout: Boo
 
 
 def _number(conf: Mapping[str, Any], key: str, default: float) -> float:
-    """A positive number of a configuration; what is none counts as not said, as null does."""
+    """Return a positive number of a configuration; anything else, like null, counts as absent."""
     value = conf.get(key)
     sound = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < 1e15
     return float(value) if sound and value is not None else default
@@ -106,8 +106,7 @@ def _number(conf: Mapping[str, Any], key: str, default: float) -> float:
 class StreamRates(NamedTuple):
     """Traffic by source: tuples for each tuple that it handles, and bytes of one.
 
-    `target` is an executor, or of flows a component; `local` says of flows whether the grouping knows only the worker
-    and all.
+    `target` is an executor, or a component for flows; `local` marks flows whose grouping knows only the worker and all.
     """
 
     source: IndexArray
@@ -117,6 +116,6 @@ class StreamRates(NamedTuple):
     local: BoolArray
 
     def at(self, chosen: IndexArray | slice) -> StreamRates:
-        """Some of them."""
+        """Return the selected rows."""
         source, target, tuples, size, local = self
         return StreamRates(source[chosen], target[chosen], tuples[chosen], size[chosen], local[chosen])

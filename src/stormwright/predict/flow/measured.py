@@ -1,4 +1,4 @@
-"""The traffic of all topologies in one sequence, as their loads have it."""
+"""Measured traffic of all topologies in one sequence."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from stormwright.model.traffic_matrix import is_local
 from stormwright.predict.flow.layout import FlowLayout
 from stormwright.predict.sums import sums
 
-#: Less traffic than a tuple in some ten years is none: nothing can be divided by it.
+#: Traffic below a tuple in some ten years counts as none: it cannot be divided by.
 LEAST_TPS = 3e-9
 
-#: Size of a tuple where none was measured, in bytes.
+#: Assumed size of a tuple without a measurement, in bytes.
 BYTES_PER_TUPLE = 100.0
 
 
@@ -52,7 +52,7 @@ class Measured:
 
     @classmethod
     def of(cls, problem: Problem, layout: FlowLayout) -> Measured:
-        """The traffic in the problem's loads, measured or assumed."""
+        """Return the traffic of the problem's loads, measured or assumed."""
         loads, executor = problem.loads, problem.executor_offset[:-1].tolist()
         component = layout.component_offset[:-1].tolist()
         return cls(
@@ -70,10 +70,10 @@ class Measured:
         )
 
     def trees_tps(self, problem: Problem, layout: FlowLayout) -> FloatArray:
-        """Trees/s that every executor of a spout begins, shape (E,).
+        """Return the trees/s that every executor of a spout begins, shape (E,).
 
-        An acker is told of each of them. Of a topology without ackers it is what the component that gets most gets,
-        one that is sent copies (grouping ``all``) counting once.
+        It is counted at ackers, which get a message for each tree. Of a topology without ackers it is the rate of the
+        component that gets most, where copies to several executors (grouping ``all``) count once.
         """
         source = np.concatenate([self.pair_source, self.flow_source])
         target = np.concatenate([layout.executor_component[self.pair_target], self.flow_target])
@@ -92,7 +92,7 @@ class Measured:
 
 
 def _heard(tps: FloatArray) -> FloatArray:
-    """Rates, those that are next to none being none."""
+    """Return the rates with negligible ones set to 0."""
     return np.where(tps < LEAST_TPS, 0.0, tps)
 
 
@@ -107,7 +107,7 @@ def _sizes(load: TopologyLoad, tps: FloatArray, bytes_per_s: FloatArray | None) 
 
 
 def _copies(problem: Problem, layout: FlowLayout, source: IndexArray, target: IndexArray) -> FloatArray:
-    """How many executors of `target` get each tuple of `source` (components, numbered over the problem)."""
+    """Return how many executors of `target` get each tuple of `source` (components, numbered over the problem)."""
     every = {
         (int(offset) + topology.component_index[grouping.source], int(offset) + number)
         for topology, offset in zip(problem.topologies, layout.component_offset[:-1], strict=True)

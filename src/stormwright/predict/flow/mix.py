@@ -1,7 +1,7 @@
-"""What tuples take by the component that they come from, where that was told apart; and by the mix that was measured.
+"""Relative work of tuples by source component, and the measured mix of sources.
 
-An executor's work per tuple, as measured, is that of a tuple in the mean. Under another placement it may get more of
-those that take long: then it is by what of each comes, in parts of what came while it was measured.
+The measured work per tuple of an executor is a mean. Under another placement it may get more of the expensive tuples:
+then its work is scaled by the mix it gets, relative to the measured one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Mix(NamedTuple):
-    """How much more than in the mean tuples take.
+    """Work of tuples relative to the mean.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ class Mix(NamedTuple):
     measured
         Mean factor of the tuples that each executor got while it was measured, shape (E,).
     mixed
-        Executors for which it matters along which edge a tuple comes, shape (E,).
+        Executors whose work depends on the source of tuples, shape (E,).
     """
 
     edge: FloatArray
@@ -35,20 +35,20 @@ class Mix(NamedTuple):
     mixed: BoolArray
 
     def at(self, executors: IndexArray, edges: IndexArray) -> Mix:
-        """Of some executors and edges."""
+        """Return the mix of some executors and edges."""
         return Mix(self.edge[edges], self.measured[executors], self.mixed[executors])
 
     def worked(self, handled: FloatArray, came: FloatArray, graph: GraphEdges) -> FloatArray:
-        """Tuples that every executor handles, each counting as many of the mean as it takes, shape (E,).
+        """Return the tuples that every executor handles, weighted by their relative work, shape (E,).
 
         Parameters
         ----------
         handled
             Tuples that it handles, shape (E,).
         came
-            Tuples that come along edges, by the end at which they come, shape (K,).
+            Tuples that come along edges, by their target end, shape (K,).
         graph
-            Has the edges.
+            Graph with the edges.
         """
         by_edge = sums(graph.targets.executor, self.edge[graph.targets.edge] * came, handled.shape[-1])
         return np.where(self.mixed, by_edge / self.measured, handled)

@@ -1,4 +1,4 @@
-"""Some topologies of a load by themselves: their executors, components and edges, numbered anew in the same order."""
+"""Part of a load: some topologies with their executors, components and edges, renumbered in the same order."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from stormwright.predict.sums import spans
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """Some topologies of a load; topologies keep their numbers, and so does all that is said by topology.
+    """Some topologies of a load; topologies are not renumbered, nor is anything indexed by topology.
 
     Parameters
     ----------
     whole
-        The load of all.
+        The load of all topologies.
     topologies
-        Whether a topology is meant, shape (T,).
+        Whether a topology is selected, shape (T,).
     executors, components, edges
-        What there is of it, as numbers of the whole.
+        Its items, as numbers of the whole.
     """
 
     whole: Profile
@@ -41,7 +41,7 @@ class Chosen:
 
     @classmethod
     def of(cls, whole: Profile, topologies: BoolArray) -> Self:
-        """Some topologies, shape (T,)."""
+        """Return the part of some topologies, shape (T,)."""
         layout = whole.layout
         return cls(
             whole=whole,
@@ -53,12 +53,12 @@ class Chosen:
 
     @cached_property
     def layout(self) -> FlowLayout:
-        """Which executor is of which component."""
+        """Layout of executors and components."""
         return layout_of(self.whole.layout, self.executors, self.components)
 
     @cached_property
     def graph(self) -> GraphEdges:
-        """Which component sends to which."""
+        """Graph of components."""
         whole, edges = self.whole.graph, self.edges
         component = numbers(self.components, len(self.whole.layout.size))
         source, target = component[whole.source[edges]], component[whole.target[edges]]
@@ -91,7 +91,7 @@ class ProfilePart(Profile):
     Parameters
     ----------
     chosen
-        Which they are.
+        The selected topologies.
     pair_at, flow_at
         Its pairs and flows, as numbers of the whole.
     """
@@ -102,7 +102,7 @@ class ProfilePart(Profile):
 
     @classmethod
     def of_topologies(cls, whole: Profile, topologies: BoolArray) -> Self:
-        """That of the topologies chosen, shape (T,)."""
+        """Return the load of some topologies, shape (T,)."""
         chosen = Chosen.of(whole, topologies)
         executors, components = chosen.executors, chosen.components
         number = numbers(executors, len(whole.layout.executor_topology))
@@ -128,7 +128,7 @@ class ProfilePart(Profile):
 
     @cached_property
     def graph(self) -> Graph:
-        """Which component sends to which."""
+        """Graph of components."""
         own, whole = self.chosen.graph, self.chosen.whole.graph
         edge = numbers(self.chosen.edges, len(whole.source))
         of_pair, of_flow = edge[whole.sources.edge[whole.pair_source[self.pair_at]]], edge[whole.of_flow[self.flow_at]]
@@ -141,28 +141,28 @@ class ProfilePart(Profile):
         )
 
     def work_cycles(self, costs: Costs, corrections: Mapping[str, Correction] = NO_CORRECTIONS) -> FloatArray:
-        """As of the whole, shape (E,)."""
+        """Return the cycles of a tuple as for the whole, shape (E,)."""
         return self.chosen.whole.work_cycles(costs, corrections)[self.chosen.executors]
 
     def mix(self, corrections: Mapping[str, Correction]) -> Mix | None:
-        """As of the whole."""
+        """Return the mix as for the whole."""
         whole = self.chosen.whole.mix(corrections)
         return None if whole is None else whole.at(self.chosen.executors, self.chosen.edges)
 
     def idle_hz(self) -> FloatArray:
-        """As of the whole, shape (E,)."""
+        """Return the idle CPU as for the whole, shape (E,)."""
         return self.chosen.whole.idle_hz()[self.chosen.executors]
 
 
 def numbers(chosen: IndexArray, length: int) -> IndexArray:
-    """The new number of each of so many that is chosen."""
+    """Return the new number of each of `length` items that is chosen."""
     numbers = np.zeros(length, dtype=np.int64)
     numbers[chosen] = np.arange(len(chosen))
     return numbers
 
 
 def layout_of(whole: FlowLayout, executors: IndexArray, components: IndexArray) -> FlowLayout:
-    """That of some topologies, which have these executors and components."""
+    """Return the layout of some topologies with these executors and components."""
     number, component = numbers(executors, len(whole.executor_topology)), numbers(components, len(whole.size))
     size, topology = whole.size[components], whole.topology[components]
     chosen = np.zeros(len(number), dtype=bool)

@@ -1,7 +1,7 @@
-"""What was measured, per tuple: how much work it takes and what it sends on, whatever the placement.
+"""Load profile: work and output per tuple, independent of the placement.
 
-What executors of one component do with shuffled tuples is taken to be alike, so it is pooled: which of them got the
-tuples was the placement's doing. What comes by fields is an executor's own, and so is what it does with it.
+Executors of one component are assumed to treat shuffled tuples alike, so these are pooled: which of them got the tuples
+depended on the placement. Tuples by a fields grouping, and their processing, belong to a single executor.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from stormwright.predict.flow.mix import Mix
 from stormwright.predict.flow.spread import Flows, spread
 from stormwright.predict.sums import ratio, sums
 
-#: Of its CPU, the least that is taken to be an executor's own work, whatever its messages are thought to cost.
+#: Least fraction of its CPU that is attributed to an executor's own work, whatever the costs of its messages.
 _LEAST_WORK = 0.1
 
-#: Part of its CPU from which a node counts as full: a quota is dealt out in slices, of which up to 8 % were seen to go
-#: unused.
+#: Utilisation from which a node counts as full: a quota is handed out in slices, of which up to 8 % were observed to
+#: remain unused.
 _NEARLY_FULL = 0.9
 
 
@@ -43,11 +43,11 @@ class Profile:
     Parameters
     ----------
     problem, layout
-        Whose it is.
+        The problem and its layout.
     assumed
-        Whether a topology's load was not measured, but assumed, shape (T,).
+        Whether a topology's load is assumed, not measured, shape (T,).
     rate_tps
-        Trees/s of every topology as measured, 0 where there were none, shape (T,).
+        Trees/s of every topology as measured, 0 without any, shape (T,).
     begins
         Tuples for each tree that an executor handles without receiving them, shape (E,).
     handled_tps
@@ -56,9 +56,9 @@ class Profile:
         Whether executors of a component are alike: it gets shuffled tuples, or is a spout whose trees are limited in
         number, shape (C,).
     message_tps, message_bytes_per_s
-        What of an executor's traffic left its worker under the placement that was measured, shape (E,).
+        The part of an executor's traffic that left its worker under the measured placement, shape (E,).
     pairs, flows
-        What it sends to executors, and to components, one topology after the other.
+        Traffic to executors, and to components, one topology after the other.
     """
 
     problem: Problem
@@ -75,7 +75,7 @@ class Profile:
 
     @classmethod
     def of(cls, problem: Problem) -> Profile:
-        """What the load of a problem says, measured where everything ran then (`Problem.measured_slot`)."""
+        """Return the profile of a problem, measured under `Problem.measured_slot`."""
         layout = FlowLayout.of(problem)
         traffic = Measured.of(problem, layout)
         executors, component = problem.num_executors, layout.executor_component
@@ -128,7 +128,7 @@ class Profile:
 
     @cached_property
     def sent_from(self) -> tuple[IndexArray, IndexArray]:
-        """Where pairs and flows of each topology begin, shape (T + 1,)."""
+        """First pair and first flow of each topology, shape (T + 1,)."""
         topology, count = self.layout.executor_topology, len(self.rate_tps)
         pairs, flows = (
             np.concatenate([[0], np.cumsum(np.bincount(topology[each.source], minlength=count))])
@@ -138,7 +138,7 @@ class Profile:
 
     @cached_property
     def limited_spouts(self) -> list[IndexArray]:
-        """Executors of spouts of each topology with a limit of pending trees that begin any; of others none."""
+        """Active spout executors of each topology with a limit of pending trees; empty for others."""
         layout = self.layout
         spout, limited = layout.is_spout[layout.executor_component], np.isfinite(layout.pending)
         begin = np.flatnonzero(spout & limited[layout.executor_topology] & (self.begins > 0))
@@ -148,14 +148,14 @@ class Profile:
 
     @cached_property
     def graph(self) -> Graph:
-        """Which component sends to which."""
+        """Graph of components."""
         return Graph.of(self.layout, self.pairs, self.flows)
 
     def work_cycles(self, costs: Costs, corrections: Mapping[str, Correction] = NO_CORRECTIONS) -> FloatArray:
-        """Cycles that an executor's own work takes for each tuple in the mean, shape (E,).
+        """Return the mean cycles of an executor's own work per tuple, shape (E,).
 
-        That is its CPU without what it took to serialise what left its worker while it was measured, and without what
-        it burned while it waited, by the number of tuples; `corrections` are by topology id.
+        It is the executor's CPU minus the serialisation of messages that left its worker while it was measured, and
+        minus the CPU spent waiting, divided by the number of tuples; `corrections` are by topology id.
         """
         for known in self._worked:
             if known[0] is costs and known[1] is corrections:
@@ -173,7 +173,7 @@ class Profile:
         return cycles
 
     def mix(self, corrections: Mapping[str, Correction]) -> Mix | None:
-        """What tuples take by where they come from; None where nothing is known of that."""
+        """Return the relative work of tuples by source; None if unknown."""
         if not any(one.inputs for one in corrections.values()):
             return None
         for known in self._mixed:
@@ -188,15 +188,15 @@ class Profile:
 
     @cached_property
     def _worked(self) -> deque[tuple[Costs, Mapping[str, Correction], FloatArray]]:
-        """What was asked for last: placements of one load are many, and their costs the same."""
+        """Cache of the last requests: many placements of one load share the same costs."""
         return deque(maxlen=3)
 
     def _without_polling_hz(self, costs: Costs) -> FloatArray:
-        """CPU of executors while they have work, in Hz, shape (E,).
+        """Return the CPU of executors while they have work, in Hz, shape (E,).
 
-        A thread that works for a part b of the time and polls for a part s takes b + p s of its core, p being the cost
-        of polling. On a node with CPU to spare it polls whenever it does not work, s = 1 − b; on a full one the threads
-        together poll for `costs.polling_threads`.
+        A thread that works for a fraction b of the time and polls for a fraction s takes b + p s of its core, p being
+        the cost of polling. On a node with CPU to spare it polls whenever it does not work, s = 1 − b; on a full one
+        the threads together poll for `costs.polling_threads`.
         """
         problem, cpu_hz, share = self.problem, self.problem.executor_cpu_hz, costs.spin_share
         if not share:
@@ -210,7 +210,7 @@ class Profile:
         idle = np.clip(1.0 - cpu_hz / problem.core_hz, 0.0, 1.0)
         part = np.minimum(ratio(np.full(nodes, costs.polling_threads), sums(node[on], idle[on], nodes)), 1.0)
         polls = np.append(np.where(is_full, part, 1.0), 0.0)[node] * idle
-        # Of the time that a thread is not at work, which its CPU b + p s overstates.
+        # Of the time that a thread does not work, which its CPU b + p s overstates.
         working_hz = cpu_hz - share / (1 - share) * polls * problem.core_hz
         return np.maximum(working_hz, _LEAST_WORK * cpu_hz)
 
@@ -225,7 +225,7 @@ class Profile:
 
 
 def correction_factors(problem: Problem, corrections: Mapping[str, Correction]) -> FloatArray:
-    """Factors of the work and of the messages of every topology, shape (2, T)."""
+    """Return the factors of the work and of the messages of every topology, shape (2, T)."""
     if not corrections:
         return np.ones((2, len(problem.topologies)))
     known = [corrections.get(topology.id) for topology in problem.topologies]
@@ -233,10 +233,10 @@ def correction_factors(problem: Problem, corrections: Mapping[str, Correction]) 
 
 
 def _begins(layout: FlowLayout, trees_tps: FloatArray, received_tps: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """What every executor handles without receiving it, for each tree; and trees/s of every topology.
+    """Return the tuples that every executor handles without receiving them, per tree; and trees/s of every topology.
 
-    Executors of a spout whose trees are acked and limited in number begin equally many: which of them was quick is the
-    placement's doing. Others keep the shares that were measured.
+    Executors of a spout whose trees are acked and limited in number begin equally many: which of them was quick
+    depended on the placement. Others have the measured shares.
     """
     topology, component = layout.executor_topology, layout.executor_component
     rate_tps = sums(topology, trees_tps, len(layout.pending))
@@ -253,7 +253,7 @@ def _begins(layout: FlowLayout, trees_tps: FloatArray, received_tps: FloatArray)
 
 
 def _per_tuple(layout: FlowLayout, pooled: BoolArray, handled_tps: FloatArray, sent: StreamRates) -> StreamRates:
-    """`sent` (in tuples/s) per tuple that its source handles, of pooled components the same for each executor."""
+    """Return `sent` (in tuples/s) per tuple that its source handles, equal within pooled components."""
     component = layout.executor_component[sent.source]
     together = pooled[component]
     own = np.flatnonzero(~together & (handled_tps[sent.source] > 0))
@@ -279,14 +279,14 @@ def _per_tuple(layout: FlowLayout, pooled: BoolArray, handled_tps: FloatArray, s
 
 
 def mix_of(profile: Profile, corrections: Mapping[str, Correction]) -> Mix | None:
-    """What is known of a profile's topologies; None where tuples of all edges are taken to be alike.
+    """Return the mix of a profile's topologies; None if tuples of all edges are assumed to be alike.
 
     Parameters
     ----------
     profile
-        Of a whole problem.
+        Profile of a whole problem.
     corrections
-        What is known of single topologies, by id.
+        Corrections of single topologies, by id.
     """
     graph, layout = profile.graph, profile.layout
     edge = _factors(profile, corrections)
@@ -300,7 +300,7 @@ def mix_of(profile: Profile, corrections: Mapping[str, Correction]) -> Mix | Non
 
 
 def _factors(profile: Profile, corrections: Mapping[str, Correction]) -> FloatArray:
-    """Factor of every edge beside the mean of its component, shape (D,); 1 where nothing is known."""
+    """Return the factor of every edge relative to the mean of its component, shape (D,); 1 if unknown."""
     graph, factors = profile.graph, np.ones(len(profile.graph.source))
     components = np.int64(max(len(profile.layout.size), 1))
     edges = {key: number for number, key in enumerate((graph.source * components + graph.target).tolist())}
@@ -317,9 +317,9 @@ def _factors(profile: Profile, corrections: Mapping[str, Correction]) -> FloatAr
 
 
 def _measured(profile: Profile, edge: FloatArray) -> FloatArray:
-    """Mean factor of what executors got under the placement that was measured, shape (E,).
+    """Return the mean factor of tuples that executors got under the measured placement, shape (E,).
 
-    Of pooled components it is the same for all executors, as their work per tuple is.
+    It is the same for all executors of pooled components, as their work per tuple is.
     """
     problem, layout, graph = profile.problem, profile.layout, profile.graph
     component, count = layout.executor_component, problem.num_executors
@@ -345,12 +345,12 @@ def _measured(profile: Profile, edge: FloatArray) -> FloatArray:
     return np.where(mean > 0, mean, 1.0)
 
 
-#: Factors that differ by less from 1 are the same but for rounding.
+#: Factors that differ by less from 1 are equal to 1 up to rounding.
 _ROUNDING = 1e-9
 
 
 def _by_source(inputs: tuple[InputWork, ...]) -> dict[str, float]:
-    """By component that tuples come from, what they take in parts of the mean of all."""
+    """Return the relative work of tuples by source component."""
     part = sum(one.part for one in inputs)
     mean = sum(one.part * one.us for one in inputs) / part if part > 0 else 0.0
     if not mean > 0:

@@ -1,4 +1,4 @@
-"""Who handles how many tuples of a tree under a placement, and how many leave workers and nodes, edge by edge."""
+"""Routes of tuples under a placement: tuples of a tree per executor, and messages between workers and nodes."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from stormwright.predict.workers import SteadyWorkers
 if TYPE_CHECKING:
     from scipy.sparse import coo_array
 
-#: Tuples that circle in a topology are followed so far; each round leaves fewer.
+#: Rounds for which tuples in a cycle are followed; each round leaves fewer.
 _MOST_ROUNDS = 300
 _SETTLED = 1e-12
 
-#: Of what comes together, what is nothing but rounding once the rest is taken off.
+#: Relative size below which a difference of sums is rounding.
 _ROUNDING = 1e-12
 
 
 class Messages(NamedTuple):
-    """What of a tree leaves workers, at the ends of edges: tuples and bytes, and of these what leaves nodes; (K,)."""
+    """Messages of a tree, at the ends of edges: tuples and bytes, and the part of these that leaves nodes; (K,)."""
 
     tuples: FloatArray
     bytes: FloatArray
@@ -37,7 +37,7 @@ class Messages(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Routes:
-    """How many tuples of a tree go where under a placement; or of several trees, by which all arrays then begin.
+    """Tuples of a tree under a placement; or of several trees, which are then the first axis of all arrays.
 
     Parameters
     ----------
@@ -48,9 +48,9 @@ class Routes:
     edge_tuples
         Along each edge of the graph, shape (D,).
     came
-        Of those, what comes to each executor: at the ends that edges go to, shape (K,).
+        Those that come to each executor: at the target ends of edges, shape (K,).
     sent, received
-        Messages, at the ends that edges come from, and at those that they go to.
+        Messages, at the source ends and at the target ends of edges.
     """
 
     workers: SteadyWorkers
@@ -61,7 +61,7 @@ class Routes:
     received: Messages
 
     def of_part(self, part: Chosen, workers: SteadyWorkers) -> Routes:
-        """Those of some topologies, whose executors are in these workers."""
+        """Return the routes of some topologies, whose executors are in these workers."""
         at_sources, at_targets = part.ends
         return Routes(
             workers=workers,
@@ -73,7 +73,7 @@ class Routes:
         )
 
     def with_part(self, part: Chosen, other: Routes, workers: SteadyWorkers) -> Routes:
-        """These routes, and those of some topologies as `other` has them; `workers` knows where all executors are."""
+        """Return these routes with those of some topologies from `other`; `workers` are those of all executors."""
         at_sources, at_targets = part.ends
 
         def messages(ours: Messages, theirs: Messages, at: IndexArray) -> Messages:
@@ -91,12 +91,12 @@ class Routes:
 
 @dataclass(frozen=True, eq=False)
 class Paths:
-    """To whom executors send under a placement, however many tuples.
+    """Targets of executors under a placement, independent of the number of tuples.
 
     Parameters
     ----------
     profile
-        Of the load.
+        Profile of the load.
     workers
         Where executors are.
     """
@@ -105,15 +105,15 @@ class Paths:
     workers: SteadyWorkers
 
     def routes(self, near: FloatArray | None = None, begins: FloatArray | None = None) -> Routes:
-        """How many tuples go along them.
+        """Return the routes of tuples along the paths.
 
         Parameters
         ----------
         near
-            Part of its shuffled tuples that stays as near as can be, by topology, the rest going to all executors
+            Fraction of shuffled tuples that stays as local as possible, by topology, the rest going to all executors
             alike; by default all of them, shape (T,).
         begins
-            What every executor begins of a tree, shape (E,), if that is other than the profile has it: ackers answer
+            Tuples of a tree that every executor begins, shape (E,), if not those of the profile: ackers answer
             each spout as often as it begins one. Of several trees, shape (…, E).
         """
         handled = self._handled(near, self.profile.begins if begins is None else begins)
@@ -144,7 +144,7 @@ class Paths:
     # Flows --------------------------------------------------------------------------------------------
 
     def _spreads(self, near: FloatArray | None) -> list[tuple[Spread, FloatArray]]:
-        """Where flows go, and what part of each goes there."""
+        """Return the targets of flows, and the fraction of each that goes there."""
         flows = self.profile.flows
         if near is None or np.all(near == 1):
             return [(self._near, np.ones(len(flows.source)))]
@@ -165,9 +165,9 @@ class Paths:
         return spread(self.workers.scopes, self.profile.layout.executor_component, graph.target, flows, near=near)
 
     def _handled(self, near: FloatArray | None, begins: FloatArray) -> FloatArray:
-        """Tuples of a tree that every executor handles: what it begins, and what it is sent of what others handle."""
+        """Return the tuples of a tree that every executor handles: those it begins, and those it receives."""
         layout, flows = self.profile.layout, self.profile.flows
-        # Spouts are answered by ackers, and handle only what they begin.
+        # Ackers answer spouts, which handle only the trees that they begin.
         takes = (self.profile.begins == 0) & ~layout.is_spout[layout.executor_component]
         handled = begins
         for _ in range(_MOST_ROUNDS):
@@ -185,7 +185,7 @@ class Paths:
 
     @cached_property
     def _kind(self) -> IndexArray:
-        """Of every pair 0 in one worker, 1 on one node, 2 between nodes."""
+        """Distance of every pair: 0 in one worker, 1 on one node, 2 between nodes."""
         source, target = self.profile.pairs.source, self.profile.pairs.target
         slot, node, _ = self.workers.scopes
         other_worker, other_node = slot[source] != slot[target], node[source] != node[target]
@@ -193,7 +193,7 @@ class Paths:
         return kind
 
     def _of_pairs(self, handled: FloatArray, begins: FloatArray | None) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Messages of pairs that are sent and that are received, shapes (4, …, K), and all tuples that come, (…, K)."""
+        """Return messages of pairs that are sent and received, shapes (4, …, K), and all tuples that come, (…, K)."""
         pairs, graph, layout = self.profile.pairs, self.profile.graph, self.profile.layout
         tuples = pairs.tuples * handled.take(pairs.source, axis=-1)
         if begins is not None:
@@ -218,6 +218,6 @@ def _with(old: FloatArray, new: FloatArray, at: IndexArray) -> FloatArray:
 
 
 def _rest(end: IndexArray, amounts: FloatArray, length: int) -> FloatArray:
-    """The sums of `amounts` at ends, of which some are taken off."""
+    """Return the sums of `amounts` at ends, some of which are subtracted."""
     total, gross = sums(end, amounts, length), sums(end, np.abs(amounts), length)
     return np.where(total > _ROUNDING * gross, total, 0.0)

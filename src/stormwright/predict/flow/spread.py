@@ -1,9 +1,9 @@
-"""To whom shuffled traffic goes under a placement, as arrays over the whole problem.
+"""Targets of shuffled traffic under a placement, as arrays over the whole problem.
 
 Shuffled traffic goes to the nearest scope that has a target: the source's worker, then its node, its rack, and all;
-``local_or_shuffle`` knows only the worker and all. This is what `stormwright.model.traffic` says of flows without
-limits, for all topologies at once. Flows along one edge from one scope go to the same executors. So they are a lot, of
-which each of these gets the same part, and everything is linear in flows and executors.
+``local_or_shuffle`` knows only the worker and all. This equals `stormwright.model.traffic` for flows without limits,
+for all topologies at once. Flows along one edge from one scope go to the same executors. So they form a lot, of which
+each of these gets the same fraction, and everything is linear in flows and executors.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from stormwright.predict.sums import ratio, sums
 
 
 class Flows(NamedTuple):
-    """Executor that sends, edge along which, and whether the grouping knows only the worker and all; shape (F,)."""
+    """Source executor, edge, and whether the grouping knows only the worker and all; shape (F,)."""
 
     source: IndexArray
     edge: IndexArray
@@ -29,21 +29,21 @@ class Flows(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Spread:
-    """To whom flows go, and what of them leaves worker and node.
+    """Targets of flows, and the part that leaves worker and node.
 
-    Of a lot that goes to all, only what comes from another worker is a message. That is all of it less what comes from
-    the own worker, which is a lot by itself; and so for nodes.
+    In a lot that goes to all, only tuples from another worker are messages: all of the lot minus those from the own
+    worker, which form a lot of their own; and so for nodes.
 
     Parameters
     ----------
     flow, lot
-        Which flows are in which lots.
+        Assignment of flows to lots.
     of, edge, member
         Lot, edge, and executor that gets some of it, shape (M,).
     gets, comes, comes_far
-        What part of the lot that executor gets, gets from other workers, and from other nodes, shape (M,).
+        Fraction of the lot that the executor gets, gets from other workers, and from other nodes, shape (M,).
     leaves, leaves_node
-        Part of every flow that goes to other workers, and to other nodes, shape (F,).
+        Fraction of every flow that goes to other workers, and to other nodes, shape (F,).
     """
 
     flow: IndexArray
@@ -58,7 +58,7 @@ class Spread:
     leaves_node: FloatArray
 
     def lots(self, amounts: FloatArray) -> FloatArray:
-        """The lot that each member gets a part of, where flows are `amounts`, shape (…, F); shape (…, M)."""
+        """Return the lot of each member, if flows are `amounts`, shape (…, F); shape (…, M)."""
         return sums(self.lot, amounts.take(self.flow, axis=-1), int(self.lot.max(initial=-1)) + 1).take(
             self.of, axis=-1
         )
@@ -73,7 +73,7 @@ def spread(
     *,
     near: bool = True,
 ) -> Spread:
-    """To whom flows go.
+    """Return the targets of flows.
 
     Parameters
     ----------
@@ -82,13 +82,13 @@ def spread(
     component
         Component of every executor, numbered over the problem, shape (E,).
     target
-        Component that each edge goes to, shape (D,).
+        Target component of each edge, shape (D,).
     flows
         The traffic.
     executors
-        Those of its topologies; all by default.
+        Executors of its topologies; all by default.
     near
-        Whether flows go as near as they can, else to all alike.
+        Whether flows go as near as possible, else to all alike.
     """
     executors = np.arange(len(component)) if executors is None else executors
     count = int(max(component.max(initial=-1), target.max(initial=-1))) + 1
@@ -105,7 +105,7 @@ def spread(
         left = np.setdiff1d(left, there, assume_unique=True)
     lot = whole.lots(target, flows, left)
     lots.append(lot.parts(1.0, 1.0, 1.0))
-    # Nobody hears from who is nowhere, and nobody who is nowhere hears.
+    # Executors without a location neither send nor receive.
     placed = np.bincount(component[executors[scopes.slot[executors] != UNPLACED]], minlength=count)
     others = placed[target[flows.edge[left]]] * (scopes.slot[flows.source[left]] != UNPLACED)
     for scope, out, off, part in ((slot, -1.0, 0.0, leaves), (node, 0.0, -1.0, leaves_node)):
@@ -116,7 +116,7 @@ def spread(
 
 
 class _Parts(NamedTuple):
-    """Some lots, numbered from 0, and what their members get: see `Spread`."""
+    """Some lots, numbered from 0, and the fractions of their members: see `Spread`."""
 
     flow: IndexArray
     lot: IndexArray
@@ -129,7 +129,7 @@ class _Parts(NamedTuple):
 
 
 class _Lots(NamedTuple):
-    """Lots of some flows: how many members the lot of each flow has, and edge and first and last member of each lot."""
+    """Lots of some flows: number of members of each flow's lot, and edge and first and last member of each lot."""
 
     flow: IndexArray
     lot: IndexArray
@@ -140,7 +140,7 @@ class _Lots(NamedTuple):
     members: IndexArray
 
     def parts(self, gets: float, comes: float, far: float, among: IndexArray | None = None) -> _Parts:
-        """Every member gets the same part of a lot: by their number, or that of `among` by edge; times factors."""
+        """Return equal fractions of a lot for its members: by their number, or that of `among`; times factors."""
         size = self.last - self.first
         of = np.repeat(np.arange(len(size)), size)
         at = np.arange(len(of)) - np.repeat(np.cumsum(size) - size - self.first, size)
@@ -149,7 +149,7 @@ class _Lots(NamedTuple):
 
 
 class _Scope(NamedTuple):
-    """Executors by component and where they are; `size` is that of the components, shape (C,)."""
+    """Executors by component and location; `size` is that of the components, shape (C,)."""
 
     of_executor: IntArray
     width: np.int64
@@ -167,9 +167,9 @@ class _Scope(NamedTuple):
         return cls(scope, width, keys[order], inside[order], size)
 
     def lots(self, target: IndexArray, flows: Flows, asking: IndexArray) -> _Lots:
-        """The lots of the flows `asking`."""
+        """Return the lots of the flows `asking`."""
         scope = self.of_executor[flows.source[asking]]
-        # Where the source is nowhere, it is asked for in a scope in which nobody is.
+        # A source without a location is looked up in an empty scope.
         keys, lot = np.unique(flows.edge[asking] * (self.width + 1) + scope + 1, return_inverse=True)
         edge, scope = np.divmod(keys, self.width + 1)
         wanted = np.where(scope > 0, target[edge] * self.width + scope - 1, -1)

@@ -1,4 +1,4 @@
-"""A load under a placement, and what of it is known from the placement before."""
+"""Incremental evaluation of a load under a placement, reusing results of the previous placement."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from stormwright.predict.workers import SteadyWorkers
 
 
 class Fair(NamedTuple):
-    """Rates of the executors of a topology's spouts, None for none; by costs, and by the CPU that there is for them."""
+    """Rates of the spout executors of a topology, None for none; by costs, and by the CPU available to them."""
 
     costs: Costs
     corrections: Mapping[str, Correction]
@@ -28,13 +28,13 @@ class Fair(NamedTuple):
     rates: FloatArray | None = None
 
     def is_as(self, other: Fair) -> bool:
-        """Whether it is known from the same."""
+        """Return whether both have the same inputs."""
         same = self.costs is other.costs and self.corrections is other.corrections
         return same and np.array_equal(self.room, other.room)
 
 
 class Claimed(NamedTuple):
-    """What trees take where a part of shuffled tuples stays near, by costs and corrections."""
+    """Claims of trees if a fraction of shuffled tuples stays local, by costs and corrections."""
 
     costs: Costs
     corrections: Mapping[str, Correction]
@@ -42,7 +42,7 @@ class Claimed(NamedTuple):
 
 
 class Derived(NamedTuple):
-    """Routes that are as other ones but for some topologies, and what these have by themselves."""
+    """Routes that equal others except for some topologies, and the routes of these."""
 
     routes: Routes
     others: Routes
@@ -59,15 +59,15 @@ class Demanded(NamedTuple):
     demand: TreeDemand
 
     def is_of(self, routes: Routes, costs: Costs, corrections: Mapping[str, Correction]) -> bool:
-        """Whether it is the demand along these, by these."""
+        """Return whether it is the demand along these routes, by these costs."""
         return self.routes is routes and self.costs is costs and self.corrections is corrections
 
 
 class Before(NamedTuple):
-    """What is known from another placement.
+    """Results of another placement.
 
-    Workers; topologies that are elsewhere now, shape (T,); routes and claims by what stays near; routes at highest
-    rates and what these were for; demands; fair rates; and what was found of times.
+    Workers; topologies that have moved since, shape (T,); routes and claims by locality; routes at highest rates and
+    their inputs; demands; fair rates; and results on times.
     """
 
     workers: SteadyWorkers
@@ -81,25 +81,25 @@ class Before(NamedTuple):
 
 
 class Standing:
-    """Where tuples go under a placement; only topologies that are elsewhere than before are worked out.
+    """Routes of tuples under a placement; only topologies that moved are recomputed.
 
     Parameters
     ----------
     profile
-        Of the load.
+        Profile of the load.
     problem
-        Has the nodes; the executors are those of the profile.
+        The problem with the nodes; the executors are those of the profile.
     slot_of_executor
         Index into the problem's slots, -1 for none, shape (E,).
     before
-        What is known from another placement.
+        Results of another placement.
 
     Attributes
     ----------
     fair
-        What is known of topologies whose spouts have several executors; others may add to it.
+        Results for topologies whose spouts have several executors; other modules may add to it.
     again
-        What is known of times; as well.
+        Cache of results on times; other modules may add to it.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class Standing:
         self.again = before.again if before else ResultCache()
 
     def moved(self, slot_of_executor: IntArray) -> Standing:
-        """The same load under another placement, shape (E,)."""
+        """Return the same load under another placement, shape (E,)."""
         executor_topology = self._profile.layout.executor_topology
         elsewhere = self.workers.scopes.slot != slot_of_executor
         moved = np.bincount(executor_topology, elsewhere, len(self._profile.rate_tps)) > 0
@@ -138,7 +138,7 @@ class Standing:
         return Standing(self._profile, self._problem, slot_of_executor, before)
 
     def routes(self, near: float = 1.0) -> Routes:
-        """If such a part of all shuffled tuples stays as near as can be, the rest going to all alike."""
+        """Return the routes if the given fraction of all shuffled tuples stays local, the rest going to all alike."""
         if near not in self._known:
             parts = None if near == 1 else np.full(len(self._profile.rate_tps), near)
             before = self._before.routes.pop(near, None) if self._before else None
@@ -150,7 +150,7 @@ class Standing:
         return self._known[near]
 
     def demand(self, routes: Routes, costs: Costs, corrections: Mapping[str, Correction]) -> TreeDemand:
-        """What trees take along routes of this placement."""
+        """Return the demand of trees along routes of this placement."""
         for known in self._demands:
             if known.is_of(routes, costs, corrections):
                 return known.demand
@@ -160,7 +160,7 @@ class Standing:
         return demand
 
     def _changed(self, routes: Routes, costs: Costs, corrections: Mapping[str, Correction]) -> TreeDemand | None:
-        """The demand from that along the routes that these are derived from, if it is known."""
+        """Return the demand derived from that of the routes that these are derived from, if it is known."""
         before = self._before.demands if self._before else ()
         for derived in self._derived:
             for known in (*self._demands, *before):
@@ -171,13 +171,13 @@ class Standing:
         return None
 
     def _with(self, others: Routes, part: ProfilePart, own: Routes) -> Routes:
-        """Routes as other ones but for some topologies."""
+        """Return routes that equal others except for some topologies."""
         routes = others.with_part(part.chosen, own, self.workers)
         self._derived.append(Derived(routes, others, part, own))
         return routes
 
     def claims(self, near: float, costs: Costs, corrections: Mapping[str, Correction]) -> Claims:
-        """What trees take if such a part of all shuffled tuples stays near."""
+        """Return the claims of trees if the given fraction of all shuffled tuples stays local."""
         if near == 1:
             return self.demand(self.routes(), costs, corrections).claims
         known = self._claims.get(near)
@@ -196,7 +196,7 @@ class Standing:
         return claims
 
     def _with_old(self, new: Claims, old: Claims, before: Before) -> Claims:
-        """Claims of topologies that are elsewhere than before, and of the others as they were."""
+        """Return new claims of topologies that moved, and old claims of the others."""
         moved = before.moved
         shared = np.empty((3, len(self.workers.places.node)))
         at = moved[self.workers.places.topology]
@@ -204,20 +204,20 @@ class Standing:
         return Claims(shared, np.where(moved, new.busiest_s, old.busiest_s))
 
     def paths(self, topologies: BoolArray) -> tuple[ProfilePart, Paths]:
-        """Of some topologies by themselves, shape (T,)."""
+        """Return the part and paths of some topologies, shape (T,)."""
         part = ProfilePart.of_topologies(self._profile, topologies)
         return part, Paths(part, self.workers.part(part.chosen.executors, topologies))
 
     def mixed(self, near: FloatArray) -> Routes:
-        """If of each topology such a part of its shuffled tuples stays as near as can be, shape (T,)."""
+        """Return the routes if the given fraction of each topology's shuffled tuples stays local, shape (T,)."""
         return self._varied("near", near, np.ones(len(near)), np.arange(len(near)))
 
     def begun(self, begins: FloatArray) -> Routes:
-        """If executors begin other trees than as measured, shape (E,)."""
+        """Return the routes if executors begin other numbers of trees than measured, shape (E,)."""
         return self._varied("begins", begins, self._profile.begins, self._profile.layout.executor_topology)
 
     def _varied(self, name: str, values: FloatArray, usual: FloatArray, topology: IntArray | IndexArray) -> Routes:
-        """Routes if values are other than usual, from those that are known if fewer topologies differ from them."""
+        """Return the routes with values other than usual, derived from known ones that differ in fewer topologies."""
         before = self._before.varied.get(name) if self._before else None
         known, routes = (usual, self.routes()) if before is None else before
         chosen = np.bincount(topology, values != known, len(self._profile.rate_tps)) > 0
@@ -238,6 +238,6 @@ class Standing:
 
     @cached_property
     def _elsewhere(self) -> tuple[ProfilePart, Paths]:
-        """Topologies that were not there before."""
+        """The part and paths of the topologies that moved."""
         moved = self._before.moved if self._before else np.ones(len(self._profile.rate_tps), dtype=bool)
         return self.paths(moved)

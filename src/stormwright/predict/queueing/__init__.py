@@ -1,1 +1,1 @@
-"""How long tuples wait, and trees take."""
+"""Queueing: waiting times of tuples and latencies of trees."""

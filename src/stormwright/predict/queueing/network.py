@@ -1,4 +1,4 @@
-"""The queues of a placement: threads on nodes that they share, links, and the ways between them."""
+"""Queueing network of a placement: threads on nodes that they share, links, and the hops between them."""
 
 from __future__ import annotations
 
@@ -25,21 +25,20 @@ if TYPE_CHECKING:
 
 
 # Subnetworks --------------------------------------------------------------------------------------
-# The queues of some topologies by themselves, and those of all once they are asked for.
 
 
 @dataclass(frozen=True, eq=False)
 class Networks:
-    """The network of a demand, which is made when it is first asked for; or that of some topologies alone.
+    """Lazily built network of a demand, or of some topologies alone.
 
     Parameters
     ----------
     demand
-        Of all topologies.
+        Demand of all topologies.
     of_all
-        Makes the network of all.
+        Builds the network of all.
     of_some
-        Makes that of some topologies, shape (T,), where not all of it is known.
+        Builds that of some topologies, shape (T,), if the whole is not built yet.
     """
 
     demand: TreeDemand
@@ -48,27 +47,27 @@ class Networks:
 
     @classmethod
     def of(cls, network: QueueNetwork) -> Networks:
-        """One that is there."""
+        """Wrap an existing network."""
         found = cls(network.demand, lambda: network)
         found.__dict__["whole"] = network
         return found
 
     @cached_property
     def whole(self) -> QueueNetwork:
-        """That of all topologies."""
+        """Network of all topologies."""
         return self.of_all()
 
     def only(self, topologies: BoolArray) -> tuple[QueueNetwork, IndexArray]:
-        """As `narrowed`."""
+        """Return the result of `narrowed`."""
         if self.of_some is None or "whole" in self.__dict__:
             return narrowed(self.whole, topologies)
         return self.of_some(topologies), np.flatnonzero(topologies[self.demand.places.topology])
 
 
 def narrowed(network: QueueNetwork, topologies: BoolArray) -> tuple[QueueNetwork, IndexArray]:
-    """The network of some topologies, shape (T,), and which places of the other one are its places.
+    """Return the network of some topologies, shape (T,), and the original numbers of its places.
 
-    Topologies keep their numbers; executors, workers, components and edges are numbered anew in the same order.
+    Topologies are not renumbered; executors, workers, components and edges are renumbered in the same order.
     """
     from scipy.sparse import csr_array  # takes longer to import than the rest
 
@@ -112,7 +111,7 @@ def narrowed(network: QueueNetwork, topologies: BoolArray) -> tuple[QueueNetwork
 
 
 def _threads(demand: TreeDemand, topologies: BoolArray) -> tuple[IndexArray, IndexArray, IndexArray]:
-    """Executors, workers and threads of some topologies, shape (T,)."""
+    """Return executors, workers and threads of some topologies, shape (T,)."""
     executors = np.flatnonzero(topologies[demand.workers.executor_topology])
     workers, every = np.flatnonzero(topologies[demand.worker_topology]), len(demand.worker_slot)
     first = len(demand.workers.executor_topology)
@@ -120,7 +119,7 @@ def _threads(demand: TreeDemand, topologies: BoolArray) -> tuple[IndexArray, Ind
 
 
 def demand_of(demand: TreeDemand, topologies: BoolArray) -> TreeDemand:
-    """The demand of some topologies, shape (T,); workers and executors are numbered anew in the same order."""
+    """Return the demand of some topologies, shape (T,); workers and executors are renumbered in the same order."""
     executors, workers, threads = _threads(demand, topologies)
     return TreeDemand(
         workers=demand.workers.part(executors, topologies),
@@ -136,7 +135,7 @@ def demand_of(demand: TreeDemand, topologies: BoolArray) -> TreeDemand:
 
 
 class Stays(NamedTuple):
-    """How long tuples stay, waiting and being worked on.
+    """Sojourn times of tuples: waiting and service.
 
     `threads` has all threads (E + 2 W), `links` messages at the link of every place, out of its node and into it (2 P).
     """
@@ -148,8 +147,8 @@ class Stays(NamedTuple):
 class Ways(NamedTuple):
     """Times of trees by topology, shape (T,).
 
-    `cycle` is from a spout's beginning a tree to its being free to begin another in its place; `latency` is what Storm
-    calls complete latency: from when an acker hears of a tree to when it knows of its end.
+    `cycle` is from a spout's beginning a tree until it may begin another in its place; `latency` is Storm's complete
+    latency: from when an acker learns of a tree to when it knows of its end.
     """
 
     cycle: Times
@@ -158,7 +157,7 @@ class Ways(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class QueueNetwork:
-    """What does not change with the rates: who visits which queue how often, and in what order.
+    """Rate-independent part of the model: visits of queues, and their order.
 
     Parameters
     ----------
@@ -169,18 +168,17 @@ class QueueNetwork:
     alike, edge_tuples
         Tuples along an edge for each that is handled at its source, and for each tree, shape (D,).
     delay
-        Of a tuple along an edge besides what it waits for, shape (D,): of those that leave their worker and of the
-        others it is always the same.
+        Constant delay of a tuple along an edge, besides waiting, shape (D,), by whether it leaves its worker.
     visits
         How often a tuple along an edge visits the threads of workers and the links, shape (D, 2 W + 2 P).
     tree
         The order in which times are summed.
     ends
-        How often a tuple that is handled sets off no other one, so that its own ack ends its part of the tree, shape
+        Fraction of handled tuples that trigger no other one, so that their own ack ends their part of the tree, shape
         (C,).
     share, part
-        Part of a component's tuples that each executor handles, shape (E,), and of a topology's trees or acks that a
-        spout or an acker does, shape (C,).
+        Fraction of a component's tuples that each executor handles, shape (E,), and of a topology's trees or acks that
+        a spout or an acker handles, shape (C,).
     """
 
     demand: TreeDemand
@@ -200,14 +198,14 @@ class QueueNetwork:
     def of(
         cls, demand: TreeDemand, routes: Routes, graph: GraphEdges, layout: FlowLayout, costs: Costs
     ) -> QueueNetwork:
-        """The network of a demand along `routes`.
+        """Return the network of a demand along `routes`.
 
         Parameters
         ----------
         demand, routes, graph, layout
             Of one profile under one placement.
         costs
-            With the delays.
+            Costs with the delays.
         """
         edge_tuples = routes.edge_tuples
         handled = sums(layout.executor_component, routes.handled, len(layout.size))
@@ -232,44 +230,44 @@ class QueueNetwork:
         )
 
     def ways(self, stays: Stays) -> Ways:
-        """How long trees take if tuples and messages stay that long."""
+        """Return the times of trees, given the sojourn times of tuples and messages."""
         layout, graph = self.layout, self.graph
         executors = len(layout.executor_component)
         stay = self._at_components(Times(*(of[:executors] for of in stays.threads)))
         beyond = (np.concatenate([of[executors:], link]) for of, link in zip(stays.threads, stays.links, strict=True))
         waited = Times(*(self.visits @ each for each in beyond))
         hop = waited + self.delay
-        # A tree ends with its last ack: that of a tuple that sets off no other one (see `queue.trees`).
+        # A tree ends with its last ack: that of a tuple that triggers no other one (see `queueing.trees`).
         acks = np.flatnonzero(graph.acks)
         ack_s = np.zeros(len(layout.size))
         ack_s[graph.source[acks]] = hop.mean[acks]
         whole = self.tree.times(graph.source, graph.target, self.alike, stay, hop, Leaves(self.ends, ack_s))
         at_spout, from_spout = (self._mean(layout.is_spout, times) for times in (stay, whole))
         begun, answered = (self._mean_hop(kind, hop) for kind in (graph.begun, graph.answers))
-        # All acks of a tree have the same acker: how much their way varies is added once, not for each of them.
+        # All acks of a tree have the same acker: the variance of their way is added once, not for each of them.
         varies = self._mean_hop(graph.acks, hop, self.ends).variance
         from_spout = Times(from_spout.mean, from_spout.variance + varies)
         cycle = from_spout + self._mean(layout.is_acker, stay) + answered
         variance = np.maximum(from_spout.variance - at_spout.variance, 0.0)
-        # An acker is told of the tree as late as of what ends it: only how much longer the way is counts.
+        # An acker learns of the tree at the same time as of its tuples' path: only the extra time of the path counts.
         latency = Times(np.maximum(from_spout.mean - at_spout.mean - begun.mean, 0.0), variance)
         return Ways(cycle, latency)
 
     def _at_components(self, stay: Times) -> Times:
-        """Moments of a tuple's stay at every component: a mixture of those at its executors."""
+        """Return the moments of a tuple's stay at every component: a mixture of those at its executors."""
         of, count = self.layout.executor_component, len(self.layout.size)
         mean = sums(of, self.share * stay.mean, count)
         square = sums(of, self.share * (stay.variance + stay.mean**2), count)
         return Times(mean, np.maximum(square - mean**2, 0.0))
 
     def _mean(self, chosen: BoolArray, times: Times) -> Times:
-        """Of the chosen components of every topology, by how much each of them does."""
+        """Return the mean over the chosen components of every topology, weighted by their shares."""
         weights = np.where(chosen, self.part, 0.0)
         of, count = self.layout.topology, len(self.layout.pending)
         return Times(*(sums(of, weights * each, count) for each in times))
 
     def _mean_hop(self, chosen: BoolArray, hop: Times, part: FloatArray | None = None) -> Times:
-        """Of the chosen edges of every topology, by the tuples that go along them, or a part by their source, (C,)."""
+        """Return the mean over the chosen edges of every topology, by tuples, or by a part of their source, (C,)."""
         source = self.graph.source[chosen]
         of, count = self.layout.topology[source], len(self.layout.pending)
         tuples = self.edge_tuples[chosen] if part is None else self.edge_tuples[chosen] * part[source]
@@ -279,7 +277,7 @@ class QueueNetwork:
 
 
 def _delay(crossing: FloatArray, costs: Costs) -> Times:
-    """Delays of tuples of which a part leaves its worker, shape (D,)."""
+    """Return the delays of tuples, given the fraction that leaves its worker, shape (D,)."""
     local_s, more_s = 1e-6 * costs.local_hop_us, 1e-6 * costs.remote_hop_us
     return Times(local_s + crossing * more_s, np.maximum(crossing * (1 - crossing), 0.0) * more_s**2)
 
@@ -287,7 +285,7 @@ def _delay(crossing: FloatArray, costs: Costs) -> Times:
 def _visits(
     demand: TreeDemand, routes: Routes, graph: GraphEdges, edge_tuples: FloatArray
 ) -> tuple[csr_array, FloatArray]:
-    """How often a tuple of each edge visits workers' threads and links, and how many of them leave their worker."""
+    """Return the visits of workers' threads and links by a tuple of each edge, and the fraction of messages."""
     from scipy.sparse import csr_array  # takes longer to import than the rest
 
     workers, places = len(demand.worker_slot), demand.places
@@ -307,6 +305,6 @@ def _visits(
     row, begin = row[by], np.searchsorted(row[by], np.arange(len(edge_tuples) + 1))
     each = ratio(np.concatenate(values)[by], edge_tuples[row])
     shape = (len(edge_tuples), 2 * workers + 2 * len(places.node))
-    # What is only multiplied with needs no order within a row.
+    # A matrix that is only multiplied needs no order within a row.
     visits = csr_array((each, np.concatenate(columns)[by], begin), shape=shape)
     return visits, ratio(leave, edge_tuples)

@@ -1,4 +1,4 @@
-"""What was found under the placement before, for topologies of which nothing that matters has changed since."""
+"""Cache of results for topologies whose inputs did not change since the previous placement."""
 
 from __future__ import annotations
 
@@ -14,39 +14,39 @@ from stormwright.predict.costs import Correction, Costs
 from stormwright.predict.demand import TreeDemand
 from stormwright.predict.sums import sums
 
-#: What differs by less, in parts of itself, is the same but for rounding.
+#: Relative difference below which values are equal up to rounding.
 _ROUNDING = 1e-12
 
 
 class NeighbourLoad(NamedTuple):
-    """What topologies see of the others at places: cores and squares for `stretch`, and links; shape (2, P) each."""
+    """Load of other topologies at places: cores and squares for `stretch`, and links; shape (2, P) each."""
 
     cores: FloatArray
     links: FloatArray
 
     @classmethod
     def of(cls, demand: TreeDemand, rate_tps: FloatArray) -> NeighbourLoad:
-        """That of given rates, in trees/s, shape (T,)."""
+        """Return the load at given rates, in trees/s, shape (T,)."""
         places = demand.places
         links = rate_tps[places.topology] * places.link_s
         return cls(_beside(demand, _cores_and_squares(demand, rate_tps)), _beside(demand, links))
 
 
 class CacheKey(NamedTuple):
-    """What is found (its name), by which costs and corrections."""
+    """Name of a result, with its costs and corrections."""
 
     what: str
     costs: Costs
     corrections: Mapping[str, Correction]
 
     def is_as(self, other: CacheKey) -> bool:
-        """Whether it is the same, by the same."""
+        """Return whether both keys are equal."""
         by_same = self.costs is other.costs and self.corrections is other.corrections
         return self.what == other.what and by_same
 
 
 class Found(NamedTuple):
-    """What was found for every topology, shape (R, T), at given rates, shape (T,), and what it depends on besides."""
+    """Result for every topology, shape (R, T), at given rates, shape (T,), and its other inputs."""
 
     of: CacheKey
     demand: TreeDemand
@@ -55,14 +55,14 @@ class Found(NamedTuple):
     result: FloatArray
 
     def same(self, demand: TreeDemand, others: NeighbourLoad, rate_tps: FloatArray, moved: BoolArray) -> BoolArray:
-        """Topologies of which all is as it was, shape (T,).
+        """Return the topologies with unchanged inputs, shape (T,).
 
         Parameters
         ----------
         demand, others, rate_tps
-            As they are now.
+            Current inputs.
         moved
-            Topologies that are elsewhere now, shape (T,).
+            Topologies that have moved since, shape (T,).
         """
         same = ~moved & _close(self.rate_tps, rate_tps)
         before = self.demand
@@ -81,14 +81,14 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ResultCache:
-    """What was found under the placement before, and what is found under this one.
+    """Results of the previous placement, and of this one.
 
     Parameters
     ----------
     moved
-        Topologies that are elsewhere than before, shape (T,); None if there was nothing before.
+        Topologies that have moved since the previous placement, shape (T,); None if there is no previous one.
     before, now
-        What was found.
+        The results.
     """
 
     moved: BoolArray | None = None
@@ -96,20 +96,20 @@ class ResultCache:
     now: list[Found] = field(default_factory=list)
 
     def after(self, moved: BoolArray) -> ResultCache:
-        """That of another placement, in which some topologies are elsewhere, shape (T,)."""
+        """Return the cache of another placement, in which some topologies moved, shape (T,)."""
         return ResultCache(moved, tuple(self.now))
 
     def known(
         self, of: CacheKey, demand: TreeDemand, others: NeighbourLoad, rate_tps: FloatArray
     ) -> tuple[BoolArray, FloatArray] | None:
-        """Topologies of which it is known, shape (T,), and what it is, shape (R, T); None where it is of none.
+        """Return the topologies with a valid result, shape (T,), and the result, shape (R, T); None if there are none.
 
         Parameters
         ----------
         of
-            What is asked for.
+            Key of the result.
         demand, others, rate_tps
-            What it depends on, as it is now.
+            Current inputs.
         """
         for found in self.before:
             if self.moved is not None and found.of.is_as(of):
@@ -118,7 +118,7 @@ class ResultCache:
         return None
 
     def keep(self, found: Found) -> None:
-        """Know it from now on."""
+        """Store a result."""
         self.now[:] = [*(each for each in self.now if not each.of.is_as(found.of)), found]
 
 
@@ -133,15 +133,15 @@ def _at_places(demand: TreeDemand, others: NeighbourLoad) -> tuple[FloatArray, .
 
 
 def _cores_and_squares(demand: TreeDemand, rate_tps: FloatArray) -> FloatArray:
-    """Cores that are taken at every place, and the squares of what each thread takes of one; shape (2, P)."""
+    """Return the cores in use at every place, and the sum of squares over its threads; shape (2, P)."""
     places = demand.places
-    # What is nowhere is counted before all others.
+    # Index -1 is counted before all others.
     at, load = places.of_thread + 1, rate_tps[demand.thread_topology] * demand.thread_s
     return np.stack([sums(at, each, len(places.node) + 1)[1:] for each in (load, load**2)])
 
 
 def _beside(demand: TreeDemand, amounts: FloatArray) -> FloatArray:
-    """Of amounts at every place, what the other topologies of its node have; shape as it was, (…, P)."""
+    """Return the amounts of the other topologies of the node of every place; same shape, (…, P)."""
     node, count = demand.places.node, len(demand.nodes.cores)
     on_node = np.stack([sums(node, each, count) for each in amounts])
     beside: FloatArray = np.maximum(on_node[:, node] - amounts, 0.0)

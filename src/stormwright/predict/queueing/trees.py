@@ -1,17 +1,17 @@
-"""How long a tuple tree takes, from how long its tuples stay at every component and on the way between them.
+"""Latency of a tuple tree, from the sojourn times of tuples at components and the hops between them.
 
-A tree grows from component to component. What a tuple sets off at the next ones goes on at once, and the tuple's own
-part is done when the last of it is: the largest of several times.
+A tree grows from component to component. Tuples that a tuple triggers proceed in parallel, and the tuple's own part is
+done when the last of them is: the largest of several times.
 
 - m alike ones: mean μ + σ (H_m − 1), which is exact for the exponential distribution (where σ = μ) and for times that
   do not vary (σ = 0); H_m is the m-th harmonic number. Variance σ² Σ 1/k², exact for the exponential one too.
 - different ones: the moments of the larger of two normal variables, one after the other: C. E. Clark, The Greatest of
   a Finite Set of Random Variables, Operations Research 9(2), 1961, https://doi.org/10.1287/opre.9.2.145.
 
-A tuple that sets off none ends its part of the tree by its ack. What another one sets off goes on while its own ack is
-under way: that ack is there no later than those of what it sets off, as these are on a longer way to the same acker.
+A tuple that triggers none ends its part of the tree by its ack. The tuples that another one triggers proceed while its
+own ack is under way: that ack arrives no later than theirs, which have a longer way to the same acker.
 
-All times are taken to be independent of each other, but for how long acks take, which counts by its mean: all acks of a
+All times are assumed to be independent of each other, except those of acks, which count by their mean: all acks of a
 tree go to the same acker.
 """
 
@@ -37,14 +37,14 @@ class Times(NamedTuple):
         return Times(self.mean + other.mean, self.variance + other.variance)
 
     def quantile(self, part: float) -> FloatArray:
-        """The time that a part of them is below, the distribution being a gamma distribution with these moments."""
+        """Return the quantile `part` of the times, assuming a gamma distribution with these moments."""
         sound = (self.variance > 0) & np.isfinite(self.variance) & (self.mean > 0)
         shape = np.divide(self.mean**2, self.variance, out=np.ones_like(self.mean), where=sound)
         return np.where(sound, gammaincinv(shape, part) * self.mean / shape, self.mean)
 
 
 class Alike(NamedTuple):
-    """What the largest of some times is computed with, by their number: often there is one at all, H_m − 1, Σ 1/k²."""
+    """Coefficients of the largest of several times, by their number: probability of any, H_m − 1, Σ 1/k²."""
 
     often: FloatArray
     several: FloatArray
@@ -53,22 +53,22 @@ class Alike(NamedTuple):
 
     @classmethod
     def of(cls, count: FloatArray) -> Alike:
-        """For so many times; less than one is how often there is one."""
+        """Return the coefficients for `count` times; a count below one is the probability of one."""
         several = np.maximum(count, 1.0)
         squares = polygamma(1, 1.0) - polygamma(1, several + 1)
         return cls(np.minimum(count, 1.0), several, psi(several + 1) - psi(2.0), squares)
 
     def largest(self, times: Times, at: IndexArray | slice = slice(None)) -> Times:
-        """The largest of times with such moments each; `at` are those of the numbers that are meant."""
+        """Return the largest of times with the given moments each; `at` selects the counts."""
         often, several = self.often[at], self.several[at]
         mean = np.minimum(times.mean + np.sqrt(times.variance) * self.harmonic[at], times.mean * several)
         variance = times.variance * self.squares[at]
-        # Where there is sometimes none, the moments are those of a mixture with 0.
+        # If there is sometimes none, the moments are those of a mixture with 0.
         return Times(often * mean, often * (variance + mean**2) - (often * mean) ** 2)
 
 
 def larger(one: Times, other: Times) -> Times:
-    """The larger of two times each; Clark's equations (2) to (4)."""
+    """Return the larger of two times each; Clark's equations (2) to (4)."""
     a = np.sqrt(one.variance + other.variance)
     apart = one.mean - other.mean
     alpha = np.divide(apart, a, out=np.where(apart >= 0, 40.0, -40.0), where=a > 0)
@@ -85,18 +85,18 @@ def larger(one: Times, other: Times) -> Times:
 
 
 class Leaves(NamedTuple):
-    """Where trees end, by component, shape (C,).
+    """Ends of trees, by component, shape (C,).
 
-    `part` is how often a tuple there sets off no other one; `ack_s` how long its ack is on its way to the acker, in s.
+    `part` is the fraction of tuples that trigger no other one; `ack_s` the time of an ack to the acker, in s.
     """
 
     part: FloatArray
     ack_s: FloatArray
 
     def with_acks(self, onward: Times, at: IndexArray | slice = slice(None)) -> Times:
-        """Add the acks of tuples that set off none to the times of what the others set off.
+        """Add the acks of tuples that trigger none to the times of the tuples that others trigger.
 
-        `onward` has 0 for the former, so this is the mixture of both; `at` are the components that are meant.
+        `onward` has 0 for the former, so this is the mixture of both; `at` selects the components.
         """
         part, ack_s = self.part[at], self.ack_s[at]
         more = part * ack_s
@@ -105,16 +105,16 @@ class Leaves(NamedTuple):
 
 
 def leaf_share(source: IndexArray, count: FloatArray, components: int) -> FloatArray:
-    """Return how often a tuple at each component sets off no other one, shape (C,).
+    """Return the fraction of tuples at each component that trigger no other one, shape (C,).
 
-    Where several edges are there, whether a tuple goes along one is taken to be independent of the others.
+    With several edges, whether a tuple goes along one is assumed to be independent of the others.
 
     Parameters
     ----------
     source, count
-        Component that each edge comes from, and tuples along it for each tuple there; of edges that trees grow along.
+        Source component of each edge, and tuples along it for each tuple there; of edges that trees grow along.
     components
-        How many there are, C.
+        Number of components, C.
     """
     part = np.ones(components)
     np.multiply.at(part, source, np.maximum(1.0 - count, 0.0))
@@ -132,14 +132,14 @@ class Tree(NamedTuple):
 
     @classmethod
     def of(cls, source: IndexArray, level: IndexArray, onward: IndexArray) -> Tree:
-        """Its steps.
+        """Return the steps of a tree.
 
         Parameters
         ----------
         source
-            Component that each edge comes from, shape (D,).
+            Source component of each edge, shape (D,).
         level
-            Of every component, shape (C,).
+            Level of every component, shape (C,).
         onward
             The edges that trees grow along.
         """
@@ -155,20 +155,20 @@ class Tree(NamedTuple):
     def times(
         self, source: IndexArray, target: IndexArray, alike: Alike, stay: Times, hop: Times, leaves: Leaves
     ) -> Times:
-        """How long a tuple at each component takes with all that it sets off, till the last ack, shape (C,).
+        """Return the time of a tuple at each component with all that it triggers, until the last ack, shape (C,).
 
         Parameters
         ----------
         source, target
             Components of every edge, shape (D,).
         alike
-            Of the tuples that go along an edge for each tuple at its source, shape (D,).
+            Coefficients for the tuples along an edge per tuple at its source, shape (D,).
         stay
-            Of a tuple at every component, waiting and being worked on, shape (C,).
+            Sojourn time of a tuple at every component, shape (C,).
         hop
-            Of a tuple along every edge, shape (D,).
+            Time of a tuple along every edge, shape (D,).
         leaves
-            Where trees end.
+            Ends of trees.
         """
         onward = Times(np.zeros_like(stay.mean), np.zeros_like(stay.mean))
         whole = stay + leaves.with_acks(onward)

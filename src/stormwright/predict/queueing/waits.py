@@ -1,12 +1,12 @@
-"""How long tuples wait: with given rates, and where the number of pending trees limits the rate.
+"""Waiting times of tuples: at given rates, and with the rate limited by the number of pending trees.
 
 A queue with utilisation ρ that at most N tuples can be at holds Q = ρ / (1 − ρ (1 − 1/N)) of them, whose stay is
-R = S (1 + (1 − 1/N) Q), S being the time of service: an arriving tuple sees what is there on average, without its own
+R = S (1 + (1 − 1/N) Q), S being the time of service: an arriving tuple sees the average queue, without its own
 part. That is Schweitzer's approximation (P. J. Schweitzer, Approximate Analysis of Multiclass Closed Networks of
-Queues, 1979, without a DOI) of mean value analysis, in which it sees what were there without it: M. Reiser, S. S.
-Lavenberg, Mean-Value Analysis of Closed Multichain Queuing Networks, Journal of the ACM 27(2), 1980,
-https://doi.org/10.1145/322186.322195. It is exact for balanced networks and for one tuple, and comes to the rate of the
-bottleneck for many. With N = ∞ it is the open queue M/M/1, R = S / (1 − ρ).
+Queues, 1979, without a DOI) of mean value analysis, in which it sees the queue of a network without it: M. Reiser, S.
+S. Lavenberg, Mean-Value Analysis of Closed Multichain Queuing Networks, Journal of the ACM 27(2), 1980,
+https://doi.org/10.1145/322186.322195. It is exact for balanced networks and for one tuple, and converges to the rate of
+the bottleneck for many. With N = ∞ it is the open queue M/M/1, R = S / (1 − ρ).
 """
 
 from __future__ import annotations
@@ -26,38 +26,38 @@ from stormwright.predict.queueing.result_cache import CacheKey, Found, Neighbour
 from stormwright.predict.queueing.trees import Times
 from stormwright.predict.sums import ratio, sums
 
-# Contention ---------------------------------------------------------------------------------------
-# How much longer threads take because others want the cores of their node.
+# Contention for the cores of a node ---------------------------------------------------------------
 
-#: Of a core, the least that is taken to be left for a thread.
+#: Least fraction of a core that is assumed to be left for a thread.
 _LEAST = 1e-9
 
-#: How soon, as a node fills, it matters that a thread waits for others only, and never for itself.
+#: Exponent of the transition from waiting for others only to a full node.
 _SOON = 4
 
 
 def stretch(demand: TreeDemand, load: FloatArray, beside: FloatArray) -> FloatArray:
-    """Wall time by CPU time of every thread while it works, at least 1, shape (E + 2 W,).
+    """Return wall time by CPU time of every thread while it works, at least 1, shape (E + 2 W,).
 
     The threads are software servers on their node's cores, as in layered queueing: J. A. Rolia, K. C. Sevcik, The
     Method of Layers, IEEE Transactions on Software Engineering 21(8), 1995, https://doi.org/10.1109/32.403785. The
-    others of a node take a part ρ of its c cores, and who comes waits as in a queue with c servers, by the time of
+    others of a node take a fraction ρ of its c cores, and an arrival waits as in a queue with c servers, by the time of
     service W = ρ^(√(2 (c + 1)) − 1) / (c (1 − ρ)): H. Sakasegawa, An approximation formula L_q ≃ αρ^β/(1 − ρ), Annals
     of the Institute of Statistical Mathematics 29, 1977, https://doi.org/10.1007/BF02532775. For one core that is
-    1 / (1 − ρ) in all, which is exact for a core that is shared equally. There are only so many threads: m others (as
-    many alike as would vary as much) fill c cores only if they are at least c, so W counts times (m − c + 1) / m.
+    1 / (1 − ρ) in all, which is exact for a core that is shared equally. The number of threads is finite: m others (the
+    number of identical threads with the same variance) fill c cores only if they are at least c, so W counts times
+    (m − c + 1) / m.
 
     A node is full when its threads together take all of its cores, and then one of them always has work: it gets what
-    the others leave, c (1 − ρ), at most a core. So as the node fills the wait goes over to 1 / (c (1 − ρ)) − 1; without
-    that a node would be full before its cores are.
+    the others leave, c (1 − ρ), at most a core. So as the node fills, the wait goes over to 1 / (c (1 − ρ)) − 1;
+    without that a node would be full before its cores are.
 
-    A node with less than one core has a share of a core, which runs at full speed until the share is used up. What
-    workers take by being there is no longer there for threads.
+    A node with less than one core has a share of a core, which runs at full speed until the share is used up. The base
+    CPU of workers is not available to threads.
 
     Parameters
     ----------
     demand
-        Tells which threads are where.
+        Demand with the location of threads.
     load
         CPU time of every thread by wall time, shape (E + 2 W,).
     beside
@@ -84,51 +84,52 @@ def stretch(demand: TreeDemand, load: FloatArray, beside: FloatArray) -> FloatAr
     return factor
 
 
-# Quotas -------------------------------------------------------------------------------------------
-# What tuples wait for because nodes are held to a quota of CPU: such a node stops once that is used up.
+# CPU quotas ---------------------------------------------------------------------------------------
+# Tuples also wait because nodes have a CPU quota: such a node stops once the quota is used up.
 #
-# The threads of a node with a quota of c cores by the period P run on up to d cores of the machine at once. Where they
-# use it up before the period is over, all of them stand still till the next one begins: they have run for a part of it,
-# f = c / d. That is a resource with periodic service (I. Shin, I. Lee, Periodic Resource Model for Compositional
-# Real-Time Guarantees, RTSS 2003, https://doi.org/10.1109/REAL.2003.1253249). The part p of periods in which it happens
-# is taken to be what threads want, by the quota: work, what workers take by being there, and what idle threads take to
-# look for tuples. So a node runs for F = 1 − p (1 − f) of the time.
+# The threads of a node with a quota of c cores by the period P run on up to d cores of the machine at once. If they use
+# it up before the period is over, all of them stand still until the next one begins: they have run for a fraction of
+# it, f = c / d. That is a resource with periodic service (I. Shin, I. Lee, Periodic Resource Model for Compositional
+# Real-Time Guarantees, RTSS 2003, https://doi.org/10.1109/REAL.2003.1253249). The fraction p of periods in which it
+# happens is assumed to be the demand of threads by the quota: work, the base CPU of workers, and the CPU that idle
+# threads take to poll for tuples. So a node runs for F = 1 − p (1 − f) of the time.
 #
-# What takes the time δ of a node that runs meets p δ / (F P) stops on average, wherever it begins, and each lasts for
-# (1 − f) P: it is done later by δ (1 − F) / F. That is the completion time of a queue with interruptions (H. White,
-# L. S. Christie, Queuing with Preemptive Priorities or with Breakdown, Operations Research 6(1), 1958,
-# https://doi.org/10.1287/opre.6.1.79; B. Avi-Itzhak, P. Naor, Some Queuing Problems with the Service Station Subject
-# to Breakdown, Operations Research 11(3), 1963, https://doi.org/10.1287/opre.11.3.303). It holds for tuples that come
-# while their node runs; most do, as what sends them to each other is on it. How much it varies is taken to be as with
-# stops at random: by the clock they would vary less, and measured latencies vary like that.
+# An activity that takes the time δ of a running node meets p δ / (F P) stops on average, wherever it begins, and each
+# lasts for (1 − f) P: it ends later by δ (1 − F) / F. That is the completion time of a queue with interruptions (H.
+# White, L. S. Christie, Queuing with Preemptive Priorities or with Breakdown, Operations Research 6(1), 1958,
+# https://doi.org/10.1287/opre.6.1.79; B. Avi-Itzhak, P. Naor, Some Queuing Problems with the Service Station Subject to
+# Breakdown, Operations Research 11(3), 1963, https://doi.org/10.1287/opre.11.3.303). It holds for tuples that arrive
+# while their node runs; most do, as their senders are on it. The variance is assumed to be that of stops at random:
+# stops by the clock would vary less, and measured latencies vary like that.
 #
-# δ is how long it takes until a thread looks, which found no tuples before and sleeps: at each executor, and where a
-# message goes to another worker, at the thread that sends it and at the one that receives it. The kernel deals out a
-# quota to cores in pieces of s, the last of which may be smaller (`bandwidth_slice_us` in Linux'
-# Documentation/scheduler/sched-bwc.rst). If that is fewer pieces than cores, m = ⌈c P / s⌉ < d, cores take turns, and
-# a tuple that is handed from one to another waits for that too: δ is d / m times as long. This is no theory: it comes
-# near to what was measured on nodes of 0.25 and 0.4 cores.
+# δ is the time until a thread that found no tuples and sleeps polls again: at each executor, and where a message goes
+# to another worker, at the thread that sends it and at the one that receives it. The kernel hands out a quota to cores
+# in slices of s, the last of which may be smaller (`bandwidth_slice_us` in Linux'
+# Documentation/scheduler/sched-bwc.rst). If there are fewer slices than cores, m = ⌈c P / s⌉ < d, cores take turns, and
+# a tuple that is handed from one to another waits for that too: δ is d / m times as long. This has no theory behind it:
+# it is close to measurements on nodes of 0.25 and 0.4 cores.
 
-#: Part of a piece that a quota may be over a number of them by rounding, or as it was measured.
+#: Fraction of a slice by which a quota may exceed a whole number of slices, by rounding or measurement.
 _ROUNDING = 0.01
 
 
 class Stops(NamedTuple):
-    """Stops of nodes, shape (N,): time that a tuple loses by them at an executor, and how long one lasts, in s."""
+    """Stops of nodes, shape (N,): time that a tuple loses by them at an executor, and the length of one, in s."""
 
     lost_s: FloatArray
     each_s: FloatArray
 
     @classmethod
     def of(cls, demand: TreeDemand, costs: Costs, rate_tps: FloatArray) -> Self:
-        """The stops of all nodes.
+        """Return the stops of all nodes.
 
         Parameters
         ----------
         demand
-            Of the topologies under a placement.
+            Demand of the topologies under a placement.
         costs
-            With the period of the quota, its pieces, the machine's cores, how long threads sleep and what they take.
+            Costs with the period of the quota, its pieces, the machine's cores, and the sleep and polling CPU of
+            threads.
         rate_tps
             Trees/s, shape (T,).
         """
@@ -147,20 +148,20 @@ class Stops(NamedTuple):
 
 
 def with_stops(network: QueueNetwork, costs: Costs, stays: Stays, rate_tps: FloatArray) -> Ways:
-    """How long trees take if nodes are held to quotas.
+    """Return the times of trees if nodes have CPU quotas.
 
-    Stops hold up all tuples of a node together: where the last of several is awaited, what each loses counts as
-    exponential, and how long stops are is added to the variance of the whole. A topology with K trees pending that has
+    Stops delay all tuples of a node together: where the last of several is awaited, the loss of each counts as
+    exponential, and the length of stops is added to the variance of the whole. A topology with K trees pending that has
     the rate X takes at most K / X for one, by Little's law.
 
     Parameters
     ----------
     network
-        Of the placement.
+        Network of the placement.
     costs
-        With the quota; where it has no period, stays are all there is.
+        Costs with the quota; without a period there are no stops.
     stays
-        Without stops.
+        Sojourn times without stops.
     rate_tps
         Trees/s, shape (T,).
     """
@@ -173,7 +174,7 @@ def with_stops(network: QueueNetwork, costs: Costs, stays: Stays, rate_tps: Floa
     lost, each = np.zeros(len(on)), np.zeros(len(on))
     lost[on], each[on] = stops.lost_s[at], stops.each_s[at]
     found = network.ways(Stays(stays.threads + Times(lost, lost**2), stays.links))
-    # The length of the stops that its tuples meet.
+    # Mean length of the stops that its tuples meet.
     met = demand.thread_visits * lost
     length = ratio(*(sums(demand.thread_topology, amounts, len(rate_tps)) for amounts in (met * each, met)))
     most = ratio(network.layout.pending, rate_tps)
@@ -181,48 +182,48 @@ def with_stops(network: QueueNetwork, costs: Costs, stays: Stays, rate_tps: Floa
 
 
 def _stopped(found: Times, without: Times, length_s: FloatArray, most_s: FloatArray) -> Times:
-    """With the variance of stops of that length, and not above what is possible."""
+    """Return times with the variance of stops of that length, limited to the possible range."""
     variance = found.variance + np.maximum(found.mean - without.mean, 0.0) * length_s
     part = np.minimum(ratio(most_s, found.mean), 1.0)
     shorter = np.where((most_s > 0) & (found.mean > 0), np.maximum(part, ratio(without.mean, found.mean)), 1.0)
     return Times(found.mean * shorter, variance * shorter**2)
 
 
-# Waits --------------------------------------------------------------------------------------------
+# Waiting times ------------------------------------------------------------------------------------
 
-#: Rates are found once they are what they lead to up to this part, or as exact as that, or after so many steps.
+#: Relative tolerance of the iteration for rates, absolute tolerance, and most steps.
 _SETTLED, _NARROW, _MOST_STEPS = 1e-4, 1e-9, 100
 
-#: Where the search for rates begins, in parts of what cannot be exceeded; every so many steps are halvings.
+#: Start of the iteration as a fraction of the upper limit; every n-th step is a bisection.
 _BEGIN, _HALVE = 0.9, 4
 
-#: Once no more than this part of topologies are left that have not settled, these go on alone.
+#: Fraction of topologies that have not converged below which these continue alone.
 _NARROWED = 0.6
 
-#: A queue without limit is never taken to be fuller than this.
+#: Highest utilisation of a queue without limit.
 _FULL = 1 - 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class QueueState:
-    """What a placement comes to; how long trees take is worked out when it is asked for.
+    """State of a placement; the times of trees are computed on demand.
 
     Parameters
     ----------
     rate_tps
         Trees/s of every topology, shape (T,).
     networks
-        Tell the network of the placement.
+        Source of the network of the placement.
     others
-        What each topology is to see of the others; by default what they are at these rates.
+        Load of the others as seen by each topology; by default that at these rates.
     costs
-        With the quota of nodes that stop when it is used up; None for nodes that do not.
+        Costs with the quota of nodes that stop when it is used up; None for nodes that do not.
     settled
-        Whether the rates were found.
+        Whether the iteration for the rates converged.
     times_at_tps
-        Rates at which times are told, where these are others, shape (T,).
+        Rates at which times are computed, if these are others, shape (T,).
     again
-        Tells what it is, and what is known of that from the placement before; None where that is not of use.
+        Cache and key of the result; None if it is not cached.
     """
 
     rate_tps: FloatArray
@@ -235,9 +236,9 @@ class QueueState:
 
     @cached_property
     def ways(self) -> Ways:
-        """How long trees take; meaningless where something is too full."""
+        """Times of trees; meaningless if a resource is overloaded."""
         rate_tps = self._times_at_tps
-        # Whether a node stops is up to all that is on it.
+        # Whether a node stops depends on all that is on it.
         if self.again is None or (self.costs and self.costs.quota_period_ms > 0):
             network = self.networks.whole
             stays = _stays(network, rate_tps, self._others, self._full)
@@ -257,7 +258,7 @@ class QueueState:
 
     @property
     def busy(self) -> FloatArray:
-        """Part of the time for which each thread has work, shape (E + 2 W,)."""
+        """Fraction of time for which each thread has work, shape (E + 2 W,)."""
         return np.minimum(self._full[0], 1.0)
 
     @property
@@ -270,7 +271,7 @@ class QueueState:
 
     @cached_property
     def _full(self) -> tuple[FloatArray, FloatArray]:
-        """Part of the time that each thread would have work for, and wall time by CPU time of it; (E + 2 W,) each."""
+        """Fraction of time that each thread would have work for, and wall time by CPU time of it; (E + 2 W,) each."""
         demand = self.networks.demand
         load = self._times_at_tps[demand.thread_topology] * demand.thread_s
         factor = stretch(demand, load, self._others.cores)
@@ -280,14 +281,14 @@ class QueueState:
 def _stays(
     network: QueueNetwork, rate_tps: FloatArray, others: NeighbourLoad, of: tuple[FloatArray, FloatArray]
 ) -> Stays:
-    """How long tuples stay, threads being so full and so slow as `QueueState` has it."""
+    """Return the sojourn times of tuples, with the utilisation and stretch of threads as in `QueueState`."""
     (full, factor), demand, places = of, network.demand, network.demand.places
     seen = 1.0 - np.divide(1.0, network.population, out=np.ones(len(full)), where=network.population > 0)
     queue = np.where(full > 0, full / np.maximum(1.0 - seen * full, 1.0 - _FULL), 0.0)
     service = ratio(demand.thread_s, demand.thread_visits) * factor
     mean = service * (1.0 + seen * queue)
-    # An open queue's stay is exponential. Where all that is pending waits in one place, what is ahead of a tuple is
-    # always as much, and its stay is the sum of so many times of service.
+    # An open queue's stay is exponential. If all pending tuples wait in one place, the queue ahead of a tuple is always
+    # the same, and its stay is the sum of as many service times.
     varies = np.maximum(1.0 - ratio(queue, network.population), 1.0 / (1.0 + queue))
     own = rate_tps[places.topology] * places.link_s
     use = own + others.links
@@ -299,22 +300,22 @@ def _stays(
 def closed(
     networks: Networks, pending: FloatArray, rate_tps: FloatArray, memory: tuple[CacheKey, ResultCache] | None = None
 ) -> QueueState:
-    """The state in which spouts always have as many trees pending as they may, beside others at their fair rates.
+    """Return the state in which spouts have as many trees pending as allowed, with others at their fair rates.
 
     By Little's law a topology with K trees pending, each for a cycle of R(X), has the rate X = K / R(X). Near a
-    bottleneck K / R falls about linearly in X, so that secants find where it is X; where one leads out of what is known
-    to hold the rate, that is halved.
+    bottleneck K / R falls about linearly in X, so that the secant method finds the fixed point; a step that leaves the
+    interval known to contain the rate is replaced by a bisection.
 
     Parameters
     ----------
     networks
-        Tell the network of the placement; they are asked only if a topology has a limit.
+        Source of the network of the placement; used only if a topology has a limit.
     pending
         Trees that each topology may have pending, inf for no limit, shape (T,).
     rate_tps
-        Trees/s that the topologies have if nothing limits what is pending, shape (T,). Nobody gets more.
+        Trees/s that the topologies have if pending trees are not limited, shape (T,): upper limits of the result.
     memory
-        Tells what it is, and what is known of that from the placement before.
+        Cache and key of the result.
     """
     free = np.isfinite(pending) & (rate_tps > 0)
     if not free.any():
@@ -332,7 +333,10 @@ def closed(
 def _sought(
     networks: Networks, others: NeighbourLoad, trees: FloatArray, rate_tps: FloatArray
 ) -> tuple[FloatArray, bool]:
-    """Rates of topologies with so many trees pending, shape (T,), and whether they were found; others keep theirs."""
+    """Return the rates of topologies with `trees` pending, shape (T,), and whether they converged.
+
+    Rates of other topologies are unchanged.
+    """
     free, within = trees > 0, len(rate_tps)
     rate, before, came = np.where(free, rate_tps * _BEGIN, rate_tps), np.zeros(within), np.zeros(within)
     low, high = np.zeros(within), rate_tps
@@ -356,12 +360,12 @@ def _sought(
 
 
 def _chosen(first: BoolArray, one: Times, other: Times) -> Times:
-    """Of one where `first`, else of the other."""
+    """Return times of one where `first`, else of the other."""
     return Times(*(np.where(first, *each) for each in zip(one, other, strict=True)))
 
 
 def node_use(demand: TreeDemand, rate_tps: FloatArray) -> FloatArray:
-    """Part of every node's CPU that given rates take, shape (N,)."""
+    """Return the fraction of every node's CPU that given rates take, shape (N,)."""
     count = len(demand.nodes.cores)
     used: FloatArray = (demand.shared @ rate_tps)[:count] + (1 - demand.free[:count])
     return used
