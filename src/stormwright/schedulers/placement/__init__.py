@@ -1,1 +1,1 @@
-"""What waits gets a place: what there is room for, what stays, which node takes it."""
+"""Placement of waiting executors: admission, choice of nodes, preservation of running workers."""

@@ -1,4 +1,4 @@
-"""What wants a place, what of it the cluster has room for, and the counted reasons for the rest."""
+"""Admission: which executors the cluster has resources for, and counted reasons for the others."""
 
 from __future__ import annotations
 
@@ -20,42 +20,42 @@ from stormwright.schedulers.placement.staying import running_workers
 from stormwright.schedulers.toolkit.limits import max_executors_per_worker, num_workers
 
 # Joining live workers -----------------------------------------------------------------------------
-# Lost executors into live workers: Storm restarts such a worker, in its slot, with what it had and what joins it.
+# Lost executors join live workers: Storm restarts such a worker in its slot with its old and new executors.
 
-#: Given an executor and those of a live worker, numbered over the problem: whether it may join them.
+#: Given an executor and those of a live worker, numbered over the problem, returns whether it may join them.
 MayJoin = Callable[[int, IndexArray], bool]
 
 
 def anybody(_: int, __: IndexArray) -> bool:
-    """Every live worker may take every executor of its topology."""
+    """Accept every executor for every live worker of its topology."""
     return True
 
 
 def join_running(
     draft: PartialPlacement, topology: int, waiting: IndexArray, new_workers: int, may_join: MayJoin = anybody
 ) -> IndexArray | None:
-    """Put what new workers have no room for into live workers of its topology.
+    """Put executors for which new workers have no place into live workers of their topology.
 
-    Those that ask for least CPU join, the largest of them first, each the worker with fewest executors that can take
-    it; ties go to the lower index.
+    Those with least CPU join, the largest of them first, each the possible worker with fewest executors; ties go to the
+    lower index.
 
     Parameters
     ----------
     draft
-        Live workers are fixed in it. Written; as before, but for the reason, if not all can join.
+        Partial placement with live workers fixed; written, but only the reason if not all can join.
     topology
-        Its index.
+        Index of the topology.
     waiting
-        Lost executors of it, numbered over the problem.
+        Its lost executors, numbered over the problem.
     new_workers
-        How many new workers it gets: full ones leave the rest to join.
+        Number of its new workers: once these are full the rest joins.
     may_join
-        Whether an executor may be with those of a live worker; all may by default.
+        Whether an executor may join those of a live worker; all may by default.
 
     Returns
     -------
-    Those of `waiting` that still want a new worker; None if one finds no live worker. Then none joins, and the draft
-    notes why.
+    Those of `waiting` that still need a new worker; None if one finds no live worker. Then none joins, and the reason
+    is recorded.
     """
     problem = draft.problem
     most = max_executors_per_worker(problem.topologies[topology])
@@ -76,7 +76,7 @@ def join_running(
 
 
 class _Joining:
-    """Live workers of one topology, and what they and their nodes still take."""
+    """Live workers of one topology, and their free resources."""
 
     def __init__(
         self, draft: PartialPlacement, topology: int, live: Sequence[int], most: int, may_join: MayJoin
@@ -94,11 +94,11 @@ class _Joining:
         )
 
     def has_company(self, executor: int) -> bool:
-        """Whether there is a live worker that the executor may join, room or not."""
+        """Return whether there is a live worker that the executor may join, regardless of resources."""
         return any(self._may_join(executor, mates) for mates in self._mates.values())
 
     def join(self, executor: int) -> bool:
-        """Put an executor into a live worker; whether one could take it."""
+        """Put an executor into a live worker; return whether one could take it."""
         able = [worker for worker in self._live if not self._obstacle(executor, worker)]
         if not able:
             return False
@@ -112,12 +112,12 @@ class _Joining:
         return True
 
     def why_not(self, executor: int) -> tuple[str, ...]:
-        """What keeps an executor from the live workers, counted."""
+        """Return counted reasons why an executor cannot join the live workers."""
         found = Counter(self._obstacle(executor, worker) for worker in self._live)
         return tuple(f"{count} of {len(self._live)} live workers: {why}" for why, count in sorted(found.items()))
 
     def _obstacle(self, executor: int, worker: int) -> str:
-        """What keeps an executor from a live worker; empty if it may join."""
+        """Return why an executor cannot join a live worker; empty if it can."""
         problem, node = self._draft.problem, self._draft.node[worker]
         component = self._component[executor - self._first]
         if not self._may_join(executor, self._mates[worker]):
@@ -143,7 +143,7 @@ class _Joining:
 
 @dataclass(frozen=True)
 class WantedWorkers:
-    """Executors of a topology (by index) that want as many workers as `workers` says."""
+    """Executors of a topology (by index) that need `workers` workers."""
 
     topology: int
     executors: IndexArray
@@ -151,11 +151,11 @@ class WantedWorkers:
 
 
 def find_wanted(draft: PartialPlacement, keep_running: bool, may_join: MayJoin = anybody) -> list[WantedWorkers]:
-    """Which executors want workers; of topologies that run first, then in the problem's order.
+    """Return the executors that need workers; running topologies first, then in the problem's order.
 
-    To keep what runs, live workers are fixed in the draft, and a topology that lost executors wants only these placed:
-    in as many workers as it lacks. What these do not take joins live workers that it `may_join`, or the topology is
-    left out but for what runs.
+    With `keep_running`, live workers are fixed, and of a topology that lost executors only these are placed: in as many
+    workers as it lacks. The rest joins live workers that it `may_join`, or the topology is left out except for its
+    running workers.
     """
     problem = draft.problem
     running = running_workers(problem)
@@ -178,16 +178,16 @@ def find_wanted(draft: PartialPlacement, keep_running: bool, may_join: MayJoin =
 
 
 def densest_first(problem: Problem, pull_tps: FloatArray, wanted: Sequence[WantedWorkers]) -> IndexArray:
-    """The topologies of `wanted`, those first that exchange most for the CPU they take; then as they come.
+    """Return the topologies of `wanted` by traffic per CPU, highest first; ties keep their order.
 
     Parameters
     ----------
     problem
-        They are of.
+        Problem of the topologies.
     pull_tps
-        What every executor exchanges with others, shape (E,).
+        Traffic of every executor with others, shape (E,).
     wanted
-        What is to be placed.
+        Executors to place.
     """
     tps = np.bincount(problem.executor_topology, pull_tps, len(problem.topologies))
     cpu_hz = np.array([problem.executor_cpu_hz[group.executors].sum() for group in wanted])
@@ -196,7 +196,7 @@ def densest_first(problem: Problem, pull_tps: FloatArray, wanted: Sequence[Wante
 
 
 def _joined(draft: PartialPlacement, wanted: Iterable[WantedWorkers], may_join: MayJoin) -> Iterator[WantedWorkers]:
-    """What is still wanted once live workers have taken what new ones do not."""
+    """Yield what still needs workers after live workers have taken the rest of new ones."""
     for group in wanted:
         waiting = join_running(draft, group.topology, group.executors, group.workers, may_join)
         if waiting is not None and len(waiting):
@@ -204,19 +204,18 @@ def _joined(draft: PartialPlacement, wanted: Iterable[WantedWorkers], may_join: 
 
 
 def admit(draft: PartialPlacement, wanted: Iterable[WantedWorkers], *, soft_cpu: bool = False) -> list[WantedWorkers]:
-    """Those of `wanted`, in order, that the cluster as a whole has room for; the draft notes why not the others.
+    """Return those of `wanted`, in order, that fit the cluster in total; reasons for the others are recorded.
 
-    Sums over the cluster and the largest node are looked at: what is admitted may still find no node.
+    Only sums over the cluster and the largest node are checked: admitted ones may still find no node.
 
     Parameters
     ----------
     draft
-        What is placed so far; its `reasons` are written.
+        Partial placement; its `reasons` are written.
     wanted
-        In the order in which they are served.
+        In the order of admission.
     soft_cpu
-        What a node is loaded beyond its CPU counts as taken from the others, so that there is as much left as before
-        that was placed.
+        Load beyond a node's CPU counts as used on the others.
     """
     least = np.zeros((len(draft.problem.resources) + 1, 1))
     if soft_cpu:
@@ -239,9 +238,9 @@ def admit(draft: PartialPlacement, wanted: Iterable[WantedWorkers], *, soft_cpu:
 
 
 def _demands(problem: Problem, groups: Sequence[WantedWorkers]) -> tuple[FloatArray, FloatArray]:
-    """What every group uses of each resource, and of slots, shape (G, K + 1); the most that one executor does, (G, K).
+    """Return every group's use of resources and slots, (G, K + 1), and the largest of one executor, (G, K).
 
-    All groups at once: there may be thousands.
+    Vectorised over groups, as there may be thousands.
     """
     kinds = len(problem.resources)
     if not groups:
@@ -269,13 +268,13 @@ def _shortages(
 def _lacking(
     draft: PartialPlacement, workers: int, left: FloatArray, demand: FloatArray, most_asked: FloatArray
 ) -> Iterator[str]:
-    """What the cluster, or its largest node, has too little of."""
+    """Yield the shortages of the cluster, or of its largest node."""
     problem, short_by = draft.problem, demand - left
     nodes = f"on {counted(int(np.count_nonzero(draft.usable)), 'usable node')} together"
     if short_by[-1] > 0:
         yield f"{counted(workers, 'worker slot')} wanted, {int(left[-1])} free {nodes}"
     for resource, short, asked in zip(problem.resources, short_by[:-1], demand[:-1], strict=True):
-        if short > 0 and asked > 0:  # an overdrawn cluster lacks nothing for what asks for none
+        if short > 0 and asked > 0:  # an overloaded cluster lacks nothing for a demand of 0
             yield f"{resource.name} short by {amount(short, resource.unit)} {nodes}"
     for resource, asked, most in zip(problem.resources, most_asked, draft.largest[:-1], strict=True):
         if asked > most:
@@ -284,10 +283,10 @@ def _lacking(
 
 
 def _may_be_too_large(draft: PartialPlacement, groups: Sequence[WantedWorkers], demands: FloatArray) -> BoolArray:
-    """Whether `_too_large` need be asked, shape (G,).
+    """Return whether `_too_large` has to be checked, shape (G,).
 
-    Not if as many average executors fit: those that ask for least ask for no more. All groups at once: there may be
-    thousands.
+    Not if as many average executors fit: those that ask for least ask for no more. Vectorised over groups, as there may
+    be thousands.
     """
     sizes = np.array([len(group.executors) for group in groups])
     fewest = np.array([_fewest(group) for group in groups])
@@ -297,12 +296,12 @@ def _may_be_too_large(draft: PartialPlacement, groups: Sequence[WantedWorkers], 
 
 
 def _fewest(wanted: WantedWorkers) -> int:
-    """Executors that the worker with most of them has at least."""
+    """Return the minimum number of executors of the worker with most of them."""
     return -(-len(wanted.executors) // max(wanted.workers, 1))
 
 
 def _too_large(draft: PartialPlacement, wanted: WantedWorkers, soft_cpu: bool) -> Iterator[str]:
-    """Why no node has room for the worker with most executors, even if it has those that ask for least."""
+    """Yield why no node fits the worker with most executors, even with the smallest ones."""
     problem = draft.problem
     fewest = _fewest(wanted)
     least = np.sort(problem.executor_demand[:, wanted.executors], axis=1)[:, :fewest].sum(axis=1)
@@ -314,7 +313,7 @@ def _too_large(draft: PartialPlacement, wanted: WantedWorkers, soft_cpu: bool) -
 
 
 def _unusable(draft: PartialPlacement) -> Iterator[str]:
-    """Nodes ruled out, counted by why."""
+    """Yield the numbers of excluded nodes by reason."""
     total = len(draft.usable)
     for closed in closed_nodes(draft.problem):
         if nodes := int(np.count_nonzero(closed.nodes & ~draft.usable)):
@@ -322,18 +321,18 @@ def _unusable(draft: PartialPlacement) -> Iterator[str]:
 
 
 def movable_workers(draft: PartialPlacement, topology: int) -> list[int]:
-    """The workers of a topology that are on nodes and not fixed."""
+    """Return the workers of a topology that are on nodes and not fixed."""
     found = enumerate(zip(draft.topology, draft.node, draft.fixed, strict=True))
     return [worker for worker, (t, node, fixed) in found if t == topology and node != UNPLACED and not fixed]
 
 
 def _largest(sums: FloatArray, workers: Sequence[int]) -> int:
-    """The worker that asks for most of the generic resources, the first of them first, then of CPU."""
+    """Return the worker with the largest demand of generic resources, in order, then of CPU."""
     return max(workers, key=lambda w: (*sums[2:, w], sums[0, w]))
 
 
 def leave_out(draft: PartialPlacement, topologies: Iterable[int]) -> None:
-    """Take topologies out of the draft and note what the nodes lack for the largest worker of each, counted."""
+    """Remove topologies from the partial placement, with counted shortages of nodes for their largest workers."""
     problem = draft.problem
     sums = draft.worker_use()
     fixed = np.array([*draft.fixed, True])

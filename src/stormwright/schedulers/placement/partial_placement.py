@@ -1,4 +1,4 @@
-"""A placement in the making: executors in workers, workers on nodes."""
+"""A partial placement: executors in workers, workers on nodes."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
 from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE
 
 # Exact sums ---------------------------------------------------------------------------------------
-# Sums that are the same in whatever order they are added up: ties between nodes hang on the last digit.
+# Sums that do not depend on the order of addition: ties between nodes depend on the last digit.
 
-#: Bits of a float's fraction, the first one included, less one for what rounding adds to the sum.
+#: Bits of a float's significand, less one for the rounding of the sum.
 _BITS = 52
 
 
 def addends(amounts: FloatArray) -> FloatArray:
-    """`amounts`, none below 0, rounded so that sums of any of them have no rounding error of their own.
+    """Return `amounts`, none below 0, rounded so that sums of any of them are exact.
 
     All are made multiples of one step, so small that none changes by more than 3·10⁻¹⁶ of the largest times their
     number, and so large that a float holds every multiple up to the sum of all. The idea is the pre-rounding of
@@ -31,9 +31,9 @@ def addends(amounts: FloatArray) -> FloatArray:
     Parameters
     ----------
     amounts
-        Of any shape; ones that are infinite or no number are left as they are, all of them.
+        Any shape; if any is infinite or NaN, all are returned unchanged.
     """
-    # Not the sum: that depends on the order.
+    # Not the sum, which depends on the order.
     most = float(np.max(amounts, initial=0.0)) * amounts.size
     if not 0.0 < most < math.inf:
         return amounts
@@ -47,20 +47,20 @@ def addends(amounts: FloatArray) -> FloatArray:
 
 @dataclass
 class PartialPlacement:
-    """Executors in workers, workers on nodes; -1 is in none and on none.
+    """A partial placement: executors in workers, workers on nodes; -1 is none.
 
     Parameters
     ----------
     usable
-        Whether a node may get workers that are not there already, shape (N,).
+        Whether a node may get new workers, shape (N,).
     worker
         Worker of every executor, shape (E,).
     topology, node
         Topology and node of every worker.
     fixed
-        Whether a worker runs and stays as it is, of every worker.
+        Whether each worker runs and stays unchanged.
     reasons
-        Topology index → why it is not placed.
+        Topology index → reasons why it is not placed.
     """
 
     problem: Problem
@@ -73,24 +73,24 @@ class PartialPlacement:
 
     @classmethod
     def empty(cls, problem: Problem, usable: BoolArray) -> PartialPlacement:
-        """Nothing placed."""
+        """Return an empty placement."""
         return cls(problem, usable, np.full(problem.num_executors, UNPLACED))
 
     def add_worker(
         self, topology: int, executors: Sequence[int] | IndexArray, node: int = UNPLACED, *, fixed: bool = False
     ) -> None:
-        """Add a worker, which gets the next number. No limit is looked at.
+        """Add a worker, which gets the next number. No constraint is checked.
 
         Parameters
         ----------
         topology
-            Index of the topology that it is of.
+            Index of its topology.
         executors
-            What is in it, numbered over the problem. What was in another worker leaves that one.
+            Its executors, numbered over the problem; they leave their previous workers.
         node
-            Where it is; on none by default.
+            Its node; none by default.
         fixed
-            Whether it runs and stays as it is.
+            Whether it runs and stays unchanged.
         """
         self.worker[executors] = len(self.node)
         self.topology.append(topology)
@@ -98,50 +98,50 @@ class PartialPlacement:
         self.fixed.append(fixed)
 
     def take_out(self, topology: int) -> None:
-        """Take a topology's workers, except fixed ones, off their nodes and its executors out of them."""
+        """Remove a topology's workers, except fixed ones, from nodes, and its executors from them."""
         leaving = [t == topology and not fixed for t, fixed in zip(self.topology, self.fixed, strict=True)]
         self.node = [UNPLACED if leaves else node for node, leaves in zip(self.node, leaving, strict=True)]
         self.worker[np.array([*leaving, False])[self.worker]] = UNPLACED
 
     def node_of_executor(self) -> IndexArray:
-        """Node of every executor, shape (E,)."""
+        """Return the node of every executor, shape (E,)."""
         return np.array([*self.node, UNPLACED])[self.worker]
 
     @cached_property
     def demand(self) -> FloatArray:
-        """`Problem.executor_demand` such that its sums are the same in whatever order topologies are, shape (K, E)."""
+        """`Problem.executor_demand` with sums independent of the order of topologies, shape (K, E)."""
         return np.stack([addends(demand) for demand in self.problem.executor_demand])
 
     def worker_use(self) -> FloatArray:
-        """What every worker takes of each resource, shape (K, W)."""
+        """Return every worker's use of each resource, shape (K, W)."""
         placed = self.worker != UNPLACED
         return _sums(self.worker[placed], self.demand[:, placed], len(self.node))
 
     @cached_property
     def capacity(self) -> FloatArray:
-        """What every node has of the problem's resources, and its slots, with room for rounding, shape (K + 1, N)."""
+        """Capacity of every node for each resource and slots, with a rounding tolerance, shape (K + 1, N)."""
         ports = [len(supervisor.ports) for supervisor in self.problem.supervisors]
         return np.vstack([self.problem.node_capacity, ports]) * (1 + RELATIVE_TOLERANCE)
 
     @cached_property
     def largest(self) -> FloatArray:
-        """The most of each resource, and of slots, that any usable node has, shape (K + 1,)."""
+        """Largest capacity of a usable node for each resource and slots, shape (K + 1,)."""
         most: FloatArray = np.max(self.capacity[:, self.usable], axis=1, initial=0)
         return most
 
     def node_use(self) -> FloatArray:
-        """What is taken of each resource, and of slots, on every node, shape (K + 1, N)."""
+        """Return the use of each resource and of slots on every node, shape (K + 1, N)."""
         node = self.node_of_executor()
         placed = node != UNPLACED
         used = _sums(node[placed], self.demand[:, placed], len(self.problem.supervisors))
         return np.vstack([used, self.slots_used()])
 
     def slots_used(self) -> IndexArray:
-        """Workers on every node, shape (N,)."""
+        """Return the number of workers on every node, shape (N,)."""
         nodes = [node for node in self.node if node != UNPLACED]
         return np.bincount(np.array(nodes, dtype=np.intp), minlength=len(self.problem.supervisors))
 
 
 def _sums(group: IndexArray, demand: FloatArray, count: int) -> FloatArray:
-    """Sums of demands over groups, shape (K, count)."""
+    """Return sums of demands over groups, shape (K, count)."""
     return np.stack([np.bincount(group, row, count) for row in demand]).astype(np.float64)

@@ -1,4 +1,4 @@
-"""One topology on its way to nodes, executor by executor or worker by worker, within every limit."""
+"""Placing one topology on nodes, executor by executor or worker by worker, within all constraints."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from stormwright.schedulers.placement.separation import CrowdedPlace
 from stormwright.schedulers.toolkit.limits import max_executors_per_worker
 
 # Favoured hosts -----------------------------------------------------------------------------------
-# Hosts that a topology would rather have, or rather not: wishes, which break ties and never leave anything out.
+# Hosts that a topology prefers or avoids: soft preferences that break ties.
 
 
 def favour(problem: Problem, topology: int) -> IndexArray | None:
-    """What a topology thinks of every node: 0 favoured, 1 neither, 2 unfavoured, shape (N,); None if all are alike.
+    """Return a topology's preference of every node: 0 favoured, 1 neutral, 2 unfavoured, (N,); None if all are equal.
 
     A host in both lists is favoured, as in Storm 2.8.3 (``NodeSorter``).
     """
@@ -33,7 +33,7 @@ def favour(problem: Problem, topology: int) -> IndexArray | None:
 
 
 def most_favoured(nodes: BoolArray, rank: IndexArray | None) -> BoolArray:
-    """Those of `nodes` that a topology likes best; all if it has no wishes."""
+    """Return the most preferred of `nodes`; all if there are no preferences."""
     if rank is None or not nodes.any():
         return nodes
     best: BoolArray = nodes & (rank == rank[nodes].min())
@@ -44,22 +44,22 @@ def most_favoured(nodes: BoolArray, rank: IndexArray | None) -> BoolArray:
 
 
 class NodeRoom:
-    """What every node has left, and what is on it.
+    """Free resources of every node, and its executors.
 
     Attributes
     ----------
     left
-        Of each of the problem's resources on every node, shape (K, N).
+        Free amount of each of the problem's resources on every node, shape (K, N).
     cpu_hz, memory_mb
         Rows of it, shape (N,).
     slots
-        Left on every node, shape (N,); a node that takes no workers has none.
+        Free slots of every node, shape (N,); 0 for closed nodes.
     capacity_hz, capacity_mb
-        What there is in all, shape (N,).
+        Total capacity, shape (N,).
     executors
         Executors on every node, shape (N,).
     node_of
-        Node of every executor of the problem, -1 for one that waits, shape (E,).
+        Node of every executor of the problem, -1 for an unplaced one, shape (E,).
     """
 
     def __init__(self, draft: PartialPlacement) -> None:
@@ -68,10 +68,10 @@ class NodeRoom:
         self.recount(draft)
 
     def recount(self, draft: PartialPlacement) -> None:
-        """Count anew what is left, after the draft was changed by others than `Placing`."""
+        """Recompute the free resources after changes other than by `Placing`."""
         left = draft.capacity - draft.node_use()
         self.left: FloatArray = left[:-1]
-        # Where others run that take more of a generic resource than there is, who asks for none of it can go.
+        # Nodes on which a generic resource is overdrawn can still take executors without demand for it.
         self.left[2:] = np.maximum(self.left[2:], 0.0)
         self.cpu_hz, self.memory_mb = self.left[0], self.left[1]
         self.slots: FloatArray = np.where(draft.usable, left[-1].round(), 0.0)
@@ -81,27 +81,27 @@ class NodeRoom:
 
     @property
     def num_nodes(self) -> int:
-        """N."""
+        """Number of nodes."""
         return len(self.slots)
 
 
 class Placing:
-    """The executors of one topology on their way to nodes; by `put`, or by `put_worker`.
+    """State of placing one topology; by `put`, or by `put_worker`.
 
-    By `put`, a node has as many executors of the topology as fit into the workers that it has opened there; a further
-    worker takes a slot, and there are never more than the topology wants. So at every step it is known which nodes can
-    take an executor: `can_take`.
+    By `put`, a node has as many executors of the topology as fit into the workers opened there; a further worker takes
+    a slot, and there are never more than requested. So at every step `can_take` has the nodes that can take an
+    executor.
 
     Parameters
     ----------
     draft
-        Gets the workers when all is placed.
+        Partial placement that gets the workers at the end.
     room
-        What nodes have left; kept up to date at every step.
+        Free resources of nodes; updated at every step.
     wanted
-        The topology, its executors to place, and in how many workers.
+        The topology, its executors to place, and their number of workers.
     soft_cpu
-        Let a node take executors beyond its CPU capacity (R-Storm treats CPU as a soft constraint).
+        Whether a node may take executors beyond its CPU capacity (R-Storm treats CPU as a soft constraint).
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Placing:
         self._demand = draft.problem.executor_demand
         #: Resources that are hard limits; CPU comes first.
         self._hard = range(1 if soft_cpu else 0, len(self._demand))
-        #: Node → executors put on it, in order of arrival.
+        #: Node → executors put on it, in order.
         self.on_node: dict[int, list[int]] = {}
         #: Node → workers opened on it.
         self.opened: dict[int, int] = {}
@@ -125,17 +125,17 @@ class Placing:
         self._whole: list[tuple[list[int], int]] = []
         self._whole_on: IndexArray = np.zeros(room.num_nodes, dtype=np.int64)
         self._crowd = CrowdedPlace.of(draft.problem, wanted.topology, room.node_of)
-        #: What the topology thinks of every node; see `favour`.
+        #: Preference of every node; see `favour`.
         self.favour = favour(draft.problem, wanted.topology)
 
     @property
     def executors(self) -> list[int]:
-        """The executors to place, numbered over the problem."""
+        """Executors to place, numbered over the problem."""
         executors: list[int] = self.wanted.executors.tolist()
         return executors
 
     def can_take(self, executor: int) -> BoolArray:
-        """Which nodes can take `executor` now, shape (N,)."""
+        """Return which nodes can take `executor` now, shape (N,)."""
         room = self.room
         fits: BoolArray = (room.slots >= 1) | self._open if self.workers_left > 0 else self._open.copy()
         for resource in self._hard:
@@ -143,7 +143,7 @@ class Placing:
         return fits if self._crowd is None else fits & self._crowd.admits([executor])
 
     def takes(self, executor: int, node: int) -> bool:
-        """Whether one node can take `executor` now."""
+        """Return whether one node can take `executor` now."""
         room = self.room
         return bool(
             self.is_open(node)
@@ -152,11 +152,11 @@ class Placing:
         )
 
     def is_open(self, node: int) -> bool:
-        """Whether a node has a worker with room for a further executor, or may open one."""
+        """Return whether a node has a worker with a free place, or may open one."""
         return bool(self._open[node] or (self.workers_left > 0 and self.room.slots[node] >= 1))
 
     def put(self, executor: int, node: int) -> None:
-        """Put an executor on a node that can take it, or, with node -1, leave it to be put where there is room."""
+        """Put an executor on a node that can take it, or, with node -1, leave it to `make_room`."""
         if node == UNPLACED:
             self._left_over.append(executor)
             return
@@ -172,7 +172,7 @@ class Placing:
             self._crowd.add([executor], node)
 
     def can_host(self, executors: Sequence[int]) -> BoolArray:
-        """Which nodes can take a further worker of `executors` now, shape (N,)."""
+        """Return which nodes can take a further worker of `executors` now, shape (N,)."""
         room, members = self.room, list(executors)
         fits: BoolArray = room.slots >= 1
         for resource in self._hard:
@@ -180,7 +180,7 @@ class Placing:
         return fits if self._crowd is None else fits & self._crowd.admits(members)
 
     def put_worker(self, executors: Sequence[int], node: int) -> None:
-        """Put a worker of `executors` on a node that can host it, or, with node -1, leave it to be put elsewhere."""
+        """Put a worker of `executors` on a node that can host it, or, with node -1, leave it to `make_room`."""
         members = list(executors)
         self._whole.append((members, node))
         if node != UNPLACED:
@@ -194,7 +194,7 @@ class Placing:
                 self._crowd.add(members, node)
 
     def in_turn(self, nodes: BoolArray) -> int:
-        """The node whose turn it is in dealing workers, -1 if none of `nodes` is true.
+        """Return the node whose turn it is to get a worker, -1 if none of `nodes` is true.
 
         It has fewest workers of this topology, then most free slots; ties go to favoured nodes, then to the lower node.
         """
@@ -205,22 +205,22 @@ class Placing:
         return int(np.argmax(most_favoured(roomiest, self.favour)))
 
     def workers_on(self, node: int) -> int:
-        """Workers that this topology has been given on a node."""
+        """Return the number of workers of this topology placed on a node."""
         return self.opened.get(node, 0) + int(self._whole_on[node])
 
     def best(self, executor: int, scores: FloatArray) -> int:
-        """The node with the lowest finite score among those that can take `executor`; -1 if there is none.
+        """Return the possible node with the lowest finite score; -1 if there is none.
 
-        Ties go to nodes that the topology favours, then to the lower node.
+        Ties go to favoured nodes, then to the lower node.
         """
         allowed = np.where(self.can_take(executor), scores, math.inf)
         lowest = allowed.min(initial=math.inf)
         return int(np.argmax(most_favoured(allowed == lowest, self.favour))) if lowest < math.inf else UNPLACED
 
     def finish(self) -> None:
-        """Make workers of what is on the nodes, exactly as many as wanted, and add them to the draft.
+        """Form exactly the requested number of workers on the nodes and add them to the partial placement.
 
-        Executors that found no node go into workers without one: `make_room` finds a place for these or says why not.
+        Executors without a node go into workers without one, for which `make_room` finds places or reasons.
         """
         if self._whole:
             workers = self._whole
@@ -241,7 +241,7 @@ class Placing:
         self.room.slots[node] -= 1
 
     def _open_rest(self) -> None:
-        """Open the workers that are still wanted where most executors share one; ties to the lower node."""
+        """Open the remaining workers where most executors share one; ties go to the lower node."""
         crowded = [(-len(members) / self.opened[node], node) for node, members in self.on_node.items()]
         heapify(crowded)
         while self.workers_left > 0 and crowded:
@@ -251,9 +251,9 @@ class Placing:
                 heappush(crowded, (-len(self.on_node[node]) / self.opened[node], node))
 
     def _add_homeless(self, workers: list[tuple[list[int], int]]) -> None:
-        """Add the workers that are still missing, without a node, for the executors left over.
+        """Add the remaining workers without a node for the left-over executors.
 
-        They come first for these; one that would be empty gets an executor from the fullest worker.
+        They take the left-over executors; an empty one gets an executor from the fullest worker.
         """
         placed = [part for part, _ in workers]
         homeless: list[list[int]] = [[] for _ in range(self.wanted.workers - len(workers))]
@@ -265,7 +265,7 @@ class Placing:
 
 
 def fill_empty(workers: Sequence[list[int]]) -> None:
-    """Give every empty worker the last executor of the fullest, so that all are used; ties to the earlier worker."""
+    """Give every empty worker the last executor of the fullest; ties go to the earlier worker."""
     for worker in workers:
         if not worker:
             worker.append(max(workers, key=len).pop())

@@ -1,4 +1,4 @@
-"""Other slots for the same placement, so that as little of what runs moves as can be."""
+"""Relabelling: other slots for the same placement, so that as few running executors as possible move."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from stormwright.model.arrays import IndexArray, IntArray, frozen
 from stormwright.schedulers.placement.placing import favour
 
 # Equivalent nodes ---------------------------------------------------------------------------------
-# Which nodes and racks may stand in for each other: nothing that a placement costs or may do tells them apart.
+# Nodes and racks that are interchangeable: neither costs nor constraints distinguish them.
 
 
 def node_kinds(problem: Problem) -> IndexArray:
-    """A number for every node, the same for nodes that differ in nothing but their rack and their name, shape (N,).
+    """Return a number for every node, equal for nodes that differ only in rack and name, shape (N,).
 
-    What counts is what limits look at, what predictions do, and what topologies wish: capacity, generic resources,
-    slots, link, tags and all else in ``supervisor.scheduler.meta``, whether it may take anything new, and who favours
-    its host. Nodes that share a host are alike among themselves only, as a host may be set apart.
+    Everything that affects constraints, predictions or preferences is compared: capacity, generic resources, slots,
+    link, tags and all else in ``supervisor.scheduler.meta``, whether it is open, and which topologies favour its host.
+    Nodes that share a host are equal only to each other, as a host may be isolated.
     """
     wishes = [rank for index in range(len(problem.topologies)) if (rank := favour(problem, index)) is not None]
     wished = np.array(wishes, dtype=np.int64).reshape(len(wishes), len(problem.supervisors))
@@ -43,7 +43,7 @@ def node_kinds(problem: Problem) -> IndexArray:
 
 
 def rack_kinds(problem: Problem, kinds: IndexArray) -> IndexArray:
-    """A number for every rack, the same for racks with equally many nodes of each kind, shape (number of racks,)."""
+    """Return a number for every rack, equal for racks with equally many nodes of each kind."""
     racks = int(problem.node_rack.max(initial=-1)) + 1
     nodes: list[Counter[int]] = [Counter() for _ in range(racks)]
     for rack, kind in zip(problem.node_rack.tolist(), kinds.tolist(), strict=True):
@@ -53,27 +53,27 @@ def rack_kinds(problem: Problem, kinds: IndexArray) -> IndexArray:
 
 
 # Matching -----------------------------------------------------------------------------------------
-# Heaviest matchings of what is new to what there is.
+# Maximum-weight matchings of new to existing ones.
 
-#: New one and old one → what it is worth that the new one takes the old one's name.
+#: (New one, old one) → weight of the exchange.
 Worth = Mapping[tuple[int, int], float]
 
 
 def heaviest(worth: Worth) -> dict[int, int]:
-    """New one → old one, each at most once, of the greatest worth together; who would gain nothing has none.
+    """Return a maximum-weight matching, new → old; pairs without gain are not matched.
 
     Parameters
     ----------
     worth
-        Above 0, of the pairs that are worth anything: integers, so that sums are exact.
+        Weights above 0 of pairs: integers, so that sums are exact.
     """
     rows, columns = ({each: number for number, each in enumerate(sorted({p[s] for p in worth}))} for s in (0, 1))
     if len(rows) == len(worth) == len(columns):
         return dict(worth.keys())
-    from scipy.sparse import coo_array  # both take a while, and few answers need them
+    from scipy.sparse import coo_array  # both are slow to import, and few answers need them
     from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 
-    # Each may also take a column of its own, which is worth nothing. Costs are above 0, as those of 0 are no entries.
+    # Each may also take a column of its own, without weight. Costs are above 0, as zeros are not stored.
     nothing = max(worth.values()) + 1.0
     row = [rows[new] for new, _ in worth] + list(range(len(rows)))
     column = [columns[old] for _, old in worth] + list(range(len(columns), len(columns) + len(rows)))
@@ -89,28 +89,28 @@ def heaviest(worth: Worth) -> dict[int, int]:
 
 
 def renamed(problem: Problem, slots: IntArray) -> IntArray:
-    """The placement `slots` with racks, nodes and slots exchanged for others that are alike.
+    """Return the placement `slots` with racks, nodes and slots exchanged for equal ones.
 
     Three matchings inside each other, each of the greatest weight (R. Jonker, A. Volgenant, "A shortest augmenting path
-    algorithm for dense and sparse linear assignment problems", Computing 38, 1987,
-    https://doi.org/10.1007/BF02278710): workers take slots of a node, nodes of a rack stand in for nodes, and racks for
-    racks. The weight is the number of executors that stay in their slots, and among as many that of workers that run
-    on as they are. Cost and limits of the placement stay what they are.
+    algorithm for dense and sparse linear assignment problems", Computing 38, 1987, https://doi.org/10.1007/BF02278710):
+    workers take slots of a node, nodes of a rack stand in for nodes, and racks for racks. The weight is the number of
+    executors that stay in their slots, and at ties that of workers that continue unchanged. Cost and constraints of the
+    placement do not change.
 
-    Workers that keep nothing get slots in which nothing runs now, as far as there are any, so that they can start while
-    others still stop. Ties go to what the placement says, then to the lower index.
+    Other workers get slots in which nothing runs now, if there are any, so that they can start while others still stop.
+    Ties go to the given placement, then to the lower index.
 
     Parameters
     ----------
     problem
-        What runs.
+        Problem with the running placement.
     slots
         Slot of every executor, -1 for none, shape (E,).
 
     Returns
     -------
     IntArray
-        The same in other slots, shape (E,).
+        The relabelled placement, shape (E,).
     """
     if not np.any((problem.current_slot != UNPLACED) & (slots != UNPLACED)):
         return slots
@@ -118,7 +118,7 @@ def renamed(problem: Problem, slots: IntArray) -> IntArray:
 
 
 class _Renaming:
-    """What is exchanged for what in one placement."""
+    """Computation of the exchanges for one placement."""
 
     def __init__(self, problem: Problem, slots: IntArray) -> None:
         self._problem, self._placed = problem, slots
@@ -126,7 +126,7 @@ class _Renaming:
         self._rack: list[int] = problem.node_rack.tolist()
         self._kind: list[int] = node_kinds(problem).tolist()
         self._runs = set(problem.current_slot.tolist())
-        #: Node of the placement and node → what it is worth that workers of the one take slots of the other.
+        #: (Node of the placement, node) → weight if workers of the one take slots of the other.
         self._stays: defaultdict[tuple[int, int], dict[tuple[int, int], float]] = defaultdict(dict)
         for pair, value in _worth(problem.current_slot, slots).items():
             nodes = self._node[pair[0]], self._node[pair[1]]
@@ -134,7 +134,7 @@ class _Renaming:
                 self._stays[nodes][pair] = value
 
     def slots(self) -> IntArray:
-        """Slot of every executor, shape (E,)."""
+        """Return the slot of every executor, shape (E,)."""
         node_to = self._nodes()
         of_node: defaultdict[int, list[int]] = defaultdict(list)
         for slot in sorted(set(self._placed.tolist()) - {UNPLACED}):
@@ -153,7 +153,7 @@ class _Renaming:
     def _filled(
         self, used: list[int], ports: Iterable[int], kept: dict[int, int], shift: int
     ) -> Iterable[tuple[int, int]]:
-        """Every worker's slot and the one that it takes: what it keeps, else one in which nothing runs now."""
+        """Yield every worker's slot and its new one: the matched one, else one in which nothing runs now."""
         left = sorted(set(ports) - set(kept.values()))
         for slot in used:
             if slot not in kept:
@@ -163,7 +163,7 @@ class _Renaming:
         return kept.items()
 
     def _nodes(self) -> dict[int, int]:
-        """Node of the placement → the node that stands in for it, of those that are used."""
+        """Return the substitute of every used node."""
         worth = {nodes: _sum(pairs) for nodes, pairs in self._stays.items()}
         between: defaultdict[tuple[int, int], dict[tuple[int, int], float]] = defaultdict(dict)
         racks = rack_kinds(self._problem, np.array(self._kind)).tolist()
@@ -183,7 +183,7 @@ class _Renaming:
 
 
 def _worth(now: IntArray, new: IntArray) -> Worth:
-    """Slot of the placement and slot of now → what it is worth that they are the same.
+    """Return the weights of pairs of new and present slots.
 
     An executor counts more than all workers together.
     """
@@ -196,19 +196,19 @@ def _worth(now: IntArray, new: IntArray) -> Worth:
 
 
 def _sum(pairs: Worth) -> float:
-    """What the best matching of them is worth."""
+    """Return the weight of the best matching."""
     return sum(pairs[pair] for pair in heaviest(pairs).items())
 
 
 def _completed(chosen: dict[int, int], place: Sequence[object], there: Sequence[object]) -> dict[int, int]:
-    """Everybody's stand-in: who has none takes itself, else the first that is left of those that are alike.
+    """Return all substitutes: unmatched ones take themselves if free, else the first free equal one.
 
     Parameters
     ----------
     chosen
-        Those that are settled.
+        Matched ones.
     place, there
-        What everybody's stand-in has to be, and what everybody is.
+        Required kind of each one's substitute, and kind of each one.
     """
     free: defaultdict[object, list[int]] = defaultdict(list)
     taken = set(chosen.values())

@@ -1,4 +1,4 @@
-"""Makes a placement that overloads nodes valid, by few small steps."""
+"""Repair of a placement that overloads nodes, by few small steps."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from stormwright.schedulers.placement.staying import choose_slots
 from stormwright.schedulers.toolkit.limits import max_executors_per_worker
 
 # Requests -----------------------------------------------------------------------------------------
-# Topologies left out that ask for more than nodes and heaps have, where Storm's ResourceAwareScheduler counts.
+# Topologies that request more than nodes and heaps have are left out if Storm's ResourceAwareScheduler is used.
 
 
 def leave_out_what_asks_too_much(draft: PartialPlacement) -> None:
-    """Leave out the last topology on a node, or that of a worker, of which too much is asked, until none is left.
+    """Leave out topologies, last first, until no node or worker exceeds its requests.
 
-    What is fixed stays: it runs, so Storm's scheduler has let it.
+    Fixed workers stay, as Storm's scheduler has admitted them.
     """
     problem = draft.problem
     if RequestLimits.of(problem) is None:
@@ -55,22 +55,22 @@ def leave_out_what_asks_too_much(draft: PartialPlacement) -> None:
 
 # Repair -------------------------------------------------------------------------------------------
 
-#: Pairs of nodes that are looked at between two looks at the clock: some milliseconds.
+#: Evaluated pairs of nodes between two checks of the deadline: some milliseconds.
 _LOOKS = 100_000
 
 
 def never() -> bool:
-    """There is no clock."""
+    """Deadline check without a deadline."""
     return False
 
 
 class Repair:
-    """Takes overload away: the steepest step on the most overloaded node that has one, until none is left or helps.
+    """Removes overload: the steepest step on the most overloaded node that has one, until none is left or helps.
 
-    The steps on a node: a worker goes to a node with a free slot; two workers change nodes; an executor goes to
-    another worker of its topology; two executors of a topology change workers. Fixed workers take no part. Of equal
-    steps that of the worker with the lower index wins, then the one in that order, then the one with lower indices.
-    Overload is counted in parts of all capacity, of every resource.
+    The steps on a node: a worker moves to a node with a free slot; two workers swap nodes; an executor moves to another
+    worker of its topology; two executors of a topology swap workers. Fixed workers are excluded. Of equal steps that of
+    the worker with the lower index wins, then the one in that order, then the one with lower indices. Overload is the
+    sum over resources of the excess as a fraction of all capacity.
     """
 
     def __init__(self, draft: PartialPlacement, *, soft_cpu: bool = False) -> None:
@@ -97,7 +97,7 @@ class Repair:
             executors=executors,
             workers=workers,
             nodes=nodes,
-            demand=np.array(demand, order="C"),  # one that may be written, as all others: compiled once
+            demand=np.array(demand, order="C"),  # writable like all others, so that it is compiled once
             of_worker=np.zeros((len(workers), demand.shape[1])),
             of_node=np.zeros(capacity.shape),
             capacity=np.ascontiguousarray(capacity * (1 + RELATIVE_TOLERANCE)),
@@ -112,16 +112,16 @@ class Repair:
 
     @property
     def steps(self) -> int:
-        """Steps taken so far."""
+        """Number of steps so far."""
         return int(self._mending.totals["steps"][0])
 
     @property
     def looks(self) -> int:
-        """Pairs of nodes looked at so far."""
+        """Number of evaluated pairs of nodes so far."""
         return int(self._mending.totals["looks"][0])
 
     def run(self, is_late: Callable[[], bool] = never) -> IndexArray:
-        """Take all steps that help, or those until it is late; the nodes that stay overloaded."""
+        """Take all steps that help, until `is_late`; return the nodes that stay overloaded."""
         before = self.steps
         while not is_late() and not repair.take_steps(self._mending, _LOOKS):
             pass
@@ -130,7 +130,7 @@ class Repair:
         return np.flatnonzero(self._mending.nodes["overload"])
 
     def blamed(self) -> set[int]:
-        """Topologies with workers, not fixed, that ask for something of which their node has too little."""
+        """Return topologies with movable workers that need a resource that is short on their node."""
         mended = self._mending
         over = mended.of_node > mended.capacity
         node = mended.workers["node"]
@@ -139,12 +139,12 @@ class Repair:
         return set(mended.workers["topology"][blamed].tolist())
 
     def take_out(self, topology: int) -> None:
-        """Take a topology's workers, except fixed ones, off their nodes."""
+        """Remove a topology's workers, except fixed ones, from their nodes."""
         repair.take_out(self._mending, topology)
         self._write()
 
     def put_back(self, topologies: Iterable[int]) -> list[int]:
-        """Put topologies that were taken out back, one after the other, as far as there is room; the others."""
+        """Put removed topologies back, one after the other, as far as they fit; return the others."""
         mended, left_out = self._mending, []
         waiting = mended.workers["movable"] & (mended.workers["node"] == NOWHERE) & (mended.workers["size"] > 0)
         largest_first = np.argsort(-(mended.of_worker / mended.unit).sum(axis=1), kind="stable")
@@ -162,17 +162,17 @@ class Repair:
 
 
 def make_room(draft: PartialPlacement, *, soft_cpu: bool = False, is_late: Callable[[], bool] = never) -> None:
-    """Put workers without a node where most CPU is free, then mend what that overloads, or leave topologies out.
+    """Put workers without a node where most CPU is free, then repair overload, or leave topologies out.
 
-    The last of the topologies that ask for what their node has too little of is left out, and so on; in the end those
-    that fit as they are cut into workers come back, the first of them first. Last come limits on components:
-    `keep_apart`. What is left out already stays so. With `soft_cpu` a node beyond its CPU capacity is left as it is.
-    Once it is late no more steps are taken, which leaves more out.
+    The last of the topologies that need a resource that is short on their node is left out, repeatedly; in the end
+    those whose workers fit are put back, in order. Limits on components come last: `keep_apart`. Topologies already
+    left out stay so. With `soft_cpu` nodes may exceed their CPU capacity. After the deadline no more steps are taken,
+    which leaves more out.
     """
     room = draft.capacity - draft.node_use()
     room[0, ~draft.usable | (room[-1] < 1)] = -math.inf
     demand = draft.worker_use()
-    # A worker that was taken out has no executor any more.
+    # A removed worker has no executors.
     waiting = [w for w in np.unique(draft.worker).tolist() if w != UNPLACED and draft.node[w] == UNPLACED]
     for worker in sorted(waiting, key=lambda w: -demand[0, w]):
         node = draft.node[worker] = int(np.argmax(room[0]))
@@ -196,7 +196,7 @@ def make_room(draft: PartialPlacement, *, soft_cpu: bool = False, is_late: Calla
 
 @cache
 def ready_repair() -> None:
-    """Have the machine code ready before any clock runs."""
+    """Load the machine code before any time is measured."""
     nothing = Problem((), ())
     repairing = Repair(PartialPlacement.empty(nothing, nothing.node_usable))
     repairing.run()
@@ -205,11 +205,11 @@ def ready_repair() -> None:
 
 
 def _place_anew(draft: PartialPlacement, topology: int, *, soft_cpu: bool) -> bool:
-    """Place all that may move of a topology that asks for generic resources by what asks for most of them first.
+    """Place the movable part of a topology from scratch, by largest demand of generic resources first.
 
-    Few nodes may have such a resource: to bring a worker there is a step that does not help until executors follow, so
-    `Repair` does not take it. Executors go to nodes on which the topology has a worker, then to those with most CPU.
-    Where one finds no node nothing changes.
+    Few nodes may have such a resource: moving a worker there does not help until executors follow, so `Repair` does not
+    do it. Executors go to nodes with a worker of the topology, then to those with most CPU. If one finds no node
+    nothing changes.
     """
     problem, workers = draft.problem, movable_workers(draft, topology)
     executors = np.flatnonzero(np.isin(draft.worker, workers))

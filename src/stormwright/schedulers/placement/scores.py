@@ -1,4 +1,4 @@
-"""What rules that give every node a number have in common."""
+"""Helpers for rules with a score for every node."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stormwright.schedulers.placement.placing import NodeRoom, Placing
 
 
 def ranked(*keys: FloatArray | IndexArray) -> FloatArray:
-    """Rank of every node by `keys`, of which the first decides, lower ones first; equal nodes by their index."""
+    """Return the rank of every node by `keys`, most significant first, lower ones first; ties by index."""
     order = np.lexsort(keys[::-1])
     ranks = np.empty(len(order))
     ranks[order] = np.arange(len(order))
@@ -19,7 +19,7 @@ def ranked(*keys: FloatArray | IndexArray) -> FloatArray:
 
 
 def part_used(capacity: FloatArray, left: FloatArray, more: float = 0.0) -> FloatArray:
-    """Used part of every node's capacity with `more` on top; 0 where it is infinite, 1 where there is none."""
+    """Return the utilisation of every node with `more` added; 0 if capacity is infinite, 1 if it is 0."""
     bounded = np.isfinite(capacity) & (capacity > 0)
     parts: FloatArray = np.where(capacity > 0, 0.0, 1.0)
     parts[bounded] = (capacity[bounded] - left[bounded] + more) / capacity[bounded]
@@ -27,7 +27,7 @@ def part_used(capacity: FloatArray, left: FloatArray, more: float = 0.0) -> Floa
 
 
 def weights_of(amount: FloatArray) -> FloatArray:
-    """`amount` of every node as a weight: never below 0, and as much as the largest where it is infinite."""
+    """Return `amount` of every node as a weight: at least 0, and the largest one if infinite."""
     finite = np.isfinite(amount)
     largest = float(amount[finite].max(initial=1.0))
     weights: FloatArray = np.maximum(np.where(finite, amount, largest), 0.0)
@@ -35,19 +35,19 @@ def weights_of(amount: FloatArray) -> FloatArray:
 
 
 def in_cluster(room: NodeRoom) -> BoolArray:
-    """Which nodes take part: they have a free slot, or something on them, shape (N,)."""
+    """Return which nodes have a free slot or an executor, shape (N,)."""
     part: BoolArray = (room.slots >= 1) | (room.executors > 0)
     return part
 
 
 def busy_with(placing: Placing, executor: int) -> FloatArray:
-    """Used part of every node's CPU with an executor on top, shape (N,)."""
+    """Return the CPU utilisation of every node with an executor added, shape (N,)."""
     room = placing.room
     return part_used(room.capacity_hz, room.cpu_hz, float(room.problem.executor_cpu_hz[executor]))
 
 
 def core_hz_of(problem: Problem) -> FloatArray:
-    """Speed of a core of every node in Hz, shape (N,): of the problem's where it does not tell how many it has."""
+    """Return the core speed of every node in Hz, shape (N,); that of the problem if its cores are unknown."""
     percent = [node.resources.get(CPU, 0.0) for node in problem.supervisors]
     told = [
         node.cpu_hz * 100 / cores if cores > 0 and 0 < node.cpu_hz < np.inf else problem.core_hz

@@ -1,4 +1,4 @@
-"""Moves executors apart that may not be together: `ComponentLimits`, for every scheduler in one place."""
+"""Separation of executors that may not share a worker or node (`ComponentLimits`), for every scheduler."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from stormwright.model.component_limits import NO_LIMIT, ComponentLimits, count_
 from stormwright.schedulers.placement.partial_placement import PartialPlacement
 from stormwright.schedulers.toolkit.limits import max_executors_per_worker
 
-#: Steps of a search: some, and some more for each executor.
+#: Maximum steps of a search: constant, and per executor.
 _STEPS, _STEPS_PER_EXECUTOR = 50, 10
 
-#: Steps for which an executor that changed its place is not looked at again, if there are others.
+#: Steps for which an executor that moved is skipped, if there are others.
 _REST = 7
 
-#: The change of a step that is not possible.
+#: Change of an impossible step.
 _NEVER = np.iinfo(np.int64).max
 
 
 def keep_apart(draft: PartialPlacement, *, soft_cpu: bool = False) -> None:
-    """Rearrange each topology with limits on components until it keeps them, or leave it out.
+    """Rearrange each topology with limits on components until it satisfies them, or leave it out.
 
-    Other topologies and what runs stay where they are. With `soft_cpu` nodes may be loaded beyond their CPU.
+    Other topologies and running workers do not move. With `soft_cpu` nodes may exceed their CPU.
     """
     for topology, limits in draft.problem.component_limits.items():
         search = _Search(draft, topology, limits)
@@ -40,7 +40,7 @@ def keep_apart(draft: PartialPlacement, *, soft_cpu: bool = False) -> None:
 
 
 def why_together(draft: PartialPlacement, topology: int) -> tuple[str, ...]:
-    """Counted reasons why a topology in the draft breaks its limits on components; none if it keeps them."""
+    """Return counted reasons why a topology violates its limits on components; empty if it does not."""
     limits = draft.problem.component_limits.get(topology)
     if limits is None:
         return ()
@@ -49,7 +49,7 @@ def why_together(draft: PartialPlacement, topology: int) -> tuple[str, ...]:
 
 
 class _Step(NamedTuple):
-    """A change of place, and by how much it raises what is broken."""
+    """A step, and the change of violations that it causes."""
 
     rise: int
     kind: int
@@ -63,12 +63,11 @@ class _Search:
     satisfaction and scheduling problems", Artificial Intelligence 58, 1992,
     https://doi.org/10.1016/0004-3702(92)90007-K.
 
-    What is broken is counted in pairs of executors that may not share their worker, and executors too many on a node.
-    Each step takes the executor that breaks most and does for it what leaves least broken: it goes to another worker
-    (0), changes workers with another executor (1), or its worker goes to another node (2) or changes nodes with another
-    worker (3). An executor that changed its place rests while others break something. CPU, memory, slots and executors
-    in a worker hold at every step, and no worker becomes empty. Ties are drawn, or the search would go in circles; from
-    the same random numbers each time.
+    Violations are pairs of executors that may not share their worker, and excess executors on a node. Each step takes
+    the executor with most violations and applies the step that leaves fewest: it moves to another worker (0), swaps
+    workers with another executor (1), or its worker moves to another node (2) or swaps nodes with another worker (3).
+    An executor that moved rests while others have violations. CPU, memory, slots and executors per worker hold at every
+    step, and no worker becomes empty. Ties are broken at random, or the search would cycle; with a fixed seed.
 
     Executors and workers are numbered within the topology.
     """
@@ -94,13 +93,13 @@ class _Search:
         self._on_nodes = count_components(
             np.append(self._node, UNPLACED)[self._worker], self._component, len(draft.usable), components
         )
-        #: Executors of each component in each worker, and how many in each worker may not be with the component.
+        #: Executors of each component in each worker, and the number in each worker that conflict with the component.
         self._held = count_components(self._worker, self._component, len(self._workers), components)
-        # Few of the pairs of worker and component are there: the product of whole tables would be cubic.
+        # Few pairs of worker and component exist: the product of dense tables would be cubic.
         self._foes = csr_array(self._held) @ self._apart
 
     def run(self, soft_cpu: bool) -> bool:
-        """Search until nothing is broken; whether that came about."""
+        """Search until there are no violations; return whether that succeeded."""
         left = self._draft.capacity - self._draft.node_use()
         self._left, self._slots = left[:-1], np.where(self._draft.usable, left[-1].round(), 0)
         if soft_cpu:
@@ -122,7 +121,7 @@ class _Search:
         return False
 
     def broken(self) -> IndexArray:
-        """How much each executor breaks, 0 for those that may not move, shape (E,)."""
+        """Return the violations of each executor, 0 for those that may not move, shape (E,)."""
         moving = np.flatnonzero(self._moves)
         worker, component = self._worker[moving], self._component[moving]
         crowded = self._on_nodes[self._node[worker], component] > self._most[component]
@@ -131,7 +130,7 @@ class _Search:
         return broken
 
     def why_not(self) -> str:
-        """What is broken at the moment, counted."""
+        """Return the present violations as text, counted."""
         executors = np.count_nonzero(self.broken())
         return (
             f"limits on components do not hold: {executors} of {len(self._worker)} executors would be with others "
@@ -139,7 +138,7 @@ class _Search:
         )
 
     def write_back(self) -> None:
-        """Leave the arrangement in the draft."""
+        """Store the result in the partial placement."""
         self._draft.worker[self._own] = np.append(self._workers, UNPLACED)[self._worker]
         for worker, node in zip(self._workers.tolist(), self._node.tolist(), strict=True):
             self._draft.node[worker] = node
@@ -175,12 +174,12 @@ class _Search:
             self._carry(target, node)
 
     def _fits(self, nodes: IndexArray, demand: FloatArray) -> BoolArray:
-        """Whether each node has room for what more it would get, of each resource."""
+        """Return whether each node has free resources for the additional demand."""
         fits: BoolArray = np.all(self._left[:, nodes] >= demand, axis=0)
         return fits
 
     def _moved(self, executor: int, worker: int) -> IndexArray:
-        """Rise for each worker that an executor could go to."""
+        """Return the increase of violations for each worker that an executor could move to."""
         c, here, nodes = self._component[executor], self._node[worker], self._node
         elsewhere = nodes != here
         can: BoolArray = self._movable & (self._held.sum(axis=1) < self._limit) & (self._held[worker].sum() > 1)
@@ -192,7 +191,7 @@ class _Search:
         return np.where(can, rise, _NEVER)
 
     def _exchanged(self, executor: int, worker: int) -> IndexArray:
-        """Rise for each executor that one could change workers with."""
+        """Return the increase of violations for each executor that one could swap workers with."""
         c, d, others = self._component[executor], self._component, self._worker
         here, nodes = self._node[worker], np.append(self._node, UNPLACED)[others]
         elsewhere = nodes != here
@@ -208,7 +207,7 @@ class _Search:
         return np.where(can, rise, _NEVER)
 
     def _worker_moved(self, worker: int) -> IndexArray:
-        """Rise for each node that a worker could go to."""
+        """Return the increase of violations for each node that a worker could move to."""
         here, held = self._node[worker], self._held[worker]
         counts = (held > 0) & (self._most < NO_LIMIT)
         can = (self._slots >= 1) & (self._left >= self._worker_demand(worker)).all(axis=0)
@@ -219,7 +218,7 @@ class _Search:
         return np.where(can, rise, _NEVER)
 
     def _workers_exchanged(self, worker: int) -> IndexArray:
-        """Rise for each worker that one could change nodes with."""
+        """Return the increase of violations for each worker that one could swap nodes with."""
         here, nodes, counts = self._node[worker], self._node, self._most < NO_LIMIT
         demands: FloatArray = np.stack(
             [np.bincount(self._worker[self._moves], d[self._moves], len(nodes)) for d in self._demand]
@@ -233,7 +232,7 @@ class _Search:
         return np.where(can, rise, _NEVER)
 
     def _too_many(self, on_nodes: IndexArray, counts: BoolArray) -> IndexArray:
-        """Executors too many on each node, of the components that `counts` tells."""
+        """Return the excess executors on each node, of the components in `counts`."""
         too_many: IndexArray = np.maximum(on_nodes - self._most[counts], 0).sum(axis=-1)
         return too_many
 

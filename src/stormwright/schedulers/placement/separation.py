@@ -1,4 +1,4 @@
-"""What may not be together: `ComponentLimits` as schedulers ask for them."""
+"""Limits on components that may not share workers or nodes (`ComponentLimits`), as schedulers use them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from stormwright.model.component_limits import ComponentLimits, count_components
 from stormwright.schedulers.placement.partial_placement import PartialPlacement
 from stormwright.schedulers.toolkit.limits import max_executors_per_worker
 
-#: Components from which sets of them that may not be together are looked for: those that need most workers.
+#: Number of components from which incompatible sets are grown: those that need most workers.
 _STARTS = 100
 
 
 def runs_apart(problem: Problem, topology: int) -> bool:
-    """Whether a topology, all of whose executors run, keeps its limits on components where it runs."""
+    """Return whether a completely running topology satisfies its limits on components."""
     limits = problem.component_limits.get(topology)
     if limits is None:
         return True
@@ -30,20 +30,20 @@ def runs_apart(problem: Problem, topology: int) -> bool:
 
 
 def apart_shortages(draft: PartialPlacement, topology: int, executors: IndexArray, workers: int) -> Iterator[str]:
-    """Why no placement of some executors in that many workers keeps the topology's limits on components, if so.
+    """Yield why no placement in `workers` workers can satisfy the topology's limits on components.
 
-    What is found is certain; what is not may still fail.
+    Reported shortages are certain; others are possible.
 
     Parameters
     ----------
     draft
-        What is placed so far, which takes room on nodes.
+        Partial placement, which uses resources of nodes.
     topology
-        Its index. One without such limits lacks nothing.
+        Index of the topology. Nothing is yielded for one without such limits.
     executors
-        Those to place, numbered over the problem.
+        Executors to place, numbered over the problem.
     workers
-        How many they are to be in.
+        Number of workers for them.
 
     Yields
     ------
@@ -69,16 +69,16 @@ def apart_shortages(draft: PartialPlacement, topology: int, executors: IndexArra
 
 
 def fewest_workers(limits: ComponentLimits, executors: IndexArray, most: int) -> int:
-    """A number of workers that no placement goes below.
+    """Return a lower bound of the number of workers of any placement.
 
-    Those of components of which each two are incompatible add up; which such components is looked for greedily.
+    Those of pairwise incompatible components add up; such components are selected greedily.
 
     Parameters
     ----------
     executors
-        How many there are of each component, shape (C,).
+        Number of executors of each component, shape (C,).
     most
-        Executors that a worker may have.
+        Maximum executors per worker.
     """
     alone = np.diagonal(limits.incompatible)
     in_worker = np.where(alone, 1, np.minimum(limits.most_on_node, most))
@@ -88,7 +88,7 @@ def fewest_workers(limits: ComponentLimits, executors: IndexArray, most: int) ->
     choosy = choosy[np.argsort(-needs[choosy], kind="stable")]
     for first in choosy[:_STARTS].tolist():
         fits, together = limits.incompatible[first][choosy] & (choosy != first), int(needs[first])
-        # Looking on is of use only as long as all that could come make more than was found.
+        # Continue only as long as all remaining ones could exceed the best so far.
         while fits.any() and together + int(needs[choosy[fits]].sum()) > fewest:
             nearest = int(np.argmax(fits))
             together += int(needs[choosy[nearest]])
@@ -104,13 +104,13 @@ class CrowdedPlace:
     Parameters
     ----------
     problem
-        Whose nodes and executors are counted.
+        Problem with the nodes and executors.
     topology
-        Its index.
+        Index of the topology.
     limits
-        Its limits; only those on nodes count here.
+        Its limits; only those on nodes are used here.
     node_of
-        Node of every executor of the problem, -1 for none, shape (E,). Read once: later changes come by `add`.
+        Node of every executor of the problem, -1 for none, shape (E,). Read once: report later changes by `add`.
     """
 
     def __init__(self, problem: Problem, topology: int, limits: ComponentLimits, node_of: IndexArray) -> None:
@@ -122,16 +122,16 @@ class CrowdedPlace:
 
     @classmethod
     def of(cls, problem: Problem, topology: int, node_of: IndexArray) -> CrowdedPlace | None:
-        """That of a topology; None if it has no limits on components."""
+        """Return the counts of a topology; None if it has no limits on components."""
         limits = problem.component_limits.get(topology)
         return None if limits is None else cls(problem, topology, limits, node_of)
 
     def admits(self, executors: Sequence[int]) -> BoolArray:
-        """Which nodes may get all these executors of the topology, shape (N,)."""
+        """Return which nodes may get all these executors of the topology, shape (N,)."""
         components, counts = np.unique(self._component[np.array(executors) - self._first], return_counts=True)
         admits: BoolArray = (self._on_nodes[:, components] + counts <= self._most[components]).all(axis=1)
         return admits
 
     def add(self, executors: Sequence[int], node: int) -> None:
-        """Note that these executors are on a node now."""
+        """Record that these executors are on a node now."""
         np.add.at(self._on_nodes[node], self._component[np.array(executors) - self._first], 1)

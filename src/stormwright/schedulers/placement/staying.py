@@ -1,4 +1,4 @@
-"""Keeps what runs: every worker that changes its slot or its executors is a JVM that Storm restarts."""
+"""Preservation of running workers: a worker whose slot or executors change is a JVM that Storm restarts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stormwright.schedulers.toolkit.traffic import Rates
 
 
 def running_workers(problem: Problem) -> dict[int, IndexArray]:
-    """Slot → the executors that run in it now, rising."""
+    """Return the executors that run in each slot now, ascending."""
     by_slot = np.argsort(problem.current_slot, kind="stable")
     slots, first = np.unique(problem.current_slot[by_slot], return_index=True)
     stretches = zip(slots.tolist(), pairwise([*first.tolist(), len(by_slot)]), strict=True)
@@ -25,7 +25,7 @@ def running_workers(problem: Problem) -> dict[int, IndexArray]:
 
 
 def runs_well(problem: Problem, topology: int) -> bool:
-    """Whether a topology runs completely, on as many workers as it wants, none too full, its components apart."""
+    """Return whether a topology runs completely, validly, and on the requested number of workers."""
     slots = problem.current_slot[problem.executors_of(topology)]
     workers, sizes = np.unique(slots, return_counts=True)
     wanted = problem.topologies[topology]
@@ -40,21 +40,21 @@ def runs_well(problem: Problem, topology: int) -> bool:
 def restore_cheaper(
     draft: PartialPlacement, rates: Rates | Traffic, weights: CostWeights, rates_new: Rates | Traffic | None = None
 ) -> None:
-    """Put topologies back to where they run well, wherever that costs no more and fits.
+    """Move topologies back to where they run well, wherever that costs no more and fits.
 
-    They are tried in order, again and again, until none can be put back any more. A topology that the draft leaves out
-    is put back at any cost.
+    They are tried in order, repeatedly, until none can be moved back. A topology that is left out is moved back at any
+    cost.
 
     Parameters
     ----------
     draft
         A new placement of everything; written.
     rates
-        Traffic of what runs now.
+        Traffic of the running placement.
     weights
         Cost of a tuple by distance.
     rates_new
-        Traffic in the draft, if it differs from that now.
+        Traffic in the new placement, if it differs.
     """
     problem = draft.problem
     node_now = np.append(problem.slot_node, UNPLACED)[problem.current_slot]
@@ -86,7 +86,7 @@ def restore_cheaper(
 
 
 def _node_use(problem: Problem, executors: slice, worker: IndexArray, node: IndexArray) -> FloatArray:
-    """What some executors take of each resource, and of slots, on every node, shape (K + 1, N)."""
+    """Return the use of each resource and of slots by some executors on every node, shape (K + 1, N)."""
     placed = np.flatnonzero(worker[executors] != UNPLACED) + executors.start
     first = np.unique(worker[placed], return_index=True)[1]
     num_nodes = len(problem.supervisors)
@@ -101,7 +101,7 @@ def _node_use(problem: Problem, executors: slice, worker: IndexArray, node: Inde
 def _topology_costs(
     problem: Problem, rates: Rates | Traffic, weights: CostWeights, worker: IndexArray, node: IndexArray
 ) -> FloatArray:
-    """What the traffic of every topology costs, shape (T,)."""
+    """Return the cost of every topology's traffic, shape (T,)."""
     a, b = rates.source, rates.target
     rack = np.append(problem.node_rack, UNPLACED)[node]
     classes = [a == b, worker[a] == worker[b], node[a] == node[b], rack[a] == rack[b]]
@@ -111,10 +111,10 @@ def _topology_costs(
 
 
 def swap_nodes(draft: PartialPlacement) -> None:
-    """Exchange the contents of whole nodes where that puts more workers back to where they run now.
+    """Swap whole nodes where that moves more workers back to where they run now.
 
-    Nodes of one rack are exchanged if each has room for the other's workers, so the cost stays as it is. The exchange
-    that keeps most workers goes first, then the one with the lower nodes.
+    Nodes of one rack are swapped if the other's workers fit on each, so the cost does not change. The swap that
+    preserves most workers goes first, then the one with the lower nodes.
     """
     problem = draft.problem
     home = {executors.tobytes(): int(problem.slot_node[slot]) for slot, executors in running_workers(problem).items()}
@@ -142,11 +142,11 @@ def _exchangeable(draft: PartialPlacement, used: FloatArray, a: int, b: int) -> 
 
 
 def choose_slots(draft: PartialPlacement) -> IntArray:
-    """Slot of every executor.
+    """Return the slot of every executor.
 
-    1. A worker that runs on its node already keeps its slot: with the same executors, or with lost ones besides.
+    1. A worker that already runs on its node keeps its slot: with the same executors, or with additional lost ones.
     2. Any other gets the first port of its node in which nothing runs now, so that it can start while others still
-       stop; if there is none, the first that is left.
+       stop; if there is none, the first free one.
     """
     problem = draft.problem
     running = running_workers(problem)
@@ -171,7 +171,7 @@ def choose_slots(draft: PartialPlacement) -> IntArray:
 
 
 def keep_slots(draft: PartialPlacement, slots: IntArray) -> IntArray:
-    """Slot of every executor: workers of `slots`, in its order, keep theirs on their node; others get free ones.
+    """Return the slot of every executor: workers of `slots`, in order, keep theirs on their node; others get free ones.
 
     Free ones in which nothing runs now come first, then the lower ones.
     """
@@ -190,7 +190,7 @@ def keep_slots(draft: PartialPlacement, slots: IntArray) -> IntArray:
 
 
 def _members(draft: PartialPlacement) -> list[IndexArray]:
-    """The executors of every worker, rising."""
+    """Return the executors of every worker, ascending."""
     by_worker = np.argsort(draft.worker, kind="stable")
     first = np.searchsorted(draft.worker[by_worker], np.arange(len(draft.node) + 1)).tolist()
     return [by_worker[begin:end] for begin, end in pairwise(first)]

@@ -1,1 +1,1 @@
-"""Deciding between placements: whose answers there are, what each is worth, and what was learned of others like it."""
+"""Choosing between placements: members, their answers, evaluation, and the trained model."""

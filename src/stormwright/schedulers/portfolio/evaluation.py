@@ -1,4 +1,4 @@
-"""What a placement is worth by what an operator wants, and in words what it promises."""
+"""Evaluation of placements by an operator's objective."""
 
 from __future__ import annotations
 
@@ -21,36 +21,36 @@ from stormwright.schedulers.templates.by_rates import RateSearch, RateWish, want
 
 TRAFFIC: Final = "traffic"
 
-#: What may be wanted, as `optimizer` has it.
+#: Objectives of `optimizer`.
 OBJECTIVES: Final = ("auto", TRAFFIC, "throughput", "latency", "nodes", "balanced")
 
-#: What runs is left alone for less than this, in parts of the objective, where that is a prediction.
+#: Minimum relative gain for changing the running placement, for predicted objectives.
 _WORTH_IT: Final = 5e-3
 
-#: A cost of traffic that is lower by no more than rounding is the same.
+#: Relative rounding error of costs of traffic.
 _ROUNDING: Final = 1e-9
 
 
 class PlacementJudge:
-    """Judges placements of one problem.
+    """Evaluates placements of one problem.
 
     Parameters
     ----------
     problem
-        With the load that predictions are made from.
+        Problem with the load for predictions.
     objective
-        One of `OBJECTIVES`; auto is throughput where a service measured the load, else traffic.
+        One of `OBJECTIVES`; auto is throughput if a service measured the load, else traffic.
     headroom
-        Part of everything that is to stay free where nodes are saved.
+        Fraction of all resources that stays free if nodes are minimised.
 
     Attributes
     ----------
     objective
-        What is judged by.
+        Effective objective.
     note
-        Why that is another one than was asked for; empty where it is not.
+        Reason if it differs from the requested one; else empty.
     soft_cpu
-        Whether CPU is no limit, as rates come from it.
+        Whether CPU is no constraint, as it follows from rates.
     """
 
     def __init__(self, problem: Problem, objective: str = "auto", headroom: float = 0.2) -> None:
@@ -68,22 +68,22 @@ class PlacementJudge:
             self._rates = RateSearch(problem, load, RateWish(self.objective, "free", headroom, 0))
 
     def badness(self, slots: IntArray) -> float:
-        """How bad a placement is: its cost, or in parts of the objective as predicted; the lower the better."""
+        """Return the cost of a placement, or its predicted badness relative to the objective; lower is better."""
         return cost_of(self.problem, slots).total if self._rates is None else self._rates.badness(slots)
 
     def pays(self, badness: float, now: float) -> bool:
-        """Whether a placement is so much better than what runs that it is worth moving for."""
+        """Return whether a placement is sufficiently better than the running one to move."""
         return badness < now - (_ROUNDING * abs(now) if self._rates is None else _WORTH_IT)
 
     def broken(self, slots: IntArray, chosen_workers: bool = False) -> list[Violation]:
-        """Limits that the placed executors break; the number of workers is one for what does not run yet.
+        """Return violations by the placed executors; the number of workers counts for topologies that do not run yet.
 
         Parameters
         ----------
         slots
             Slot of every executor, -1 for none, shape (E,).
         chosen_workers
-            Whether another number of workers than topologies ask for is part of the answer.
+            Whether the answer may change the numbers of workers.
         """
         cpu = self.problem.resources[0].name
         found = violations(self.problem, slots)
@@ -99,7 +99,7 @@ class PlacementJudge:
         return list(filter(counts, found))
 
     def promise(self, slots: IntArray) -> str:
-        """What a placement is predicted to be worth, in a few words."""
+        """Return the prediction for a placement as a short text."""
         if self._rates is None:
             return f"cost {cost_of(self.problem, slots).total:,.1f}"
         if self.objective == "nodes":

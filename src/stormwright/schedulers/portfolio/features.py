@@ -1,8 +1,8 @@
-"""What is learned from: a placement in figures that do not hang on how large, how fast or how loaded a cluster is.
+"""Features of placements for learning, independent of size, speed and load of a cluster.
 
-Each is a part, or the logarithm of a ratio, so what was learned of one problem can be said of another. They take a pass
-over the traffic; none needs the steady state that `stormwright.predict` solves for, of which only what an executor's
-work takes for each tuple is had, once for a problem.
+Each is a fraction, or the logarithm of a ratio, so a model of one problem applies to others. They need one pass over
+the traffic, but not the steady state of `stormwright.predict`, except for the executors' work per tuple, once per
+problem.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from stormwright.model.traffic_matrix import scopes_of, traffic_under
 from stormwright.predict.calibration.document import costs_of
 from stormwright.predict.flow.profile import Profile
 
-#: Of a placement, then of its problem alone. "Ideal" is all work spread over all CPU without a message.
+#: Features of a placement, then of its problem alone. "Ideal" is all work spread over all CPU without messages.
 FEATURES: Final = (
     "fullest CPU / ideal, log",
     "fullest CPU without messages / ideal, log",
@@ -46,23 +46,23 @@ FEATURES: Final = (
     "nodes for each topology, log",
 )
 
-#: Logarithms end here: beyond, more makes no difference.
+#: Logarithms are clipped here.
 _MOST_LOG: Final = 5.0
 
-#: Digits of a feature that count: sums of the same in another order differ behind them.
+#: Digits of a feature: sums in another order differ in further ones.
 _DIGITS: Final = 6
 
-#: Bytes of a tuple where none were measured.
+#: Default bytes of a tuple.
 _USUAL_BYTES: Final = 100.0
 
 
 class FeatureExtractor:
-    """Describes placements of one problem.
+    """Computes features of placements of one problem.
 
     Parameters
     ----------
     problem
-        With its load; what was not measured counts as assumed.
+        Problem with its load; missing measurements have assumed values.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -86,7 +86,7 @@ class FeatureExtractor:
         self._of_problem = self._described_alone()
 
     def features(self, slots: IntArray) -> FloatArray:
-        """Those of a placement, in the order of `FEATURES`, shape (F,).
+        """Return the features of a placement, in the order of `FEATURES`, shape (F,).
 
         Parameters
         ----------
@@ -96,7 +96,7 @@ class FeatureExtractor:
         problem, nodes = self.problem, len(self.problem.supervisors)
         scopes, traffic = scopes_of(problem, slots), traffic_under(problem, slots)
         source, target, tps = traffic.source, traffic.target, traffic.tps
-        # Who is near to those that send gets more of what is shuffled.
+        # Executors near to senders get more of shuffled traffic.
         received = np.bincount(target, tps, len(slots))
         own_hz = self._cycles * np.where(self._begins, self._handled_tps, received)
         there = (scopes.slot[source] != UNPLACED) & (scopes.slot[target] != UNPLACED)
@@ -144,7 +144,7 @@ class FeatureExtractor:
         return np.asarray(np.round(found, _DIGITS), dtype=np.float64)
 
     def _described_alone(self) -> list[float]:
-        """What is the same for all placements."""
+        """Features that are equal for all placements."""
         problem = self.problem
         spread = traffic_under(problem, np.full(problem.num_executors, UNPLACED, dtype=np.int32))
         per_message = self._send_hz + self._receive_hz
@@ -165,7 +165,7 @@ class FeatureExtractor:
 
 
 def _tuple_bytes(problem: Problem, topology: int) -> float:
-    """Mean size of a topology's tuples."""
+    """Return the mean size of a topology's tuples."""
     load = problem.loads[topology]
     volume = sum(float(each.sum()) for each in (load.pair_bytes_per_s, load.flow_bytes_per_s) if each is not None)
     tuples = float(load.pair_tps.sum() + load.flow_tps.sum())
@@ -182,13 +182,13 @@ def _part(some: float, of: float) -> float:
 
 
 def _log(some: float, of: float) -> float:
-    """The logarithm of a ratio, 0 where both are nothing."""
+    """Return the logarithm of a ratio, 0 if both are 0."""
     if some <= 0 or of <= 0:
         return 0.0 if some <= 0 and of <= 0 else -_MOST_LOG if some <= 0 else _MOST_LOG
     return float(np.clip(np.log(some / of), -_MOST_LOG, _MOST_LOG))
 
 
 def _spread(values: FloatArray) -> float:
-    """Standard deviation in parts of the mean."""
+    """Return the coefficient of variation."""
     mean = float(values.mean()) if len(values) else 0.0
     return min(float(values.std()) / mean, _MOST_LOG) if mean > 0 else 0.0

@@ -1,4 +1,4 @@
-"""Who is asked where several schedulers' answers are decided between, how, and what of them can be used."""
+"""Member schedulers of a portfolio, and their valid answers."""
 
 from __future__ import annotations
 
@@ -23,21 +23,20 @@ from stormwright.schedulers.toolkit.resolve import ALL, choose_schedulers, is_ja
 from stormwright.schedulers.toolkit.traits import declared
 
 # Variants -----------------------------------------------------------------------------------------
-# Placements that are one step away from another one: they move nothing that runs.
 
-#: Kinds of steps: an executor to another worker of its topology, two executors for each other, a worker elsewhere.
+#: Kinds of steps: an executor to another worker of its topology, swap of two executors, a worker elsewhere.
 _MOVE, _SWAP, _WORKER = range(3)
 
 
 class Variants:
-    """Steps away from placements of one problem.
+    """Generates placements one step away from those of one problem.
 
     Parameters
     ----------
     problem
-        Topologies of which something runs stay as they are: what they have lost belongs where the rules put it.
+        The problem; topologies that run in part stay as the rules place them.
     rng
-        Draws the steps.
+        Random generator of the steps.
     """
 
     def __init__(self, problem: Problem, rng: np.random.Generator) -> None:
@@ -48,14 +47,14 @@ class Variants:
         self._usable: IndexArray = np.flatnonzero(problem.node_usable[problem.slot_node])
 
     def of(self, slots: IntArray, count: int) -> Iterator[IntArray]:
-        """Up to so many placements a step away; a step that would empty a worker, or changes nothing, is none.
+        """Yield up to `count` placements one step away; steps without effect or that empty a worker are skipped.
 
         Parameters
         ----------
         slots
             Slot of every executor, -1 for none, shape (E,).
         count
-            How many steps are drawn.
+            Number of random steps.
         """
         movable = self._free[slots[self._free] != UNPLACED]
         if not len(movable):
@@ -94,29 +93,29 @@ class Variants:
 
 # Members ------------------------------------------------------------------------------------------
 
-#: Stands for all schedulers that usually answer a problem of the size at hand within a second or two.
+#: Name of all schedulers that usually take a second or two for a problem of this size.
 QUICK: Final = "quick"
 
-#: Name of the answer that everything stays where it is.
+#: Name of the running placement as an answer.
 WHAT_RUNS: Final = "what runs"
 
 
 @dataclass(frozen=True)
 class Members:
-    """Schedulers by name as a user gives them.
+    """Member schedulers as configured by a user.
 
     Parameters
     ----------
     names
         `QUICK`, ``all``, or names separated by commas.
     settings
-        Parameters of them: ``NAME.KEY=VALUE``, several separated by semicolons.
+        Their parameters: ``NAME.KEY=VALUE``, separated by semicolons.
     seed
-        For those that draw random numbers.
+        Seed of randomised members.
     objective
-        For those that know it.
+        Objective of members that support it.
     own
-        Who asks, which is none of them.
+        Name of the calling scheduler, which cannot be a member.
     """
 
     names: str
@@ -126,7 +125,7 @@ class Members:
     own: str
 
     def check(self) -> None:
-        """Make all of them once; of other packages only look at the parameters.
+        """Create all members once; of other packages only validate the parameters.
 
         Raises
         ------
@@ -143,14 +142,14 @@ class Members:
             raise InputError("scheduler parameters", faults) from error
 
     def for_size(self, executors: int) -> list[str]:
-        """Names of those that are asked about a problem of so many executors; who is named is in any case."""
+        """Return the members for a problem with this number of executors; explicitly named ones always."""
         named = [name.strip() for name in self.names.split(",")]
         if QUICK not in named:
             return self._all()
         return [name for name in self._all() if name in named or traits_of(name).quick_up_to >= executors]
 
     def made(self, name: str, budget_s: float = 0.0) -> Scheduler | StormwrightError:
-        """A member, or why there is none; one that searches for as long as it is told gets so many seconds."""
+        """Return a member, or the error; one with a search budget gets `budget_s` seconds."""
         told = [text for text in self._told() if text.startswith(f"{name}.")]
         known = {} if is_java(name) else {field.name: field.metadata for field in fields(_params_of(name))}
         choices = known["objective"]["choices"] if "objective" in known else ()
@@ -162,7 +161,7 @@ class Members:
 
     @staticmethod
     def keeps_budget(name: str) -> bool:
-        """Whether a member searches for as long as it is told."""
+        """Return whether a member has a search budget."""
         return not is_java(name) and any(field.name == "time_budget_s" for field in fields(_params_of(name)))
 
     def _all(self) -> list[str]:
@@ -177,7 +176,7 @@ class Members:
 
 
 def is_of_others(name: str) -> bool:
-    """Whether a scheduler is another package's, which is neither made nor asked in this process."""
+    """Return whether a scheduler belongs to another package, and so runs in its own process."""
     return not is_java(name) and name not in SCHEDULERS
 
 
@@ -185,23 +184,23 @@ def _params_of(name: str) -> type:
     try:
         return scheduler_type(name).params_type
     except MissingDependencyError:
-        return Scheduler  # nobody knows its parameters
+        return Scheduler  # its parameters are unknown
 
 
 @dataclass(frozen=True)
 class MemberAnswer:
-    """An answer that can be used.
+    """A valid answer of a member.
 
     Parameters
     ----------
     name
-        Who gave it.
+        Name of the member.
     answer
-        As it was given.
+        Unchanged answer.
     rank
-        How many limits it breaks and executors it leaves out, and how bad it is; the lowest is best.
+        Number of violations and unplaced executors, and badness; the lowest is best.
     moves
-        Whether it moves what runs.
+        Whether it moves running executors.
     """
 
     name: str
@@ -216,21 +215,21 @@ class MemberAnswer:
 
 
 class Portfolio:
-    """What schedulers answer to a problem, judged.
+    """Evaluated answers of several schedulers to a problem.
 
     Parameters
     ----------
     problem
-        The one that is asked about.
+        Problem to place.
     judge
-        Says what answers are worth.
+        Evaluates answers.
 
     Attributes
     ----------
     answers
-        Those that can be used, in the order in which they were asked.
+        Valid answers, in the order of the calls.
     left_out
-        Name → why its answer cannot be used.
+        Name → reason why its answer is invalid.
     """
 
     def __init__(self, problem: Problem, judge: PlacementJudge) -> None:
@@ -242,7 +241,7 @@ class Portfolio:
         self._known: dict[bytes, tuple[int, float]] = {}
 
     def note(self, name: str, answer: Assignment) -> None:
-        """Judge an answer, and take it if it can be used."""
+        """Evaluate an answer, and record it if it is valid."""
         slots = answer.slot_of_executor
         if why := self._unusable(slots):
             self.left_out[name] = why
@@ -256,12 +255,12 @@ class Portfolio:
         self.answers.append(MemberAnswer(name, answer, (broken, left, badness), moves))
 
     def note_what_runs(self) -> None:
-        """Judge that everything stays where it is, if everything runs."""
+        """Record the running placement as an answer, if it is complete."""
         if self._runs.all():
             self.note(WHAT_RUNS, Assignment(self.problem.current_slot))
 
     def none_usable(self, name: str, params: Params) -> tuple[Assignment, str]:
-        """The answer of who asks where no answer can be used, which leaves all as it is, and why."""
+        """Return the calling scheduler's answer if no answer is valid: no change, and the reason."""
         why = f"none of {counted(len(self.left_out), 'answer')} can be used: {told_left_out(self.left_out)}"
         waiting = np.unique(self.problem.executor_topology[~self._runs]).tolist()
         return answer(
@@ -269,15 +268,15 @@ class Portfolio:
         ), why
 
     def ask(self, name: str, scheduler: Scheduler, keep_running: bool) -> None:
-        """Ask a scheduler: for what waits, and unless that shall stay, for what runs as if it did not."""
+        """Run a scheduler on the waiting executors, and unless `keep_running` also from scratch."""
         for asked in self._ways(scheduler, keep_running):
             try:
                 self.note(name, self._answer_of(name, asked))
-            except Exception as error:  # whatever a member does, the others have answers
+            except Exception as error:  # a failing member does not affect the others
                 self.left_out[name] = f"failed: {' '.join(str(error).split()) or type(error).__name__}"
 
     def _answer_of(self, name: str, scheduler: Scheduler) -> Assignment:
-        """Where CPU is no limit, one that leaves something out for it is asked again as if there were enough."""
+        """Return an answer; if CPU is no constraint, rerun a scheduler that leaves something out for it."""
         answer = checked(self.problem, scheduler.schedule(self.problem), name)
         if not self.judge.soft_cpu or np.all(answer.slot_of_executor != UNPLACED):
             return answer
@@ -293,7 +292,7 @@ class Portfolio:
             yield FromScratchScheduler(scheduler)
 
     def _unusable(self, slots: IntArray) -> str:
-        """Why an answer cannot be used, whatever limits it keeps."""
+        """Return why an answer is invalid, constraints apart; empty if it is valid."""
         placed = slots != UNPLACED
         if stopped := int(np.count_nonzero(self._runs & ~placed)):
             return f"it would stop {counted(stopped, 'executor')}"
@@ -303,7 +302,7 @@ class Portfolio:
         return f"it places a part of {counted(int(partly.sum()), 'topology')}" if partly.any() else ""
 
     def _judged(self, slots: IntArray, chosen_workers: bool) -> tuple[int, float]:
-        """Several give the same answer: it is judged once."""
+        """Return violations and badness, cached as several schedulers may give the same answer."""
         key = slots.tobytes() + bytes([chosen_workers])
         if key not in self._known:
             self._known[key] = len(self.judge.broken(slots, chosen_workers)), self.judge.badness(slots)
@@ -311,12 +310,12 @@ class Portfolio:
 
 
 def best_of(answers: Sequence[MemberAnswer]) -> list[MemberAnswer]:
-    """The answers, best first; of those that are as good the first."""
+    """Return the answers, best first; ties keep their order."""
     return sorted(answers, key=lambda each: each.rank)
 
 
 def told_left_out(left_out: Mapping[str, str]) -> str:
-    """Who is left out and why, those with the same reason together."""
+    """Return the left-out members with reasons as text, grouped by reason."""
     why: dict[str, list[str]] = {}
     for name, reason in left_out.items():
         why.setdefault(reason, []).append(name)

@@ -1,4 +1,4 @@
-"""What was learned, as data: trees in plain arrays, with the digest of what they were learned from."""
+"""Trained models as data: trees in plain arrays, with the digest of their training data."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from stormwright.formats import read_json
 from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.schedulers.portfolio.features import FEATURES
 
-#: Of such a file; another number where what is in it means something else.
+#: Schema of the file; the number changes with the meaning of its content.
 MODEL_SCHEMA: Final = "stormwright-learned/1"
 
-#: The one that comes with the package.
+#: Model in the package.
 OURS: Final = Path(__file__).parent / "learned.json"
 
-#: What a leaf has for a feature.
+#: Feature of a leaf.
 LEAF: Final = -1
 
 _ARRAYS: Final = ("feature", "threshold", "left", "right", "value")
@@ -31,22 +31,22 @@ _ARRAYS: Final = ("feature", "threshold", "left", "right", "value")
 
 @dataclass(frozen=True, eq=False)
 class RegressionTrees:
-    """Regression trees whose values add up, on top of a straight line.
+    """Boosted regression trees on top of a linear model.
 
     Parameters
     ----------
     slope
-        What the line rises by with each feature, shape (F,).
+        Coefficients of the linear model, shape (F,).
     root
-        The node that each tree begins with, shape (K,).
+        Root node of each tree, shape (K,).
     feature
-        Which is looked at, `LEAF` for leaves, shape (M,).
+        Feature of each node, `LEAF` for leaves, shape (M,).
     threshold
-        Up to it the way goes left, shape (M,).
+        Values up to it go left, shape (M,).
     left, right
-        The next node; of leaves themselves, shape (M,).
+        Child nodes; of leaves themselves, shape (M,).
     value
-        Of leaves, shape (M,).
+        Values of leaves, shape (M,).
     """
 
     slope: FloatArray
@@ -58,7 +58,7 @@ class RegressionTrees:
     value: FloatArray
 
     def score(self, features: FloatArray) -> FloatArray:
-        """The value of each row of features, shape (n, F) → (n,)."""
+        """Return the value of each row of features, shape (n, F) → (n,)."""
         rows = np.arange(len(features))[:, None]
         node = np.repeat(self.root[None], len(features), axis=0)
         while True:
@@ -70,22 +70,22 @@ class RegressionTrees:
             node = np.where(goes_left, self.left[node], self.right[node])
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the trees as a JSON object."""
         return {name: getattr(self, name).tolist() for name in ("slope", "root", *_ARRAYS)}
 
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """What a file holds.
+    """Content of a model file.
 
     Parameters
     ----------
     trees
-        What was learned: logarithms of throughput, to be compared with those of other placements of the same problem.
+        Trees for logarithms of throughput, comparable between placements of the same problem.
     data
-        What it was learned from: its ``digest``, how it was ``made``, how many ``groups`` and ``rows`` it has.
+        Training data: its ``digest``, how it was ``made``, its number of ``groups`` and ``rows``.
     trained
-        With what library, seed and settings.
+        Library, seed and settings of the training.
     """
 
     trees: RegressionTrees
@@ -93,7 +93,7 @@ class Model:
     trained: Mapping[str, Any]
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON, with its own digest."""
+        """Return the model as a JSON object with its own digest."""
         content = {
             "schema": MODEL_SCHEMA,
             "features": list(FEATURES),
@@ -105,18 +105,18 @@ class Model:
 
 
 def digest_of(content: object) -> str:
-    """The same for equal content, whatever the order of its keys."""
+    """Return a digest that is equal for equal content, whatever the order of keys."""
     return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 @lru_cache(maxsize=4)
 def read_model(path: Path = OURS) -> Model:
-    """The model in the file at `path`.
+    """Read the model in the file at `path`.
 
     Raises
     ------
     InputError
-        It cannot be read, is something else, of another version, damaged, or about other features than these.
+        It cannot be read, is not a model, of another version, damaged, or trained on other features.
     """
     document = read_json(path)
     if not isinstance(document, dict) or not str(document.get("schema", "")).startswith("stormwright-learned/"):
@@ -148,7 +148,7 @@ def _trees(path: Path, told: object) -> RegressionTrees:
         and trees.slope.shape == (len(FEATURES),)
         and bool(np.all((trees.root >= 0) & (trees.root < len(nodes))))
     )
-    # Ways lead on only, so that each has an end.
+    # Children have higher numbers, so that every path ends.
     for way in (trees.left, trees.right) if sound else ():
         sound = sound and bool(np.all((way < len(nodes)) & (way >= nodes) & ((way > nodes) | ~inner)))
     sound = sound and bool(np.all((trees.feature >= LEAF) & (trees.feature < len(FEATURES))))

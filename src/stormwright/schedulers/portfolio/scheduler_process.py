@@ -1,4 +1,4 @@
-"""Schedulers of other packages, asked in a process of their own: one that does not answer in time is ended with it."""
+"""Schedulers of other packages in a process of their own, which is killed at its time limit."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from stormwright.schedulers.toolkit.plugin_guard import told
 from stormwright.schedulers.toolkit.registry import traits_of
 from stormwright.schedulers.toolkit.traits import passed_on
 
-#: What a process runs; the socket is its standard input.
+#: Command line of the process; the socket is its standard input.
 _PROGRAM = "from stormwright.schedulers.portfolio.scheduler_process import answer_all; answer_all()"
 
-#: Seconds in which a process that has closed its socket has to end.
+#: Seconds for a process to exit after closing its socket.
 _ENDING_S = 1.0
 
-#: Of Linux: the kernel sends a signal to this process when the thread that started it ends.
+#: Linux: the kernel sends a signal to this process when the thread that started it ends.
 _PR_SET_PDEATHSIG = 1
 
 
 class Member(NamedTuple):
-    """One of some schedulers by its name, and the seconds that it gets where it searches for as long as it is told."""
+    """Name of a scheduler, and its time budget in seconds if it has a search budget."""
 
     members: Members
     name: str
@@ -42,15 +42,15 @@ class Member(NamedTuple):
 
 
 class SchedulerProcess:
-    """A context with a process in which schedulers are asked; it is started once one is, and anew after it was ended.
+    """Context manager with a process that runs schedulers; started on demand, and again after it was killed.
 
-    It is no fork of this one, whose threads may hold locks at that moment, and needs nothing of its main program. It
-    finds packages where this one does, ends with it, and what was started in it is ended with it.
+    It is not a fork of this one, whose threads may hold locks, and needs nothing of its main program. It has the same
+    import path, ends with this process, and its children are killed with it.
 
     Parameters
     ----------
     end_s
-        When all answers have to be there, of `time.perf_counter`.
+        Deadline of all answers, by `time.perf_counter`.
     """
 
     def __init__(self, end_s: float = float("inf")) -> None:
@@ -67,32 +67,32 @@ class SchedulerProcess:
         self._end()
 
     def schedule(self, member: Member, problem: Problem, limit_s: float) -> Assignment:
-        """Its answer.
+        """Return the answer of a member.
 
         Parameters
         ----------
         member
-            Made anew there: what a scheduler of another package holds need not be of a kind that can be sent.
+            Scheduler, created in the process, as its state may not be picklable.
         problem
-            It is asked about.
+            Problem to place.
         limit_s
-            Seconds that it may take for all its answers, with the start of a process for them.
+            Seconds for all its answers, including the start of the process.
 
         Raises
         ------
         SchedulerError
-            It has failed, has not answered in time, or has ended its process; now or before, as then it is not asked.
+            It failed, timed out, or ended its process; now or before, as then it is not run again.
         """
         answer: Assignment = self._within(member, problem, limit_s)
         return answer
 
     def traits(self, member: Member, limit_s: float) -> dict[str, Any]:
-        """What holds of a member as it is set (`passed_on`); it raises what `schedule` raises.
+        """Return the inherited traits of a member (`passed_on`); raises like `schedule`.
 
         Parameters
         ----------
         member, limit_s
-            As for `schedule`; a constructor may hang, too.
+            See `schedule`; a constructor may hang, too.
         """
         found: dict[str, Any] = self._within(member, None, limit_s)
         return found
@@ -122,7 +122,7 @@ class SchedulerProcess:
     def _asked(self, member: Member, problem: Problem | None, until_s: float) -> Any:
         if self._connection is None:
             self._connection = self._start()
-            _received(self._connection, until_s)  # it reads from here on, so that nothing that is sent can wait for it
+            _received(self._connection, until_s)  # it reads from now on, so that sending cannot block
         self._connection.send((member, problem))
         found = _received(self._connection, until_s)
         if isinstance(found, str):
@@ -139,14 +139,14 @@ class SchedulerProcess:
                     stdin=theirs.fileno(),
                     stdout=2,
                     env=os.environ | {"PYTHONPATH": paths},
-                    start_new_session=True,  # a group that can be ended as a whole; Ctrl-C in a terminal is for us
+                    start_new_session=True,  # a process group that can be killed as a whole; Ctrl-C is handled here
                 )
             except OSError as error:
                 raise SchedulerError(f"the process for it did not start: {error}") from error
             return Connection(ours.detach())
 
     def _end(self, wait_s: float = 0.0) -> int | None:
-        """End the process and what it has started, if there is one; what it ended with by itself within some time."""
+        """Kill the process and its children, if any; return its exit code if it exits within `wait_s`."""
         if self._connection is None or self._process is None:
             return None
         self._connection.close()
@@ -161,21 +161,21 @@ class SchedulerProcess:
 
 
 class ProcessScheduler:
-    """A scheduler of another package as `SchedulerProcess` asks it.
+    """A scheduler of another package that runs in a `SchedulerProcess`.
 
     Parameters
     ----------
     apart
-        Asks it.
+        Process that runs it.
     member
-        Which it is; this one has its traits.
+        Scheduler; its traits are inherited.
     limit_s
-        Seconds that it may take for all its answers.
+        Seconds for all its answers.
 
     Raises
     ------
     SchedulerError
-        It cannot be made, or not in time.
+        It cannot be created, or not in time.
     """
 
     def __init__(self, apart: SchedulerProcess, member: Member, limit_s: float) -> None:
@@ -188,12 +188,12 @@ class ProcessScheduler:
 
 
 def answer_all() -> None:
-    """What the process does: answer what it is asked, until nobody is at the other end."""
+    """Main loop of the process: answer requests until the connection is closed."""
     # By the kernel, as a thread of this process would wait for machine code that hangs.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     connection = Connection(os.dup(0))
     with Path(os.devnull).open() as nothing:
-        os.dup2(nothing.fileno(), 0)  # what members read is not the socket
+        os.dup2(nothing.fileno(), 0)  # members must not read from the socket
     connection.send(None)
     while True:
         try:
@@ -203,12 +203,12 @@ def answer_all() -> None:
         answer = _answer(member, problem)
         try:
             connection.send(answer)
-        except Exception as error:  # what a package has made may be of a kind that cannot be sent
+        except Exception as error:  # the answer may not be picklable
             connection.send(told(error))
 
 
 def _answer(member: Member, problem: Problem | None) -> Assignment | dict[str, Any] | str:
-    """The answer, without a problem the traits, or why there is none."""
+    """Return the answer, the traits if there is no problem, or an error text."""
     try:
         scheduler = member.members.made(member.name, member.budget_s)
         if isinstance(scheduler, Exception):
@@ -216,12 +216,12 @@ def _answer(member: Member, problem: Problem | None) -> Assignment | dict[str, A
         return passed_on(scheduler, traits_of(member.name)) if problem is None else scheduler.schedule(problem)
     except StormwrightError as error:
         return str(error)
-    except BaseException as error:  # what else goes through `PluginGuard`, such as KeyboardInterrupt
+    except BaseException as error:  # exceptions that pass `PluginGuard`, such as KeyboardInterrupt
         return told(error)
 
 
 def _received(connection: Connection, until_s: float) -> Any:
-    """What comes until a moment of `time.perf_counter`; TimeoutError where nothing does."""
+    """Return the next message before a time of `time.perf_counter`, or raise TimeoutError."""
     if not connection.poll(max(until_s - time.perf_counter(), 0.0)):
         raise TimeoutError
     return connection.recv()

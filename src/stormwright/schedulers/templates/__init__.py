@@ -1,1 +1,1 @@
-"""Frames that a policy fills in: topologies in a queue, or a search from a valid placement to a better one."""
+"""Templates of policies: topologies in a queue, or a search from a valid placement to a better one."""

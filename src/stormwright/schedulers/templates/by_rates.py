@@ -1,11 +1,11 @@
-"""The frame of a search for what operators want: highest rates, least latency, or fewest nodes.
+"""Template of a search for objectives by rates: throughput, latency, number of nodes.
 
 ::
 
-    starts ─▶ a search from each (`optimize.rates`) ─▶ judged by `predict` ─▶ what need not move stays
+    starts ─▶ a search from each (`optimize.rates`) ─▶ evaluation by `predict` ─▶ unnecessary moves reverted
 
-A search knows the bottleneck but not how long tuples wait in queues; so what several of them have found is judged by
-the whole prediction, beside what runs now.
+A search models the bottleneck but not the waiting times of tuples; so the results of several searches are evaluated by
+the complete prediction, as is the running placement.
 """
 
 from __future__ import annotations
@@ -36,37 +36,36 @@ from stormwright.predict.reach import Reach, reaches
 from stormwright.predict.steady import Placed, Steady
 from stormwright.schedulers.templates.rate_seats import Seating
 
-# Moves that bring nothing -------------------------------------------------------------------------
-# Without moves that bring nothing: what may as well stay where it runs, topologies together and then by halves.
+# Reverting useless moves --------------------------------------------------------------------------
 
-#: At most so many placements are judged; of large problems those of so many executors together, but some in any case.
+#: Maximum placements to evaluate; for large problems limited by their executors together, with a minimum.
 _MOST_TRIED, _MOST_JUDGED, _SOME = 400, 2_000_000, 8
 
 
 def move_back(
     problem: Problem, slots: IntArray, badness: Callable[[IntArray], float], worst: float, end_s: float = np.inf
 ) -> IntArray:
-    """What of `slots` may stay where it runs, stays.
+    """Return `slots` with all executors moved back that may stay where they run.
 
-    Groups of topologies go back together where that is good enough, else each of their halves by itself: the largest
+    Groups of topologies move back together if that is good enough, else each of their halves separately: the largest
     first.
 
     Parameters
     ----------
     problem
-        What runs.
+        Problem with the running placement.
     slots
         Slot of every executor, -1 for none, shape (E,).
     badness
-        Of a placement.
+        Badness of a placement.
     worst
-        What it may be.
+        Maximum badness.
     end_s
-        By `time.perf_counter`, when no more is tried.
+        Deadline, by `time.perf_counter`.
     """
     moved = np.flatnonzero(_moved(problem, slots)).tolist()
     most_broken = len(broken_limits(problem, slots))
-    # All of them together are what runs, which is not good enough.
+    # All of them together are the running placement, which is not good enough.
     groups = deque(_halves(moved) if len(moved) > 1 else [moved] * bool(moved))
     left = min(_MOST_TRIED, max(_MOST_JUDGED // max(problem.num_executors, 1), _SOME))
     while groups and left and time.perf_counter() < end_s:
@@ -87,7 +86,7 @@ def move_back(
 
 
 def _moved(problem: Problem, slots: IntArray) -> BoolArray:
-    """Whether a topology is elsewhere than it runs, shape (T,)."""
+    """Return whether each topology is elsewhere than it runs, shape (T,)."""
     elsewhere: BoolArray = (
         np.bincount(problem.executor_topology, slots != problem.current_slot, len(problem.topologies)) > 0
     )
@@ -102,15 +101,15 @@ def _halves(group: list[int]) -> list[list[int]]:
 def _with_those_in_the_way(
     problem: Problem, slots: IntArray, group: list[int], away: BoolArray
 ) -> tuple[BoolArray, bool]:
-    """Which topologies go back with a group: those that are away and have a slot where others go back to.
+    """Return the topologies that move back with a group: those away that block its slots.
 
     Returns
     -------
     chosen, alike
-        Whether a topology is of the group or one of those, shape (T,); and whether the same go back with every part of
-        the group, as each of it is in the way of the next.
+        Whether a topology is in the group or blocks it, shape (T,); and whether every part of the group results in the
+        same ones, as each blocks the next.
     """
-    from scipy.sparse import csr_array  # takes longer to import than the rest
+    from scipy.sparse import csr_array  # slow to import
     from scipy.sparse.csgraph import connected_components
 
     topology, count = problem.executor_topology, len(away)
@@ -124,7 +123,7 @@ def _with_those_in_the_way(
     chosen = np.zeros(count, dtype=bool)
     chosen[group] = True
     reached = list(group)
-    for one in reached:  # grows meanwhile
+    for one in reached:  # grows during iteration
         for other in onward[first[one] : first[one + 1]]:
             if not chosen[other]:
                 chosen[other] = True
@@ -134,22 +133,21 @@ def _with_those_in_the_way(
 
 
 # Ties ---------------------------------------------------------------------------------------------
-# Which of several placements that are equally good sends least between nodes.
 
 
 def quietest(problem: Problem, found: Sequence[IntArray], badness: Sequence[float], within: float) -> int:
-    """Of placements that are as good as the best, the one with least traffic between nodes; the first of several.
+    """Return the index of the placement with least traffic between nodes among the best; the first at ties.
 
     Parameters
     ----------
     problem
-        Whose executors are placed.
+        Problem of the placements.
     found
         Slots of all executors, shape (E,) each.
     badness
-        Of each.
+        Badness of each.
     within
-        What may be worse by no more is as good.
+        Tolerance within which placements are equally good.
     """
     alike = np.flatnonzero(np.array(badness) <= min(badness) + within).tolist()
     costs = [cost_of(problem, found[number]) for number in alike] if len(alike) > 1 else []
@@ -159,7 +157,7 @@ def quietest(problem: Problem, found: Sequence[IntArray], badness: Sequence[floa
 
 # By rates -----------------------------------------------------------------------------------------
 
-#: Kinds of scores that are searched for an objective: what is judged best among all of them counts.
+#: Kinds of scores to search for an objective; the best result by evaluation is used.
 _KINDS = {
     "throughput": (THROUGHPUT, LATENCY),
     "latency": (LATENCY, THROUGHPUT),
@@ -167,43 +165,42 @@ _KINDS = {
     "balanced": (LATENCY, THROUGHPUT),
 }
 
-#: What runs is left alone for less than this, in parts of the objective; and what need not move for less than that.
+#: Minimum relative gain for changing the running placement, and tolerance for moving topologies back.
 _WORTH_IT, _SAME = 5e-3, 1e-3
 
-#: Of the time, the part for searches and what judges what they find; the rest is for what may stay.
+#: Fraction of the time for searches and evaluations; the rest is for moving topologies back.
 _SEARCHING = 0.85
 
-#: What leaving a node idle that is in use costs, where throughput is wanted: more than any gain is worth.
+#: Badness of leaving a node in use idle, for throughput: more than any gain.
 _IDLE = 1e3
 
-#: Placements as good as the best so far whose states are remembered: one of them is the answer.
+#: Number of cached states of placements as good as the best so far.
 _REMEMBERED = 4
 
-#: What grows by more is limited by nothing that is known.
+#: Growth beyond which nothing known limits a rate.
 _ENDLESS = 1e9
 
-#: A search that takes less than so many times the time of judging what it finds is not worth it, nor one that makes
-#: fewer steps than so many for each executor.
+#: Minimum time of a search relative to the evaluation of its result, and minimum steps per executor.
 _LONGER = 4
 
 
 @dataclass(frozen=True)
 class RateWish:
-    """What is wanted of a placement.
+    """Objective and options of a search by rates.
 
     Parameters
     ----------
     objective
         One of throughput, latency, nodes and balanced.
     workers
-        One of `WORKERS`, for topologies that do not say.
+        Default of topologies without their own, one of `WORKERS`.
     headroom
-        Part of everything that is to stay free where nodes are saved.
+        Fraction of all resources that stays free if nodes are minimised.
     seed
-        Of the random numbers.
+        Seed of the random numbers.
     caution
-        Standard deviations of a prediction's error by which a throughput counts for less than it is predicted to be;
-        with any, no node that is in use is left idle for throughput.
+        Standard deviations of the prediction error to subtract from a predicted throughput; above 0, no node in use is
+        left idle for throughput.
     """
 
     objective: str
@@ -215,7 +212,7 @@ class RateWish:
 
 @dataclass(frozen=True)
 class ScheduleSearch:
-    """How long may be searched: `effort` together, where that is time until `end_s`, judging taking so long each."""
+    """Budget of a search: `effort` for all, with a deadline `end_s` if by time, and the time per evaluation."""
 
     effort: Effort
     end_s: float
@@ -223,18 +220,18 @@ class ScheduleSearch:
 
     @property
     def is_over(self) -> bool:
-        """Whether all the time is over."""
+        """Whether the time is over."""
         return bool(self.effort.seconds) and time.perf_counter() >= self.end_s
 
     def most(self, executors: int) -> float:
-        """How many searches get enough: a step for each executor, or time for several and more than judging takes."""
+        """Return the number of searches with sufficient budget each."""
         if self.effort.seconds:
             enough_s = max(self.judging_s, self.effort.seconds * executors / max(about_steps(self.effort), 1.0))
             return self.effort.seconds / (_LONGER * enough_s)
         return self.effort.steps / max(executors, 1)
 
     def one_of(self, searches: int, number: int) -> Effort:
-        """That of a search: its part of all steps, or of the time that is left."""
+        """Return the effort of one search: its share of the steps, or of the remaining time."""
         if not self.effort.seconds:
             return Effort(self.effort.steps // searches)
         left_s = (self.end_s - time.perf_counter()) / (searches - number)
@@ -242,16 +239,16 @@ class ScheduleSearch:
 
 
 class RateSearch:
-    """Searches for one problem; the costs of messages are those that `load` has.
+    """Search by rates for one problem; the costs of messages are those of `load`.
 
     Parameters
     ----------
     problem
-        What runs, or is to run.
+        Problem with the running placement, if any.
     load
-        What was measured.
+        Measured load.
     wish
-        What is wanted.
+        Objective and options.
     """
 
     def __init__(self, problem: Problem, load: MeasuredLoad, wish: RateWish) -> None:
@@ -269,19 +266,19 @@ class RateSearch:
 
     @cached_property
     def _free(self) -> BoolArray:
-        """Topologies whose load was measured, shape (T,)."""
+        """Topologies with measured load, shape (T,)."""
         free: BoolArray = self._profile.rate_tps > 0
         return free
 
     def improved(self, slots: IntArray, effort: Effort) -> IntArray:
-        """A better placement than `slots`, which is complete and keeps all limits; or what runs, if that is as good.
+        """Return a better placement than the complete, valid `slots`, or the running one if it is as good.
 
         Parameters
         ----------
         slots
             Slot of every executor, -1 for those of topologies that are left out, shape (E,).
         effort
-            Of all searches together.
+            Budget of all searches together.
         """
         now, seating, begun_s = self.problem.current_slot, self._seating, time.perf_counter()
         runs = bool(np.all(now[slots != UNPLACED] != UNPLACED)) and all(map(seating.may_stay, range(len(self._free))))
@@ -300,13 +297,13 @@ class RateSearch:
             best = quietest(self.problem, found, badness, _SAME)
         if not runs:
             return found[best]
-        if badness[starts - 1] <= badness[best] + _WORTH_IT:  # the last start is what runs
+        if badness[starts - 1] <= badness[best] + _WORTH_IT:  # the last start is the running placement
             return now
         end_s = begun_s + effort.seconds if effort.seconds else np.inf
         return move_back(self.problem, found[best], self.badness, badness[best] + _SAME, end_s)
 
     def _searched(self, known: list[IntArray], badness: list[float], searching: ScheduleSearch) -> Iterator[IntArray]:
-        """What searches find, first from the placements that are `known`; whoever asks adds to these what was found."""
+        """Yield the results of searches, first from the `known` placements, to which the caller adds the results."""
         tried = self._tried(known, badness, searching.most(self.problem.num_executors))
         parts, saves_nodes = Parts.of(self.load.profile), self.wish.objective == "nodes"
         for number in range(len(tried) + saves_nodes):
@@ -315,7 +312,7 @@ class RateSearch:
             if number < len(tried):
                 kind, seats = tried[number]
             else:
-                # Which workers are on the nodes that are left is all the same to `NODES`.
+                # `NODES` does not depend on which workers are on the remaining nodes.
                 kind, seats = LATENCY, self._seating.on_its_nodes(known[int(np.argmin(badness))])
             found = self._improve(seats, kind, searching.one_of(len(tried) + saves_nodes, number), parts)
             self.steps += found.steps
@@ -323,9 +320,9 @@ class RateSearch:
                 yield self._seating.slots(seats, found)
 
     def _tried(self, starts: list[IntArray], badness: list[float], most: float) -> list[tuple[int, Seats]]:
-        """Kinds of scores and starts; where there are too many, the best starts.
+        """Return pairs of kind of score and start; the best starts if there are too many.
 
-        Those are placements by how bad they are, then what is gathered by the CPU that was measured.
+        Placements are ordered by badness, then gathered ones by measured CPU.
         """
         kinds = _KINDS[self.wish.objective]
         ours, gathered = [self._seating.seats(each) for each in starts], list(self._seating.gathered(starts[0]))
@@ -346,31 +343,31 @@ class RateSearch:
         return improve(of, effort)
 
     def chosen_workers(self, slots: IntArray) -> dict[str, int]:
-        """Topology id → how many workers it should be given, of those that get another number than they ask for."""
+        """Return the numbers of workers by topology id, of topologies with another number than requested."""
         return self._seating.chosen_workers(slots)
 
-    # Judged ---------------------------------------------------------------------------------------
+    # Evaluation -----------------------------------------------------------------------------------
 
     def _broken(self, slots: IntArray) -> int:
-        """How many limits a placement breaks; CPU is what rates come from."""
+        """Return the number of violations; CPU is ignored, as it follows from rates."""
         cpu = self.problem.resources[0].name
         broken = broken_limits(self.problem, slots)
         return sum(not (isinstance(each, Overused) and each.resource == cpu) for each in broken)
 
     def badness(self, slots: IntArray) -> float:
-        """How bad a placement is by the whole prediction, in parts of the objective: 0.01 is one percent.
+        """Return the badness of a placement by the complete prediction, relative to the objective: 0.01 is one percent.
 
-        A throughput that is predicted of another placement than the one that runs counts for what it is at least, by
-        `RateWish.caution`, and one that leaves idle a node that is in use now is not taken.
+        The predicted throughput of a placement other than the running one is reduced by `RateWish.caution`, and a
+        placement that leaves a node idle that is in use now is rejected.
 
-        Throughput is that of the topology that comes off worst by its weight, and a tenth of what it is on average;
-        latency counts where rates are sustained, and nodes where enough stays free.
+        Throughput is that of the worst topology by weight, plus a tenth of the mean; latency counts if rates are
+        sustained, and nodes if enough stays free.
         """
         state = self._evaluated(slots)
         if slots is self.problem.current_slot:
             self._now = state
         badness = self._badness(slots, state)
-        if badness <= self._least + 2 * _SAME:  # the answer, and what may stay of it, may each be worse by one
+        if badness <= self._least + 2 * _SAME:  # the answer, and moving back, may each be worse by one
             self._least = min(badness, self._least)
             if not any(np.array_equal(good, slots) for good, _ in self._good):
                 self._good.append((slots, state))
@@ -402,7 +399,7 @@ class RateSearch:
 
     @cached_property
     def _filled(self) -> BoolArray:
-        """Nodes that are not to be left idle, shape (N,)."""
+        """Nodes that must not be left idle, shape (N,)."""
         used = np.bincount(self._nodes_of(self.problem.current_slot), minlength=len(self.problem.supervisors)) > 0
         filled: BoolArray = used & self.problem.node_usable & self._is_cautious
         return filled
@@ -416,14 +413,14 @@ class RateSearch:
         return nodes
 
     def _grown(self, state: Steady) -> FloatArray:
-        """Logarithms of the rates that topologies come to, in parts of those that are wanted, shape (T,)."""
+        """Return logarithms of topologies' rates relative to the wanted ones, shape (T,)."""
         reached = np.where(np.isfinite(self._profile.layout.pending), state.pending.rate_tps, state.highest_tps)
         wanted = np.where(self._wanted_tps > 0, self._wanted_tps, 1.0)
         grown: FloatArray = np.log(np.clip(reached / wanted, 1 / _ENDLESS, _ENDLESS))
         return grown
 
     def _at_least(self, state: Steady) -> FloatArray:
-        """As `_grown`, but what it is at least, by the errors of predictions beside what runs; shape (T,)."""
+        """Return `_grown` reduced by the prediction errors relative to the running placement, shape (T,)."""
         grown, now = self._grown(state), self._running
         if now is None or not self.wish.caution:
             return grown
@@ -434,19 +431,19 @@ class RateSearch:
 
     @cached_property
     def _running(self) -> Steady | None:
-        """The steady state of what runs; None where not everything does."""
+        """Steady state of the running placement; None if it is incomplete."""
         slots = self.problem.current_slot
         return None if np.any(slots == UNPLACED) else self.predicted(slots)
 
     def predicted(self, slots: IntArray) -> Steady:
-        """The steady state of a placement; of what runs and of the best that was judged it is known."""
+        """Return the steady state of a placement; cached for the running one and the best so far."""
         if self._now is not None and np.array_equal(slots, self.problem.current_slot):
             return self._now
         known = (state for good, state in self._good if np.array_equal(good, slots))
         return next(known, None) or self._evaluated(slots)
 
     def reaches(self, slots: IntArray) -> list[Reach]:
-        """What topologies can come to under a placement; none where nothing is placed."""
+        """Return the reachable rates of topologies under a placement; empty if nothing is placed."""
         if np.all(slots == UNPLACED):
             return []
         return list(reaches(self.problem, self._profile, self.predicted(slots)))
@@ -459,7 +456,7 @@ class RateSearch:
 
 
 def wanted_of(problem: Problem) -> str:
-    """The objective where nobody names one: throughput where a service measured the load, else traffic."""
+    """Return the default objective: throughput if a service measured the load, else traffic."""
     load = problem.load
     measured = load is not None and (load.end_ms > load.start_ms or bool(load.costs))
     return "throughput" if measured else "traffic"

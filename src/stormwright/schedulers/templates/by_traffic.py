@@ -1,4 +1,4 @@
-"""The frame of a search for little traffic: construction, search, and what runs left where moving does not pay."""
+"""Template of a search for little traffic: construction, search, and reverting of useless moves."""
 
 from __future__ import annotations
 
@@ -27,28 +27,27 @@ from stormwright.schedulers.toolkit.limits import max_executors_per_worker
 from stormwright.schedulers.toolkit.search_problem import Task
 
 # Layouts ------------------------------------------------------------------------------------------
-# From a draft to a layout that machine code searches, and back.
 
 
 def layout_of(
     draft: PartialPlacement, links: Links, held: list[bool], weights: CostWeights, prices: Prices, seed: int
 ) -> tuple[Layout, IndexArray]:
-    """A layout in which workers that are `held` stay, and for each of its workers the number in `draft`.
+    """Return a layout in which `held` workers stay, and the number in `draft` of each of its workers.
 
     Parameters
     ----------
     draft
-        What is placed so far; read only.
+        Partial placement; read only.
     links
-        What executors exchange.
+        Traffic between executors.
     held
-        Of every worker of the draft.
+        Whether each worker of the partial placement stays.
     weights
         Cost of a tuple by distance.
     prices
-        What counts beside the cost of traffic.
+        Prices besides the cost of traffic.
     seed
-        Of the random numbers, from 0 to 2⁶⁴ - 1.
+        Seed of the random numbers, from 0 to 2⁶⁴ - 1.
     """
     topology, node = np.array(draft.topology, int), np.array(draft.node, int)
     order = np.argsort(topology, kind="stable")
@@ -61,16 +60,16 @@ def layout_of(
 
 
 def take_over(draft: PartialPlacement, order: IndexArray, placed: Placed) -> None:
-    """Write what a layout has come to into the draft that it is of.
+    """Copy the result of a layout into its partial placement.
 
     Parameters
     ----------
     draft
-        Its workers and their nodes are written.
+        Partial placement; its workers and their nodes are written.
     order
-        The draft's number of each of the layout's workers.
+        Number in the partial placement of each of the layout's workers.
     placed
-        Where the layout has them.
+        Result of the layout.
     """
     draft.worker = np.append(order, UNPLACED)[placed.worker]
     node = np.empty(len(order), int)
@@ -79,13 +78,13 @@ def take_over(draft: PartialPlacement, order: IndexArray, placed: Placed) -> Non
 
 
 def mended_first(layout: Layout) -> bool:
-    """Whether a layout is made valid before it is searched: with limits that most steps do not mend, only keep."""
+    """Return whether to repair a layout before the search, as most steps preserve but do not restore limits."""
     return bool(layout.topologies["limited"].any()) and not is_small(layout)
 
 
 # By traffic ---------------------------------------------------------------------------------------
 
-#: Cost of a tuple by how far it goes.
+#: Cost of a tuple by distance.
 WEIGHTS = CostWeights()
 
 
@@ -95,9 +94,9 @@ class TrafficSearch:
     Parameters
     ----------
     prices
-        What counts besides traffic.
+        Prices besides traffic.
     seed
-        Of the random numbers.
+        Seed of the random numbers.
     """
 
     def __init__(self, prices: Prices, seed: int) -> None:
@@ -109,14 +108,14 @@ class TrafficSearch:
         Parameters
         ----------
         task
-            The problem, with what its traffic is taken for.
+            The problem with its traffic.
         budget
-            Of all searches together; counts their steps.
+            Budget of all searches together; counts their steps.
         """
         return self._settled(task, self._decided(task, budget), budget)
 
     def _decided(self, task: Task, budget: Budget) -> Finished:
-        """What runs kept, rearranged or moved, as the prices say, and the rest placed."""
+        """Return the plan with running executors fixed, rearranged or moved, as the prices require."""
         if task.runs and self._prices.stays_near:
             return self._rearranged(task, budget)
         plan = Finished(task.problem.current_slot, {}) if task.runs_whole else self._beside(task, budget)
@@ -125,17 +124,17 @@ class TrafficSearch:
         return plan
 
     def _beside(self, task: Task, budget: Budget) -> Finished:
-        """What runs kept, and the rest placed beside it."""
+        """Return the plan with running executors fixed."""
         share = 0.5 if task.runs or (task.begins_small and self._prices.stays_near) else 1.0
         draft = self._constructed(task, budget, keep_running=True)
         self._improve(draft, task.links, budget, share)
         return Finished(choose_slots(draft), draft.reasons)
 
     def _settled(self, task: Task, plan: Finished, budget: Budget) -> Finished:
-        """What is placed where nothing runs, decided upon again as if it ran, until it stays (4).
+        """Return the plan after feeding it back as if it ran, until it no longer changes (4).
 
-        Each time more is placed or it costs less, so this ends. Without a price or limit of changes the same is decided
-        again, unless topologies are left out: these then wait behind those that run.
+        Each round places more or costs less, so this terminates. Without a price or limit of changes the result is
+        stable at once, unless topologies are left out: these are then placed after the running ones.
         """
         if not (task.begins_small and (self._prices.stays_near or plan.reasons)):
             return plan
@@ -147,7 +146,7 @@ class TrafficSearch:
             plan = again
 
     def _moved(self, task: Task, budget: Budget) -> Finished:
-        """Everything placed anew, but back to where it runs where that costs no more."""
+        """Return the plan from scratch, with topologies moved back where that costs no more."""
         draft = self._constructed(task, budget, keep_running=False)
         self._improve(draft, task.links, budget)
         from_scratch = Finished(choose_slots(draft), dict(draft.reasons))
@@ -155,12 +154,12 @@ class TrafficSearch:
         restore_cheaper(draft, now, WEIGHTS, new)
         swap_nodes(draft)
         restored = Finished(choose_slots(draft), draft.reasons)
-        # What goes back costs no more traffic, but may use nodes otherwise.
+        # Moving back costs no more traffic, but may use other nodes.
         worse = self._prices.looks_at_nodes and self._rank(task, from_scratch) < self._rank(task, restored)
         return from_scratch if worse else restored
 
     def _rearranged(self, task: Task, budget: Budget) -> Finished:
-        """What runs, and what is placed beside it, improved within what may move and restart."""
+        """Return the plan improved within the limits of moves and restarts."""
         draft = self._constructed(task, budget, keep_running=True)
         make_room(draft, is_late=budget.is_late)
         slots = choose_slots(draft)
@@ -170,7 +169,7 @@ class TrafficSearch:
         return Finished(keep_slots(arranged, slots), draft.reasons)
 
     def _constructed(self, task: Task, budget: Budget, *, keep_running: bool) -> PartialPlacement:
-        """A placement of what the cluster as a whole has room for; nodes may be overloaded."""
+        """Return an initial placement of what fits the cluster in total; nodes may be overloaded."""
         problem, links = task.problem, task.links
 
         def draft_on(usable: BoolArray) -> PartialPlacement:
@@ -183,16 +182,16 @@ class TrafficSearch:
             construct(layout, densest_first(problem, links.pull_of_executors(), wanted))
             take_over(draft, order, Placed.of(layout))
             if problem.greylisted_supervisors or mended_first(layout):
-                # What is left out decides whether they are used.
+                # Topologies left out decide whether they are used.
                 make_room(draft, is_late=budget.is_late)
             return draft
 
         return plan_with_last_resort(problem, draft_on)
 
     def _improve(self, draft: PartialPlacement, links: Links, budget: Budget, share: float = 1.0) -> None:
-        """Search for a share of the time left, what is fixed staying; then leave out what still overloads nodes.
+        """Search for a share of the remaining time, then leave out what still overloads nodes.
 
-        What is left out leaves room to others, so these are then searched once more.
+        Topologies left out free resources, so the others are then searched once more.
         """
         for _ in range(2):
             layout, order = self._layout(draft, links, draft.fixed)
@@ -204,14 +203,14 @@ class TrafficSearch:
                 return
 
     def _is_better(self, task: Task, moved: Finished, stay: Finished) -> bool:
-        """Whether moving pays: more executors placed, else fewer limits broken, else less cost; what runs goes on."""
+        """Return whether moving pays off: more placed, else fewer violations, else less cost; nothing stops."""
         if np.any((moved.slots == UNPLACED) & (task.problem.current_slot != UNPLACED)):
             return False
         unplaced, broken, cost = self._rank(task, stay)
         return self._rank(task, moved) < (unplaced, broken, cost * (1 - RELATIVE_TOLERANCE))
 
     def _rank(self, task: Task, plan: Finished) -> tuple[int, int, float]:
-        """Executors that are left out, limits broken, cost with all prices."""
+        """Return unplaced executors, violations, and cost with all prices."""
         unplaced = int(np.count_nonzero(plan.slots == UNPLACED))
         cost = self._prices.objective(task.problem, plan.slots, task.traffic(plan.slots), WEIGHTS)
         return unplaced, len(violations(task.problem, plan.slots)), cost

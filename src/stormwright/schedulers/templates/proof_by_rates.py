@@ -1,4 +1,4 @@
-"""How near a placement is to the best that any could be, by what operators want: proofs of highest rates and nodes."""
+"""Optimality bounds for objectives by rates: highest rates and fewest nodes."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ from stormwright.predict.flow.profile import Profile
 from stormwright.schedulers.templates.by_rates import RateSearch, RateWish
 from stormwright.schedulers.toolkit.limits import num_workers
 
-#: Objectives that placements can be proven to be the best for.
+#: Objectives with a bound.
 PROVEN = ("throughput", "nodes")
 
 
 def proof_by_rates(search: RateSearch, slots: IntArray, seconds: float) -> dict[str, Any]:
-    """What a placement reaches, what none is better than, and the gap between them, for programs.
+    """Return the value of a placement, a bound on all placements, and the gap, as a JSON object.
 
     Parameters
     ----------
     search
-        Of the problem; the objective of its wish is one of `PROVEN`.
+        Search of the problem; the objective of its wish is one of `PROVEN`.
     slots
         Slot of every executor, -1 for none, shape (E,).
     seconds
-        For the proof.
+        Seconds for the bound.
 
     Returns
     -------
     dict
-        For throughput ``factor``, by which all rates can grow (times weights), None where nothing limits them; for
-        nodes ``nodes``, and whether these sustain the rates with the headroom (``sustained``). ``bound`` is what none
-        is better than, None where nothing limits rates or no placement sustains them. ``gap`` is between the two in
-        parts of the first, None where there is none to tell. And ``optimal``.
+        For throughput ``factor``, by which all rates can grow (times weights), None if nothing limits them; for nodes
+        ``nodes``, and whether these sustain the rates with the headroom (``sustained``). ``bound`` is the bound on all
+        placements, None if nothing limits rates or no placement sustains them. ``gap`` is their relative difference,
+        None if undefined. And ``optimal``.
     """
     problem, load, wish = search.problem, search.load, search.wish
     bounding = RateBounds.of(problem, load.profile, Assumptions(load.costs, load.corrections), wish)
@@ -72,7 +72,7 @@ def proof_by_rates(search: RateSearch, slots: IntArray, seconds: float) -> dict[
 
 @dataclass(frozen=True, eq=False)
 class RateBounds:
-    """What is to be bounded: the case of a problem, and the trees/s that are wanted of topologies, shape (T,)."""
+    """Input of a bound: the case of a problem, and the wanted trees/s of topologies, shape (T,)."""
 
     problem: Problem
     case: Case
@@ -80,14 +80,14 @@ class RateBounds:
 
     @classmethod
     def of(cls, problem: Problem, profile: Profile, assumptions: Assumptions, wish: RateWish) -> RateBounds:
-        """What is to be bounded for a wish.
+        """Create the input of a bound.
 
         Parameters
         ----------
         problem, profile
             The problem and its load.
         assumptions
-            What messages cost, and what is known of topologies.
+            Costs of messages, and facts about topologies.
         wish
             Its objective is one of `PROVEN`.
         """
@@ -97,7 +97,7 @@ class RateBounds:
         return cls(problem, case, wanted_tps)
 
     def is_valid(self, slots: IntArray, broken: Sequence[Violation]) -> bool:
-        """Whether a placement is complete, and keeps all limits but CPU, from which rates come."""
+        """Return whether a placement is complete, and violates no constraint but CPU."""
         if np.any(slots == UNPLACED):
             return False
         problem, case = self.problem, self.case
@@ -111,20 +111,20 @@ class RateBounds:
 def throughput_proof(
     bounding: RateBounds, slots: IntArray, highest_tps: FloatArray, broken: Sequence[Violation], seconds: float
 ) -> dict[str, Any]:
-    """`proof_by_rates` for throughput, of a placement of which the rest is known.
+    """Return `proof_by_rates` for throughput, given the rates and violations of a placement.
 
     Parameters
     ----------
     bounding
-        For throughput.
+        Input of the bound, for throughput.
     slots
         Slot of every executor, -1 for none, shape (E,).
     highest_tps
-        Trees/s that each topology comes to under it, shape (T,).
+        Highest trees/s of each topology under it, shape (T,).
     broken
-        The limits that it breaks.
+        Its violations.
     seconds
-        For the proof.
+        Seconds for the bound.
     """
     case, wanted_tps, valid = bounding.case, bounding.wanted_tps, bounding.is_valid(slots, broken)
     there = wanted_tps > 0
@@ -143,7 +143,7 @@ def throughput_proof(
 
 
 def _workers(problem: Problem, wish: RateWish) -> tuple[IndexArray, IndexArray]:
-    """The least and the most workers that each topology may have, shape (T,) each."""
+    """Return the minimum and maximum number of workers of each topology, shape (T,) each."""
     told = [topology.conf.get(WORKERS_KEY) for topology in problem.topologies]
     choice = np.array([each if each in WORKERS else wish.workers for each in told], dtype="U16")
     asked = np.array([num_workers(topology) for topology in problem.topologies], np.int64)

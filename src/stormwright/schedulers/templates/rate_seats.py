@@ -1,4 +1,4 @@
-"""Placements as a search by rates sees them: workers by topology, with empty ones where a topology may have more."""
+"""Placements as a search by rates represents them: workers by topology, possibly including empty ones."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from stormwright.schedulers.toolkit.limits import max_executors_per_worker, num_
 
 @dataclass(frozen=True)
 class Seating:
-    """Makes seats of placements, and placements of what was found.
+    """Converts placements to seats, and search results to placements.
 
     Parameters
     ----------
     problem
-        What runs, or is to run.
+        Problem with the running placement, if any.
     free
         Topologies that may be moved, shape (T,).
     workers
-        One of `WORKERS`, for topologies that do not say.
+        Default of topologies without their own, one of `WORKERS`.
     """
 
     problem: Problem
@@ -38,18 +38,18 @@ class Seating:
     workers: str
 
     def choice(self, topology: int) -> str:
-        """How the number of workers of a topology is taken: one of `WORKERS`."""
+        """Return how the number of workers of a topology is chosen: one of `WORKERS`."""
         told = self.problem.topologies[topology].conf.get(WORKERS_KEY)
         return told if told in WORKERS else self.workers
 
     def may_stay(self, topology: int) -> bool:
-        """Whether a topology runs on a number of workers that it may have."""
+        """Return whether a topology runs on an allowed number of workers."""
         used = self._used_by(topology, self.problem.current_slot)
         choice, wanted = self.choice(topology), num_workers(self.problem.topologies[topology])
         return not self.free[topology] or choice == "free" or used == wanted or (choice == "at_most" and used < wanted)
 
     def chosen_workers(self, slots: IntArray) -> dict[str, int]:
-        """Topology id → how many workers it should be given, of those that get another number than they ask for."""
+        """Return the numbers of workers by topology id, of topologies with another number than requested."""
         chosen = {}
         for index, topology in enumerate(self.problem.topologies):
             used = self._used_by(index, slots)
@@ -58,12 +58,12 @@ class Seating:
         return chosen
 
     def _used_by(self, topology: int, slots: IntArray) -> int:
-        """How many workers a topology has."""
+        """Return the number of workers of a topology."""
         return len(set(slots[self.problem.executors_of(topology)].tolist()) - {UNPLACED})
 
     @cached_property
     def _most_workers(self) -> IndexArray:
-        """The most workers that each topology may have, shape (T,)."""
+        """Return the maximum number of workers of each topology, shape (T,)."""
         nodes = int(np.count_nonzero(self.problem.node_usable))
         return np.array(
             [
@@ -78,7 +78,7 @@ class Seating:
         return np.array([min(max_executors_per_worker(t), t.num_executors) for t in self.problem.topologies], np.int64)
 
     def seats(self, slots: IntArray) -> Seats:
-        """Those of a placement."""
+        """Return the seats of a placement."""
         problem = self.problem
         used, first, worker = np.unique(slots, return_index=True, return_inverse=True)
         missing = int(UNPLACED in used)
@@ -104,13 +104,13 @@ class Seating:
         )
 
     def on_its_nodes(self, slots: IntArray) -> Seats:
-        """Those of a placement, which may use no other nodes than it does."""
+        """Return the seats of a placement, restricted to its nodes."""
         seats = self.seats(slots)
         nodes = np.bincount(self.problem.slot_node[slots[slots != UNPLACED]], minlength=len(seats.ports))
         return replace(seats, ports=np.where(nodes > 0, seats.ports, 0))
 
     def gathered(self, slots: IntArray) -> Iterator[Seats]:
-        """Starts with every free topology that one worker may hold in one, on 1, 2, 4, … nodes and on all."""
+        """Yield starts with every free topology in one worker if possible, on 1, 2, 4, … nodes and on all."""
         seats, problem = self.seats(slots), self.problem
         usable = np.flatnonzero(seats.ports > 0)
         if not np.any(seats.may_be_empty):
@@ -144,7 +144,7 @@ class Seating:
             yield replace(seats, worker=np.where(moved, own[problem.executor_topology], seats.worker), node=node)
 
     def fullest(self, seats: Seats) -> tuple[float, int]:
-        """How full the fullest node is of CPU as measured, in parts, and how many nodes have anything."""
+        """Return the highest measured CPU utilisation of a node, and the number of used nodes."""
         problem = self.problem
         node = np.append(seats.node, UNPLACED)[seats.worker]
         here = node != UNPLACED
@@ -154,12 +154,12 @@ class Seating:
         return float(part.max(initial=0.0)), int(np.count_nonzero(np.bincount(node[here])))
 
     def holds(self, seats: Seats, found: Improved) -> bool:
-        """Whether no worker has more executors than it may hold."""
+        """Return whether no worker has too many executors."""
         held = np.bincount(found.worker[found.worker != UNPLACED], minlength=len(seats.topology))
         return bool(np.all(held <= seats.most[seats.topology]))
 
     def slots(self, seats: Seats, found: Improved) -> IntArray:
-        """Slot of every executor, shape (E,)."""
+        """Return the slot of every executor, shape (E,)."""
         draft = PartialPlacement.empty(self.problem, seats.ports > 0)
         filled = np.bincount(found.worker[found.worker != UNPLACED], minlength=len(found.node)) > 0
         number = np.append(np.cumsum(filled) - 1, UNPLACED)

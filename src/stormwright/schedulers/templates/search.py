@@ -1,4 +1,4 @@
-"""The frame of schedulers that search: from a valid placement to one that is better, never to one that is not."""
+"""Template of schedulers that search: from a valid placement to a better one, never to an invalid one."""
 
 from __future__ import annotations
 
@@ -18,38 +18,38 @@ from stormwright.schedulers.toolkit.params import MOST_SEED, Params, param
 
 @dataclass(frozen=True, kw_only=True)
 class SearchParams(Params):
-    """What every search asks for."""
+    """Parameters of every search."""
 
-    seed: int = param(0, "of the random numbers", low=0, high=MOST_SEED)
-    move_running: bool = param(False, "true: also move what runs, where the whole placement is then better")
+    seed: int = param(0, "seed of the random numbers", low=0, high=MOST_SEED)
+    move_running: bool = param(False, "true: also move running executors if the whole placement is then better")
 
 
-#: What a search lowers, of a placement given by the slot of every executor.
+#: Objective of a placement, given by the slot of every executor.
 Objective = Callable[[IntArray], float]
 
-#: Changes the workers of a draft that are not fixed: their executors, within a topology, and their nodes.
+#: Changes the workers of a partial placement that are not fixed: their executors, within a topology, and their nodes.
 Improve = Callable[[PartialPlacement], None]
 
 
 def search(problem: Problem, name: str, params: SearchParams, objective: Objective, improve: Improve) -> Assignment:
-    """Improve the placement that `online` gives.
+    """Improve the placement of `online`.
 
-    Topologies with limits on components stay where `online` puts them. What runs stays, unless `move_running`: then the
-    search also starts from what `online` gives if nothing ran, and the outcome counts if it places more, breaks fewer
-    limits or, with as many, has a lower objective.
+    Topologies with limits on components stay where `online` puts them. Running executors stay, unless `move_running`:
+    then the search also starts from the placement of `online` from scratch, and the result is used if it places more,
+    violates fewer constraints or, if equal, has a lower objective.
 
     Parameters
     ----------
     problem
-        What to place, and what runs.
+        Problem with the running placement.
     name
-        Of the scheduler, for the answer.
+        Name of the scheduler, for the answer.
     params
-        Those of the scheduler; only `move_running` is read here, all go into the answer.
+        Parameters of the scheduler; only `move_running` is read here, all go into the answer.
     objective
-        What is to be lower. Differences below rounding do not count, so that nothing moves for them.
+        Objective to minimise. Rounding differences do not count, so that nothing moves for them.
     improve
-        Changes the draft in place. What it makes of it is dropped if it is no better than what it was.
+        Changes the partial placement in place. The result is dropped if it is no better.
     """
     best = _improved(problem, problem, objective, improve)
     if params.move_running and np.any(problem.current_slot != UNPLACED):
@@ -63,7 +63,7 @@ def search(problem: Problem, name: str, params: SearchParams, objective: Objecti
 
 
 def _improved(problem: Problem, seen: Problem, objective: Objective, improve: Improve) -> Assignment:
-    """The better one of what `online` gives for `seen`, and what becomes of it."""
+    """Return the better of the placement of `online` for `seen` and its improvement."""
     start = OnlineScheduler(OnlineParams(keep_running=True)).schedule(seen)
     draft = draft_of(seen, start.slot_of_executor)
     if all(draft.fixed):
@@ -75,9 +75,9 @@ def _improved(problem: Problem, seen: Problem, objective: Objective, improve: Im
 
 
 def draft_of(problem: Problem, slots: IntArray) -> PartialPlacement:
-    """A placement as a draft in which what runs is fixed, and topologies with limits on components; workers by slot.
+    """Return a partial placement; running workers and topologies with limits on components are fixed.
 
-    Searches know nothing of such limits, which `online` has kept.
+    Searches ignore such limits, which `online` satisfies.
     """
     usable = problem.node_usable.copy()
     draft = PartialPlacement.empty(problem, usable)
@@ -91,13 +91,13 @@ def draft_of(problem: Problem, slots: IntArray) -> PartialPlacement:
         topology = int(problem.executor_topology[members[0]])
         runs = slot in running and np.array_equal(running[slot], members[problem.current_slot[members] != UNPLACED])
         draft.add_worker(topology, members, node, fixed=runs or topology in problem.component_limits)
-        # A greylisted node that `online` had to use can be used.
+        # A greylisted node that `online` had to use is usable.
         usable[node] |= not runs
     return draft
 
 
 def _is_better(problem: Problem, objective: Objective, slots: IntArray, than: IntArray) -> bool:
-    """Whether more executors are placed, else fewer limits broken, else the objective is lower, rounding apart."""
+    """Return whether more executors are placed, else fewer violations, else the objective is lower beyond rounding."""
     new, old = (
         (int(np.count_nonzero(s == UNPLACED)), len(violations(problem, s)), objective(s)) for s in (slots, than)
     )
@@ -106,7 +106,7 @@ def _is_better(problem: Problem, objective: Objective, slots: IntArray, than: In
 
 @dataclass(frozen=True)
 class ExecutorPairs:
-    """What two executors exchange in both directions, each pair once, in order of `a`, then `b`.
+    """Traffic of pairs of executors in both directions, each pair once, in order of `a`, then `b`.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ class ExecutorPairs:
 
     @classmethod
     def of(cls, traffic: Traffic, num_executors: int) -> ExecutorPairs:
-        """What `traffic` amounts to; the order of its pairs has no influence, not even on the last digit."""
+        """Return the pairs of `traffic`, rounded independently of the order of its pairs."""
         low = np.minimum(traffic.source, traffic.target).astype(np.int64)
         high = np.maximum(traffic.source, traffic.target)
         real = (low != high) & (traffic.tps > 0)
@@ -134,7 +134,7 @@ class ExecutorPairs:
         return cls(a, b, sums)
 
     def by_executor(self, num_executors: int) -> tuple[IndexArray, IndexArray, FloatArray]:
-        """Where each executor's stretch of the other two starts, shape (E + 1,); its neighbours; and their rates."""
+        """Return where each executor's neighbours start, shape (E + 1,), the neighbours, and their rates."""
         row = np.concatenate([self.a, self.b])
         order = np.argsort(row, kind="stable")
         first = np.searchsorted(row[order], np.arange(num_executors + 1))

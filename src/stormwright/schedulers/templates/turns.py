@@ -1,4 +1,4 @@
-"""Nodes that take turns in getting workers."""
+"""Rules by which nodes take turns in getting workers."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from stormwright.schedulers.templates.waiting import Rule
 
 
 def deal(take: Callable[[BoolArray], int]) -> Rule:
-    """The rule that deals a topology's executors round robin to its workers, and the workers to nodes.
+    """Return the rule that distributes executors round robin over workers, and workers over nodes.
 
     Parameters
     ----------
     take
-        Given which nodes can take a worker, shape (N,), the one whose turn it is; -1 if there is none.
+        Given which nodes can take a worker, shape (N,), returns the one whose turn it is; -1 if there is none.
     """
 
     def place(placing: Placing) -> None:
@@ -31,14 +31,14 @@ def deal(take: Callable[[BoolArray], int]) -> Rule:
 
 
 class Turns:
-    """Nodes in order of their index, again and again; one that cannot is passed over."""
+    """Nodes in order of their index, cyclically; unavailable ones are skipped."""
 
     def __init__(self, num_nodes: int) -> None:
         self._num_nodes = num_nodes
         self._next = 0
 
     def take(self, can: BoolArray) -> int:
-        """The node whose turn it is among those that can; -1 if there is none."""
+        """Return the available node whose turn it is; -1 if there is none."""
         able = np.flatnonzero(can)
         if not len(able):
             return UNPLACED
@@ -48,17 +48,17 @@ class Turns:
 
 
 class SmoothTurns:
-    """Nodes in proportion to weights, the turns of each spread as evenly as can be.
+    """Nodes in proportion to weights, the turns of each spread as evenly as possible.
 
-    The rule of nginx since 1.3.1 (``ngx_http_upstream_round_robin.c``): at every turn each node that can gains its
-    weight, the node that then has most is taken and loses what all gained together. Ties go to the lower index.
+    The rule of nginx since 1.3.1 (``ngx_http_upstream_round_robin.c``): at every turn each available node gains its
+    weight, and the node with the highest total is selected and loses the sum of all gains. Ties go to the lower index.
     """
 
     def __init__(self, num_nodes: int) -> None:
         self._gained = np.zeros(num_nodes)
 
     def take(self, can: BoolArray, weights: FloatArray) -> int:
-        """The node whose turn it is among those that can; -1 if there is none."""
+        """Return the available node whose turn it is; -1 if there is none."""
         able = np.flatnonzero(can)
         if not len(able):
             return UNPLACED

@@ -1,4 +1,4 @@
-"""How busy nodes are under many placements at once, with what it takes to pass tuples on."""
+"""CPU utilisation of nodes under many placements at once, including the cost of passing tuples on."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ _AT_ONCE = 2_000_000
 
 
 class Utilisation:
-    """Busy part of every node's CPU.
+    """CPU utilisation of every node.
 
     A node's CPU goes to its executors (as measured) and to tuples that leave or enter: `hop_cycles` on either side.
-    Traffic is taken as measured, so it is held to stay what it is under the current placement.
+    Traffic is taken as measured, that is, assumed not to change with the placement.
 
     Parameters
     ----------
     hop_cycles
-        CPU cycles to write, or to read, a tuple that is passed on.
+        CPU cycles to write or read a tuple that is passed on.
 
     Attributes
     ----------
     pairs
-        What executors exchange.
+        Traffic between executors.
     """
 
     def __init__(self, problem: Problem, hop_cycles: float) -> None:
@@ -44,12 +44,13 @@ class Utilisation:
         return float(self._tps.sum())
 
     def of(self, place: IndexArray, node: IndexArray) -> tuple[FloatArray, FloatArray]:
-        """Busy part of every node, shape (P, N), and traffic between nodes in tuples/s, shape (P,).
+        """Return the utilisation of every node, shape (P, N), and traffic between nodes in tuples/s, shape (P,).
 
         Parameters
         ----------
         place
-            For each of P placements what each executor is in, shape (P, E); tuples between two of them are passed on.
+            Container (worker or node) of each executor in each of P placements, shape (P, E); tuples between different
+            ones are passed on.
         node
             Node of every executor, -1 for none, shape (P, E).
         """
@@ -60,7 +61,7 @@ class Utilisation:
         return busy, np.concatenate(between)
 
     def _passed_on(self, place: IndexArray, node: IndexArray) -> Iterator[tuple[FloatArray, FloatArray]]:
-        """Tuples/s that nodes write or read, and those between nodes, for some placements at a time."""
+        """Yield tuples/s that nodes write or read, and those between nodes, for a batch of placements."""
         a, b, tps = self.pairs.a, self.pairs.b, self._tps
         rows = max(_AT_ONCE // max(len(tps), 1), 1)
         for first in range(0, len(place), rows):
@@ -76,7 +77,7 @@ class Utilisation:
 
 
 def _sums(node: IndexArray, amount: FloatArray, num_nodes: int) -> FloatArray:
-    """`amount` added up by node, row by row; node -1 is left out."""
+    """Return `amount` summed by node, row by row; node -1 is left out."""
     bins = node + 1 + (num_nodes + 1) * np.arange(len(node))[:, None]
     sums = np.bincount(bins.ravel(), amount.ravel(), len(node) * (num_nodes + 1))
     return sums.reshape(len(node), num_nodes + 1)[:, 1:].astype(np.float64)

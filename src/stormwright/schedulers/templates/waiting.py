@@ -1,4 +1,4 @@
-"""The frame of schedulers that place what waits: topologies in a queue, each as a whole, around what runs."""
+"""Template of schedulers that place waiting topologies one by one around running ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from stormwright.schedulers.toolkit.params import Params
 
 @dataclass(frozen=True)
 class Finished:
-    """A finished placement: slot of every executor, and topology index → why it is left out."""
+    """A complete plan: slot of every executor, and topology index → reasons why it is left out."""
 
     slots: IntArray
     reasons: dict[int, tuple[str, ...]]
@@ -28,7 +28,7 @@ class Finished:
 
 P = TypeVar("P", bound=Finished | PartialPlacement)
 
-#: Puts the executors of one topology on nodes.
+#: Rule that puts the executors of one topology on nodes.
 Rule = Callable[[Placing], None]
 
 
@@ -37,21 +37,21 @@ def place_waiting(
 ) -> Assignment:
     """Place every topology that has executors without a slot, as a whole or not at all.
 
-    What runs stays; lost executors that no new worker takes join live ones. Executors that the rule finds no node for
-    are put where there is room, if need be by rearranging what was placed now; else the topology is left out.
+    Running executors stay; lost executors without a new worker join live ones. Executors for which the rule finds no
+    node go wherever they fit, if necessary after rearranging new placements; else the topology is left out.
 
     Parameters
     ----------
     problem
-        What to place, and what runs.
+        Problem with the running placement.
     name
-        Of the scheduler, for the answer and its reasons.
+        Name of the scheduler, for the answer and its reasons.
     params
-        Of the scheduler, which go into the answer.
+        Parameters of the scheduler, for the answer.
     make_rule
-        Given what the nodes have left, the rule; called anew for each attempt.
+        Returns the rule for the free resources of nodes; called for each attempt.
     soft_cpu
-        Let the rule load nodes beyond their CPU capacity.
+        Whether the rule may load nodes beyond their CPU capacity.
     """
 
     def plan_on(usable: BoolArray) -> Finished:
@@ -70,14 +70,14 @@ def place_waiting(
 
 
 def by_score(score: Callable[[Placing, int], FloatArray], turn: FloatArray | None = None) -> Callable[[NodeRoom], Rule]:
-    """Makes the rule that puts every executor, in order, on the node with the lowest score that can take it.
+    """Return a factory of rules that put every executor, in order, on the possible node with the lowest score.
 
     Parameters
     ----------
     score
-        Given how far the topology is, and an executor, a number for every node, shape (N,). Ties go to the lower node.
+        Given the state of the topology, and an executor, a score of every node, shape (N,). Ties go to the lower node.
     turn
-        Of every executor of the problem, shape (E,): those with the lowest number come first, equal ones in order.
+        Order of every executor of the problem, shape (E,): lowest first, equal ones by index.
     """
 
     def place(placing: Placing) -> None:
@@ -91,9 +91,9 @@ def by_score(score: Callable[[Placing, int], FloatArray], turn: FloatArray | Non
 
 
 def plan_with_last_resort(problem: Problem, plan_on: Callable[[BoolArray], P]) -> P:
-    """The plan on usable nodes, or one that also uses greylisted nodes if that leaves fewer topologies out.
+    """Return the plan on usable nodes, or one with greylisted nodes if that leaves fewer topologies out.
 
-    Storm greylists a node when it needs it back from the blacklist: a last resort, but one.
+    Storm greylists a node that it takes back from the blacklist: a last resort.
     """
     plan = plan_on(problem.node_usable)
     if plan.reasons and problem.greylisted_supervisors:
@@ -104,16 +104,16 @@ def plan_with_last_resort(problem: Problem, plan_on: Callable[[BoolArray], P]) -
 
 
 def answer(problem: Problem, name: str, params: Params, plan: Finished) -> Assignment:
-    """`plan` as a scheduler's answer.
+    """Return `plan` as an assignment.
 
     Parameters
     ----------
     problem
-        The one that was planned.
+        Problem of the plan.
     name, params
-        Of the scheduler.
+        Name and parameters of the scheduler.
     plan
-        Every executor of a topology with reasons that has no slot is told to be unplaced for these.
+        Plan; unplaced executors of a topology get its reasons.
     """
     return Assignment(
         slot_of_executor=plan.slots,

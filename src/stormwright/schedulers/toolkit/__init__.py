@@ -1,1 +1,1 @@
-"""What a scheduler of anyone may import: parameters, registry, description, isolation, limits of workers."""
+"""Toolkit for schedulers: parameters, registry, description, isolation, limits of workers."""

@@ -1,4 +1,4 @@
-"""What a scheduler is, from its class: rule, use and source from the docstring, parameters from their fields."""
+"""Descriptions of schedulers: rule, use and source from the class docstring, parameters from their fields."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from stormwright.schedulers.toolkit.params import Params, range_text
 from stormwright.schedulers.toolkit.queue_rules import QueueRules
 from stormwright.schedulers.toolkit.registry import scheduler_type
 
-#: What makes a paragraph a citation: an address, a year of publication, or Storm's own class.
+#: Marks of a citation: a URL, a year of publication, or Storm's own class.
 _CITES = re.compile(r"https?://|\b(?:19|20)\d\d\b|\borg\.apache\.storm\b")
 
-#: How the text of one begins whose rule is common knowledge or our own.
+#: Beginning of the text of a scheduler without a published source.
 _UNCITED = re.compile(r"(?:Generic|Own|After)\b.*?[.](?=\s|$)", re.DOTALL)
 
 #: A section of a docstring: its title, underlined.
@@ -28,7 +28,7 @@ _KINDS = {float: "number", int: "integer", bool: "true or false", str: "text"}
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of a scheduler; `low` and `high` belong to the range, None is no bound."""
+    """A parameter of a scheduler, with bounds `low` and `high`, both inclusive; None is no bound."""
 
     name: str
     kind: str
@@ -40,7 +40,7 @@ class Parameter:
 
     @property
     def allowed(self) -> str:
-        """Its range or choices in words."""
+        """Its range or choices as text."""
         if self.choices:
             return " | ".join(self.choices)
         if self.low is None and self.high is None:
@@ -50,23 +50,23 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Description:
-    """What there is to say of a scheduler.
+    """Description of a scheduler.
 
     Parameters
     ----------
     rule
-        What it does, in one line.
+        Summary in one line.
     text
-        The rest of what its docstring says, down to its sections.
+        The rest of the docstring before its sections.
     when_to_use, ignores
-        Its sections ``When to use`` and ``Ignores``, each as one paragraph; empty where there is none.
+        Sections ``When to use`` and ``Ignores``, each as one paragraph; empty if missing.
     honours
-        Its section ``Honours``: limits that it keeps, and what else it goes by.
+        Section ``Honours``: constraints that it satisfies, and other inputs that it uses.
     errors
-        Its section ``Raises`` as it stands.
+        Section ``Raises``, unchanged.
     source
-        The paragraph of it that cites where the rule comes from, or the sentence that says that it is generic; empty
-        where there is neither.
+        The paragraph that cites the source of the rule, or the sentence that calls it generic; empty if there is
+        neither.
     implementation
         ``module:class``.
     """
@@ -84,7 +84,7 @@ class Description:
 
     @property
     def details(self) -> str:
-        """The text without the source, which begins it or is a paragraph of it."""
+        """Text without the source, which is its beginning or one of its paragraphs."""
         paragraphs = []
         for paragraph in self.text.split("\n\n"):
             flat = _one_line(paragraph)
@@ -99,26 +99,26 @@ def describe(name: str) -> Description:
     Raises
     ------
     InputError
-        There is none.
+        No such scheduler.
     MissingDependencyError
-        It is another package's, and needs a package that is not installed.
+        It belongs to another package, and needs a package that is not installed.
     SchedulerError
-        It is another package's, and broken.
+        It belongs to another package, and is broken.
     """
     kind = scheduler_type(name)
     return describe_class(name, kind, kind.params_type)
 
 
 def describe_anyway(name: str) -> Description:
-    """Describe the scheduler of this name; of one that is broken the rule says so, and there is no more to say."""
+    """Describe the scheduler of this name; of a broken one the rule is the error, and the rest is empty."""
     try:
         return describe(name)
-    except Exception as error:  # it may be anybody's, and does not hide the others
+    except Exception as error:  # third-party code may raise anything; the others are still listed
         return Description(name, f"broken: {error}", "", "", "", (), "", "", "", ())
 
 
 def describe_class(name: str, kind: object, params: type[Params]) -> Description:
-    """Describe the scheduler that the class `kind` is, under a name."""
+    """Describe the scheduler class `kind` under a name."""
     rule, _, rest = (inspect.getdoc(kind) or "").partition("\n\n")
     text, *parts = _SECTION.split(rest)
     sections = {title: section.strip() for title, section in zip(parts[::2], parts[1::2], strict=True)}
@@ -137,7 +137,7 @@ def describe_class(name: str, kind: object, params: type[Params]) -> Description
 
 
 def options_of_all() -> tuple[Parameter, ...]:
-    """What ``--set`` takes for every scheduler of this registry, beside its own parameters."""
+    """Return the options that ``--set`` accepts for every scheduler besides its own parameters."""
     return tuple(_parameters(QueueRules))
 
 

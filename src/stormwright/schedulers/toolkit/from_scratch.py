@@ -1,4 +1,4 @@
-"""Any scheduler asked as if nothing ran, and who is asked so where nobody says."""
+"""Scheduling from scratch: any scheduler run as if nothing ran, and the default policies for it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from stormwright.schedulers.toolkit.traits import Traits, declared
 from stormwright.schedulers.toolkit.triggers import BALANCE, NODES, TRAFFIC, Adaptation
 
 # Description --------------------------------------------------------------------------------------
-# What a scheduler does with what runs, in words.
 
 _GAINS: Final = {
     TRAFFIC: "less traffic between nodes",
@@ -24,7 +23,7 @@ _GAINS: Final = {
 
 
 def what_runs(traits: Traits) -> str:
-    """What becomes of what runs by default, and otherwise."""
+    """Return a text about the running executors: by default, and otherwise."""
     if traits.moves_running:
         return "It moves of that what pays; with `--from-scratch` it answers as if nothing ran."
     if not traits.adapts.ever:
@@ -38,7 +37,7 @@ def what_runs(traits: Traits) -> str:
 
 
 def _moments(adapts: Adaptation) -> Iterator[str]:
-    """When a service asks it, and for what it moves then."""
+    """Yield texts about when a service runs the scheduler, and for which gains it then moves."""
     looks = {"every `--period`": adapts.on_period, "once the load has drifted": adapts.on_drift}
     when = " and ".join(text for text, on in looks.items() if on)
     if when:
@@ -51,17 +50,16 @@ def _moments(adapts: Adaptation) -> Iterator[str]:
 
 
 class FromScratchScheduler:
-    """What a scheduler answers where nothing runs, in slots of which as many as can be are those of what runs.
+    """Runs a scheduler as if nothing ran, and relabels slots so that as many executors as possible stay.
 
-    The load stays as it was measured. Topologies that the scheduler finds no room for have no slots in the answer, even
-    if they run.
+    The load stays as measured. Topologies that do not fit have no slots in the answer, even if they run.
 
     Parameters
     ----------
     scheduler
-        Who is asked.
+        Wrapped scheduler.
     name
-        What it is called where its answer is none; by default as its class is.
+        Name for error messages; by default that of its class.
     """
 
     moves_running = True
@@ -70,7 +68,7 @@ class FromScratchScheduler:
         self.scheduler, self.params = scheduler, getattr(scheduler, "params", None)
         self.name = name or type(scheduler).__name__
         traits = declared(scheduler)
-        #: As `Traits` has them.
+        #: See `Traits`.
         self.uses_forecast, self.adapts = traits.uses_forecast, traits.adapts
         self.times_itself, self.keeps_time_limit = traits.times_itself, traits.keeps_time_limit
 
@@ -80,62 +78,62 @@ class FromScratchScheduler:
         Raises
         ------
         SchedulerError
-            What the scheduler answers is no assignment of the problem.
+            The scheduler's answer is not an assignment of the problem.
         """
         answer = checked(problem, self.scheduler.schedule(problem.with_nothing_running()), self.name)
         return replace(answer, slot_of_executor=renamed(problem, answer.slot_of_executor))
 
 
-#: Whether a scheduler is asked as if nothing ran where nobody says.
+#: Policy: whether a scheduler runs from scratch by default.
 Default = Callable[[Scheduler], bool]
 
 
 def never(_: Scheduler) -> bool:
-    """Every scheduler is told what runs."""
+    """Policy: always pass the running executors to the scheduler."""
     return False
 
 
 def always(_: Scheduler) -> bool:
-    """Every scheduler is asked as if it were the first."""
+    """Policy: always schedule from scratch."""
     return True
 
 
 def unless_it_moves(scheduler: Scheduler) -> bool:
-    """Those are told what runs that move of it what pays: the others would leave it where it is."""
+    """Policy: schedule from scratch unless the scheduler itself moves running executors."""
     return not declared(scheduler).moves_running
 
 
 def if_it_adapts(scheduler: Scheduler) -> bool:
-    """Those are asked anew that are by their source, unless they move what runs by themselves."""
+    """Policy: schedule from scratch if its source does, unless the scheduler itself moves running executors."""
     return declared(scheduler).adapts.ever and unless_it_moves(scheduler)
 
 
 def why_nothing_moves(name: str, scheduler: Scheduler) -> str:
-    """What to tell of a scheduler that will never move what runs, as it is asked; empty of one that may."""
+    """Return a warning if a scheduler will never move running executors; otherwise empty."""
     if declared(scheduler).moves_running:
         return ""
     return f"{name} leaves what runs where it is, so nothing will ever move: --from-scratch has it place that anew"
 
 
 def asked(name: str, scheduler: Scheduler, from_scratch: bool | None, default: Default) -> Scheduler:
-    """A scheduler as it is to be asked.
+    """Return a scheduler, wrapped in `FromScratchScheduler` if required.
 
     Parameters
     ----------
     name
-        What it is called, for a fault.
+        Name for error messages.
     scheduler
-        As it is.
+        The scheduler.
     from_scratch
-        True: as if nothing ran; False: it is told what runs; None: as `default` has it, which leaves alone what is set
-        to stay near to what runs.
+        True: from scratch; False: with the running executors; None: by `default`, except for schedulers set to stay
+        near the running placement.
     default
-        For those of which nobody says.
+        Policy if `from_scratch` is None.
 
     Raises
     ------
     InputError
-        It is to be asked as if nothing ran, and its parameters say how much of what runs may move.
+        From scratch is requested, but the parameters limit the moves of running executors.
     """
     near = declared(scheduler).near_what_runs
     if from_scratch and near:

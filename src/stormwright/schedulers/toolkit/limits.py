@@ -1,4 +1,4 @@
-"""How many workers a topology runs on, and how many executors one may hold."""
+"""Limits of workers: their number per topology, and the executors per worker."""
 
 from __future__ import annotations
 
@@ -8,36 +8,36 @@ from dataclasses import replace
 from stormwright.model import Problem, Topology
 from stormwright.model.topology_config import MAX_EXECUTORS_PER_WORKER
 
-#: Of all CPU, what is taken to be used where that is to limit nothing.
+#: Fraction of all CPU that is used so that CPU never limits.
 _USED = 0.5
 
 
 def num_workers(topology: Topology) -> int:
-    """min(E, W), the number of workers that a topology runs on."""
+    """Return min(E, W), the number of workers of a topology."""
     return min(topology.num_workers, topology.num_executors)
 
 
 def max_executors_per_worker(topology: Topology) -> int:
-    """The topology's own hard limit on executors in a worker; all of them where it sets none."""
+    """Return the topology's limit of executors per worker; the number of its executors if it sets none."""
     return int(topology.conf.get(MAX_EXECUTORS_PER_WORKER, topology.num_executors))
 
 
 def most_executors(executors: int, workers: int, alpha: float) -> int:
-    """M(alpha) of Aniello, Baldoni, Querzoni, §3, https://doi.org/10.1145/2488222.2488267: executors a worker may hold.
+    """Return M(alpha), the executors per worker, of Aniello et al., §3, https://doi.org/10.1145/2488222.2488267.
 
     Parameters
     ----------
     alpha
-        0: as few as hold all executors; 1: as many as leave one for each other worker.
+        0: the fewest that hold all executors; 1: as many as leave one for each other worker.
     """
     fewest = math.ceil(executors / workers)
     return fewest + math.ceil(alpha * (executors - workers + 1 - fewest))
 
 
 def with_room_for_cpu(problem: Problem) -> Problem:
-    """`problem` with so much less CPU measured that it limits nothing.
+    """Return `problem` with so little measured CPU that it never limits.
 
-    Where a topology's rate is what its placement bears, measured CPU says what its nodes had, and not what it needs.
+    If a topology's rate is limited by its placement, measured CPU reflects the capacity of its nodes, not its demand.
     """
     load = problem.load
     if load is None or not load.topologies:

@@ -1,4 +1,4 @@
-"""Serves topologies in an order and within what users may have, for every scheduler in one place."""
+"""Multi-tenancy: serves topologies in an order and within the limits of users, for every scheduler."""
 
 from __future__ import annotations
 
@@ -32,14 +32,13 @@ from stormwright.schedulers.toolkit.queue_rules import OPTION_OF, QueueRules, ru
 from stormwright.schedulers.toolkit.traits import Traits, passed_on
 
 # Order --------------------------------------------------------------------------------------------
-# The order in which topologies that wait are served.
 
-#: Storm's own, where a topology says nothing.
+#: Storm's default priority.
 _PRIORITY = 29
 
 
 def in_order(problem: Problem, waiting: Sequence[int], order: str) -> list[int]:
-    """`waiting` topologies (by index) in the order asked for; ties stay as they were.
+    """Return `waiting` topologies (by index) in the given order; ties keep their order.
 
     - ``given``: as in the problem.
     - ``priority``: lowest ``topology.priority`` first, as Storm counts it (0 is the most urgent, 29 by default).
@@ -51,14 +50,14 @@ def in_order(problem: Problem, waiting: Sequence[int], order: str) -> list[int]:
       urgent. A topology's CPU counts divided by its ``stormwright.weight``, a user's by ``weight`` in
       ``stormwright.users``: A. Demers, S. Keshav, S. Shenker, "Analysis and simulation of a fair queueing algorithm",
       SIGCOMM 1989, https://doi.org/10.1145/75246.75248.
-    - ``pools``: as Storm's ResourceAwareScheduler has it (``DefaultSchedulingPriorityStrategy`` of 2.8.3): of the user
-      who would be least above what ``resource.aware.scheduler.user.pools`` guarantees, in parts of what is left, the
+    - ``pools``: as by Storm's ResourceAwareScheduler (``DefaultSchedulingPriorityStrategy`` of 2.8.3): of the user who
+      would exceed the guarantee in ``resource.aware.scheduler.user.pools`` least, relative to the free resources, the
       most urgent, then the oldest.
 
     Raises
     ------
     InputError
-        Priorities or weights that are none, where they count; all faults at once.
+        Invalid priorities or weights, if they are used; all faults at once.
     """
     topologies = problem.topologies
     if order == "priority":
@@ -75,7 +74,7 @@ def in_order(problem: Problem, waiting: Sequence[int], order: str) -> list[int]:
 
 
 def _cpu_hz(problem: Problem) -> FloatArray:
-    """CPU of every topology, shape (T,)."""
+    """Return the CPU of every topology, shape (T,)."""
     return np.bincount(problem.executor_topology, problem.executor_cpu_hz, len(problem.topologies)).astype(float)
 
 
@@ -97,7 +96,7 @@ def _fair_share(problem: Problem, waiting: Sequence[int]) -> list[int]:
     worth = {user: allowed_of(users, user).get(WEIGHT_OF_USER, 1.0) for user in share}
     own = _by_user(problem, in_order(problem, waiting, "priority"))
     place = {index: number for number, index in enumerate(waiting)}
-    # The share of who is served grows, and nobody else's changes.
+    # Only the share of the served user grows.
     heads = [(share[user] / worth[user], place[theirs[0]], user, 0) for user, theirs in own.items()]
     heapify(heads)
     queue = []
@@ -113,7 +112,7 @@ def _fair_share(problem: Problem, waiting: Sequence[int]) -> list[int]:
 
 
 def _pools(problem: Problem, waiting: Sequence[int]) -> list[int]:
-    """All topologies are taken in turn, running ones too, as in Storm; those that wait are the queue."""
+    """Return the queue of `pools`; running topologies take turns, too, as in Storm, but are not returned."""
     topologies, pools = problem.topologies, read_pools(problem.conf)
     count, priority = len(topologies), topologies_tell(problem, PRIORITY, _PRIORITY)
     asked = np.stack(
@@ -129,7 +128,7 @@ def _pools(problem: Problem, waiting: Sequence[int]) -> list[int]:
     above = above.reshape(-1, 2) + asked[np.array([theirs[-1] for theirs in rest], int)]  # with the next one
     queue, live = list[int](), np.arange(len(own))
     while len(live):
-        # The first by name where scores are the same.
+        # The first by name at equal scores.
         at = int(np.argmin(np.max(above[live] / left, axis=1))) if np.all(left > 0) else 0
         user = live[at]
         queue.append(rest[user].pop())
@@ -143,23 +142,22 @@ def _pools(problem: Problem, waiting: Sequence[int]) -> list[int]:
 
 
 # Users --------------------------------------------------------------------------------------------
-# Which of the topologies that wait are within what their users may have, and why the others are not.
 
-#: Topology index → why it has to wait.
+#: Topology index → reasons why it waits.
 Reasons = dict[int, tuple[str, ...]]
 
 
 class UserShares:
-    """What users have and may have.
+    """Usage and limits of users.
 
     Parameters
     ----------
     problem
-        Whose topologies they have submitted.
+        Problem with the topologies of the users.
     users
-        What they may have.
+        Limits of users.
     running
-        Topologies that run, at least in part: what these ask for is taken already.
+        Topologies that run, at least in part: their usage counts.
     """
 
     def __init__(self, problem: Problem, users: Users, running: Sequence[int]) -> None:
@@ -175,9 +173,9 @@ class UserShares:
             self._running[self._user[index]] = self._running[self._user[index]] + self._amounts[:, index]
 
     def admitted(self, queue: Sequence[int], backfill: bool) -> tuple[list[int], Reasons]:
-        """Those of a queue whose users may have them, in its order, and why not the others.
+        """Return the topologies of a queue within their users' limits, in order, and reasons for the others.
 
-        Without `backfill` one that is too much for its user holds up all later ones of this user, and nobody else's.
+        Without `backfill` one that exceeds its user's limits blocks all later ones of this user only.
         """
         has, admitted, over = dict(self._running), [], Reasons()
         first: dict[str, int] = {}
@@ -196,9 +194,9 @@ class UserShares:
         return admitted, over
 
     def learn(self, slots: IntArray, topologies: Sequence[int]) -> bool:
-        """Note how many worker slots these topologies take indeed; whether that is too much for a user.
+        """Record the actual number of slots of these topologies; return whether that exceeds a user's limit.
 
-        Some rules give a topology more workers than it asks for.
+        Some rules give a topology more workers than requested.
         """
         if not self._limited:
             return False
@@ -208,7 +206,7 @@ class UserShares:
         return bool(more) and bool(self.admitted(topologies, backfill=True)[1])
 
     def shared(self, topologies: Collection[int], others: Collection[int]) -> bool:
-        """Whether a user has some of both."""
+        """Return whether a user has topologies in both groups."""
         return not {self._user[index] for index in topologies}.isdisjoint(self._user[index] for index in others)
 
     def _why(self, index: int, has: FloatArray) -> list[str]:
@@ -226,26 +224,25 @@ class UserShares:
 
 
 def behind(problem: Problem, first: int, count: int) -> tuple[str, ...]:
-    """Why a topology waits that may not go ahead of others."""
+    """Return the reason of a topology that may not overtake others."""
     return (f"waits behind {counted(count, 'topology')}, the first of them {problem.topologies[first].id}",)
 
 
 # Parts of problems --------------------------------------------------------------------------------
-# A scheduler asked about some of the topologies that wait, as if there were no others.
 
 
 @dataclass(frozen=True)
 class PartAnswer:
-    """What a scheduler answers about some topologies, by their indices in the whole problem.
+    """Answer of a scheduler for some topologies, by their indices in the whole problem.
 
     Parameters
     ----------
     topologies
-        Those that it was asked about, in the order in which it was shown them.
+        Topologies of the partial problem, in its order.
     slots
-        Of every executor of the whole problem, -1 also for those that it was not asked about, shape (E,).
+        Slot of every executor of the whole problem, -1 also for those outside the partial problem, shape (E,).
     answer
-        As it came.
+        Unchanged answer.
     """
 
     topologies: tuple[int, ...]
@@ -253,16 +250,16 @@ class PartAnswer:
     answer: Assignment
 
     def holds(self, problem: Problem, topology: int) -> bool:
-        """Whether all executors of a topology have slots."""
+        """Return whether all executors of a topology have slots."""
         return bool(np.all(self.slots[problem.executors_of(topology)] != UNPLACED))
 
     def reasons(self, problem: Problem, topology: int) -> tuple[str, ...]:
-        """Why executors of a topology have none, each thing once."""
+        """Return the distinct reasons of a topology's unplaced executors."""
         return tuple(self._told.get(problem.topologies[topology].id, ())) or (NO_REASON,)
 
     @cached_property
     def _told(self) -> dict[str, dict[str, None]]:
-        """Topology → the reasons of all its executors, in their order."""
+        """Topology → the reasons of all its executors, in order."""
         told: dict[str, dict[str, None]] = {}
         for each in self.answer.unplaced:
             told.setdefault(each.topology, {}).update(dict.fromkeys(each.reasons))
@@ -270,18 +267,19 @@ class PartAnswer:
 
 
 class PartialScheduler:
-    """Asks one scheduler about parts of one problem, and counts how often.
+    """Runs a scheduler on parts of a problem, and counts the calls.
 
     Parameters
     ----------
     problem
-        The whole.
+        The whole problem.
     scheduler
-        Who is asked.
+        Wrapped scheduler.
     running
-        Topologies that run, at least in part: they are always shown.
+        Topologies that run, at least in part: always included.
     in_turn
-        Whether the scheduler is shown what waits behind what runs, in the order of the queue; else as in the problem.
+        Whether the scheduler gets waiting topologies after running ones, in the order of the queue; else as in the
+        problem.
     """
 
     def __init__(self, problem: Problem, scheduler: Scheduler, running: Sequence[int], *, in_turn: bool) -> None:
@@ -290,7 +288,7 @@ class PartialScheduler:
         self.times, self.seconds = 0, 0.0
 
     def about(self, waiting: Sequence[int]) -> PartAnswer:
-        """What it answers where, of what does not run, only these wait, in this order."""
+        """Return the answer if, apart from running topologies, only these wait, in this order."""
         problem, topologies = self._problem, (*self.running, *waiting)
         topologies = topologies if self._in_turn else tuple(sorted(topologies))
         as_given = topologies == tuple(range(len(problem.topologies)))
@@ -307,18 +305,18 @@ class PartialScheduler:
 
 
 def unplaced(problem: Problem, slots: IntArray, topology: int, reasons: tuple[str, ...]) -> list[Unplaced]:
-    """All executors of a topology that have no slot, with one and the same reasons.
+    """Return an `Unplaced` with the same reasons for every executor of a topology without a slot.
 
     Parameters
     ----------
     problem
-        The whole.
+        The whole problem.
     slots
-        Of every executor of it, -1 for none, shape (E,).
+        Slot of every executor, -1 for none, shape (E,).
     topology
-        Its index.
+        Index of the topology.
     reasons
-        Why it waits.
+        Reasons.
     """
     of = problem.topologies[topology]
     lacking = np.flatnonzero(slots[problem.executors_of(topology)] == UNPLACED).tolist()
@@ -331,44 +329,42 @@ def _part(problem: Problem, topologies: Sequence[int]) -> Problem:
     return replace(problem, topologies=chosen, current=current)
 
 
-# Queueing -----------------------------------------------------------------------------------------
-
 # Multi tenancy ------------------------------------------------------------------------------------
 
-#: So often a scheduler is asked about single topologies that it has left out; then nothing goes ahead of the next.
+#: Maximum calls for single topologies that were left out; after that nothing overtakes the next.
 _MOST_ASKED = 16
 
-#: How a scheduler that chooses may take numbers of workers.
+#: Values of the parameter `workers` of schedulers that choose numbers of workers.
 _, AT_MOST, FREE = WORKERS
 
 
 class MultiTenantScheduler:
-    """What a scheduler answers for topologies in the order that is asked for, within what users may have.
+    """Runs a scheduler on topologies in the configured order, within the limits of their users.
 
-    1. What runs, and what of it was lost, comes first and is never taken back: it counts towards its user's limits, and
-       is always shown to the scheduler.
-    2. Of the queue, those that are too much for their user are held back, each with the limit and by how much.
-    3. The scheduler is asked about all others together, in the order of the queue. Where it leaves out one and places a
-       later one, it is asked about those ahead and this one alone: what finds no room then has none.
-    4. If there was room after all, as many from the front of the queue count as it places together, by bisection, and
-       the next one has no room.
-    5. Without `backfill` everything behind the first one without room waits.
+    1. Running topologies, including lost executors, come first and are never removed: they count towards their users'
+       limits, and are always passed to the scheduler.
+    2. Topologies in the queue that exceed their user's limits wait, each with the limit and the excess as reason.
+    3. The scheduler places all others together, in the order of the queue. If it leaves one out and places a later one,
+       it runs again on those ahead and this one alone: what does not fit then does not fit at all.
+    4. If it fits then, the longest prefix of the queue that it places together is determined by bisection, and the next
+       one does not fit.
+    5. Without `backfill` everything behind the first one that does not fit waits.
 
     With the order as given, backfill and no limits nothing changes.
 
     Parameters
     ----------
     name, params
-        Of the scheduler.
+        Name and parameters of the scheduler.
     scheduler, traits
-        Who is asked, and what its class declares.
+        Wrapped scheduler, and the traits of its class.
     given
-        The options, of those in `QueueRules`, that somebody has set; for others the cluster's configuration counts.
+        Options of `QueueRules` that were set explicitly; the others come from the cluster's configuration.
 
     Raises
     ------
     InputError
-        Options that are out of range; all faults at once. When it schedules: priorities or weights that are none.
+        Options that are out of range; all faults at once. On scheduling: invalid priorities or weights.
     """
 
     def __init__(
@@ -376,12 +372,12 @@ class MultiTenantScheduler:
     ) -> None:
         self.name, self.scheduler, self.params = name, scheduler, params
         rules = asdict(QueueRules.from_settings(given))
-        #: What was set, as it counts.
+        #: Explicit options, parsed.
         self.given = {option: rules[option] for option in given}
         vars(self).update(passed_on(scheduler, traits))
 
     def schedule(self, problem: Problem) -> Assignment:
-        """Place what may be placed."""
+        """Place the admitted topologies."""
         rules = rules_of(problem, self.given)
         users = users_of(problem, rules)
         if rules.leaves_all_to_the_scheduler and not users:
@@ -396,7 +392,7 @@ class MultiTenantScheduler:
         return self._signed(self._whole(problem, asked, reasons, asking.seconds))
 
     def _with_fixed_workers(self, problem: Problem, users: Users) -> Problem:
-        """Where a scheduler chooses how many workers topologies get, it gives no more than asked where slots count."""
+        """Return the problem with fixed numbers of workers, if slots are limited and a scheduler chooses them."""
         if getattr(self.params, "workers", "") != FREE:
             return problem
 
@@ -414,7 +410,7 @@ class MultiTenantScheduler:
         return replace(answer, parameters={**answer.parameters, **self.given}) if self.given else answer
 
     def _whole(self, problem: Problem, asked: PartAnswer | None, reasons: Reasons, seconds: float) -> Assignment:
-        """The answer about those asked about last, and why the others wait."""
+        """Return the last answer with the reasons of all waiting topologies."""
         answer = asked.answer if asked else Assignment(np.empty(0, np.int32), scheduler=self.name)
         slots = asked.slots if asked else np.full(problem.num_executors, UNPLACED, dtype=np.int32)
         waiting = {problem.topologies[index].id for index in reasons}
@@ -434,19 +430,19 @@ class MultiTenantScheduler:
 
 
 class _Serving:
-    """One queue on its way through one scheduler."""
+    """One queue passing through one scheduler."""
 
     def __init__(self, problem: Problem, asking: PartialScheduler, shares: UserShares, rules: QueueRules) -> None:
         self._problem, self._asking, self._shares = problem, asking, shares
         self._as_scheduler_has_it, self._backfill = rules.leaves_all_to_the_scheduler, rules.backfill
 
     def serve(self, queue: Sequence[int]) -> tuple[PartAnswer | None, Reasons]:
-        """The answer about those that are placed, none if there was nothing to ask about; why the others wait."""
+        """Return the answer for the placed topologies, None if there were none to place, and reasons for the others."""
         out: Reasons = {}
         while True:
             waiting = [index for index in queue if index not in out]
             admitted, over = self._shares.admitted(waiting, self._backfill)
-            if not admitted and not self._asking.running:  # not everyone's scheduler takes a problem without topologies
+            if not admitted and not self._asking.running:  # some schedulers fail without topologies
                 return None, out | over
             asked = self._asking.about(admitted)
             if self._shares.learn(asked.slots, admitted):
@@ -463,7 +459,7 @@ class _Serving:
                 return self._shown(asked, out), over | out
 
     def _shown(self, asked: PartAnswer, out: Reasons) -> PartAnswer:
-        """Without parts of topologies that were left out, which a scheduler may have placed."""
+        """Return the answer without parts of topologies that were left out."""
         if not out:
             return asked
         slots = asked.slots.copy()
@@ -472,9 +468,9 @@ class _Serving:
         return replace(asked, slots=slots)
 
     def _without_room(self, asked: PartAnswer, admitted: Sequence[int]) -> tuple[Reasons, bool]:
-        """Some that have no room beside those ahead of them, and why; whether all others are placed as they were asked.
+        """Return topologies that do not fit, with reasons, and whether all others are placed as in the answer.
 
-        Without backfill that is the first one.
+        Without backfill this is only the first one.
         """
         problem, found = self._problem, Reasons()
         held = [asked.holds(problem, each) for each in admitted]
@@ -488,7 +484,7 @@ class _Serving:
                 ahead = [each for each in admitted[:place] if each not in found]
                 if self._fit([*ahead, index]):
                     found |= self._next([each for each in admitted if each not in found])
-                    # One that goes by the clock may answer otherwise each time: no round ends without one.
+                    # Schedulers with a time limit may answer differently each time: every round has to make progress.
                     return found or {index: asked.reasons(problem, index)}, False
             found[index] = asked.reasons(problem, index)
             if not self._backfill:
@@ -500,7 +496,7 @@ class _Serving:
         return all(asked.holds(self._problem, each) for each in queue)
 
     def _next(self, queue: Sequence[int]) -> Reasons:
-        """The first of a queue that is not placed together with all ahead of it, and why; none if all are."""
+        """Return the first of a queue that is not placed with all ahead of it, with the reason; empty if none."""
         if self._fit(queue):
             return {}
         some, too_many = 0, len(queue)
@@ -508,7 +504,8 @@ class _Serving:
             middle = (some + too_many) // 2
             some, too_many = (middle, too_many) if self._fit(queue[:middle]) else (some, middle)
         asked, index = self._asking.about(queue[:too_many]), queue[too_many - 1]
-        # The scheduler may have placed this one and left out one ahead of it: what that lacks, this one takes.
+        # The scheduler may have placed this one and left out one ahead of it, which lacks the resources that this one
+        # uses.
         left_out = (each for each in reversed(queue[:too_many]) if not asked.holds(self._problem, each))
         told = f"no room beside {counted(too_many - 1, 'topology')} ahead of it"
         return {index: (told, *asked.reasons(self._problem, next(left_out, index)))}

@@ -1,4 +1,4 @@
-"""Parameters of schedulers: frozen dataclasses whose ranges are checked on creation."""
+"""Parameters of schedulers: frozen dataclasses with ranges, validated on creation."""
 
 from __future__ import annotations
 
@@ -14,18 +14,17 @@ from stormwright.model import Problem
 from stormwright.model.topology_config import value_misfits
 
 # Configuration of topologies and nodes ------------------------------------------------------------
-# What topologies and nodes tell a scheduler in their own configuration, checked where it is read.
 
 
 def topologies_tell(problem: Problem, key: str, otherwise: Any) -> list[Any]:
-    """The value of `key` in the configuration of every topology, `otherwise` where it has none.
+    """Return the value of `key` in every topology's configuration, `otherwise` if it has none.
 
-    Files are checked when they are read; a problem may come from elsewhere.
+    Files are validated on reading, but a problem may come from elsewhere.
 
     Raises
     ------
     InputError
-        Values that are not what the key stands for; all faults at once.
+        Invalid values; all faults at once.
     """
     values = [topology.conf.get(key, otherwise) for topology in problem.topologies]
     faults = [
@@ -39,12 +38,12 @@ def topologies_tell(problem: Problem, key: str, otherwise: Any) -> list[Any]:
 
 
 def nodes_tell(problem: Problem, keys: Collection[str]) -> list[dict[str, float]]:
-    """The numbers that every node tells under `keys` in its `supervisor.scheduler.meta`, as far as it does.
+    """Return the numbers under `keys` in every node's `supervisor.scheduler.meta`, if present.
 
     Raises
     ------
     InputError
-        Texts that are no finite numbers, or numbers below 0; all faults at once.
+        Texts that are not finite numbers, or numbers below 0; all faults at once.
     """
     numbers: list[dict[str, float]] = []
     faults: list[Fault] = []
@@ -52,7 +51,7 @@ def nodes_tell(problem: Problem, keys: Collection[str]) -> list[dict[str, float]
         meta = node.scheduler_meta or {}
         told = {key: _number(meta[key]) for key in keys if key in meta}
         for key, number in told.items():
-            if not 0 <= number < math.inf:  # so written that NaN is a fault
+            if not 0 <= number < math.inf:  # NaN is a fault, too
                 path = f'$.supervisors[{index}].scheduler_meta["{key}"]'
                 faults.append(Fault(f"should be a number, at least 0, got {meta[key]!r}", path))
         numbers.append(told)
@@ -70,16 +69,16 @@ def _number(text: str) -> float:
 
 # Params -------------------------------------------------------------------------------------------
 
-#: The largest seed: what JSON, Java and Spark can hold.
+#: Largest seed that JSON, Java and Spark can represent.
 MOST_SEED = 2**63 - 1
 
-#: The longest time, in seconds, that makes sense to any parameter: eleven days.
+#: Longest reasonable time of any parameter, in seconds: eleven days.
 MOST_SECONDS = 1e6
 
-#: The largest factor or weight: far beyond any that changes anything, and its products stay finite.
+#: Largest factor or weight: beyond any useful value, and its products stay finite.
 MOST_FACTOR = 1e9
 
-#: Types that a parameter may have, and what they are called where another value was given.
+#: Types of parameters, and their names in error messages.
 KINDS = {float: "a number", int: "an integer", bool: "true or false", str: "a string"}
 
 
@@ -91,20 +90,20 @@ def param(
     high: float | None = None,
     choices: Sequence[str] = (),
 ) -> Any:
-    """A field of a `Params` dataclass: its default, what it does, and its range, both ends included, or its choices.
+    """Return a field of a `Params` dataclass with default, help text, and range (both ends included) or choices.
 
     A number is finite unless `high` is infinite, an integer has at most 64 bits.
 
     Parameters
     ----------
     default
-        Its type is that of the parameter.
+        Default value; its type is that of the parameter.
     text
-        What it does, in a few words; shown by the CLI and in the docs.
+        Short description for the CLI and the docs.
     low, high
-        The least and the most that a number may be; None for no such end.
+        Minimum and maximum of a number; None for no bound.
     choices
-        What a string may be; none for any.
+        Allowed strings; empty for any.
     """
     return field(default=default, metadata={"text": text, "low": low, "high": high, "choices": tuple(choices)})
 
@@ -126,12 +125,12 @@ class Params:
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, object]) -> Self:
-        """The parameters with `settings` laid over their defaults; values may be text, as from ``--set``.
+        """Return the parameters with `settings` over the defaults; values may be text, as from ``--set``.
 
         Raises
         ------
         InputError
-            An unknown name, a value that is none of its type, or one out of its range; all faults at once.
+            An unknown name, or a value of the wrong type or out of range; all faults at once.
         """
         known = {f.name: f for f in fields(cls)}
         faults = []
@@ -152,11 +151,11 @@ class Params:
 
 @dataclass(frozen=True, kw_only=True)
 class NoParams(Params):
-    """Of a scheduler that has no parameters."""
+    """Parameters of a scheduler without any."""
 
 
 def _parsed(parameter: Field[Any], text: str) -> object:
-    """`text` as a value of the parameter's type; as it is where it is none, for `_wrong` to name."""
+    """Return `text` as a value of the parameter's type; unchanged if invalid, for `_wrong` to report."""
     kind: Callable[[str], object] = type(parameter.default)
     if kind is bool:
         return {"true": True, "false": False}.get(text.lower(), text)
@@ -177,14 +176,14 @@ def _wrong(parameter: Field[Any], value: object) -> str | None:
     if isinstance(value, str):
         return None if is_text(value) else f"should be text in UTF-8, got {shown(value)}"
     low, high = parameter.metadata["low"], parameter.metadata["high"]
-    # Written so that NaN, which compares with nothing, is out of every range.
+    # Written so that NaN is out of every range.
     if (low is not None and not value >= low) or (high is not None and not value <= high):
         return f"should be {range_text(low, high)}, got {shown(value)}"
     return _unwritable(value, high)
 
 
 def _unwritable(value: Any, high: float | None) -> str | None:
-    """Why a number in range cannot be written as JSON."""
+    """Return why a number in range cannot be written as JSON, or None."""
     if isinstance(value, float) and not (isfinite(value) or high == inf):
         return f"should be a number that one can count to, got {value}"
     if isinstance(value, int) and not -MOST_SEED <= value <= MOST_SEED:
@@ -193,14 +192,14 @@ def _unwritable(value: Any, high: float | None) -> str | None:
 
 
 def range_text(low: float | None, high: float | None) -> str:
-    """A range in words; at least one bound is given."""
+    """Return a range as text; at least one bound is given."""
     if high is None:
         return f"at least {_bound(low)}"
     return f"at most {_bound(high)}" if low is None else f"from {_bound(low)} to {_bound(high)}"
 
 
 def _bound(value: float | None) -> str:
-    """Integers with all digits: who asks for one more than allowed has to see how many that are."""
+    """Return a bound as text, integers with all digits so that off-by-one errors are visible."""
     return f"{value:,}" if isinstance(value, int) else f"{value:g}"
 
 

@@ -1,4 +1,4 @@
-"""Executors in parts that exchange little: METIS, and what it leaves to be mended."""
+"""Graph partitioning: METIS, and the repair of its parts."""
 
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ def partition(
     volume: bool = False,
     seed: int = 0,
 ) -> list[list[int]]:
-    """The vertices of `graph` in as many parts as `most` has entries, of about equal weight.
+    """Return the vertices of `graph` in parts of about equal weight, one for each entry of `most`.
 
     G. Karypis, V. Kumar, "A fast and high quality multilevel scheme for partitioning irregular graphs", SIAM Journal
     on Scientific Computing 20, 1998, https://doi.org/10.1137/S1064827595287997.
 
     METIS may leave a part empty or make it too large in number; then the vertices that exchange least with their part
-    change to where there is room, those with the lower number first.
+    move to parts with free places, those with the lower number first.
 
     Parameters
     ----------
     graph
-        What vertices exchange, symmetric, shape (V, V).
+        Traffic between vertices, symmetric, shape (V, V).
     weight
-        Of every vertex, shape (V,).
+        Weight of every vertex, shape (V,).
     most, least
-        The most and the least vertices that each part may have; V lies between the sums. At least 1 where not given.
+        Maximum and minimum vertices of each part; V lies between the sums. The default minimum is 1.
     volume
-        Minimise the communication volume, for which METIS looks at who exchanges anything, not at how much; otherwise
-        what is exchanged between parts.
+        Minimise the communication volume, for which METIS ignores the amount of traffic; otherwise the traffic between
+        parts.
     seed
-        Of METIS's own random numbers.
+        Seed of METIS's random numbers.
 
     Raises
     ------
     MissingDependencyError
-        There is no METIS.
+        METIS is not installed.
     """
     least = least or [1] * len(most)
     part = _metis(graph, weight, len(most), volume, seed)
@@ -68,7 +68,7 @@ def _metis(graph: csr_array, weight: FloatArray, parts: int, volume: bool, seed:
     if parts == 1:
         return np.zeros(count, dtype=np.int64)
     if graph.nnz == 0 or parts >= count:
-        # METIS has nothing to go by: heaviest first, in turns.
+        # Without edges, distribute vertices in turn, heaviest first.
         part = np.empty(count, dtype=np.int64)
         part[np.argsort(-weight, kind="stable")] = np.arange(count) % parts
         return part
@@ -88,14 +88,14 @@ def _metis(graph: csr_array, weight: FloatArray, parts: int, volume: bool, seed:
 
 
 def _integers(weight: FloatArray) -> IndexArray:
-    """`weight` in integers of at least 1, in about the same proportions."""
+    """Return `weight` as integers of at least 1, in about the same proportions."""
     total = float(weight.sum())
     scaled = weight * (_MOST / total) if total > 0 else weight
     return np.maximum(scaled.round(), 1).astype(np.int64)
 
 
 def _mend(graph: csr_array, part: IndexArray, least: Sequence[int], most: Sequence[int]) -> None:
-    """Change parts, in place, until each has as many vertices as it may."""
+    """Repair parts in place until each has a valid number of vertices."""
     size = np.bincount(part, minlength=len(most))
     low, high = np.array(least), np.array(most)
     while True:

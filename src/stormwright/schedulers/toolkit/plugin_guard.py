@@ -1,4 +1,4 @@
-"""One check of what a scheduler answers, for all who use the answer of one that is not ours."""
+"""Guard for schedulers of other packages: isolates their output and errors, and validates their answers."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from stormwright.schedulers.toolkit.params import Params
 from stormwright.schedulers.toolkit.traits import Traits, passed_on
 
 # Containment --------------------------------------------------------------------------------------
-# Runs code of other packages so that it harms nobody: its output is not mixed with ours, its failure has its name.
 
 
 class PluginGuard:
-    """A context for code of another package.
+    """Context manager for code of another package.
 
-    1. Standard output is standard error meanwhile, for child processes too: what it prints is no part of ``--json``.
-    2. Whatever it raises is a `SchedulerError` that says who failed at what. Errors of `StormwrightError` and Ctrl-C
-       pass.
+    1. Standard output is redirected to standard error, for child processes too: its output does not mix with
+       ``--json``.
+    2. Any exception becomes a `SchedulerError` that names the scheduler and the operation. Errors of `StormwrightError`
+       and Ctrl-C pass.
 
     Parameters
     ----------
@@ -48,19 +48,19 @@ class PluginGuard:
 
 
 class PluginScheduler:
-    """A scheduler of another package: held apart while it runs, its answer checked.
+    """A scheduler of another package: guarded while it runs, its answer validated.
 
     Parameters
     ----------
     name, params, traits
-        What it is called, how it is set, and what its class declares.
+        Its name, its parameters, and the traits of its class.
     scheduler
-        It itself.
+        Wrapped scheduler.
 
     Raises
     ------
     SchedulerError
-        From `schedule`: it failed, or its answer is none.
+        From `schedule`: it failed, or its answer is invalid.
     """
 
     def __init__(self, name: str, scheduler: Scheduler, params: Params, traits: Traits) -> None:
@@ -68,16 +68,16 @@ class PluginScheduler:
         vars(self).update(passed_on(scheduler, traits))
 
     def schedule(self, problem: Problem) -> Assignment:
-        """What it says, if that can be used."""
+        """Return the scheduler's answer if it is valid."""
         with PluginGuard(f"scheduler {self.name!r} failed"):
             return checked(problem, self.scheduler.schedule(problem), self.name)
 
 
 def told(error: BaseException) -> str:
-    """An error in one line."""
+    """Return an error in one line."""
     try:
         text = " ".join(str(error).split())
-    except Exception:  # its own method may be what is broken
+    except Exception:  # its `__str__` may be broken
         text = ""
     text = text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
@@ -85,36 +85,36 @@ def told(error: BaseException) -> str:
 
 # Plugin guard -------------------------------------------------------------------------------------
 
-#: What is said of an executor without a slot where the scheduler says nothing.
+#: Reason of an executor without a slot if the scheduler gives none.
 NO_REASON = "the scheduler gave no reason"
 
-#: As much of a message as is shown.
+#: Maximum length of a message.
 _MOST_CHARACTERS = 300
 
 
 def checked(problem: Problem, assignment: object, name: str) -> Assignment:
-    """The answer of a scheduler, if it is one. Whether the placement keeps to any limit is not looked at.
+    """Return the answer of a scheduler if it is valid. Constraints are not checked.
 
     Parameters
     ----------
     problem
-        What the scheduler was asked.
+        Problem that the scheduler was given.
     assignment
-        What it answered, which may be anything.
+        Its answer, of any type.
     name
-        Of the scheduler, for the message.
+        Name of the scheduler, for error messages.
 
     Returns
     -------
     Assignment
-        The same answer, frozen; of every executor without a slot there is a reason, if only `NO_REASON`.
+        The same answer, frozen; every executor without a slot has a reason, at least `NO_REASON`.
 
     Raises
     ------
     SchedulerError
-        It is no `Assignment`; its slots are no integers, too few, too many or not among the problem's; its reasons are
-        about executors that have a slot or that there are not; its texts are none, or its parameters nothing that JSON
-        can hold.
+        It is not an `Assignment`; its slots are not integers, too few, too many or not among the problem's; its reasons
+        are about executors that have a slot or do not exist; its texts are not strings, or its parameters cannot be
+        written as JSON.
     """
     if not isinstance(assignment, Assignment):
         _fail(name, f"should be an Assignment, not {_a(assignment)}")
@@ -131,7 +131,7 @@ def checked(problem: Problem, assignment: object, name: str) -> Assignment:
 
 
 def _fail(name: str, what: str) -> NoReturn:
-    # What it quotes may be of any length.
+    # Quoted values may be of any length.
     text = what if len(what) <= _MOST_CHARACTERS else f"{what[:_MOST_CHARACTERS]}…"
     raise SchedulerError(f"the answer of scheduler {name!r} cannot be used: {text}")
 
@@ -157,7 +157,7 @@ def _slots(problem: Problem, slots: object, name: str) -> IntArray:
 
 
 def _unplaced(problem: Problem, slots: IntArray, told: object, name: str) -> Iterator[Unplaced]:
-    """What the scheduler says, in its order; then those of which it says nothing."""
+    """Yield the scheduler's reasons in its order, then default ones for the other unplaced executors."""
     if not isinstance(told, Sequence):
         _fail(name, f"unplaced should be a tuple, not {_a(told)}")
     waiting = set(np.flatnonzero(slots == UNPLACED).tolist())
@@ -172,7 +172,7 @@ def _unplaced(problem: Problem, slots: IntArray, told: object, name: str) -> Ite
 
 
 def _executor(problem: Problem, entry: Unplaced, name: str) -> int:
-    """Which executor of the problem an entry is about."""
+    """Return the executor of the problem that an entry is about."""
     if not isinstance(entry, Unplaced):
         _fail(name, f"unplaced should hold entries of the type Unplaced, not {_a(entry)}")
     index = problem.topology_index.get(entry.topology) if isinstance(entry.topology, str) else None

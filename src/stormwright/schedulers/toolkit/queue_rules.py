@@ -1,4 +1,4 @@
-"""The options of all schedulers: who comes first, and what a user may have."""
+"""Options of all schedulers: order of topologies, and limits of users."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from stormwright.model.topology_config import (
 )
 from stormwright.schedulers.toolkit.params import Params, param
 
-#: What stands for any amount.
+#: Text for "unlimited".
 _ANY = -1
 
-#: More than there can be.
+#: Upper bound of any count.
 _MOST_COUNT = 2**53
 
-#: Option → what it limits.
+#: Option → limited resource.
 _LIMITS = dict(zip(("user_executors", "user_slots", "user_cpu_percent", "user_memory_mb"), LIMITED, strict=True))
 
-#: The same the other way round.
+#: Limited resource → option.
 OPTION_OF = {name: option for option, name in _LIMITS.items()}
 
 
@@ -41,12 +41,12 @@ def _most(default: int | float, what: str) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class QueueRules(Params):
-    """Who comes first where not all topologies fit, and what a user may have."""
+    """Order of topologies if not all fit, and limits of users."""
 
     order: str = param(
         "given", f"which topology comes first, see Order; given: as the scheduler has it; or {ORDER}", choices=ORDERS
     )
-    backfill: bool = param(True, f"true: a topology that fits goes ahead of one that does not; or {BACKFILL}")
+    backfill: bool = param(True, f"true: a topology that fits overtakes one that does not; or {BACKFILL}")
     user_executors: int = _most(_ANY, "executors")
     user_slots: int = _most(_ANY, "worker slots")
     user_cpu_percent: float = _most(float(_ANY), "CPU, 100 a core,")
@@ -54,21 +54,21 @@ class QueueRules(Params):
 
     @property
     def leaves_all_to_the_scheduler(self) -> bool:
-        """Whether no order is asked for."""
+        """Whether no order is configured."""
         return self.order == "given" and self.backfill
 
 
-#: Names of the options.
+#: Option names.
 OPTIONS = frozenset(field.name for field in fields(QueueRules))
 
 
 def rules_of(problem: Problem, given: Mapping[str, object]) -> QueueRules:
-    """The rules in force: what was given to the scheduler, else what the cluster's configuration says."""
+    """Return the effective rules: the scheduler's options, with the cluster's configuration as default."""
     return QueueRules.from_settings({**read_queue(problem.conf)[0], **given})
 
 
 def users_of(problem: Problem, rules: QueueRules) -> Users:
-    """What users may have, by the cluster's configuration and the rules."""
+    """Return the limits of users by the cluster's configuration and the rules."""
     users = read_users(problem.conf)[0]
     given = {name: float(getattr(rules, option)) for option, name in _LIMITS.items() if getattr(rules, option) >= 0}
     return {**users, EVERYBODY: {**users.get(EVERYBODY, {}), **given}} if given else users

@@ -1,4 +1,4 @@
-"""Schedulers by name: ours, and those of other packages (entry-point group `stormwright.schedulers`)."""
+"""Registry of schedulers by name: built-in ones, and plugins (entry-point group `stormwright.schedulers`)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from stormwright.schedulers.toolkit.wrappers import IsolatingScheduler, NodeWeig
 
 ENTRY_POINT_GROUP = "stormwright.schedulers"
 
-#: Name → where its class is; imported when asked for.
+#: Name → location of its class; imported on demand.
 SCHEDULERS: Mapping[str, str] = {
     "annealing": "stormwright.schedulers.annealing:AnnealingScheduler",
     "ant_colony": "stormwright.schedulers.ant_colony:AntColonyScheduler",
@@ -62,31 +62,31 @@ SCHEDULERS: Mapping[str, str] = {
 
 
 class SchedulerType(Protocol):
-    """What a registered name stands for: a class whose parameters are a `Params` dataclass; it may declare `Traits`."""
+    """A registered class whose parameters are a `Params` dataclass; it may declare `Traits`."""
 
     params_type: type[Params]
 
     def __call__(self, params: Params) -> Scheduler:
-        """The scheduler with these parameters."""
+        """Create the scheduler with these parameters."""
         ...
 
 
 def scheduler_names() -> tuple[str, ...]:
-    """Every name that `make_scheduler` knows, ours first."""
+    """Return every name that `make_scheduler` accepts, built-in ones first."""
     return (*SCHEDULERS, *(name for name in sorted(_plugins()) if name not in SCHEDULERS))
 
 
 def scheduler_type(name: str) -> SchedulerType:
-    """The class that `name` stands for.
+    """Return the class registered under `name`.
 
     Raises
     ------
     InputError
-        There is none of this name.
+        Unknown name.
     MissingDependencyError
-        It is another package's, and needs a package that is not installed.
+        It belongs to another package, and needs a package that is not installed.
     SchedulerError
-        It is another package's, and is no scheduler, or fails when it is imported.
+        It belongs to another package, and is not a scheduler, or fails on import.
     """
     if name in SCHEDULERS:
         module, _, attribute = SCHEDULERS[name].partition(":")
@@ -98,9 +98,9 @@ def scheduler_type(name: str) -> SchedulerType:
 
 
 def traits_of(name: str) -> Traits:
-    """What the scheduler `name` declares of itself; of one that there is none of, or that is broken, nothing is known.
+    """Return the traits of the scheduler `name`; defaults for an unknown or broken one.
 
-    What another package's class does not tell of tags is taken for yes.
+    A class of another package that declares nothing about tags is assumed to heed them.
     """
     try:
         kind = scheduler_type(name)
@@ -124,21 +124,21 @@ def make_scheduler(
     Parameters
     ----------
     settings
-        Parameters, and options of all schedulers (`Rules`), by name, or as ``key=value`` texts.
+        Parameters, and options of all schedulers (`QueueRules`), by name, or as ``key=value`` texts.
     seed
-        The parameter `seed` of a scheduler that draws random numbers; others have no use for it.
+        Parameter `seed` of a randomised scheduler; ignored by others.
     objective
-        The parameter `objective` of a scheduler that knows this one, unless `settings` name another, or ask for what
-        goes with none but that of its default.
+        Parameter `objective` of a scheduler that supports this one, unless `settings` name another, or require its
+        default.
 
     Raises
     ------
     InputError
         An unknown name, or parameters that are unknown or out of range; all faults at once.
     MissingDependencyError
-        The scheduler is another package's, and needs a package that is not installed.
+        The scheduler belongs to another package, and needs a package that is not installed.
     SchedulerError
-        It is another package's, and is no scheduler, or fails when it is imported or made.
+        It belongs to another package, and is not a scheduler, or fails on import or creation.
     """
     kind, params, rules = _settled(name, settings, seed, objective)
     if name in SCHEDULERS:
@@ -153,14 +153,14 @@ def make_scheduler(
 
 
 def check_settings(name: str, settings: Sequence[str], seed: int | None = None) -> None:
-    """Look whether a scheduler may be set so, and make none; it raises what `make_scheduler` does."""
+    """Validate the settings of a scheduler without creating it; raises like `make_scheduler`."""
     _settled(name, settings, seed, None)
 
 
 def _settled(
     name: str, settings: Mapping[str, object] | Sequence[str], seed: int | None, objective: str | None
 ) -> tuple[SchedulerType, Params, dict[str, object]]:
-    """The class, its parameters and the options of all schedulers, as for `make_scheduler`."""
+    """Return the class, its parameters and the options of all schedulers, as for `make_scheduler`."""
     kind = scheduler_type(name)
     values = dict(settings) if isinstance(settings, Mapping) else parse_settings(settings)
     own = [field.name for field in fields(kind.params_type)]
@@ -189,7 +189,7 @@ def _settled(
 
 
 def _no_parameter(option: str, own: Sequence[str]) -> str:
-    """What to say of an option that is neither among a scheduler's `own` parameters nor one of all schedulers."""
+    """Return the message for an option that is neither among `own` parameters nor an option of all schedulers."""
     if near := nearest(option, own):
         return f"unknown parameter; did you mean {near!r}?"
     if near := nearest(option, OPTIONS):
@@ -199,16 +199,16 @@ def _no_parameter(option: str, own: Sequence[str]) -> str:
 
 
 def _aimed(kind: type[Params], values: Mapping[str, object], objective: str | None) -> Params:
-    """Parameters with an objective, where they can have it."""
+    """Return parameters with an objective, if supported."""
     knows = any(field.name == "objective" and objective in field.metadata["choices"] for field in fields(kind))
     if knows and "objective" not in values:
-        with suppress(InputError):  # told below, if it is not for the objective
+        with suppress(InputError):  # reported below, if unrelated to the objective
             return kind.from_settings({**values, "objective": objective})
     return kind.from_settings(values)
 
 
 def _loaded(name: str, plugin: EntryPoint) -> SchedulerType:
-    """The class of another package's scheduler."""
+    """Import the class of another package's scheduler."""
     what = f"scheduler {name!r} ({plugin.value}) cannot be loaded"
     with PluginGuard(what):
         try:
@@ -221,7 +221,7 @@ def _loaded(name: str, plugin: EntryPoint) -> SchedulerType:
 
 
 def _no_scheduler(kind: object) -> str:
-    """What keeps a thing from being a `SchedulerType`; nothing where it is one."""
+    """Return why an object is not a `SchedulerType`; empty if it is."""
     if not isinstance(kind, type) or not callable(getattr(kind, "schedule", None)):
         return f"it should be a class with a method schedule(problem), not {kind!r}"
     if not hasattr(kind, "params_type"):
@@ -240,7 +240,7 @@ def _no_scheduler(kind: object) -> str:
 
 
 def parse_settings(settings: Sequence[str]) -> dict[str, object]:
-    """``key=value`` texts as a mapping; the last of equal keys counts.
+    """Return ``key=value`` texts as a mapping; the last of equal keys wins.
 
     Raises
     ------
@@ -259,7 +259,7 @@ def _plugins() -> Mapping[str, EntryPoint]:
 
 @cache
 def _found(look: Callable[..., EntryPoints]) -> Mapping[str, EntryPoint]:
-    """Looked for once: it opens a file of every installed package, and none comes while this process runs."""
+    """Return the entry points, cached: the look-up opens a file of every installed package."""
     return {point.name: point for point in look(group=ENTRY_POINT_GROUP)}
 
 
@@ -270,12 +270,12 @@ def _unknown(name: str) -> str:
 
 
 def extra_limits(assignment: Assignment) -> tuple[ExtraLimit, ...]:
-    """The limits that the scheduler of an assignment heeded besides all others.
+    """Return the additional limits that the scheduler of an assignment observed.
 
     Raises
     ------
     InputError
-        The assignment's parameters, which may come from a file, say no part of the CPU.
+        The assignment's parameters, which may come from a file, contain an invalid fraction of CPU.
     """
     traits = traits_of(assignment.scheduler)
     found: list[ExtraLimit] = []
@@ -291,14 +291,14 @@ def extra_limits(assignment: Assignment) -> tuple[ExtraLimit, ...]:
 
 
 def cpu_percent(name: str, scheduler: Scheduler) -> float:
-    """How much of a node's CPU, in percent, the executors that a scheduler places may use.
+    """Return the percentage of a node's CPU that the executors placed by a scheduler may use.
 
     Parameters
     ----------
     name
-        Of the scheduler, whose traits say which of its parameters that is.
+        Name of the scheduler, whose traits name the parameter.
     scheduler
-        As it is set.
+        The scheduler with its parameters.
     """
     parameter = traits_of(name).cpu_percent_parameter
     return float(getattr(getattr(scheduler, "params", None), parameter, 100.0)) if parameter else 100.0

@@ -1,4 +1,4 @@
-"""A scheduler, and what it is, by any name that users may give: a registered one, or ``java:CLASS[:STRATEGY]``."""
+"""Schedulers by any name that users may give: a registered one, or ``java:CLASS[:STRATEGY]``."""
 
 from __future__ import annotations
 
@@ -24,37 +24,37 @@ from stormwright.storm.java_names import JAVA_PREFIX
 if TYPE_CHECKING:
     from stormwright.schedulers.toolkit.describe import Description, Parameter
 
-#: What stands for every registered scheduler.
+#: Name of all registered schedulers.
 ALL = "all"
 
-#: What stands for all of them where schedulers are listed.
+#: Placeholder of Java classes in lists of schedulers.
 ANY_JAVA = f"{JAVA_PREFIX}CLASS[:STRATEGY]"
 
 
-#: A Java scheduler, for examples.
+#: Java scheduler used in examples.
 SOME_JAVA = f"{JAVA_PREFIX}ResourceAwareScheduler"
 
-#: Parameters of a scheduler that say for how long it searches.
+#: Parameters that set the search budget of a scheduler.
 SEARCHING = frozenset({"iterations", "time_budget_s"})
 
-#: Names that no registered scheduler may have, as they mean something else.
+#: Reserved names.
 RESERVED = frozenset({ALL, JAVA_PREFIX.rstrip(":")})
 
 
 def is_java(name: str) -> bool:
-    """Whether a name is that of a Java class."""
+    """Return whether a name is that of a Java class."""
     return name.startswith(JAVA_PREFIX)
 
 
 def takes_seed(name: str) -> bool:
-    """Whether the scheduler `name` has a use for a seed; of one that cannot be imported here it is not known.
+    """Return whether the scheduler `name` uses a seed; True if it cannot be imported here.
 
     Raises
     ------
     InputError
-        There is none of this name.
+        Unknown name.
     SchedulerError
-        It is another package's, and broken.
+        It belongs to another package, and is broken.
     """
     if is_java(name):
         return True
@@ -65,39 +65,39 @@ def takes_seed(name: str) -> bool:
 
 
 def searches_as_told(name: str) -> bool:
-    """Whether the scheduler `name` searches for as many steps or seconds as its parameters `SEARCHING` say.
+    """Return whether the scheduler `name` has a budget of steps or seconds in its parameters `SEARCHING`.
 
     Raises
     ------
     InputError
-        There is none of this name.
+        Unknown name.
     SchedulerError
-        It is another package's, and broken.
+        It belongs to another package, and is broken.
     """
     return not is_java(name) and all(_takes(name, each) for each in SEARCHING)
 
 
 def rules_in(settings: Sequence[str]) -> dict[str, object]:
-    """Those of some ``key=value`` texts that are options of all schedulers."""
+    """Return those of some ``key=value`` texts that are options of all schedulers."""
     return {name: value for name, value in parse_settings(settings).items() if name in OPTIONS}
 
 
 def keeping_what_runs(name: str, rules: Mapping[str, object] = MappingProxyType({})) -> Scheduler:
-    """A registered scheduler for what has no slot, told to leave alone what runs if it can be told.
+    """Return a registered scheduler that places executors without a slot and, if possible, moves no running one.
 
     Parameters
     ----------
     name
-        Of the scheduler.
+        Name of the scheduler.
     rules
         Options of all schedulers.
 
     Raises
     ------
     InputError
-        There is none of this name, or an option is out of range.
+        Unknown name, or an option is out of range.
     SchedulerError
-        It is another package's, and broken.
+        It belongs to another package, and is broken.
     """
     keeping = {"keep_running": True} if _takes(name, "keep_running") else {}
     return make_scheduler(name, {**rules, **keeping})
@@ -114,31 +114,31 @@ def resolve_scheduler(
     jars: Sequence[Path] = (),
     time_limit_s: float | None = None,
 ) -> Scheduler:
-    """The scheduler `name`.
+    """Return the scheduler `name`.
 
     Parameters
     ----------
     name
-        A registered name, or ``java:CLASS[:STRATEGY]``: a Java `IScheduler` that runs as itself.
+        A registered name, or ``java:CLASS[:STRATEGY]``: an unmodified Java `IScheduler`.
     settings
         By name, or ``key=value`` texts: parameters of a registered scheduler; for a Java class, keys of Storm's
-        configuration that are laid over those of the problem.
+        configuration that override those of the problem.
     seed
-        For schedulers that draw random numbers; with a Java class it seeds ``Collections.shuffle``.
+        Seed of randomised schedulers; for a Java class it seeds ``Collections.shuffle``.
     jars
-        Where Java classes are looked for besides Storm's own jars.
+        Class path of Java classes besides Storm's own jars.
     time_limit_s
-        Seconds after which one that can end itself is to do so, where `settings` say nothing else.
+        Default time limit in seconds for a scheduler that supports one.
 
     Raises
     ------
     InputError
         An unknown name, parameters that are unknown or out of range, or jars without a Java class.
     MissingDependencyError
-        There is no Java, Storm's jars are missing, or another package's scheduler cannot be imported.
+        Java or Storm's jars are missing, or another package's scheduler cannot be imported.
     """
     if is_java(name):
-        from stormwright.storm.scheduler_host import TIME_LIMIT_CONF, JavaScheduler  # only they need the cluster's side
+        from stormwright.storm.scheduler_host import TIME_LIMIT_CONF, JavaScheduler  # only Java classes need it
 
         limit = {} if time_limit_s is None else {TIME_LIMIT_CONF: time_limit_s}
         conf = limit | dict(settings if isinstance(settings, Mapping) else parse_settings(settings))
@@ -156,20 +156,20 @@ def choose_schedulers(
     jars: Sequence[Path] = (),
     made_elsewhere: Callable[[str], bool] = lambda _: False,
 ) -> dict[str, Scheduler | StormwrightError]:
-    """Name → scheduler, or why there is none: something that it needs is not there, or it is another's and broken.
+    """Return schedulers by name, or the error of one whose requirements are missing or that is broken.
 
     Parameters
     ----------
     names
-        Separated by commas, or ``all``.
+        Names separated by commas, or ``all``.
     settings
         ``NAME.key=value`` texts.
     seed
-        For those that draw random numbers.
+        Seed of randomised schedulers.
     jars
-        Where Java classes are looked for besides Storm's own jars.
+        Class path of Java classes besides Storm's own jars.
     made_elsewhere
-        Names of which only the parameters are looked at; they are not among those that are found.
+        Names of which only the parameters are validated; they are not in the result.
 
     Raises
     ------
@@ -206,7 +206,7 @@ def _under(name: str, path: str) -> str:
 
 
 def _settings_by_name(names: Sequence[str], settings: Sequence[str]) -> tuple[dict[str, list[str]], list[Fault]]:
-    """Every scheduler's ``key=value`` texts. Names of Java classes have dots, so the longest name that fits counts."""
+    """Return every scheduler's ``key=value`` texts; the longest matching name wins, as Java class names have dots."""
     own: dict[str, list[str]] = {name: [] for name in names}
     faults = []
     for text in settings:
@@ -219,26 +219,26 @@ def _settings_by_name(names: Sequence[str], settings: Sequence[str]) -> tuple[di
 
 
 def describe_scheduler(name: str) -> Description:
-    """What there is to say of the scheduler `name`; of all Java classes the same.
+    """Return the description of the scheduler `name`; the same for all Java classes.
 
     Raises
     ------
     InputError
-        There is none of this name.
+        Unknown name.
     MissingDependencyError
-        It is another package's, and cannot be imported.
+        It belongs to another package, and cannot be imported.
     """
-    from stormwright.schedulers.toolkit.describe import describe, describe_class  # only where it is asked
+    from stormwright.schedulers.toolkit.describe import describe, describe_class  # imported on demand
 
     if is_java(name):
-        from stormwright.storm.scheduler_host import JavaScheduler  # only they need the cluster's side
+        from stormwright.storm.scheduler_host import JavaScheduler  # only Java classes need it
 
         return replace(describe_class(name, JavaScheduler, NoParams), parameters=_java_parameters())
     return describe(name)
 
 
 def _java_parameters() -> tuple[Parameter, ...]:
-    """What ``--set`` takes for a Java class."""
+    """Return the keys that ``--set`` accepts for a Java class."""
     from stormwright.schedulers.toolkit.describe import Parameter
     from stormwright.storm.scheduler_host import TIME_LIMIT_CONF, TIME_LIMIT_S
 

@@ -1,4 +1,4 @@
-"""A problem, and what a search takes its traffic for."""
+"""A problem as a search sees it: with fixed or placement-dependent traffic."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stormwright.optimize.search.dense import MOST_DENSE
 
 @dataclass(frozen=True)
 class Task:
-    """A problem, and what the search takes its traffic for: `fixed`, or what each placement makes of it."""
+    """A problem with its traffic: `fixed`, or dependent on the placement."""
 
     problem: Problem
     links: Links
@@ -41,11 +41,11 @@ class Task:
 
     @property
     def begins_small(self) -> bool:
-        """Whether nothing runs yet, and there are so few executors that an answer may be looked at again."""
+        """Whether nothing runs yet, and the problem is small enough to feed the answer back."""
         return not self.runs and self.problem.num_executors <= MOST_DENSE
 
     def traffic(self, slots: IntArray) -> Traffic:
-        """That of a placement; of the last few it is kept, as what runs is compared with what is found."""
+        """Return the traffic of a placement; cached for the last few."""
         if self.fixed is not None:
             return self.fixed
         for known, traffic in self._known:

@@ -1,4 +1,4 @@
-"""What executors exchange, row by row: for schedulers that go from executor to executor."""
+"""Traffic between executors as rows and pairs, for greedy schedulers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.optimize.construction.greedy import Pairs
 
 # Pairs --------------------------------------------------------------------------------------------
-# Traffic between pairs of executors, heaviest first: what greedy schedulers walk through.
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ class Rates:
 
     @classmethod
     def of(cls, problem: Problem, traffic: Traffic) -> Rates:
-        """The rates that `traffic` amounts to."""
+        """Return the rates of `traffic`."""
         num_executors = problem.num_executors
         pairs, position = np.unique(
             traffic.source.astype(np.int64) * num_executors + traffic.target, return_inverse=True
@@ -61,14 +60,14 @@ class Rates:
         )
 
     def within(self, topology: int, members: IndexArray) -> Pairs:
-        """Directed pairs among some executors of a topology, numbered by their position in `members`, which rise."""
+        """Return directed pairs among some executors of a topology, numbered by position in the ascending `members`."""
         positions = self.by_topology[self.topology_offset[topology] : self.topology_offset[topology + 1]]
         source, target = _positions(members, self.source[positions]), _positions(members, self.target[positions])
         inside = (source >= 0) & (target >= 0)
         return Pairs(source[inside], target[inside], self.tps[positions[inside]], len(members))
 
     def between(self, group: IndexArray, num_groups: int) -> Pairs:
-        """Pairs of groups of executors, lower number first; `group` gives each executor's or -1."""
+        """Return pairs of groups of executors, lower number first; `group` has each executor's group or -1."""
         a, b = group[self.source], group[self.target]
         crossing = (a != b) & (a >= 0) & (b >= 0)
         low, high = np.minimum(a, b)[crossing].astype(np.int64), np.maximum(a, b)[crossing]
@@ -80,17 +79,16 @@ class Rates:
 
 
 def _positions(members: IndexArray, executors: IndexArray) -> IndexArray:
-    """Where each of `executors` is in `members`, which rise; -1 where it is not among them."""
+    """Return the position of each of `executors` in the ascending `members`; -1 if missing."""
     position = np.minimum(np.searchsorted(members, executors), len(members) - 1)
     return np.where(members[position] == executors, position, -1).astype(np.int32)
 
 
 # Components ---------------------------------------------------------------------------------------
-# A topology's components along its streams.
 
 
 def upstream(topology: Topology) -> list[set[int]]:
-    """The components that each component subscribes to, itself left out."""
+    """Return the components that each component subscribes to, except itself."""
     return [
         {topology.component_index[g.source] for g in component.inputs if g.source in topology.component_index} - {index}
         for index, component in enumerate(topology.components)
@@ -98,9 +96,9 @@ def upstream(topology: Topology) -> list[set[int]]:
 
 
 def linearised(topology: Topology) -> list[int]:
-    """The components so that each comes after those it subscribes to; ties in the topology's order.
+    """Return the components in an order in which each follows those it subscribes to; ties in topology order.
 
-    In a cycle the first component that some source is known of goes ahead of the others of its sources.
+    In a cycle the first component with a known source precedes its other sources.
     """
     sources = upstream(topology)
     order: list[int] = []
@@ -117,7 +115,7 @@ def linearised(topology: Topology) -> list[int]:
 
 
 def breadth_first(topology: Topology) -> list[int]:
-    """The components by their distance from the spouts, then in the topology's order; unreached ones come last."""
+    """Return the components by distance from the spouts, then in topology order; unreachable ones last."""
     sources = upstream(topology)
     targets: list[list[int]] = [[] for _ in sources]
     for target, of_target in enumerate(sources):
@@ -125,7 +123,7 @@ def breadth_first(topology: Topology) -> list[int]:
             targets[source].append(target)
     order = [index for index, component in enumerate(topology.components) if component.type == "spout"]
     seen = set(order)
-    for component in order:  # grows while it is walked
+    for component in order:  # grows during iteration
         for target in targets[component]:
             if target not in seen:
                 seen.add(target)
@@ -134,7 +132,7 @@ def breadth_first(topology: Topology) -> list[int]:
 
 
 def by_component(topology: Topology, executors: Sequence[int], offset: int) -> dict[int, list[int]]:
-    """Component → those of `executors` (numbered over the problem, the topology's first being `offset`)."""
+    """Return `executors` by component (numbered over the problem, the topology's first being `offset`)."""
     members: dict[int, list[int]] = {component: [] for component in range(len(topology.components))}
     for executor in executors:
         members[int(topology.executor_component[executor - offset])].append(executor)
@@ -153,7 +151,7 @@ class Exchange:
     first
         Shape (E + 1,).
     partner
-        Executors, rising for each executor.
+        Partners, ascending for each executor.
     tps
         Tuples/s exchanged with the partner, both directions together.
     """
@@ -164,7 +162,7 @@ class Exchange:
 
     @classmethod
     def of(cls, problem: Problem) -> Exchange:
-        """What the executors of `problem` exchange under the current placement."""
+        """Return the traffic between executors under the current placement."""
         matrix = measured_traffic(problem).symmetric(problem.num_executors)
         matrix.sum_duplicates()
         row = np.repeat(np.arange(problem.num_executors, dtype=np.int32), np.diff(matrix.indptr))
@@ -175,17 +173,17 @@ class Exchange:
         return cls(np.concatenate([[0], np.cumsum(sizes)]), matrix.indices[real], matrix.data[real])
 
     def total(self) -> FloatArray:
-        """What every executor exchanges with all others, shape (E,); what others exchange has no part in rounding."""
+        """Return the traffic of every executor, shape (E,), rounded independently of the others."""
         row = np.repeat(np.arange(len(self.first) - 1), np.diff(self.first))
         return np.bincount(row, self.tps, len(self.first) - 1).astype(np.float64)
 
     def of_executor(self, executor: int) -> tuple[IndexArray, FloatArray]:
-        """The partners of an executor, and what it exchanges with each."""
+        """Return the partners of an executor, and the traffic with each."""
         row = slice(self.first[executor], self.first[executor + 1])
         return self.partner[row], self.tps[row]
 
     def within(self, executors: IndexArray) -> csr_array:
-        """What some executors, whose numbers rise, exchange with each other; row and column by position among them."""
+        """Return the traffic among some executors, in ascending order; rows and columns by position among them."""
         size = len(self.first) - 1
         whole = csr_array((self.tps, self.partner, self.first), shape=(size, size))
         first, last = int(executors[0]), int(executors[-1]) + 1

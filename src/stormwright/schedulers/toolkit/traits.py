@@ -1,4 +1,4 @@
-"""What the class of a scheduler declares of itself, so that nobody has to know it by name."""
+"""Traits that scheduler classes declare, so that no code depends on their names."""
 
 from __future__ import annotations
 
@@ -10,70 +10,69 @@ from stormwright.model import Component, Problem, Scheduler, Supervisor, Topolog
 from stormwright.schedulers.toolkit.triggers import NEVER, Adaptation
 
 # Constraints --------------------------------------------------------------------------------------
-# Which limits, besides those that hold for every placement, a scheduler heeds: as its traits declare them.
 
 
 # Warm-up ------------------------------------------------------------------------------------------
-# A scheduler's first call may compile for seconds, or start a JVM: this is made before it counts.
 
 
 def warm_up(scheduler: Scheduler) -> None:
-    """Have a scheduler place two executors on one node, unless it tells its time itself.
+    """Let a scheduler place two executors on one node, unless it measures its own time.
 
-    Compiled loops are typed by their arrays alone, so those of this problem serve for every other.
+    Compiled loops are typed by their arrays alone, so those of this problem work for every other.
     """
     if declared(scheduler).times_itself:
         return
     components = (Component("spout", "spout", 2),)
     topology = Topology("warm-up", "warm-up", 2, components, default_executor_runs(components))
-    # What fails here fails again, and is told, when it counts.
+    # Failures are reported by the real call.
     with suppress(Exception):
         scheduler.schedule(Problem((Supervisor("node", "node", (6700, 6701), cpu_hz=1e9),), (topology,)))
 
 
 # Traits -------------------------------------------------------------------------------------------
 
-#: Executors of problems of any size.
+#: Number of executors that stands for any size.
 ANY_NUMBER = 10**9
 
 
 @dataclass(frozen=True)
 class Traits:
-    """Attributes that a scheduler or its class may have; each that it leaves out counts as its default here.
+    """Optional attributes of a scheduler or its class; missing ones have the defaults here.
 
     Parameters
     ----------
     heeds_limits
-        It keeps to what nodes have: CPU, memory, generic resources, and hosts that are set apart.
+        It satisfies the constraints of nodes: CPU, memory, generic resources, and isolated hosts.
     heeds_requests
-        It keeps to what is asked of nodes and of the heaps of workers, where the cluster's own scheduler goes by that.
+        It satisfies constraints on requested resources and on heaps of workers, if the cluster's own scheduler uses
+        them.
     handles_isolation
-        It gives isolated topologies hosts of their own by itself; for others `IsolatingScheduler` does.
+        It implements isolated topologies; for others `IsolatingScheduler` does.
     heeds_tags
-        Executors go only where the tags of their component are. What another package's class does not tell is not
-        known, and taken for yes.
+        Executors go only to nodes with the tags of their component. Classes of other packages that do not declare it
+        are assumed to.
     keeps_untagged_apart
-        Executors without a tag go only where there are no tags.
+        Executors without a tag go only to nodes without tags.
     cpu_percent_parameter
-        Name of the parameter that says how much of a node's CPU, in percent, executors may use; empty: all of it.
+        Name of the parameter for the percentage of a node's CPU that executors may use; empty: all of it.
     takes_turns
-        Topologies that wait are placed one after the other, and which one the problem has first may decide.
+        Topologies are placed one after the other, so their order in the problem matters.
     uses_forecast
-        A service is to keep forecasts for it.
+        A service has to compute forecasts for it.
     times_itself
-        Its answer tells how long it took, without what comes before its first answer: so it needs no warming up.
+        Its answer has its run time, without start-up costs: so it needs no warm-up.
     keeps_time_limit
-        It ends by itself after the time that it is given.
+        It observes a time limit.
     moves_running
-        As it is set, it moves what runs by itself, where that pays; others leave it where it is.
+        With its parameters, it moves running executors if that pays off; others never move them.
     near_what_runs
-        As it is set, its answer is to be near to what runs, so that it cannot be asked as if nothing ran.
+        With its parameters, its answer stays near the running placement, so that it cannot run from scratch.
     adapts
-        When its source places anew what runs; by default it never does.
+        When its source reschedules running executors; never by default.
     asks_others
-        It decides between the answers of other schedulers.
+        It chooses between the answers of other schedulers.
     quick_up_to
-        Executors up to which it usually answers within a second or two, as it is by default.
+        Number of executors up to which it usually takes a second or two with default parameters.
     """
 
     heeds_limits: bool = True
@@ -94,21 +93,21 @@ class Traits:
 
 
 def declared(kind: object, **otherwise: Any) -> Traits:
-    """The traits of a scheduler or of its class.
+    """Return the traits of a scheduler or its class.
 
     Parameters
     ----------
     otherwise
-        Traits that hold where it declares none.
+        Defaults of undeclared traits.
     """
     defaults = Traits(**otherwise)
     return Traits(**{of.name: getattr(kind, of.name, getattr(defaults, of.name)) for of in fields(Traits)})
 
 
-#: What holds of a scheduler also where another one is around it.
+#: Traits that wrappers inherit.
 _PASSED_ON = ("uses_forecast", "heeds_requests", "moves_running", "near_what_runs", "adapts")
 
 
 def passed_on(scheduler: object, traits: Traits) -> dict[str, Any]:
-    """Traits that what is around a scheduler has, too: what it declares as it is set, else those of its class."""
+    """Return the traits that a wrapper of a scheduler inherits, from its parameters or its class."""
     return {name: getattr(scheduler, name, getattr(traits, name)) for name in _PASSED_ON}

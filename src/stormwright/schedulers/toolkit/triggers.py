@@ -1,8 +1,8 @@
-"""When authors of schedulers reschedule what runs, as a pure function of what is observed.
+"""Triggers: when authors of schedulers reschedule running topologies, as a pure function of observations.
 
 The parameters and the frame are those of Aniello, Baldoni, Querzoni, "Adaptive online scheduling in Storm", DEBS 2013,
-§3.2.1, https://doi.org/10.1145/2488222.2488267. Others look at other moments and for other gains: each scheduler's
-class says which (`Traits.adapts`), with its source.
+§3.2.1, https://doi.org/10.1145/2488222.2488267. Others reschedule at other moments and for other gains, declared by
+each scheduler's class (`Traits.adapts`), with its source.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ OVERLOAD_S = "stormwright.overload_s"
 
 @dataclass(frozen=True, kw_only=True)
 class TriggerParams(Params):
-    """X, P, R and T of the paper; a controller uses them, a single call of the scheduler does not."""
+    """X, P, R and T of the paper; used by a controller, not by a single call of the scheduler."""
 
     overload_s: float = param(
         30.0, "X: seconds for which a node is over its capacity before that triggers", low=0, high=MOST_SECONDS
@@ -31,31 +31,31 @@ class TriggerParams(Params):
     min_gain_percent: float = param(
         20.0, "R: by how much inter-node traffic must fall for such a look to trigger", low=0, high=100
     )
-    cool_down_s: float = param(60.0, "T: seconds after a change in which nothing triggers", low=0, high=MOST_SECONDS)
+    cool_down_s: float = param(60.0, "T: seconds without triggers after a change", low=0, high=MOST_SECONDS)
 
 
-#: What a placement can be better in: less traffic between nodes, fewer nodes, a less busy busiest worker.
+#: Kinds of gains: less traffic between nodes, fewer nodes, a less busy busiest worker.
 TRAFFIC, NODES, BALANCE = GAINS = ("traffic", "nodes", "balance")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Adaptation:
-    """When a scheduler looks for a better placement by its source, and what that has to gain.
+    """When a scheduler searches for a better placement by its source, and for which gain.
 
-    Nothing triggers within T seconds after a change, whoever it is: sources that say nothing of it would move again
-    and again what has just moved.
+    Nothing triggers within T seconds after a change, for any scheduler: sources without such a rule would move the same
+    executors repeatedly.
 
     Parameters
     ----------
     on_period
-        It looks every P seconds.
+        It reschedules every P seconds.
     on_drift
-        It looks as soon as the load is no longer what it was when the placement changed last.
+        It reschedules as soon as the load has drifted since the last change of the placement.
     on_overload
-        It looks, and moves whatever that gains, once a node was over its capacity for more than X seconds.
+        It reschedules, whatever the gain, once a node has exceeded its capacity for more than X seconds.
     gains
-        Of `GAINS`: what a placement has to be better in by at least R percent, any one of them, on other looks. Empty:
-        it moves whatever that gains.
+        Subset of `GAINS` of which any one has to improve by at least R percent otherwise. Empty: it reschedules
+        whatever the gain.
     """
 
     on_period: bool = False
@@ -65,36 +65,36 @@ class Adaptation:
 
     @property
     def ever(self) -> bool:
-        """Whether there is anything on which it looks."""
+        """Whether there is any trigger."""
         return self.on_period or self.on_drift or self.on_overload
 
 
-#: Of whoever places once.
+#: Adaptation of schedulers that never reschedule.
 NEVER = Adaptation()
 
-#: Of Aniello et al., and of whoever has none of its own; that a drift is looked at off the clock is not in the paper.
+#: Adaptation of Aniello et al., and the default; the trigger by drift is not in the paper.
 ONLINE = Adaptation(on_period=True, on_drift=True, on_overload=True)
 
 
 @dataclass(frozen=True)
 class TriggerView:
-    """What the triggers look at.
+    """Observations that the triggers use.
 
     Parameters
     ----------
     since_change_s, since_look_s
-        Seconds since the last change of the placement, and since a better one was last looked for.
+        Seconds since the last change of the placement, and since the last search for a better one.
     overload_s
         Node → seconds for which its CPU has been at or over its capacity without a break.
     gain_percent, gained
-        By how much the placement that the scheduler proposes is better than the one at hand, and what that means: in
-        the paper by how much inter-node traffic falls.
+        Gain of the proposed placement over the present one, and its description: in the paper the reduction of
+        inter-node traffic.
     drifted
-        How the load has changed since the last change of the placement; empty where it has not.
+        Description of the drift of the load since the last change of the placement; empty if none.
     overload_gain_percent
-        What a placement has to gain where a node is overloaded; in the paper it may even lose.
+        Minimum gain if a node is overloaded; in the paper it may be negative.
     own_overload_s
-        Node → X of that node, where it tells one of its own.
+        Node → X of that node, if it has its own.
     """
 
     since_change_s: float
@@ -107,18 +107,18 @@ class TriggerView:
     own_overload_s: Mapping[str, float] = field(default_factory=dict)
 
     def overloaded(self, overload_s: float) -> dict[str, float]:
-        """Node → X, of those that have been over their capacity for longer, in order of their names."""
+        """Return X of the nodes that have exceeded their capacity for longer, in order of their names."""
         longest = {node: self.own_overload_s.get(node, overload_s) for node in sorted(self.overload_s)}
         return {node: most for node, most in longest.items() if self.overload_s[node] > most}
 
 
 def own_overload_s(problem: Problem) -> dict[str, float]:
-    """Supervisor id → X of that node, of those that tell one under `OVERLOAD_S` in `supervisor.scheduler.meta`.
+    """Return X by supervisor id for nodes with `OVERLOAD_S` in `supervisor.scheduler.meta`.
 
     Raises
     ------
     InputError
-        What nodes tell is no number, or below 0; all faults at once.
+        Values that are not numbers, or below 0; all faults at once.
     """
     told = nodes_tell(problem, (OVERLOAD_S,))
     nodes = zip(problem.supervisors, told, strict=True)
@@ -126,27 +126,27 @@ def own_overload_s(problem: Problem) -> dict[str, float]:
 
 
 def by_name(problem: Problem, seconds: Mapping[str, float]) -> dict[str, float]:
-    """Seconds of nodes, by what people call them, of those that are there."""
+    """Return seconds of existing nodes by their display names."""
     names, index = problem.cluster.node_names, problem.node_index
     return {names[index[node]]: amount for node, amount in seconds.items() if node in index}
 
 
 def should_reschedule(params: TriggerParams, seen: TriggerView, adapts: Adaptation = ONLINE) -> str | None:
-    """Why to change to the proposed placement now, or None to leave everything where it is.
+    """Return the reason to change to the proposed placement now, or None to change nothing.
 
     1. Never within T seconds after a change.
-    2. At once, whatever it gains, if a node has been over its capacity for more than X seconds; where it is decided by
-       reachable throughput, latency or nodes, which is not in the papers, only if it gains anything.
-    3. Every P seconds, if the proposed placement gains at least R percent; at once where the load has drifted.
+    2. At once, whatever the gain, if a node has exceeded its capacity for more than X seconds; for objectives that are
+       not in the papers (reachable throughput, latency or nodes) only with a positive gain.
+    3. Every P seconds, if the proposed placement gains at least R percent; at once if the load has drifted.
 
     Parameters
     ----------
     params
         X, P, R and T.
     seen
-        What is observed.
+        Observations.
     adapts
-        On which of these the scheduler looks.
+        Triggers of the scheduler.
     """
     if seen.since_change_s < params.cool_down_s:  # 1
         return None

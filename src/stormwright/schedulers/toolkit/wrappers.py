@@ -1,4 +1,4 @@
-"""Gives isolated topologies hosts of their own, for every scheduler in one place: each part is a problem by itself."""
+"""Wrappers: isolated topologies on hosts of their own, and weights of nodes, for every scheduler."""
 
 from __future__ import annotations
 
@@ -15,19 +15,18 @@ from stormwright.schedulers.toolkit.params import Params, nodes_tell
 from stormwright.schedulers.toolkit.traits import Traits, passed_on
 
 # Node weights -------------------------------------------------------------------------------------
-# Gives nodes more or less of what there is, by weights that an operator sets, for every scheduler in one place.
 
 
 class NodeWeightScheduler:
-    """What a scheduler answers where every node has as much of its CPU as its weight is of the largest weight.
+    """Runs a scheduler with the CPU of every node scaled by its weight over the largest weight.
 
-    A node's weight is ``stormwright.weight`` in its `supervisor.scheduler.meta`, a number of at least 0; 1 where it
-    says nothing. Weights are wishes: where something finds no room so, the scheduler is asked with all of the CPU.
+    A node's weight is ``stormwright.weight`` in its `supervisor.scheduler.meta`, a number of at least 0; 1 by default.
+    Weights are soft: if something does not fit, the scheduler runs again with all of the CPU.
 
     Raises
     ------
     InputError
-        When it schedules: weights that are no numbers or below 0; all faults at once.
+        On scheduling: weights that are not numbers or below 0; all faults at once.
     """
 
     def __init__(self, scheduler: Scheduler, params: Params, traits: Traits) -> None:
@@ -47,27 +46,27 @@ class NodeWeightScheduler:
 
 
 def _weighted(problem: Problem) -> Problem:
-    """The problem in which nodes have CPU by their weights; itself where these are all the same."""
+    """Return the problem with nodes' CPU scaled by weights; unchanged if these are equal."""
     weights = [told.get(WEIGHT, 1.0) for told in nodes_tell(problem, [WEIGHT])]
     most = max(weights, default=0.0)
     if most <= 0 or min(weights) == most:
         return problem
     parts = [weight / most for weight in weights]
-    # Of infinite CPU no part is no number.
+    # 0 times infinite CPU is not a number.
     cpu_hz = [node.cpu_hz * part if part else 0.0 for node, part in zip(problem.supervisors, parts, strict=True)]
     nodes = zip(problem.supervisors, cpu_hz, strict=True)
     return replace(problem, supervisors=tuple(replace(node, cpu_hz=left) for node, left in nodes))
 
 
 class IsolatingScheduler:
-    """What a scheduler answers for each isolated topology on its own hosts, and for the others on the rest.
+    """Runs a scheduler for each isolated topology on its own hosts, and for the others on the rest.
 
-    1. An isolated topology gets as many hosts as the cluster's configuration says, at most one a worker: those that it
-       runs on, then hosts on which nothing runs and that no other got, those with most slots first. Isolated topologies
-       are served in the problem's order; ties go to the host that comes first in it.
-    2. If there are too few such hosts it is left out. Hosts that it found no room on go to others.
-    3. Nothing else comes to its hosts. What runs stays, so a host that is shared already stays shared, and gets no
-       more of either.
+    1. An isolated topology gets as many hosts as the cluster's configuration says, at most one per worker: those that
+       it runs on, then unused hosts, those with most slots first. Isolated topologies are served in the problem's
+       order; ties go to the host that comes first in it.
+    2. If there are too few such hosts it is left out. Hosts on which it does not fit go to others.
+    3. Nothing else is placed on its hosts. Running executors stay, so a host that is already shared stays shared, and
+       gets no more of either.
     """
 
     def __init__(self, scheduler: Scheduler, params: Params, traits: Traits) -> None:
@@ -86,7 +85,7 @@ class IsolatingScheduler:
         seconds = 0.0
         closed = _hosts_of(problem, problem.current_slot, list(machines))
         rest = [index for index in range(len(problem.topologies)) if index not in machines]
-        # Not everyone's scheduler takes a problem without topologies.
+        # Some schedulers fail without topologies.
         for index, count in [*machines.items(), *([(UNPLACED, 0)] if rest else [])]:
             own = rest if index == UNPLACED else [index]
             open_hosts = hosts - closed if index == UNPLACED else _hosts_for(problem, index, count, closed)
@@ -104,13 +103,13 @@ class IsolatingScheduler:
 
 
 def _hosts_of(problem: Problem, slots: IntArray, topologies: list[int]) -> set[str]:
-    """Hosts on which topologies have workers."""
+    """Return the hosts with workers of the topologies."""
     own = np.isin(problem.executor_topology, topologies) & (slots != UNPLACED)
     return {problem.supervisors[node].host for node in np.unique(problem.slot_node[slots[own]]).tolist()}
 
 
 def _hosts_for(problem: Problem, topology: int, count: int, closed: set[str]) -> set[str]:
-    """Rule 1: the hosts of an isolated topology; only those it runs on alone if there are too few."""
+    """Return the hosts of an isolated topology; only its present ones if there are too few; rule 1."""
     others = [index for index in range(len(problem.topologies)) if index != topology]
     runs_on = _hosts_of(problem, problem.current_slot, [topology])
     alone = runs_on - _hosts_of(problem, problem.current_slot, others)
@@ -125,7 +124,7 @@ def _hosts_for(problem: Problem, topology: int, count: int, closed: set[str]) ->
 
 
 def _part(problem: Problem, topologies: list[int], closed: set[str]) -> Problem:
-    """The problem of some topologies alone, to which some hosts are closed."""
+    """Return the problem of some topologies, with some hosts closed."""
     chosen = tuple(problem.topologies[index] for index in topologies)
     return replace(
         problem,
@@ -137,6 +136,6 @@ def _part(problem: Problem, topologies: list[int], closed: set[str]) -> Problem:
 
 
 def _split(problem: Problem, topologies: list[int], answer: Assignment) -> list[IntArray]:
-    """The slots of each topology of a part."""
+    """Return the slots of each topology of a part."""
     sizes = [problem.topologies[index].num_executors for index in topologies]
     return np.split(answer.slot_of_executor, np.cumsum(sizes)[:-1])
