@@ -19,7 +19,7 @@ from benchmarks.kit.results import DIRECTORY, write_results
 from benchmarks.kit.runs import Run, make_or_compare
 from stormwright.controller.objectives.outlook import THROUGHPUT
 from stormwright.schedulers import make_scheduler
-from stormwright.schedulers.toolkit.from_scratch import asked, unless_it_moves
+from stormwright.schedulers.toolkit.from_scratch import apply_from_scratch, unless_moving
 from stormwright.workbench.demo.result import as_dict
 from stormwright.workbench.demo.run import fair_cluster, run_demo
 from stormwright.workbench.demo.settings import DemoSettings, parse_submissions
@@ -48,7 +48,7 @@ def wanted(only: str) -> Iterator[Run]:
 
 def run(name: str, warm_up_s: float, measure_s: float) -> dict[str, Any]:
     """One run on a cluster of its own, with what `stormwright demo` takes by default."""
-    scheduler = asked(name, make_scheduler(name, (), objective=THROUGHPUT), None, unless_it_moves)
+    scheduler = apply_from_scratch(name, make_scheduler(name, (), objective=THROUGHPUT), None, unless_moving)
     cluster = fair_cluster(nodes=3, slots=6, link=None, cores_per_node=None)
     topologies = parse_submissions(["word-count", "word-count"])
     return as_dict(run_demo(DemoSettings(cluster, topologies, scheduler, name, warm_up_s, measure_s)))

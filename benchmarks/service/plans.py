@@ -33,7 +33,7 @@ from stormwright.client.shapes import Plan, PlanRequest
 from stormwright.defaults import DECIDING, KEEPING
 from stormwright.model import Problem
 from stormwright.optimize.precompile import ready_rates
-from stormwright.schedulers.toolkit.resolve import keeping_what_runs
+from stormwright.schedulers.toolkit.resolve import scheduler_keeping_running
 from stormwright.service.dashboard.over_file import app_of
 from stormwright.service.dashboard.site import Site
 from stormwright.service.dashboard.sources import Sources
@@ -121,7 +121,7 @@ def measure(executors: int, plans: int, reads: int, seed: int) -> Measured:
     with tempfile.TemporaryDirectory() as directory:
         state = State(Path(directory) / FILE)
         kept, ledger = PlanStore(state), Journal(state)
-        makers = PlanMakers("throughput", by_goal(DECIDING, (), None), keeping_what_runs(KEEPING))
+        makers = PlanMakers("throughput", by_goal(DECIDING, (), None), scheduler_keeping_running(KEEPING))
         desk = PlanService(kept, ledger, Guard(state, kept, ledger), now, makers)
         took = [_planned(desk) for _ in range(plans)]
         plan = took[-1][0]

@@ -19,7 +19,7 @@ from stormwright.model import UNPLACED, Assignment, Cost, Problem, cost_of, diff
 from stormwright.model.humanize import counted, proof_text, reach_texts
 from stormwright.model.problem import assumed_text, size_of, slots_in
 from stormwright.schedulers import Scheduler
-from stormwright.schedulers.toolkit.from_scratch import asked, never
+from stormwright.schedulers.toolkit.from_scratch import apply_from_scratch, never
 from stormwright.schedulers.toolkit.plugin_guard import checked
 from stormwright.schedulers.toolkit.resolve import choose_schedulers, resolve_scheduler
 from stormwright.schedulers.toolkit.traits import warm_up
@@ -174,7 +174,7 @@ def place(
     else:
         found = _own(scheduler)
         _check_unset(name, seed, settings)
-    found = asked(name, found, from_scratch, never)
+    found = apply_from_scratch(name, found, from_scratch, never)
     warm_up(found)
     begin = time.perf_counter()
     answer = checked(problem, found.schedule(problem), name)

@@ -33,7 +33,7 @@ def command(file: Path, host: str, port: int, scheduler_name: str, settings: tup
     A running service has the same pages at its own address, live. Ctrl-C stops it.
     """
     from stormwright.defaults import KEEPING
-    from stormwright.schedulers.toolkit.resolve import keeping_what_runs
+    from stormwright.schedulers.toolkit.resolve import scheduler_keeping_running
     from stormwright.service.dashboard.over_file import serve, site_over
     from stormwright.service.plans.plan_service import PlanMakers
     from stormwright.workbench.live_trials import LiveTrials
@@ -41,7 +41,7 @@ def command(file: Path, host: str, port: int, scheduler_name: str, settings: tup
     problem = read_problem(file)
     scheduler_for = by_goal(scheduler_name, settings, None)
     scheduler_for("throughput")  # what is wrong with its name or parameters is told before anything is served
-    makers = PlanMakers("throughput", scheduler_for, keeping_what_runs(KEEPING))
+    makers = PlanMakers("throughput", scheduler_for, scheduler_keeping_running(KEEPING))
     with site_over(problem, makers, LiveTrials()) as site:
         if as_json:
             print_json({"problem": str(file), "address": f"http://{host}:{port}/"})

@@ -35,15 +35,15 @@ def decided_by(
     """
     from stormwright.controller.objectives.outlook import THROUGHPUT, TRAFFIC
     from stormwright.schedulers import make_scheduler
-    from stormwright.schedulers.toolkit.from_scratch import asked, if_it_adapts
+    from stormwright.schedulers.toolkit.from_scratch import apply_from_scratch, only_adaptive
     from stormwright.schedulers.toolkit.traits import declared
     from stormwright.schedulers.toolkit.triggers import ONLINE
 
     scheduler = make_scheduler(name, settings, objective=objective or THROUGHPUT)
-    adapts = declared(scheduler).adapts if from_scratch is not False and if_it_adapts(scheduler) else ONLINE
+    adapts = declared(scheduler).adapts if from_scratch is not False and only_adaptive(scheduler) else ONLINE
     objective = objective or (THROUGHPUT if adapts == ONLINE else TRAFFIC)
     faults += _unfit(scheduler, name, settings, objective)
-    return asked(name, scheduler, from_scratch, if_it_adapts), objective, adapts
+    return apply_from_scratch(name, scheduler, from_scratch, only_adaptive), objective, adapts
 
 
 def _unfit(scheduler: Scheduler, name: str, settings: Sequence[str], objective: str) -> list[Fault]:

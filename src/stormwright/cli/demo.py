@@ -169,9 +169,11 @@ def command(
 def _deciding(name: str, assignments: tuple[str, ...], from_scratch: bool | None) -> Scheduler:
     from stormwright.controller.objectives.outlook import THROUGHPUT
     from stormwright.schedulers import make_scheduler
-    from stormwright.schedulers.toolkit.from_scratch import asked, unless_it_moves
+    from stormwright.schedulers.toolkit.from_scratch import apply_from_scratch, unless_moving
 
-    return asked(name, make_scheduler(name, assignments, objective=THROUGHPUT), from_scratch, unless_it_moves)
+    return apply_from_scratch(
+        name, make_scheduler(name, assignments, objective=THROUGHPUT), from_scratch, unless_moving
+    )
 
 
 def _tell(settings: DemoSettings, output: Path, progress: Console, as_json: bool, result: DemoResult) -> None:

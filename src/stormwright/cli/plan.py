@@ -193,9 +193,9 @@ def _of_file(file: Path, wished: dict[str, object]) -> Plan:
     from stormwright.controller.plans.draft import FewestMoves, PlanWish, drafted
     from stormwright.controller.plans.stages import staged
     from stormwright.defaults import KEEPING
-    from stormwright.schedulers.toolkit.from_scratch import asked, if_it_adapts
+    from stormwright.schedulers.toolkit.from_scratch import apply_from_scratch, only_adaptive
     from stormwright.schedulers.toolkit.registry import make_scheduler
-    from stormwright.schedulers.toolkit.resolve import keeping_what_runs
+    from stormwright.schedulers.toolkit.resolve import scheduler_keeping_running
     from stormwright.workbench.ready_problems import read_problem
 
     problem = read_problem(file)
@@ -203,7 +203,8 @@ def _of_file(file: Path, wished: dict[str, object]) -> Plan:
     name, settings = str(wished["scheduler_name"]), cast("tuple[str, ...]", wished["settings"])
     repairs = wished["only"] is not None
     scheduler = LexicographicObjective(
-        goals, lambda goal: asked(name, make_scheduler(name, settings, objective=goal), None, if_it_adapts)
+        goals,
+        lambda goal: apply_from_scratch(name, make_scheduler(name, settings, objective=goal), None, only_adaptive),
     )
     wish = PlanWish(
         goals,
@@ -212,7 +213,7 @@ def _of_file(file: Path, wished: dict[str, object]) -> Plan:
         cast("float | None", wished["least_gain_percent"]),
         repairs,
     )
-    draft = drafted(problem, FewestMoves(keeping_what_runs(KEEPING)) if repairs else scheduler, wish)
+    draft = drafted(problem, FewestMoves(scheduler_keeping_running(KEEPING)) if repairs else scheduler, wish)
     steps, stages = draft.plan.steps, staged(draft.plan.steps)
     document = plan_document(draft, lambda _: expected_pause((), ()), stages)
     made = tuple(

@@ -25,7 +25,7 @@ from stormwright.model.constraints.violations import broken_limits, other_worker
 from stormwright.model.humanize import counted, proof_text, reach_texts
 from stormwright.model.problem import assumed_text, size_of, sizes
 from stormwright.schedulers import scheduler_names
-from stormwright.schedulers.toolkit.from_scratch import asked, never
+from stormwright.schedulers.toolkit.from_scratch import apply_from_scratch, never
 from stormwright.schedulers.toolkit.resolve import ANY_JAVA, resolve_scheduler, takes_seed
 from stormwright.schedulers.toolkit.traits import warm_up
 from stormwright.workbench.ready_problems import read_problem
@@ -168,7 +168,7 @@ def command(
     """
     if seed is not None and not takes_seed(name):
         raise InputError("schedule", options.idle({"seed": f"{name} draws no random numbers"}))
-    scheduler = asked(name, resolve_scheduler(name, settings, seed, jars), from_scratch, never)
+    scheduler = apply_from_scratch(name, resolve_scheduler(name, settings, seed, jars), from_scratch, never)
     problem = read_problem(file)
     prepare_output(output, file)
     warm_up(scheduler)

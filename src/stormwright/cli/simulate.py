@@ -160,11 +160,11 @@ def _placed(
         return read_assignment(assignment, problem).slot_of_executor, assignment.name
     if not scheduler:
         return running(problem), "what runs"
-    from stormwright.schedulers.toolkit.from_scratch import always, asked
+    from stormwright.schedulers.toolkit.from_scratch import always, apply_from_scratch
     from stormwright.schedulers.toolkit.resolve import resolve_scheduler
     from stormwright.schedulers.toolkit.traits import warm_up
 
-    found = asked(scheduler, resolve_scheduler(scheduler, parameters, None), from_scratch, always)
+    found = apply_from_scratch(scheduler, resolve_scheduler(scheduler, parameters, None), from_scratch, always)
     warm_up(found)
     return found.schedule(problem).slot_of_executor, scheduler
 

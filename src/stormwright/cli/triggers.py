@@ -71,19 +71,21 @@ def by_goal(name: str, settings: Sequence[str], from_scratch: bool | None) -> Ca
     One that searches for as long as it is told has as long as somebody waits for a plan, unless its settings say more.
     """
     from stormwright.schedulers import make_scheduler
-    from stormwright.schedulers.toolkit.from_scratch import asked, if_it_adapts
+    from stormwright.schedulers.toolkit.from_scratch import apply_from_scratch, only_adaptive
     from stormwright.schedulers.toolkit.registry import parse_settings
-    from stormwright.schedulers.toolkit.resolve import SEARCHING, searches_as_told
+    from stormwright.schedulers.toolkit.resolve import SEARCHING, has_search_budget
     from stormwright.service.plans.scheduler_wrappers import TimeBoundedScheduler
 
     own = [each for each in settings if not each.startswith("objective=")]
 
     def made(goal: str, *more: str) -> Scheduler:
-        return asked(name, make_scheduler(name, [*own, *more], objective=goal), from_scratch, if_it_adapts)
+        return apply_from_scratch(
+            name, make_scheduler(name, [*own, *more], objective=goal), from_scratch, only_adaptive
+        )
 
     def in_time(goal: str) -> Scheduler:
         made(goal)  # what of it cannot be is told now
         return TimeBoundedScheduler(lambda seconds: made(goal, f"time_budget_s={seconds:g}"))
 
     is_told = bool(SEARCHING & parse_settings(own).keys())
-    return in_time if searches_as_told(name) and not is_told else made
+    return in_time if has_search_budget(name) and not is_told else made

@@ -27,7 +27,7 @@ class LiveCost:
 
     Parameters
     ----------
-    draft
+    placement
         Initial placement; apply later changes to `worker` and `node`.
 
     Attributes
@@ -38,16 +38,16 @@ class LiveCost:
         Node of every worker, shape (W,).
     """
 
-    def __init__(self, draft: PartialPlacement, weights: CostWeights) -> None:
-        problem = draft.problem
+    def __init__(self, placement: PartialPlacement, weights: CostWeights) -> None:
+        problem = placement.problem
         self._weights = weights
-        self.worker, self.node = draft.worker.copy(), np.array(draft.node, dtype=np.int64)
+        self.worker, self.node = placement.worker.copy(), np.array(placement.node, dtype=np.int64)
         self._rack, self._num_nodes = problem.node_rack, len(problem.supervisors)
         self._num_racks = int(self._rack.max(initial=-1)) + 1
         self._inside = np.zeros(problem.num_executors, dtype=bool)
         pairs = ExecutorPairs.of(pair_traffic(problem), problem.num_executors)
         self._first, self._neighbour, self._tps = pairs.by_executor(problem.num_executors)
-        self._read_flows(draft)
+        self._read_flows(placement)
 
     def costs_at(self, group: IndexArray, workers: IndexArray, nodes: IndexArray) -> FloatArray:
         """Return the cost of all traffic with `group`, and of flows to its components, at each place, shape (K,).
@@ -121,9 +121,9 @@ class LiveCost:
 
     # Flows ---------------------------------------------------------------------------------------
 
-    def _read_flows(self, draft: PartialPlacement) -> None:
+    def _read_flows(self, placement: PartialPlacement) -> None:
         """Read shuffle and local_or_shuffle rates; components are numbered over the problem."""
-        problem = draft.problem
+        problem = placement.problem
         first = np.cumsum([0, *(len(topology.components) for topology in problem.topologies)])
         parts = [t.executor_component + first[i] for i, t in enumerate(problem.topologies)]
         self._component: IndexArray = np.concatenate([np.empty(0, np.int64), *parts])
@@ -280,38 +280,38 @@ class AnnealingScheduler:
 
         return search(problem, "annealing", self.params, objective, self._improve)
 
-    def _improve(self, draft: PartialPlacement) -> None:
-        annealer = _Annealer(draft, np.random.default_rng(self.params.seed))
+    def _improve(self, placement: PartialPlacement) -> None:
+        annealer = _Annealer(placement, np.random.default_rng(self.params.seed))
         steps = min(self.params.sweeps * annealer.num_executors, self.params.max_steps)
         mean = annealer.mean_cost()
         if mean <= 0:
             return
         for part in np.linspace(0, 1, steps):
             annealer.step(mean * self.params.heat ** (1 - part) * self.params.cold**part)
-        draft.worker, draft.node = annealer.best
+        placement.worker, placement.node = annealer.best
 
 
 class _Annealer:
     """State of the annealing: the current placement, the free resources of its nodes, and the best placement so far."""
 
-    def __init__(self, draft: PartialPlacement, rng: np.random.Generator) -> None:
-        problem = draft.problem
+    def __init__(self, placement: PartialPlacement, rng: np.random.Generator) -> None:
+        problem = placement.problem
         self._rng = rng
-        self._live = LiveCost(draft, _WEIGHTS)
+        self._live = LiveCost(placement, _WEIGHTS)
         self._demand = problem.executor_demand
-        left = draft.capacity - draft.node_use()
-        self._left, self._slots = left[:-1], np.where(draft.usable, left[-1].round(), 0)
-        self._workers = np.flatnonzero(~np.array(draft.fixed, dtype=bool))
-        movable = np.append(~np.array(draft.fixed, dtype=bool), False)
-        self._executors = np.flatnonzero(movable[draft.worker])
-        self._size = np.bincount(draft.worker[self._executors], minlength=len(draft.node))
-        topology = np.array(draft.topology)
+        left = placement.capacity - placement.node_use()
+        self._left, self._slots = left[:-1], np.where(placement.usable, left[-1].round(), 0)
+        self._workers = np.flatnonzero(~np.array(placement.fixed, dtype=bool))
+        movable = np.append(~np.array(placement.fixed, dtype=bool), False)
+        self._executors = np.flatnonzero(movable[placement.worker])
+        self._size = np.bincount(placement.worker[self._executors], minlength=len(placement.node))
+        topology = np.array(placement.topology)
         self._siblings = {t: self._workers[topology[self._workers] == t] for t in np.unique(topology[self._workers])}
         self._peers = {t: self._executors[problem.executor_topology[self._executors] == t] for t in self._siblings}
         self._limit = {t: max_executors_per_worker(problem.topologies[t]) for t in self._siblings}
         self._topology = problem.executor_topology
         self._cost = self._lowest = 0.0  # difference from the initial cost
-        self.best: tuple[IndexArray, list[int]] = (draft.worker.copy(), list(draft.node))
+        self.best: tuple[IndexArray, list[int]] = (placement.worker.copy(), list(placement.node))
 
     @property
     def num_executors(self) -> int:

@@ -101,8 +101,8 @@ class AntColonyScheduler:
         def objective(slots: IntArray) -> float:
             return float(_objective(utilisation, node_of_slot[slots][None])[0])
 
-        def improve(draft: PartialPlacement) -> None:
-            colony = _Colony(draft, utilisation, self.params)
+        def improve(placement: PartialPlacement) -> None:
+            colony = _Colony(placement, utilisation, self.params)
             if colony.num_trails <= _MOST_TRAILS:
                 colony.run()
 
@@ -124,25 +124,25 @@ def evaporation(done: float, start: float, end: float) -> float:
 class _Colony:
     """Pheromone and the best placement so far; movable executors are numbered consecutively."""
 
-    def __init__(self, draft: PartialPlacement, utilisation: Utilisation, params: AntColonyParams) -> None:
-        self._draft, self._utilisation, self._params = draft, utilisation, params
-        movable = np.append(~np.array(draft.fixed, dtype=bool), False)
-        self._executors = np.flatnonzero(movable[draft.worker])
-        self._best = draft.node_of_executor().astype(np.int64)
+    def __init__(self, placement: PartialPlacement, utilisation: Utilisation, params: AntColonyParams) -> None:
+        self._placement, self._utilisation, self._params = placement, utilisation, params
+        movable = np.append(~np.array(placement.fixed, dtype=bool), False)
+        self._executors = np.flatnonzero(movable[placement.worker])
+        self._best = placement.node_of_executor().astype(np.int64)
         self._lowest = float(_objective(utilisation, self._best[None])[0])
         self._opened: dict[int, IndexArray] = {}
 
     @property
     def num_trails(self) -> int:
         """Number of pairs of executor and node."""
-        return len(self._executors) * len(self._draft.usable)
+        return len(self._executors) * len(self._placement.usable)
 
     def run(self) -> None:
         """Run all iterations and store the best placement in the partial placement."""
         params, rng = self._params, np.random.default_rng(self._params.seed)
-        ants = _Ants(self._draft, self._utilisation, self._executors, params)
+        ants = _Ants(self._placement, self._utilisation, self._executors, params)
         trails = np.arange(len(self._executors))
-        pheromone = np.ones((len(trails), len(self._draft.usable)))
+        pheromone = np.ones((len(trails), len(self._placement.usable)))
         for iteration in range(params.iterations):
             nodes, opened, alive = ants.walk(pheromone, rng)
             worth = np.where(alive, _objective(self._utilisation, nodes), np.inf)
@@ -159,40 +159,40 @@ class _Colony:
 
     def _fill_workers(self) -> None:
         """Distribute the executors of every topology on every node equally over its workers there."""
-        draft = self._draft
+        placement = self._placement
         for topology, opened in self._opened.items():
-            free = iter(_movable_workers(draft)[topology])
-            own = self._executors[draft.problem.executor_topology[self._executors] == topology]
+            free = iter(_movable_workers(placement)[topology])
+            own = self._executors[placement.problem.executor_topology[self._executors] == topology]
             for node in np.flatnonzero(opened).tolist():
                 for part in np.array_split(own[self._best[own] == node], opened[node]):
                     worker = next(free)
-                    draft.worker[part], draft.node[worker] = worker, node
+                    placement.worker[part], placement.node[worker] = worker, node
 
 
 class _Ants:
     """Placements under construction, executor by executor, for all ants at once."""
 
     def __init__(
-        self, draft: PartialPlacement, utilisation: Utilisation, executors: IndexArray, params: AntColonyParams
+        self, placement: PartialPlacement, utilisation: Utilisation, executors: IndexArray, params: AntColonyParams
     ) -> None:
-        self._draft, self._executors, self._params = draft, executors, params
-        self._neighbours = utilisation.pairs.by_executor(draft.problem.num_executors)
+        self._placement, self._executors, self._params = placement, executors, params
+        self._neighbours = utilisation.pairs.by_executor(placement.problem.num_executors)
         # Usage without the movable executors.
-        bare = replace(draft, worker=draft.worker.copy(), node=list(draft.node))
-        for topology in _movable_workers(draft):
+        bare = replace(placement, worker=placement.worker.copy(), node=list(placement.node))
+        for topology in _movable_workers(placement):
             bare.take_out(topology)
         self._left = bare.capacity - bare.node_use()
-        self._left[-1] = np.where(draft.usable, self._left[-1].round(), 0)
+        self._left[-1] = np.where(placement.usable, self._left[-1].round(), 0)
         self._node = bare.node_of_executor().astype(np.int64)
 
     def walk(self, pheromone: FloatArray, rng: np.random.Generator) -> tuple[IndexArray, Opened, BoolArray]:
         """Return, for every ant, nodes of executors, workers by topology and node, and whether all were placed."""
-        ants, problem = np.arange(self._params.ants), self._draft.problem
+        ants, problem = np.arange(self._params.ants), self._placement.problem
         node = np.repeat(self._node[None], len(ants), axis=0)
         left = np.repeat(self._left[None], len(ants), axis=0)
         alive = np.ones(len(ants), dtype=bool)
         opened_of: Opened = {}
-        for topology, workers in _movable_workers(self._draft).items():
+        for topology, workers in _movable_workers(self._placement).items():
             limit = max_executors_per_worker(problem.topologies[topology])
             opened = opened_of[topology] = np.zeros((len(ants), left.shape[2]), dtype=np.int64)
             count = np.zeros_like(opened)
@@ -205,8 +205,8 @@ class _Ants:
                 )
                 alive &= chances[:, -1] > 0
                 # Below the sum of all chances, whatever the rounding.
-                drawn = np.minimum(rng.random(len(ants)), 1 - 1e-9) * chances[:, -1]
-                chosen = (chances <= drawn[:, None]).sum(axis=1)
+                threshold = np.minimum(rng.random(len(ants)), 1 - 1e-9) * chances[:, -1]
+                chosen = (chances <= threshold[:, None]).sum(axis=1)
                 ant, to = ants[alive], chosen[alive]
                 opens = count[ant, to] >= limit * opened[ant, to]
                 opened[ant, to] += opens
@@ -219,9 +219,9 @@ class _Ants:
 
     def _chances(self, executor: int, pheromone: FloatArray, node: IndexArray, left: FloatArray) -> FloatArray:
         """Return pheromone^alpha · eta^beta where resources suffice, else 0, shape (A, N); assumptions 1 and 2."""
-        problem = self._draft.problem
+        problem = self._placement.problem
         demand = problem.executor_demand[:, executor]
-        capacity_hz = self._draft.capacity[0]
+        capacity_hz = self._placement.capacity[0]
         idle = np.ones(left[:, 0].shape)
         np.divide(left[:, 0] - demand[0], capacity_hz, out=idle, where=np.isfinite(capacity_hz) & (capacity_hz > 0))
         first, neighbour, tps = self._neighbours
@@ -236,10 +236,10 @@ class _Ants:
         return chances
 
 
-def _movable_workers(draft: PartialPlacement) -> dict[int, list[int]]:
+def _movable_workers(placement: PartialPlacement) -> dict[int, list[int]]:
     """Return the workers that are not fixed, by topology."""
     workers: dict[int, list[int]] = {}
-    for worker, (topology, fixed) in enumerate(zip(draft.topology, draft.fixed, strict=True)):
+    for worker, (topology, fixed) in enumerate(zip(placement.topology, placement.fixed, strict=True)):
         if not fixed:
             workers.setdefault(topology, []).append(worker)
     return dict(sorted(workers.items()))

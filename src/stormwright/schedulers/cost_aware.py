@@ -11,7 +11,7 @@ from stormwright.model.arrays import FloatArray
 from stormwright.schedulers.placement.placing import Placing
 from stormwright.schedulers.placement.scores import ranked
 from stormwright.schedulers.templates.waiting import by_score, place_waiting
-from stormwright.schedulers.toolkit.params import Params, nodes_tell
+from stormwright.schedulers.toolkit.params import Params, node_values
 
 #: Key of `supervisor.scheduler.meta`: price of the node per hour while in use, in any one currency.
 PRICE_PER_HOUR = "price.per.hour"
@@ -79,9 +79,9 @@ def prices_per_hour(problem: Problem) -> FloatArray:
     InputError
         Prices that are not numbers or below 0.
     """
-    told = nodes_tell(problem, [PRICE_PER_HOUR])
+    node_prices = node_values(problem, [PRICE_PER_HOUR])
     cores = [
         node.resources.get("cpu.pcore.percent", 100 * node.cpu_hz / problem.core_hz) / 100
         for node in problem.supervisors
     ]
-    return np.array([price.get(PRICE_PER_HOUR, own) for price, own in zip(told, cores, strict=True)])
+    return np.array([price.get(PRICE_PER_HOUR, own) for price, own in zip(node_prices, cores, strict=True)])

@@ -153,10 +153,10 @@ class _FreeSlots:
             ranks.append(heapq.heappop(self._heap)[1])
         free = {rank: self._slots(rank) for rank in ranks}
         taken: list[int] = []
-        dealt = ranks
-        while dealt and len(taken) < count:
-            taken += [free[rank].pop() for rank in dealt[: count - len(taken)]]
-            dealt = [rank for rank in dealt if free[rank]]
+        rotation = ranks
+        while rotation and len(taken) < count:
+            taken += [free[rank].pop() for rank in rotation[: count - len(taken)]]
+            rotation = [rank for rank in rotation if free[rank]]
         for rank in ranks:
             if free[rank]:
                 heapq.heappush(self._heap, (-len(free[rank]), rank))

@@ -78,8 +78,8 @@ class GeneticScheduler:
             topology = _topology_of_slot(problem, slots)
             return float(_objective(topology, utilisation, slots[None], problem.slot_node[None])[0])
 
-        def improve(draft: PartialPlacement) -> None:
-            _Breeding(draft, utilisation, self.params).run()
+        def improve(placement: PartialPlacement) -> None:
+            _Breeding(placement, utilisation, self.params).run()
 
         return search(problem, "genetic", self.params, objective, improve)
 
@@ -120,28 +120,28 @@ def _objective(topology: IndexArray, utilisation: Utilisation, worker: IndexArra
 class _Breeding:
     """Generations of placements; genes are those of movable executors and workers."""
 
-    def __init__(self, draft: PartialPlacement, utilisation: Utilisation, params: GeneticParams) -> None:
-        self._draft, self._utilisation, self._params = draft, utilisation, params
+    def __init__(self, placement: PartialPlacement, utilisation: Utilisation, params: GeneticParams) -> None:
+        self._placement, self._utilisation, self._params = placement, utilisation, params
         self._rng = np.random.default_rng(params.seed)
-        problem = draft.problem
-        topology = self._topology = np.array(draft.topology)
-        movable = ~np.array(draft.fixed, dtype=bool)
+        problem = placement.problem
+        topology = self._topology = np.array(placement.topology)
+        movable = ~np.array(placement.fixed, dtype=bool)
         # In order of topologies, so that those of one are contiguous.
         workers = np.flatnonzero(movable)
         self._workers = workers[np.argsort(topology[workers], kind="stable")]
-        self._executors = np.flatnonzero(np.append(movable, False)[draft.worker])
+        self._executors = np.flatnonzero(np.append(movable, False)[placement.worker])
         self._first_worker, self._num_workers = _stretch(topology[self._workers], problem.executor_topology)
         self._first_peer, self._num_peers = _stretch(
             problem.executor_topology[self._executors], problem.executor_topology
         )
-        self._limit = np.array([max_executors_per_worker(problem.topologies[t]) for t in draft.topology])
-        self._nodes = np.flatnonzero(draft.usable & (draft.capacity[-1] >= 1))
+        self._limit = np.array([max_executors_per_worker(problem.topologies[t]) for t in placement.topology])
+        self._nodes = np.flatnonzero(placement.usable & (placement.capacity[-1] >= 1))
 
     def run(self) -> None:
         """Run all generations and store the best placement in the partial placement."""
         size = self._params.population
-        worker: IndexArray = np.repeat(self._draft.worker[None].astype(np.int64), size, axis=0)
-        node: IndexArray = np.repeat(np.array(self._draft.node, dtype=np.int64)[None], size, axis=0)
+        worker: IndexArray = np.repeat(self._placement.worker[None].astype(np.int64), size, axis=0)
+        node: IndexArray = np.repeat(np.array(self._placement.node, dtype=np.int64)[None], size, axis=0)
         for rows in (np.arange(1, size), np.arange(size // 2, size)):
             self._mutate(worker, node, rows)
         worker, node = self._ranked(worker, node)
@@ -152,7 +152,7 @@ class _Breeding:
             for _ in range(self._params.mutations):
                 self._mutate(worker, node, np.arange(2, size))
             worker, node = self._ranked(worker, node)
-        self._draft.worker, self._draft.node = worker[0], node[0].tolist()
+        self._placement.worker, self._placement.node = worker[0], node[0].tolist()
 
     def _ranked(self, worker: IndexArray, node: IndexArray) -> tuple[IndexArray, IndexArray]:
         """Return the placements, best first; assumption 5."""
@@ -162,14 +162,14 @@ class _Breeding:
 
     def _excess(self, worker: IndexArray, node: IndexArray) -> FloatArray:
         """Return the amount of violation; 0 for a valid placement."""
-        capacity = self._draft.capacity
+        capacity = self._placement.capacity
         rows = np.arange(len(worker))[:, None]
         num_nodes, num_workers = capacity.shape[1], node.shape[1]
         node_bins = np.where(worker == UNPLACED, UNPLACED, np.take_along_axis(node, worker, axis=1))
         placed = worker != UNPLACED
         flat_nodes = (node_bins + num_nodes * rows)[placed]
         excess = np.zeros(len(worker))
-        for demand, most in zip(self._draft.demand, capacity[:-1], strict=True):
+        for demand, most in zip(self._placement.demand, capacity[:-1], strict=True):
             of_placed = np.broadcast_to(demand, worker.shape)[placed]
             used = np.bincount(flat_nodes, of_placed, len(worker) * num_nodes).reshape(-1, num_nodes)
             unit = max(float(demand.sum()), 1e-300)
@@ -197,7 +197,7 @@ class _Breeding:
         rng = self._rng
         kinds = rng.integers(4, size=len(rows))
         executor = self._executors[rng.integers(len(self._executors), size=len(rows))]
-        topology = self._draft.problem.executor_topology[executor]
+        topology = self._placement.problem.executor_topology[executor]
         luck = rng.random(len(rows))
         sibling = self._workers[self._first_worker[topology] + (luck * self._num_workers[topology]).astype(int)]
         peer = self._executors[self._first_peer[topology] + (luck * self._num_peers[topology]).astype(int)]

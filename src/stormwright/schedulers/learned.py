@@ -17,7 +17,7 @@ from stormwright.schedulers.portfolio.members import Portfolio, Variants, best_o
 from stormwright.schedulers.portfolio.model import OURS, Model, read_model
 from stormwright.schedulers.toolkit.params import MOST_SEED, Params, param
 from stormwright.schedulers.toolkit.registry import SCHEDULERS, scheduler_type, traits_of
-from stormwright.schedulers.toolkit.resolve import keeping_what_runs
+from stormwright.schedulers.toolkit.resolve import scheduler_keeping_running
 from stormwright.schedulers.toolkit.triggers import ONLINE
 
 _NAME = "learned"
@@ -26,7 +26,7 @@ _NAME = "learned"
 _AT_ONCE = 16
 
 #: Maximum executors of all variants together: for large problems only the rules' answers count.
-_MOST_JUDGED = 200_000
+_MOST_EVALUATED = 200_000
 
 #: Scores that differ by less are equal.
 _SAME = 1e-4
@@ -109,16 +109,16 @@ class LearnedScheduler:
         asking = Portfolio(problem, judge)
         asking.note_what_runs()
         for name in cheap_rules(problem.num_executors):
-            asking.ask(name, keeping_what_runs(name), keep_running=True)
+            asking.ask(name, scheduler_keeping_running(name), keep_running=True)
         ranked = best_of(asking.answers)
         if not ranked:
             found, why = asking.none_usable(_NAME, self.params)
             return replace(found, parameters={**asdict(self.params), "told": why})
         best = ranked[0]
         slots, steps = self._climbed(problem, judge, best.slots, best.rank[0])
-        told = f"{best.name} is the best of {counted(len(ranked), 'answer')} by what was learned"
-        told += f", and {counted(steps, 'step')} away is a better one" if steps else ""
-        told += f": {judge.beside(slots, [each.slots for each in ranked])}"
+        reason = f"{best.name} is the best of {counted(len(ranked), 'answer')} by what was learned"
+        reason += f", and {counted(steps, 'step')} away is a better one" if steps else ""
+        reason += f": {judge.comparison(slots, [each.slots for each in ranked])}"
         return replace(
             best.answer,
             slot_of_executor=frozen_ints(slots),
@@ -128,7 +128,7 @@ class LearnedScheduler:
                 "chosen": best.name,
                 "steps": steps,
                 "left_out": asking.left_out,
-                "told": told,
+                "told": reason,
             },
             seconds=0.0,
         )
@@ -136,7 +136,7 @@ class LearnedScheduler:
     def _climbed(self, problem: Problem, judge: LearnedJudge, slots: IntArray, broken: int) -> tuple[IntArray, int]:
         """Return a placement improved by steps, and their number."""
         variants = Variants(problem, np.random.default_rng(self.params.seed))
-        left = min(self.params.variants, _MOST_JUDGED // max(problem.num_executors, 1))
+        left = min(self.params.variants, _MOST_EVALUATED // max(problem.num_executors, 1))
         score, steps = judge.badness(slots), 0
         while left > 0:
             near = [each for each in variants.of(slots, min(left, _AT_ONCE)) if len(judge.broken(each)) <= broken]
@@ -176,7 +176,7 @@ class LearnedJudge(PlacementJudge):
         badness: FloatArray = -self._trees.score(features)
         return badness
 
-    def beside(self, slots: IntArray, others: list[IntArray]) -> str:
+    def comparison(self, slots: IntArray, others: list[IntArray]) -> str:
         """Return a short text comparing a placement's learned score with those of the answers."""
         different = [each for each in others if not np.array_equal(each, slots)]
         if not different:

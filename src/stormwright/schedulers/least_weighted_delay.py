@@ -13,7 +13,7 @@ from stormwright.schedulers.placement.partial_placement import addends
 from stormwright.schedulers.placement.placing import NodeRoom, Placing
 from stormwright.schedulers.placement.scores import part_used
 from stormwright.schedulers.templates.waiting import Rule, place_waiting
-from stormwright.schedulers.toolkit.params import Params, topologies_tell
+from stormwright.schedulers.toolkit.params import Params, topology_values
 
 #: Idle fraction of a node that counts as full.
 _FULL = 1e-9
@@ -63,7 +63,7 @@ class LeastWeightedDelayScheduler:
 
     def schedule(self, problem: Problem) -> Assignment:
         """Place the executors without a slot."""
-        weight = np.array(topologies_tell(problem, WEIGHT, 1.0), float)[problem.executor_topology]
+        weight = np.array(topology_values(problem, WEIGHT, 1.0), float)[problem.executor_topology]
         weighted_hz = addends(weight * problem.executor_cpu_hz)
 
         def make_rule(room: NodeRoom) -> Rule:

@@ -108,16 +108,16 @@ class MetisScheduler:
             if node != UNPLACED:
                 taken[node] = True
             for number in range(share):
-                dealt = members[number::share]
-                to = node if node != UNPLACED else placing.in_turn(placing.can_host(dealt))
-                placing.put_worker(dealt, to)
+                part = members[number::share]
+                to = node if node != UNPLACED else placing.in_turn(placing.can_host(part))
+                placing.put_worker(part, to)
 
     def _parts(self, placing: Placing, exchange: Exchange, workers: list[int]) -> list[list[int]]:
         """Return the executors of every part, given its number of workers."""
         executors = placing.wanted.executors
         parts = partition(
             exchange.within(executors),
-            placing.draft.problem.executor_cpu_hz[executors],
+            placing.placement.problem.executor_cpu_hz[executors],
             [placing.limit * each for each in workers],
             least=workers,
             volume=self.params.objective == "volume",

@@ -21,8 +21,8 @@ from stormwright.schedulers.portfolio.members import (
     Members,
     Portfolio,
     best_of,
-    is_of_others,
-    told_left_out,
+    is_foreign,
+    left_out_text,
 )
 from stormwright.schedulers.portfolio.scheduler_process import Member, ProcessScheduler, SchedulerProcess
 from stormwright.schedulers.templates.by_rates import quietest
@@ -158,12 +158,12 @@ class NVersionScheduler:
             small = problem.num_executors <= _SMALL and found.parameters["objective"] == TRAFFIC
             if not small or np.any(problem.current_slot != UNPLACED):
                 return found
-            seen = {found.slot_of_executor.tobytes()}
+            earlier = {found.slot_of_executor.tobytes()}
             while True:  # rule 5; if some find no room, two placements may alternate
                 again = self._decided(problem.with_current(found.by_topology(problem)), end_s, apart)
-                if again.slot_of_executor.tobytes() in seen:
+                if again.slot_of_executor.tobytes() in earlier:
                     return found
-                seen.add(again.slot_of_executor.tobytes())
+                earlier.add(again.slot_of_executor.tobytes())
                 found = again
 
     def _decided(self, problem: Problem, end_s: float, apart: SchedulerProcess) -> Assignment:
@@ -183,7 +183,7 @@ class NVersionScheduler:
 
     def _made(self, name: str, budget_s: float, apart: SchedulerProcess) -> Scheduler | StormwrightError:
         """Return a member, or the error; one of another package is created in its own process."""
-        if not is_of_others(name):
+        if not is_foreign(name):
             return self._members.made(name, budget_s)
         try:
             return ProcessScheduler(apart, Member(self._members, name, budget_s), self.params.member_limit_s)
@@ -209,21 +209,21 @@ class NVersionScheduler:
 
     def _answer(self, problem: Problem, judge: PlacementJudge, asking: Portfolio) -> Assignment:
         ranked = _ranked(problem, judge, asking)
-        told = {
+        report = {
             "objective": judge.objective,
             "answers": [_figures(each) for each in ranked],
             "left_out": asking.left_out,
         }
         if not ranked:
-            found, told["told"] = asking.none_usable(_NAME, self.params)
-            told["chosen"] = WHAT_RUNS
+            found, report["told"] = asking.none_usable(_NAME, self.params)
+            report["chosen"] = WHAT_RUNS
         else:
-            found, told["chosen"], told["told"] = ranked[0].answer, ranked[0].name, _told(judge, asking, ranked)
+            found, report["chosen"], report["told"] = ranked[0].answer, ranked[0].name, _reason(judge, asking, ranked)
         return replace(
             found,
             slot_of_executor=frozen_ints(found.slot_of_executor),
             scheduler=_NAME,
-            parameters={**asdict(self.params), **told},
+            parameters={**asdict(self.params), **report},
             seconds=0.0,
         )
 
@@ -244,11 +244,11 @@ def _ranked(problem: Problem, judge: PlacementJudge, asking: Portfolio) -> list[
     return [first, *(each for each in ranked if each is not first)]
 
 
-def _told(judge: PlacementJudge, asking: Portfolio, ranked: list[MemberAnswer]) -> str:
+def _reason(judge: PlacementJudge, asking: Portfolio, ranked: list[MemberAnswer]) -> str:
     """Return a sentence that names the winner and the reason."""
-    best, asked = ranked[0], len(ranked) + len(asking.left_out)
+    best, answers = ranked[0], len(ranked) + len(asking.left_out)
     parts = [
-        f"{best.name} is the best of {counted(asked, 'answer')}, by {judge.objective}: {judge.promise(best.slots)}"
+        f"{best.name} is the best of {counted(answers, 'answer')}, by {judge.objective}: {judge.promise(best.slots)}"
     ]
     other = next((each for each in ranked if not np.array_equal(each.slots, best.slots)), None)
     if other is not None:
@@ -259,7 +259,7 @@ def _told(judge: PlacementJudge, asking: Portfolio, ranked: list[MemberAnswer]) 
     if judge.note:
         parts.append(judge.note)
     if asking.left_out:
-        parts.append(f"left out: {told_left_out(asking.left_out)}")
+        parts.append(f"left out: {left_out_text(asking.left_out)}")
     return "; ".join(parts)
 
 

@@ -14,7 +14,7 @@ from stormwright.model.topology_config import ALPHA, BETA, EPSILON
 from stormwright.schedulers.placement.placing import NodeRoom, Placing, fill_empty
 from stormwright.schedulers.templates.waiting import Rule, place_waiting
 from stormwright.schedulers.toolkit.limits import most_executors
-from stormwright.schedulers.toolkit.params import Params, param, topologies_tell
+from stormwright.schedulers.toolkit.params import Params, param, topology_values
 from stormwright.schedulers.toolkit.traffic import by_component, linearised, upstream
 
 
@@ -91,12 +91,12 @@ class OfflineScheduler:
         return place_waiting(problem, "offline", self.params, self._rule)
 
     def _rule(self, room: NodeRoom) -> Rule:
-        told = _Told.of(room.problem, self.params)
+        params = _TopologyParams.of(room.problem, self.params)
 
         def place(placing: Placing) -> None:
-            nodes = self._nodes(room, placing.wanted.workers, told.beta[placing.wanted.topology])
+            nodes = self._nodes(room, placing.wanted.workers, params.beta[placing.wanted.topology])
             next_node = 0
-            for members in self._workers(placing, told):
+            for members in self._workers(placing, params):
                 fits = placing.can_host(members)
                 tried = [nodes[(next_node + step) % len(nodes)] for step in range(len(nodes))] if nodes else []
                 node = next((node for node in tried if fits[node]), UNPLACED)
@@ -106,18 +106,18 @@ class OfflineScheduler:
 
         return place
 
-    def _workers(self, placing: Placing, told: _Told) -> list[list[int]]:
+    def _workers(self, placing: Placing, params: _TopologyParams) -> list[list[int]]:
         """Return the executors of every worker, none empty; rules 1 to 3."""
         topology, wanted = placing.topology, placing.wanted
         count, executors = wanted.workers, placing.executors
-        limit = min(most_executors(len(executors), count, told.alpha[wanted.topology]), placing.limit)
-        offset = int(placing.draft.problem.executor_offset[wanted.topology])
+        limit = min(most_executors(len(executors), count, params.alpha[wanted.topology]), placing.limit)
+        offset = int(placing.placement.problem.executor_offset[wanted.topology])
         members = by_component(topology, executors, offset)
         sources = upstream(topology)
         order = [component for component in linearised(topology) if members[component]]
         workers: list[list[int]] = [[] for _ in range(count)]
         holds: list[set[int]] = [set() for _ in range(count)]
-        fill_empty_from = math.floor(told.epsilon[wanted.topology] * len(order))
+        fill_empty_from = math.floor(params.epsilon[wanted.topology] * len(order))
         for position, component in enumerate(order):
             near = [w for w in range(count) if holds[w] & sources[component]]
             others = [w for w in range(count) if w not in near]
@@ -140,7 +140,7 @@ class OfflineScheduler:
         return by_slots[: fewest + math.ceil(beta * (most - fewest))]
 
 
-class _Told(NamedTuple):
+class _TopologyParams(NamedTuple):
     """Parameters of every topology, by index: those in its configuration, else those of the scheduler."""
 
     alpha: list[float]
@@ -148,9 +148,9 @@ class _Told(NamedTuple):
     epsilon: list[float]
 
     @classmethod
-    def of(cls, problem: Problem, params: OfflineParams) -> _Told:
+    def of(cls, problem: Problem, params: OfflineParams) -> _TopologyParams:
         keys = {ALPHA: params.alpha, BETA: params.beta, EPSILON: params.epsilon}
-        return cls(*(topologies_tell(problem, key, otherwise) for key, otherwise in keys.items()))
+        return cls(*(topology_values(problem, key, otherwise) for key, otherwise in keys.items()))
 
 
 def _in_turns(first: Sequence[int], then: Sequence[int], workers: Sequence[Sequence[int]], limit: int) -> Iterator[int]:

@@ -32,7 +32,7 @@ from stormwright.schedulers.placement.repair import make_room
 from stormwright.schedulers.placement.staying import choose_slots, restore_cheaper, swap_nodes
 from stormwright.schedulers.templates.waiting import Finished, answer, plan_with_last_resort
 from stormwright.schedulers.toolkit.limits import max_executors_per_worker, most_executors
-from stormwright.schedulers.toolkit.params import param, topologies_tell
+from stormwright.schedulers.toolkit.params import param, topology_values
 from stormwright.schedulers.toolkit.traffic import Rates
 from stormwright.schedulers.toolkit.triggers import ONLINE, TriggerParams
 
@@ -142,7 +142,7 @@ _MAX_RAISES = 12
 MakeWishes = Callable[[Items, Bins], NodeTargets]
 
 
-def nodes_by_traffic(draft: PartialPlacement, rates: Rates, weights: CostWeights, make_wishes: MakeWishes) -> None:
+def nodes_by_traffic(placement: PartialPlacement, rates: Rates, weights: CostWeights, make_wishes: MakeWishes) -> None:
     """Put the workers of a partial placement onto nodes by `Greedy.place_pairs`, as far as they fit.
 
     With several racks the least loaded nodes of the present racks are tried, too, and the cheaper result is used. If
@@ -151,7 +151,7 @@ def nodes_by_traffic(draft: PartialPlacement, rates: Rates, weights: CostWeights
 
     Parameters
     ----------
-    draft
+    placement
         Partial placement; its `node` is written, fixed workers stay.
     rates
         Traffic between executors.
@@ -160,22 +160,22 @@ def nodes_by_traffic(draft: PartialPlacement, rates: Rates, weights: CostWeights
     make_wishes
         Returns the targets of topologies. All of them are given up for workers that do not fit otherwise.
     """
-    problem = draft.problem
-    pairs = rates.between(draft.worker, len(draft.node))
-    cpu_hz, memory_mb = draft.worker_use()[:2]
-    workers = Items(cpu_hz, memory_mb, pairs.exchange(), np.array(draft.topology, np.int64))
-    ports = np.where(draft.usable, [len(node.ports) for node in problem.supervisors], 0.0)
+    problem = placement.problem
+    pairs = rates.between(placement.worker, len(placement.node))
+    cpu_hz, memory_mb = placement.worker_use()[:2]
+    workers = Items(cpu_hz, memory_mb, pairs.exchange(), np.array(placement.topology, np.int64))
+    ports = np.where(placement.usable, [len(node.ports) for node in problem.supervisors], 0.0)
     nodes = Bins(ports, problem.node_cpu_hz, problem.node_memory_mb, problem.node_rack)  # equation 1: B_k
     zone_weight = weights.inter_rack / weights.inter_node - 1
-    packing = _Packing(draft, workers, nodes, pairs, make_wishes(workers, nodes), zone_weight)
-    draft.node = packing.best().bin_of.tolist()
+    packing = _Packing(placement, workers, nodes, pairs, make_wishes(workers, nodes), zone_weight)
+    placement.node = packing.best().bin_of.tolist()
 
 
 @dataclass(frozen=True)
 class _Packing:
     """Workers to put onto nodes."""
 
-    draft: PartialPlacement
+    placement: PartialPlacement
     workers: Items
     nodes: Bins
     pairs: Pairs
@@ -219,8 +219,8 @@ class _Packing:
 
     def _by_pairs(self, most_nodes: Mapping[int, int], near: bool) -> Greedy:
         greedy = Greedy(self.workers, self.nodes, self.zone_weight, most_nodes, self.wishes.on_node)
-        for worker, node in enumerate(self.draft.node):
-            if self.draft.fixed[worker]:
+        for worker, node in enumerate(self.placement.node):
+            if self.placement.fixed[worker]:
                 greedy.fix(worker, node)
         for _ in range(_MAX_PASSES):
             changed = greedy.place_pairs(self.pairs, near=near)
@@ -255,7 +255,12 @@ class _Packing:
             best = (np.inf, NOWHERE, NOWHERE)
             for worker, node in zip(own.tolist(), nodes.tolist(), strict=True):
                 free = unused & greedy.takes(worker)
-                if self.draft.fixed[worker] or np.count_nonzero(nodes == node) < 2 or node == NOWHERE or not free.any():
+                if (
+                    self.placement.fixed[worker]
+                    or np.count_nonzero(nodes == node) < 2
+                    or node == NOWHERE
+                    or not free.any()
+                ):
                     continue
                 to = int(np.argmin(np.where(free, greedy.cpu_hz, np.inf)))
                 costs = self._cost_at(greedy, worker, to) - self._cost_at(greedy, worker, node)
@@ -406,47 +411,51 @@ class OnlineScheduler:
         """Place every topology, as a whole or not at all."""
         problem = _with_capacity(problem, self.params.capacity / 100)
         traffic = measured_traffic(problem)
-        rates, told = Rates.of(problem, traffic), _Told.of(problem, self.params)
-        plan = self._plan(problem, rates, told, keep_running=True)
+        rates, params = Rates.of(problem, traffic), _TopologyParams.of(problem, self.params)
+        plan = self._plan(problem, rates, params, keep_running=True)
         if not self.params.keep_running and np.any(problem.current_slot != UNPLACED):
-            moved = self._plan(problem, rates, told, keep_running=False)
+            moved = self._plan(problem, rates, params, keep_running=False)
             if _is_better(problem, traffic, moved, plan):
                 plan = moved
         return answer(problem, "online", self.params, plan)
 
-    def _plan(self, problem: Problem, rates: Rates, told: _Told, *, keep_running: bool) -> Finished:
-        return plan_with_last_resort(problem, lambda usable: self._plan_on(problem, rates, told, keep_running, usable))
+    def _plan(self, problem: Problem, rates: Rates, params: _TopologyParams, *, keep_running: bool) -> Finished:
+        return plan_with_last_resort(
+            problem, lambda usable: self._plan_on(problem, rates, params, keep_running, usable)
+        )
 
-    def _plan_on(self, problem: Problem, rates: Rates, told: _Told, keep_running: bool, usable: BoolArray) -> Finished:
-        draft = PartialPlacement.empty(problem, usable)
-        for wanted in admit(draft, find_wanted(draft, keep_running)):
-            for executors in self._workers(draft, rates, told, wanted):
-                draft.add_worker(wanted.topology, executors)
-        self._choose_nodes(draft, rates, told)
+    def _plan_on(
+        self, problem: Problem, rates: Rates, params: _TopologyParams, keep_running: bool, usable: BoolArray
+    ) -> Finished:
+        placement = PartialPlacement.empty(problem, usable)
+        for wanted in admit(placement, find_wanted(placement, keep_running)):
+            for executors in self._workers(placement, rates, params, wanted):
+                placement.add_worker(wanted.topology, executors)
+        self._choose_nodes(placement, rates, params)
         if not keep_running:
-            restore_cheaper(draft, rates, _WEIGHTS)
-            swap_nodes(draft)
-        return Finished(choose_slots(draft), draft.reasons)
+            restore_cheaper(placement, rates, _WEIGHTS)
+            swap_nodes(placement)
+        return Finished(choose_slots(placement), placement.reasons)
 
     # Phase 1 -------------------------------------------------------------------------------------
 
     def _workers(
-        self, draft: PartialPlacement, rates: Rates, told: _Told, wanted: WantedWorkers
+        self, placement: PartialPlacement, rates: Rates, params: _TopologyParams, wanted: WantedWorkers
     ) -> Iterator[IndexArray]:
         """Yield the executors of each worker of a topology; phase 1."""
-        problem, members, count = draft.problem, wanted.executors, wanted.workers
+        problem, members, count = placement.problem, wanted.executors, wanted.workers
         pairs = rates.within(wanted.topology, members)
         cpu_hz, memory_mb = problem.executor_cpu_hz[members], problem.executor_memory_mb[members]
         items = Items(cpu_hz, memory_mb, pairs.exchange(), np.zeros(len(members), np.int64))
         hard_limit = max_executors_per_worker(problem.topologies[wanted.topology])
-        most_hz, most_mb = draft.largest[:2].tolist()
+        most_hz, most_mb = placement.largest[:2].tolist()
 
         def workers(executors: int, load_hz: float, memory_mb: float) -> Bins:
             every = np.ones(count)
             return Bins(executors * every, load_hz * every, memory_mb * every, np.zeros(count, np.int64))
 
-        load_hz = min(told.gamma[wanted.topology] * float(cpu_hz.sum()) / count, most_hz)
-        most = min(most_executors(len(members), count, told.alpha[wanted.topology]), hard_limit)
+        load_hz = min(params.gamma[wanted.topology] * float(cpu_hz.sum()) / count, most_hz)
+        most = min(most_executors(len(members), count, params.alpha[wanted.topology]), hard_limit)
         greedy = Greedy(items, workers(most, load_hz, most_mb))
         greedy.place_pairs(pairs)
         if len(greedy.place_rest()):
@@ -458,16 +467,16 @@ class OnlineScheduler:
 
     # Phase 2 -------------------------------------------------------------------------------------
 
-    def _choose_nodes(self, draft: PartialPlacement, rates: Rates, told: _Told) -> None:
+    def _choose_nodes(self, placement: PartialPlacement, rates: Rates, params: _TopologyParams) -> None:
         """Assign the workers of all topologies to nodes; phase 2."""
         wishes = authors_wishes if self.params.meaning == AUTHORS else own_wishes
-        nodes_by_traffic(draft, rates, _WEIGHTS, partial(wishes, beta=told.beta, delta=told.delta))
+        nodes_by_traffic(placement, rates, _WEIGHTS, partial(wishes, beta=params.beta, delta=params.delta))
         # The greedy rule ignores limits on components and resources other than CPU and memory.
-        if NOWHERE in draft.node or draft.problem.component_limits or len(draft.problem.resources) > 2:
-            make_room(draft)
+        if NOWHERE in placement.node or placement.problem.component_limits or len(placement.problem.resources) > 2:
+            make_room(placement)
 
 
-class _Told(NamedTuple):
+class _TopologyParams(NamedTuple):
     """Parameters of every topology, by index."""
 
     alpha: list[float]
@@ -476,7 +485,7 @@ class _Told(NamedTuple):
     delta: list[float]
 
     @classmethod
-    def of(cls, problem: Problem, params: OnlineParams) -> _Told:
+    def of(cls, problem: Problem, params: OnlineParams) -> _TopologyParams:
         """Return the parameters in the topologies' configuration, with those of the scheduler as defaults.
 
         Raises
@@ -485,7 +494,7 @@ class _Told(NamedTuple):
             Values out of range; all faults at once.
         """
         keys = {ALPHA: params.alpha, BETA: params.beta, GAMMA: params.gamma, DELTA: params.delta}
-        return cls(*(topologies_tell(problem, key, otherwise) for key, otherwise in keys.items()))
+        return cls(*(topology_values(problem, key, otherwise) for key, otherwise in keys.items()))
 
 
 def _with_capacity(problem: Problem, part: float) -> Problem:

@@ -13,7 +13,7 @@ from stormwright.schedulers.placement.partial_placement import addends
 from stormwright.schedulers.placement.placing import NodeRoom, Placing
 from stormwright.schedulers.placement.scores import part_used
 from stormwright.schedulers.templates.waiting import Rule, place_waiting
-from stormwright.schedulers.toolkit.params import Params, topologies_tell
+from stormwright.schedulers.toolkit.params import Params, topology_values
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +87,7 @@ def forecast_cpu_hz(problem: Problem) -> FloatArray:
     InputError
         A growth that is not a number or below 0.
     """
-    growth = np.array(topologies_tell(problem, FORECAST_GROWTH, 1), dtype=np.float64)
+    growth = np.array(topology_values(problem, FORECAST_GROWTH, 1), dtype=np.float64)
     grown = problem.executor_cpu_hz * growth[problem.executor_topology]
     for index, load in enumerate(problem.loads):
         if load.forecast_cpu_hz is not None:

@@ -104,7 +104,7 @@ class RStormScheduler:
 
 def in_passes(placing: Placing) -> Iterator[int]:
     """Yield the executors of a topology in placement order; rule 1."""
-    offset = int(placing.draft.problem.executor_offset[placing.wanted.topology])
+    offset = int(placing.placement.problem.executor_offset[placing.wanted.topology])
     members = by_component(placing.topology, placing.executors, offset)
     waiting = [iter(members[component]) for component in breadth_first(placing.topology)]
     while waiting:

@@ -17,10 +17,10 @@ from stormwright.schedulers.placement.admission import WantedWorkers, find_wante
 from stormwright.schedulers.placement.partial_placement import PartialPlacement
 from stormwright.schedulers.placement.placing import NodeRoom, Placing
 from stormwright.schedulers.placement.repair import Repair
-from stormwright.schedulers.placement.separate import why_together
+from stormwright.schedulers.placement.separate import separation_violations
 from stormwright.schedulers.placement.staying import choose_slots
 from stormwright.schedulers.templates.waiting import Finished, answer, plan_with_last_resort
-from stormwright.schedulers.toolkit.params import Params, topologies_tell
+from stormwright.schedulers.toolkit.params import Params, topology_values
 from stormwright.schedulers.toolkit.traffic import by_component
 
 TagSet = frozenset[str]
@@ -81,27 +81,27 @@ class TagAwareScheduler:
 
     def schedule(self, problem: Problem) -> Assignment:
         """Place the executors without a slot."""
-        asked = topologies_tell(problem, WORKERS_OF_TAG, {})
+        workers_of_tag = topology_values(problem, WORKERS_OF_TAG, {})
         return answer(
             problem,
             "tag_aware",
             self.params,
-            plan_with_last_resort(problem, lambda usable: self._plan(problem, usable, asked)),
+            plan_with_last_resort(problem, lambda usable: self._plan(problem, usable, workers_of_tag)),
         )
 
-    def _plan(self, problem: Problem, usable: BoolArray, asked: Sequence[Mapping[str, int]]) -> Finished:
-        draft = PartialPlacement.empty(problem, usable)
+    def _plan(self, problem: Problem, usable: BoolArray, workers_of_tag: Sequence[Mapping[str, int]]) -> Finished:
+        placement = PartialPlacement.empty(problem, usable)
         queue = find_wanted(
-            draft, keep_running=True, may_join=lambda e, mates: _tags(problem, e) == _tags(problem, mates[0])
+            placement, keep_running=True, may_join=lambda e, mates: _tags(problem, e) == _tags(problem, mates[0])
         )
-        room = NodeRoom(draft)
+        room = NodeRoom(placement)
         of_node = [tags_of_node(node) for node in problem.supervisors]
         for wanted in queue:
-            reasons = _place(draft, room, wanted, of_node, asked[wanted.topology])
+            reasons = _place(placement, room, wanted, of_node, workers_of_tag[wanted.topology])
             if reasons:
-                room.recount(draft)  # release the resources of its workers
-                draft.reasons[wanted.topology] = reasons
-        return Finished(choose_slots(draft), draft.reasons)
+                room.recount(placement)  # release the resources of its workers
+                placement.reasons[wanted.topology] = reasons
+        return Finished(choose_slots(placement), placement.reasons)
 
 
 def _tags(problem: Problem, executor: int) -> TagSet:
@@ -112,23 +112,27 @@ def _tags(problem: Problem, executor: int) -> TagSet:
 
 
 def _place(
-    draft: PartialPlacement, room: NodeRoom, wanted: WantedWorkers, of_node: list[TagSet], asked: Mapping[str, int]
+    placement: PartialPlacement,
+    room: NodeRoom,
+    wanted: WantedWorkers,
+    of_node: list[TagSet],
+    workers_of_tag: Mapping[str, int],
 ) -> tuple[str, ...]:
     """Add the workers of a topology to the partial placement, or return the reasons why it does not fit."""
-    placing = Placing(draft, room, wanted)
+    placing = Placing(placement, room, wanted)
     if 0 < wanted.workers * placing.limit < len(wanted.executors):
         return (f"{wanted.workers} workers of at most {placing.limit} executors do not take {len(wanted.executors)}",)
-    groups = _groups(draft.problem, wanted)
+    groups = _groups(placement.problem, wanted)
     sizes = {tags: len(members) for tags, members in groups.items()}
-    problem = draft.problem
+    problem = placement.problem
     live = Counter(
-        _tags(problem, int(np.argmax(draft.worker == worker)))
-        for worker, (of, fixed) in enumerate(zip(draft.topology, draft.fixed, strict=True))
+        _tags(problem, int(np.argmax(placement.worker == worker)))
+        for worker, (of, fixed) in enumerate(zip(placement.topology, placement.fixed, strict=True))
         if fixed and of == wanted.topology
     )
-    shares = _workers_of_group(asked, sizes, live, wanted.workers, placing.limit)
+    shares = _workers_of_group(workers_of_tag, sizes, live, wanted.workers, placing.limit)
     overloading: list[_Group] = []
-    first = len(draft.node)
+    first = len(placement.node)
     for tags, members in groups.items():
         nodes = np.array([tags <= own if tags else not own for own in of_node], dtype=bool)
         name = ",".join(sorted(tags)) or UNTAGGED
@@ -146,11 +150,11 @@ def _place(
                 overloading.append(group)
             placing.put_worker(worker, placing.in_turn(fits if fits.any() else nodes & (room.slots >= 1)))
     placing.finish()
-    reasons = _mend(draft, overloading) or why_together(draft, wanted.topology)
+    reasons = _repair(placement, overloading) or separation_violations(placement, wanted.topology)
     if reasons:
-        draft.take_out(wanted.topology)
+        placement.take_out(wanted.topology)
     elif overloading:
-        room.recount(draft)
+        room.recount(placement)
     return reasons
 
 
@@ -164,17 +168,17 @@ class _Group:
     executors: int
 
 
-def _mend(draft: PartialPlacement, overloading: list[_Group]) -> tuple[str, ...]:
+def _repair(placement: PartialPlacement, overloading: list[_Group]) -> tuple[str, ...]:
     """Rearrange groups within their nodes and workers until none overloads them, or return the reasons."""
     overloaded: list[int] = []
     for group in overloading:
-        others = [worker not in group.workers for worker in range(len(draft.node))]
-        overloaded = Repair(replace(draft, usable=draft.usable & group.nodes, fixed=others)).run().tolist()
+        others = [worker not in group.workers for worker in range(len(placement.node))]
+        overloaded = Repair(replace(placement, usable=placement.usable & group.nodes, fixed=others)).run().tolist()
     return tuple(
         f'no room found on {group.nodes.sum()} nodes with tag "{group.name}" for {len(group.workers)} workers '
         f"with {group.executors} executors"
         for group in overloading
-        if any(draft.node[worker] in overloaded for worker in group.workers)
+        if any(placement.node[worker] in overloaded for worker in group.workers)
     )
 
 
@@ -192,15 +196,15 @@ def _groups(problem: Problem, wanted: WantedWorkers) -> dict[TagSet, list[int]]:
 
 
 def _workers_of_group(
-    asked: Mapping[str, int], sizes: Mapping[TagSet, int], live: Mapping[TagSet, int], workers: int, limit: int
+    workers_of_tag: Mapping[str, int], sizes: Mapping[TagSet, int], live: Mapping[TagSet, int], workers: int, limit: int
 ) -> dict[TagSet, int]:
     """Return the number of new workers of every group, at most as many as it has executors."""
     names = {tags: ",".join(sorted(tags)) or UNTAGGED for tags in sizes}
     fewest = {tags: math.ceil(size / limit) for tags, size in sizes.items()}
     shares = {
-        tags: min(max(asked[names[tags]] - live.get(tags, 0), fewest[tags]), size)
+        tags: min(max(workers_of_tag[names[tags]] - live.get(tags, 0), fewest[tags]), size)
         for tags, size in sizes.items()
-        if names[tags] in asked
+        if names[tags] in workers_of_tag
     }
     rest = {tags: size for tags, size in sizes.items() if tags not in shares}
     shares |= {tags: fewest[tags] for tags in rest}

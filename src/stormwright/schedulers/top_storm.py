@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 from stormwright.model import UNPLACED, Assignment, LoadProfile, Problem, Supervisor, measured_traffic
 from stormwright.schedulers.placement.placing import NodeRoom, Placing, fill_empty
 from stormwright.schedulers.templates.waiting import Rule, place_waiting
-from stormwright.schedulers.toolkit.params import Params, nodes_tell, param
+from stormwright.schedulers.toolkit.params import Params, node_values, param
 from stormwright.schedulers.toolkit.traffic import Rates
 
 #: Keys of `supervisor.scheduler.meta` that describe the node's processors.
@@ -92,9 +92,9 @@ class TopStormScheduler:
 
     def schedule(self, problem: Problem) -> Assignment:
         """Place the executors without a slot; algorithm 1."""
-        seen = problem.with_load(LoadProfile({})) if self.params.traffic == "dag" else problem
-        rates = Rates.of(problem, measured_traffic(seen))
-        nodes_tell(problem, PROCESSORS)
+        structure = problem.with_load(LoadProfile({})) if self.params.traffic == "dag" else problem
+        rates = Rates.of(problem, measured_traffic(structure))
+        node_values(problem, PROCESSORS)
         power = np.array([computation_power(node, self.params.alpha) for node in problem.supervisors])
         rank = np.unique(-power, return_inverse=True)[1]
 

@@ -85,7 +85,7 @@ class TossScheduler:
 
     def _workers(self, placing: Placing, cpu_hz: FloatArray) -> list[list[int]]:
         """Return the executors of every worker; assumptions 1 to 3."""
-        offset = int(placing.draft.problem.executor_offset[placing.wanted.topology])
+        offset = int(placing.placement.problem.executor_offset[placing.wanted.topology])
         members = by_component(placing.topology, placing.executors, offset)
         in_order = [executor for component in depth_first(placing.topology) for executor in members[component]]
         workers = [part.tolist() for part in np.array_split(np.array(in_order), placing.wanted.workers)]

@@ -29,7 +29,7 @@ from stormwright.pipeline.streaming.progress import with_names
 from stormwright.pipeline.streaming.stream import LoadStream
 from stormwright.schedulers import Scheduler
 from stormwright.schedulers.toolkit.registry import cpu_percent
-from stormwright.schedulers.toolkit.resolve import keeping_what_runs
+from stormwright.schedulers.toolkit.resolve import scheduler_keeping_running
 from stormwright.schedulers.toolkit.traits import warm_up
 from stormwright.schedulers.toolkit.triggers import ONLINE, Adaptation, TriggerParams
 from stormwright.service.auth.audit import FILE as AUDIT
@@ -117,7 +117,7 @@ class Service:
         self.memory = ServiceMemory(clock)
         self.tally = Tally(keep_records=settings.keep_records, clock=clock)
         self._failure_hook = FailureHook(settings.on_failure)
-        initial = keeping_what_runs(settings.initial, settings.rules)
+        initial = scheduler_keeping_running(settings.initial, settings.rules)
         self._state = State(state / FILE, clock)
         lead.begin(self._state)
         plans, ledger = PlanStore(self._state), Journal(self._state)
@@ -153,7 +153,7 @@ class Service:
         self._notifier = Notifier(settings.notify)
         tell = self._notifier.tell
         self._acting = MoveExecutor(self._move, memory, history, scheduler_name, cool_down_s, ledger, tell, budget)
-        makers = PlanMakers(settings.objective, scheduler_for or (lambda _: turns), keeping_what_runs(KEEPING))
+        makers = PlanMakers(settings.objective, scheduler_for or (lambda _: turns), scheduler_keeping_running(KEEPING))
         self.desk = PlanService(plans, ledger, self.guard, self._view.problem, makers)
         slow = SlowNodeMonitor()
         self.watching = AnomalyMonitor(self.guard, self.desk.nodes, self._view.problem, slow, tell, self._state)

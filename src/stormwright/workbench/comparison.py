@@ -19,7 +19,7 @@ from stormwright.model.constraints.slots import WorkerCount
 from stormwright.model.constraints.violations import broken_limits, other_worker_counts
 from stormwright.model.humanize import counted
 from stormwright.model.problem import assumed_text
-from stormwright.schedulers.toolkit.from_scratch import always, asked
+from stormwright.schedulers.toolkit.from_scratch import always, apply_from_scratch
 from stormwright.schedulers.toolkit.plugin_guard import checked
 from stormwright.schedulers.toolkit.traits import warm_up
 
@@ -294,7 +294,7 @@ def compare(
         `from_scratch`, and a scheduler is set to stay near to what runs.
     """
     schedulers = {
-        name: each if isinstance(each, StormwrightError) else asked(name, each, from_scratch, always)
+        name: each if isinstance(each, StormwrightError) else apply_from_scratch(name, each, from_scratch, always)
         for name, each in schedulers.items()
     }
     # Also derives the problem's arrays, so that the first scheduler is not charged for what all of them use.

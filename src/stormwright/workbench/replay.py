@@ -19,7 +19,7 @@ from stormwright.history.tables.store import Store
 from stormwright.model import UNPLACED, Scheduler, cost_of, diff
 from stormwright.model.humanize import in_utc
 from stormwright.pipeline.streaming.batch import TimeStretch
-from stormwright.schedulers.toolkit.from_scratch import asked, unless_it_moves
+from stormwright.schedulers.toolkit.from_scratch import apply_from_scratch, unless_moving
 from stormwright.schedulers.toolkit.resolve import resolve_scheduler
 
 #: Looks that one job replays: progress is told in between.
@@ -113,7 +113,7 @@ def replay(
 
 
 def _scheduler(name: str, settings: Sequence[str], seed: int | None, from_scratch: bool | None) -> Scheduler:
-    return asked(name, resolve_scheduler(name, settings, seed), from_scratch, unless_it_moves)
+    return apply_from_scratch(name, resolve_scheduler(name, settings, seed), from_scratch, unless_moving)
 
 
 def _asking(

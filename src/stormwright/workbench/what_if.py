@@ -20,9 +20,9 @@ from stormwright.predict.flow.profile import Profile
 from stormwright.predict.prediction import Prediction
 from stormwright.schedulers import Scheduler
 from stormwright.schedulers.toolkit.from_scratch import always
-from stormwright.schedulers.toolkit.from_scratch import asked as as_asked
+from stormwright.schedulers.toolkit.from_scratch import apply_from_scratch as as_asked
 from stormwright.schedulers.toolkit.plugin_guard import checked
-from stormwright.schedulers.toolkit.resolve import keeping_what_runs, resolve_scheduler
+from stormwright.schedulers.toolkit.resolve import resolve_scheduler, scheduler_keeping_running
 from stormwright.schedulers.toolkit.traits import warm_up
 
 # Changes as text ----------------------------------------------------------------------------------
@@ -217,7 +217,7 @@ def _placed(problem: Problem, changes: Changes, factors: list[float]) -> Assignm
     if isinstance(asked, str):
         name, scheduler = asked, resolve_scheduler(asked, changes.settings, None)
     else:
-        name, scheduler = (type(asked).__name__, asked) if asked else (KEEPING, keeping_what_runs(KEEPING))
+        name, scheduler = (type(asked).__name__, asked) if asked else (KEEPING, scheduler_keeping_running(KEEPING))
     if asked:
         scheduler = as_asked(name, scheduler, changes.from_scratch, always)
     warm_up(scheduler)

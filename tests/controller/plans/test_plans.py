@@ -26,7 +26,7 @@ from stormwright.model.constraints.violations import broken_limits
 from stormwright.model.load import assumed_load
 from stormwright.predict.answer import predict
 from stormwright.predict.flow.profile import Profile
-from stormwright.schedulers.toolkit.resolve import keeping_what_runs
+from stormwright.schedulers.toolkit.resolve import scheduler_keeping_running
 from tests.controller.builders import on, place, problem, topology
 
 
@@ -116,16 +116,16 @@ def _fields(load: object) -> dict[str, object]:
 def test_the_fewest_moves_end_all_broken_limits() -> None:
     now = crowded()
     assert broken_limits(now, now.current_slot)
-    draft = drafted(now, FewestMoves(keeping_what_runs("online")), PlanWish(repairs=True))
+    draft = drafted(now, FewestMoves(scheduler_keeping_running("online")), PlanWish(repairs=True))
     assert len({m.topology.id for m in draft.plan.moves}) == 1, "one of both is enough"
     assert broken_limits(now, draft.slots) == []
     whole = two()
-    assert drafted(whole, FewestMoves(keeping_what_runs("online")), PlanWish(repairs=True)).plan.steps == ()
+    assert drafted(whole, FewestMoves(scheduler_keeping_running("online")), PlanWish(repairs=True)).plan.steps == ()
 
 
 def test_the_score_is_higher_where_more_is_carried_and_nothing_is_broken() -> None:
     now = crowded()
-    slots = drafted(now, FewestMoves(keeping_what_runs("online")), PlanWish(repairs=True)).slots
+    slots = drafted(now, FewestMoves(scheduler_keeping_running("online")), PlanWish(repairs=True)).slots
     before, after = (side_of(Placements(now), each) for each in (now.current_slot, slots))
     assert 0 <= before.score < after.score <= 100
     assert len(before.violations) == 1

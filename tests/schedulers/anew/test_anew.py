@@ -14,10 +14,10 @@ from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.toolkit.from_scratch import (
     FromScratchScheduler,
     always,
-    asked,
-    if_it_adapts,
+    apply_from_scratch,
     never,
-    unless_it_moves,
+    only_adaptive,
+    unless_moving,
     what_runs,
     why_nothing_moves,
 )
@@ -38,7 +38,8 @@ def chosen(default, from_scratch=None, **settings):
         name
         for name in SCHEDULERS
         if isinstance(
-            asked(name, make_scheduler(name, settings.get(name, {})), from_scratch, default), FromScratchScheduler
+            apply_from_scratch(name, make_scheduler(name, settings.get(name, {})), from_scratch, default),
+            FromScratchScheduler,
         )
     }
 
@@ -46,8 +47,8 @@ def chosen(default, from_scratch=None, **settings):
 def test_who_is_asked_anew_where_nobody_says():
     assert chosen(never) == set()
     assert chosen(always) == set(SCHEDULERS)
-    assert chosen(unless_it_moves) == set(SCHEDULERS) - BY_THEMSELVES
-    assert chosen(if_it_adapts) == {"t_storm", "p_scheduler", "d_storm", "toss", "learned"}
+    assert chosen(unless_moving) == set(SCHEDULERS) - BY_THEMSELVES
+    assert chosen(only_adaptive) == {"t_storm", "p_scheduler", "d_storm", "toss", "learned"}
 
 
 def test_what_is_said_counts():
@@ -61,9 +62,9 @@ def test_what_is_said_counts():
 )
 def test_what_is_set_to_stay_near_is_not_asked_anew(name, settings):
     scheduler = make_scheduler(name, settings)
-    assert asked(name, scheduler, None, always) is scheduler
+    assert apply_from_scratch(name, scheduler, None, always) is scheduler
     with pytest.raises(InputError, match=f"{name}.*stay near to what runs"):
-        asked(name, scheduler, True, never)
+        apply_from_scratch(name, scheduler, True, never)
 
 
 def test_those_move_what_runs_that_are_set_so():

@@ -121,55 +121,55 @@ def test_what_runs_apart():
     assert not runs_apart(running(of, [0, 1, 0]), 0)
 
 
-def draft_of(of: Problem, workers: list[list[int]], on_nodes: list[int], fixed=()) -> PartialPlacement:
-    draft = PartialPlacement.empty(of, of.node_usable)
+def partial_placement_of(of: Problem, workers: list[list[int]], on_nodes: list[int], fixed=()) -> PartialPlacement:
+    placement = PartialPlacement.empty(of, of.node_usable)
     for number, (executors, node) in enumerate(zip(workers, on_nodes, strict=True)):
-        draft.add_worker(0, executors, node, fixed=number in fixed)
-    return draft
+        placement.add_worker(0, executors, node, fixed=number in fixed)
+    return placement
 
 
 def test_an_arrangement_that_keeps_its_limits_is_left_alone():
     of = constrained([2, 2], 2, **apart(("a", "b")))
-    draft = draft_of(of, [[0, 1], [2, 3]], [2, 2])
-    keep_apart(draft)
-    assert (draft.worker.tolist(), draft.node, draft.reasons) == ([0, 0, 1, 1], [2, 2], {})
+    placement = partial_placement_of(of, [[0, 1], [2, 3]], [2, 2])
+    keep_apart(placement)
+    assert (placement.worker.tolist(), placement.node, placement.reasons) == ([0, 0, 1, 1], [2, 2], {})
 
 
 def test_executors_change_workers():
     of = constrained([2, 2], 2, **apart(("a", "b")))
-    draft = draft_of(of, [[0, 2], [1, 3]], [0, 0])
-    keep_apart(draft)
-    assert draft.worker[0] == draft.worker[1] != draft.worker[2] == draft.worker[3]
-    assert draft.node == [0, 0]
+    placement = partial_placement_of(of, [[0, 2], [1, 3]], [0, 0])
+    keep_apart(placement)
+    assert placement.worker[0] == placement.worker[1] != placement.worker[2] == placement.worker[3]
+    assert placement.node == [0, 0]
 
 
 def test_workers_go_to_other_nodes():
     of = constrained([3], 3, **spread(a=1))
-    draft = draft_of(of, [[0], [1], [2]], [1, 1, 1])
-    keep_apart(draft)
-    assert sorted(draft.node) == [0, 1, 2]
-    assert draft.worker.tolist() == [0, 1, 2]
+    placement = partial_placement_of(of, [[0], [1], [2]], [1, 1, 1])
+    keep_apart(placement)
+    assert sorted(placement.node) == [0, 1, 2]
+    assert placement.worker.tolist() == [0, 1, 2]
 
 
 def test_what_runs_stays_and_the_rest_goes_elsewhere():
     of = constrained([3], 3, **spread(a=1))
-    draft = draft_of(of, [[0], [1], [2]], [1, 1, 1], fixed={0})
-    keep_apart(draft)
-    assert draft.node[0] == 1
-    assert sorted(draft.node[1:]) == [0, 2]
+    placement = partial_placement_of(of, [[0], [1], [2]], [1, 1, 1], fixed={0})
+    keep_apart(placement)
+    assert placement.node[0] == 1
+    assert sorted(placement.node[1:]) == [0, 2]
 
 
 @pytest.mark.parametrize("soft_cpu", [False, True])
 def test_cpu_holds_unless_it_is_soft(soft_cpu):
     """Both nodes are needed, and the second has room for one of the two executors only if CPU is soft."""
     of = constrained([2], 2, nodes(9.0, 0.1), **spread(a=1))
-    draft = draft_of(of, [[0], [1]], [0, 0])
-    keep_apart(draft, soft_cpu=soft_cpu)
-    assert (draft.reasons == {}) == soft_cpu
+    placement = partial_placement_of(of, [[0], [1]], [0, 0])
+    keep_apart(placement, soft_cpu=soft_cpu)
+    assert (placement.reasons == {}) == soft_cpu
     if not soft_cpu:
         text = "limits on components do not hold: 2 of 2 executors would be with others that they may not be with"
-        assert draft.reasons == {0: (text,)}
-        assert draft.worker.tolist() == [-1, -1]
+        assert placement.reasons == {0: (text,)}
+        assert placement.worker.tolist() == [-1, -1]
 
 
 @pytest.mark.parametrize(

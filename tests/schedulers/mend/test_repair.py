@@ -19,60 +19,60 @@ from tests.schedulers.builders import load, nodes, problem, topology
 
 
 def repaired(of, workers, on_nodes, fixed=()):
-    draft = PartialPlacement.empty(of, of.node_usable)
+    placement = PartialPlacement.empty(of, of.node_usable)
     for number, (executors, node) in enumerate(zip(workers, on_nodes, strict=True)):
-        draft.add_worker(int(of.executor_topology[executors[0]]), executors, node, fixed=number in fixed)
-    overloaded = Repair(draft).run()
-    return draft, overloaded.tolist()
+        placement.add_worker(int(of.executor_topology[executors[0]]), executors, node, fixed=number in fixed)
+    overloaded = Repair(placement).run()
+    return placement, overloaded.tolist()
 
 
 def test_worker_moves():
     of = problem(nodes(1, 1), (topology("t", 2, 2), load(2, cpu_ghz=0.6)))
-    draft, overloaded = repaired(of, [[0], [1]], [0, 0])
-    assert (draft.node, overloaded) == ([1, 0], [])
+    placement, overloaded = repaired(of, [[0], [1]], [0, 0])
+    assert (placement.node, overloaded) == ([1, 0], [])
 
 
 def test_workers_change_nodes():
     """Of different topologies, so their executors cannot change workers."""
     placed = [(topology(f"t{k}", 1, 1), load(1, cpu_ghz=ghz)) for k, ghz in enumerate((0.8, 0.4, 0.5, 0.2))]
-    draft, overloaded = repaired(problem(nodes(1, 1, ports=2), *placed), [[0], [1], [2], [3]], [0, 0, 1, 1])
+    placement, overloaded = repaired(problem(nodes(1, 1, ports=2), *placed), [[0], [1], [2], [3]], [0, 0, 1, 1])
     assert overloaded == []
-    assert draft.worker.tolist() == [0, 1, 2, 3]
-    assert np.bincount(draft.node).tolist() == [2, 2]
+    assert placement.worker.tolist() == [0, 1, 2, 3]
+    assert np.bincount(placement.node).tolist() == [2, 2]
 
 
 def test_executor_moves():
     of = problem(nodes(1, 1, ports=1), (topology("t", 4, 2), load(4, cpu_ghz=0.45)))
-    draft, overloaded = repaired(of, [[0, 1, 2], [3]], [0, 1])
+    placement, overloaded = repaired(of, [[0, 1, 2], [3]], [0, 1])
     assert overloaded == []
-    assert np.bincount(draft.worker).tolist() == [2, 2]
+    assert np.bincount(placement.worker).tolist() == [2, 2]
 
 
 def test_executors_change_workers():
     """Both workers are full by number."""
     cpu_ghz = np.array([0.6, 0.6, 0.3, 0.3])
     limited = topology("t", 4, 2, **{"stormwright.max.executors.per.worker": 2})
-    draft, overloaded = repaired(
+    placement, overloaded = repaired(
         problem(nodes(1, 1, ports=1), (limited, load(4, cpu_ghz=cpu_ghz))), [[0, 1], [2, 3]], [0, 1]
     )
     assert overloaded == []
-    assert np.bincount(draft.worker).tolist() == [2, 2]
+    assert np.bincount(placement.worker).tolist() == [2, 2]
 
 
 def test_memory_counts_like_cpu():
     of = problem(nodes(9, 9, memory_mb=250.0), (topology("t", 4, 4), load(4)))
-    draft, overloaded = repaired(of, [[0], [1], [2], [3]], [0, 0, 0, 1])
+    placement, overloaded = repaired(of, [[0], [1], [2], [3]], [0, 0, 0, 1])
     assert overloaded == []
-    assert np.bincount(draft.node).tolist() == [2, 2]
+    assert np.bincount(placement.node).tolist() == [2, 2]
 
 
 def test_fixed_workers_and_unusable_nodes_take_no_part():
     of = problem(nodes(1, 1, 1), (topology("t", 2, 2), load(2, cpu_ghz=0.6)))
     of = type(of)(of.supervisors, of.topologies, load=of.load, blacklisted_hosts=frozenset({"h1"}))
-    draft, overloaded = repaired(of, [[0], [1]], [0, 0], fixed={0})
-    assert (draft.node, overloaded) == ([0, 2], [])
-    draft, overloaded = repaired(of, [[0], [1]], [0, 0], fixed={0, 1})
-    assert (draft.node, overloaded) == ([0, 0], [0])
+    placement, overloaded = repaired(of, [[0], [1]], [0, 0], fixed={0})
+    assert (placement.node, overloaded) == ([0, 2], [])
+    placement, overloaded = repaired(of, [[0], [1]], [0, 0], fixed={0, 1})
+    assert (placement.node, overloaded) == ([0, 0], [0])
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -85,11 +85,11 @@ def test_overload_never_grows_and_nothing_is_lost(seed):
     before = PartialPlacement.empty(of, of.node_usable)
     for number, (executors, node) in enumerate(zip(workers, on_nodes, strict=True)):
         before.add_worker(number // 3, executors, node)
-    draft, _ = repaired(of, workers, on_nodes)
-    over = [np.maximum(d.node_use()[0] - of.node_cpu_hz, 0).sum() for d in (before, draft)]
+    placement, _ = repaired(of, workers, on_nodes)
+    over = [np.maximum(d.node_use()[0] - of.node_cpu_hz, 0).sum() for d in (before, placement)]
     assert over[1] <= over[0]
-    assert np.array_equal(np.sort(np.unique(draft.worker)), np.arange(9))
-    assert all(draft.topology[w] == k for w, k in zip(draft.worker, of.executor_topology, strict=True))
+    assert np.array_equal(np.sort(np.unique(placement.worker)), np.arange(9))
+    assert all(placement.topology[w] == k for w, k in zip(placement.worker, of.executor_topology, strict=True))
 
 
 @st.composite
@@ -108,130 +108,130 @@ def tight_drafts(draw: st.DrawFn) -> PartialPlacement:
     cpu_ghz = part * sum(demand.cpu_hz.sum() for _, demand in placed) / 1e9
     memory_mb = 1.5 * part * sum(demand.memory_mb.sum() for _, demand in placed)
     of = problem(nodes(*[cpu_ghz] * count, ports=draw(st.integers(3, 5)), memory_mb=memory_mb), *placed)
-    draft = PartialPlacement.empty(of, np.array([True] * max(count - 1, 1) + [draw(st.booleans())] * (count > 1)))
+    placement = PartialPlacement.empty(of, np.array([True] * max(count - 1, 1) + [draw(st.booleans())] * (count > 1)))
     for number, (each, _) in enumerate(placed):
         own = of.executors_of(number)
         executors = draw(st.permutations(range(own.start, own.stop)))
         for w in range(each.num_workers):
-            room = np.flatnonzero(draft.usable & (draft.slots_used() < len(of.supervisors[0].ports))).tolist()
+            room = np.flatnonzero(placement.usable & (placement.slots_used() < len(of.supervisors[0].ports))).tolist()
             if not room:  # the rest waits for no slot: there is none
                 break
             node, fixed = draw(st.sampled_from(room)), draw(st.integers(0, 5)) == 0
-            draft.add_worker(number, sorted(executors[w :: each.num_workers]), node, fixed=fixed)
-    return draft
+            placement.add_worker(number, sorted(executors[w :: each.num_workers]), node, fixed=fixed)
+    return placement
 
 
-def overload(draft: PartialPlacement) -> float:
+def overload(placement: PartialPlacement) -> float:
     """What is beyond CPU and memory of nodes, in parts of what all have."""
-    of, total = draft.problem, 0.0
-    for used, capacity in zip(draft.node_use()[:-1], of.node_capacity, strict=True):
+    of, total = placement.problem, 0.0
+    for used, capacity in zip(placement.node_use()[:-1], of.node_capacity, strict=True):
         over = used - capacity * (1 + 1e-9)
         total += float(np.maximum(over, 0).sum() / capacity.sum())
     return total
 
 
-def neighbours(draft: PartialPlacement):
+def neighbours(placement: PartialPlacement):
     """Every draft that one step makes of this one."""
 
     def changed(worker=None, node=None) -> PartialPlacement:
-        return replace(draft, worker=draft.worker if worker is None else worker, node=node or draft.node)
+        return replace(placement, worker=placement.worker if worker is None else worker, node=node or placement.node)
 
-    ports = len(draft.problem.supervisors[0].ports)
-    free = np.flatnonzero(draft.usable & (draft.slots_used() < ports)).tolist()
-    movable = [w for w, fixed in enumerate(draft.fixed) if not fixed and draft.node[w] != UNPLACED]
+    ports = len(placement.problem.supervisors[0].ports)
+    free = np.flatnonzero(placement.usable & (placement.slots_used() < ports)).tolist()
+    movable = [w for w, fixed in enumerate(placement.fixed) if not fixed and placement.node[w] != UNPLACED]
     for a in movable:
         for to in free:
-            yield changed(node=[to if w == a else at for w, at in enumerate(draft.node)])
+            yield changed(node=[to if w == a else at for w, at in enumerate(placement.node)])
         for b in movable:
-            swapped = list(draft.node)
+            swapped = list(placement.node)
             swapped[a], swapped[b] = swapped[b], swapped[a]
             yield changed(node=swapped)
-    for executor, own in enumerate(draft.worker.tolist()):
+    for executor, own in enumerate(placement.worker.tolist()):
         for to in movable:
-            if own not in movable or own == to or draft.topology[own] != draft.topology[to]:
+            if own not in movable or own == to or placement.topology[own] != placement.topology[to]:
                 continue
-            limit = max_executors_per_worker(draft.problem.topologies[draft.topology[to]])
-            sizes = np.bincount(draft.worker[draft.worker != UNPLACED], minlength=len(draft.node))
+            limit = max_executors_per_worker(placement.problem.topologies[placement.topology[to]])
+            sizes = np.bincount(placement.worker[placement.worker != UNPLACED], minlength=len(placement.node))
             if sizes[own] > 1 and sizes[to] < limit:
-                moved = draft.worker.copy()
+                moved = placement.worker.copy()
                 moved[executor] = to
                 yield changed(worker=moved)
-            for other in np.flatnonzero(draft.worker == to):
-                moved = draft.worker.copy()
+            for other in np.flatnonzero(placement.worker == to):
+                moved = placement.worker.copy()
                 moved[[executor, other]] = to, own
                 yield changed(worker=moved)
 
 
-def copy(draft: PartialPlacement) -> PartialPlacement:
-    lists = {name: list(getattr(draft, name)) for name in ("topology", "node", "fixed")}
-    return replace(draft, worker=draft.worker.copy(), reasons={}, **lists)
+def copy(placement: PartialPlacement) -> PartialPlacement:
+    lists = {name: list(getattr(placement, name)) for name in ("topology", "node", "fixed")}
+    return replace(placement, worker=placement.worker.copy(), reasons={}, **lists)
 
 
 @settings(max_examples=examples(150), deadline=None)
-@given(draft=tight_drafts())
-def test_no_step_is_left_that_takes_overload_away(draft):
+@given(placement=tight_drafts())
+def test_no_step_is_left_that_takes_overload_away(placement):
     """Steps go from overloaded nodes to any; one between two that are not would take nothing away."""
-    before = overload(draft)
-    Repair(draft).run()
-    left = overload(draft)
+    before = overload(placement)
+    Repair(placement).run()
+    left = overload(placement)
     assert left <= before + 1e-12
-    assert all(overload(each) >= left - 1e-12 for each in neighbours(draft))
+    assert all(overload(each) >= left - 1e-12 for each in neighbours(placement))
 
 
 @settings(max_examples=examples(50), deadline=None)
-@given(draft=tight_drafts())
-def test_looks_at_the_clock_change_no_step(draft):
-    other = copy(draft)
-    Repair(draft).run()
+@given(placement=tight_drafts())
+def test_looks_at_the_clock_change_no_step(placement):
+    other = copy(placement)
+    Repair(placement).run()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(repair, "_LOOKS", 1)
         Repair(other).run()
-    assert (draft.node, draft.worker.tolist()) == (other.node, other.worker.tolist())
+    assert (placement.node, placement.worker.tolist()) == (other.node, other.worker.tolist())
 
 
 @settings(max_examples=examples(150), deadline=None)
-@given(draft=tight_drafts(), late=st.booleans())
-def test_room_is_made_for_whole_topologies_or_reasons_are_given(draft, late):
-    of, begun = draft.problem, copy(draft)
-    make_room(draft, is_late=lambda: late)
-    fixed = np.array([*draft.fixed, False])[draft.worker]
-    on_node = draft.node_of_executor() != UNPLACED
+@given(placement=tight_drafts(), late=st.booleans())
+def test_room_is_made_for_whole_topologies_or_reasons_are_given(placement, late):
+    of, begun = placement.problem, copy(placement)
+    make_room(placement, is_late=lambda: late)
+    fixed = np.array([*placement.fixed, False])[placement.worker]
+    on_node = placement.node_of_executor() != UNPLACED
     for number in range(len(of.topologies)):
         own = of.executors_of(number)
-        if number in draft.reasons:
-            assert draft.reasons[number]
+        if number in placement.reasons:
+            assert placement.reasons[number]
             assert np.array_equal(on_node[own], fixed[own])
         else:
             assert np.array_equal(on_node[own], (begun.worker != UNPLACED)[own])
-    over = draft.node_use() > draft.capacity
+    over = placement.node_use() > placement.capacity
     for node in np.flatnonzero(over.any(axis=0)):  # what is fixed may overload a node by itself
-        assert all(draft.fixed[worker] for worker, at in enumerate(draft.node) if at == node)
+        assert all(placement.fixed[worker] for worker, at in enumerate(placement.node) if at == node)
 
 
 @settings(max_examples=examples(50), deadline=None)
-@given(draft=tight_drafts())
-def test_what_is_left_out_does_not_fit_as_it_was_cut(draft):
+@given(placement=tight_drafts())
+def test_what_is_left_out_does_not_fit_as_it_was_cut(placement):
     """With a clock that is over, so that workers are as before: not beside what was placed, worker by worker."""
-    begun = copy(draft)
-    make_room(draft, is_late=lambda: True)
-    for number in draft.reasons:
+    begun = copy(placement)
+    make_room(placement, is_late=lambda: True)
+    for number in placement.reasons:
         workers = [w for w, t in enumerate(begun.topology) if t == number and not begun.fixed[w]]
-        room = draft.capacity - draft.node_use()
+        room = placement.capacity - placement.node_use()
         demand = np.array([[*begun.worker_use()[:, w], 1.0] for w in workers])
         if len(workers) == 1:
-            assert not np.any(np.all((room >= demand.T)[:, draft.usable], axis=0))
+            assert not np.any(np.all((room >= demand.T)[:, placement.usable], axis=0))
 
 
 def test_the_last_is_left_out_and_a_small_one_comes_back():
     of = problem(
         nodes(1.0), *((topology(f"t{k}", 1, 1), load(1, cpu_ghz=ghz)) for k, ghz in enumerate((0.6, 0.6, 0.3)))
     )
-    draft = PartialPlacement.empty(of, of.node_usable)
+    placement = PartialPlacement.empty(of, of.node_usable)
     for number in range(3):
-        draft.add_worker(number, [number], 0)
-    make_room(draft)
-    assert draft.reasons == {1: ("1 of 1 nodes: CPU short by at least 0.5 GHz",)}
-    assert draft.node_of_executor().tolist() == [0, UNPLACED, 0]
+        placement.add_worker(number, [number], 0)
+    make_room(placement)
+    assert placement.reasons == {1: ("1 of 1 nodes: CPU short by at least 0.5 GHz",)}
+    assert placement.node_of_executor().tolist() == [0, UNPLACED, 0]
 
 
 def test_a_hopeless_cluster_takes_few_steps(monkeypatch):
@@ -242,9 +242,9 @@ def test_a_hopeless_cluster_takes_few_steps(monkeypatch):
     """
     placed = [(topology(f"t{k}", 26, 26), load(26, cpu_ghz=1.0, memory_mb=1.0)) for k in range(100)]
     of = problem(nodes(*[1.5] * 2000), *placed)
-    draft = PartialPlacement.empty(of, of.node_usable)
+    placement = PartialPlacement.empty(of, of.node_usable)
     for executor in range(2600):
-        draft.add_worker(executor // 26, [executor], executor % 2000)
+        placement.add_worker(executor // 26, [executor], executor % 2000)
     repairs = []
 
     class EngineCounts(Repair):
@@ -253,7 +253,7 @@ def test_a_hopeless_cluster_takes_few_steps(monkeypatch):
             repairs.append(self)
 
     monkeypatch.setattr(repair, "Repair", EngineCounts)
-    make_room(draft)
-    assert len(draft.reasons) == 24
+    make_room(placement)
+    assert len(placement.reasons) == 24
     assert sum(each.steps for each in repairs) <= 1200
     assert sum(each.looks for each in repairs) <= 2_500_000

@@ -21,8 +21,8 @@ def test_a_worker_that_no_node_has_room_for():
     answer = make_scheduler("online").schedule(of)
     why = "a worker has at least 3 of 5 executors: CPU short by at least 0.3 GHz on the largest usable node"
     assert answer.status == {"t": f"online: {why}"}
-    draft = PartialPlacement.empty(of, of.node_usable)
-    assert len(admit(draft, find_wanted(draft, keep_running=True), soft_cpu=True)) == 1
+    placement = PartialPlacement.empty(of, of.node_usable)
+    assert len(admit(placement, find_wanted(placement, keep_running=True), soft_cpu=True)) == 1
 
 
 @settings(max_examples=examples(100), deadline=None)
@@ -36,6 +36,6 @@ def test_nothing_is_refused_that_some_placement_has_room_for(cpu_tenths, memory_
     count = len(cpu_tenths)
     demand = load(count, cpu_ghz=np.array(cpu_tenths) / 10, memory_mb=np.array(memory_mb[:count], float))
     of = problem(nodes(*(n / 10 for n in ghz), ports=2, memory_mb=20.0), (topology("t", count, workers), demand))
-    draft = PartialPlacement.empty(of, of.node_usable)
-    if not admit(draft, find_wanted(draft, keep_running=True)):
+    placement = PartialPlacement.empty(of, of.node_usable)
+    if not admit(placement, find_wanted(placement, keep_running=True)):
         assert not any(oracles.is_valid(of, slots) for slots in product(range(len(of.slots)), repeat=count))

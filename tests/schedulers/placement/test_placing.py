@@ -21,15 +21,15 @@ def placing_of(supervisors, executors, workers, limit=None, **demand) -> Placing
     """The executors of one topology about to be placed."""
     conf = {} if limit is None else {MAX_EXECUTORS_PER_WORKER: limit}
     of = problem(supervisors, (topology("t", executors, workers, **conf), load(executors, **demand)))
-    draft = PartialPlacement.empty(of, of.node_usable)
-    (wanted,) = find_wanted(draft, keep_running=True)
-    return Placing(draft, NodeRoom(draft), wanted)
+    placement = PartialPlacement.empty(of, of.node_usable)
+    (wanted,) = find_wanted(placement, keep_running=True)
+    return Placing(placement, NodeRoom(placement), wanted)
 
 
 def workers_of(placing: Placing) -> list[tuple[int, list[int]]]:
     """Node and executors of every worker in the draft."""
-    draft = placing.draft
-    return [(node, np.flatnonzero(draft.worker == worker).tolist()) for worker, node in enumerate(draft.node)]
+    placement = placing.placement
+    return [(node, np.flatnonzero(placement.worker == worker).tolist()) for worker, node in enumerate(placement.node)]
 
 
 def test_a_node_takes_what_its_workers_hold_and_then_opens_another():

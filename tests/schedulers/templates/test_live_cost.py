@@ -24,15 +24,15 @@ def wide(problem: Problem) -> Problem:
 
 def spread_out(problem: Problem) -> PartialPlacement:
     """Executors dealt to two workers a topology, workers dealt to nodes; with no regard to CPU and memory."""
-    draft = PartialPlacement.empty(problem, problem.node_usable)
+    placement = PartialPlacement.empty(problem, problem.node_usable)
     node = 0
     for topology in range(len(problem.topologies)):
         own = np.arange(problem.num_executors)[problem.executors_of(topology)]
         for members in (own[::2], own[1::2]):
             if len(members):
-                draft.add_worker(topology, members, node % len(problem.supervisors))
+                placement.add_worker(topology, members, node % len(problem.supervisors))
                 node += 1
-    return draft
+    return placement
 
 
 def cost(problem: Problem, worker, node) -> float:
@@ -49,33 +49,33 @@ def cost(problem: Problem, worker, node) -> float:
 @given(problem=problems(flow_limits=False, running=False, max_topologies=2, max_nodes=4))
 def test_executors_that_move(problem):
     problem = wide(problem)
-    draft = spread_out(problem)
-    assume(len(draft.node) > 1)
-    live = LiveCost(draft, CostWeights())
-    before = cost(problem, draft.worker, draft.node)
+    placement = spread_out(problem)
+    assume(len(placement.node) > 1)
+    live = LiveCost(placement, CostWeights())
+    before = cost(problem, placement.worker, placement.node)
     for executor in range(problem.num_executors):
-        workers = np.flatnonzero(np.array(draft.topology) == problem.executor_topology[executor])
+        workers = np.flatnonzero(np.array(placement.topology) == problem.executor_topology[executor])
         costs = live.costs_at(np.array([executor]), workers, live.node[workers])
-        own = int(draft.worker[executor])
+        own = int(placement.worker[executor])
         for worker, at in zip(workers.tolist(), costs.tolist(), strict=True):
-            moved = draft.worker.copy()
+            moved = placement.worker.copy()
             moved[executor] = worker
             difference = at - costs[workers.tolist().index(own)]
-            assert difference == pytest.approx(cost(problem, moved, draft.node) - before, abs=1e-6)
+            assert difference == pytest.approx(cost(problem, moved, placement.node) - before, abs=1e-6)
 
 
 @given(problem=problems(flow_limits=False, running=False, max_topologies=2, max_nodes=4))
 def test_workers_that_move(problem):
     problem = wide(problem)
-    draft = spread_out(problem)
-    live = LiveCost(draft, CostWeights())
-    before = cost(problem, draft.worker, draft.node)
+    placement = spread_out(problem)
+    live = LiveCost(placement, CostWeights())
+    before = cost(problem, placement.worker, placement.node)
     nodes = np.arange(len(problem.supervisors))
-    for worker, own in enumerate(draft.node):
-        group = np.flatnonzero(draft.worker == worker)
+    for worker, own in enumerate(placement.node):
+        group = np.flatnonzero(placement.worker == worker)
         places = np.append(nodes, own)
         costs = live.costs_at(group, np.full(len(places), worker), places)
         for node, at in zip(nodes.tolist(), costs.tolist(), strict=False):
-            moved = list(draft.node)
+            moved = list(placement.node)
             moved[worker] = node
-            assert at - costs[-1] == pytest.approx(cost(problem, draft.worker, moved) - before, abs=1e-6)
+            assert at - costs[-1] == pytest.approx(cost(problem, placement.worker, moved) - before, abs=1e-6)

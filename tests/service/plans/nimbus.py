@@ -29,7 +29,7 @@ from stormwright.history.evaluation.moves import THROUGHPUT, EvaluatedMove
 from stormwright.history.evaluation.verdict import Judgement
 from stormwright.model import Assignment, Problem, TopologyAssignment, WorkerSlot
 from stormwright.model.arrays import IntArray
-from stormwright.schedulers.toolkit.resolve import keeping_what_runs
+from stormwright.schedulers.toolkit.resolve import scheduler_keeping_running
 from stormwright.service.executor import MoveExecutor
 from stormwright.service.memory import ServiceMemory
 from stormwright.service.plans.applying import PlanExecutor
@@ -43,7 +43,7 @@ from tests.controller.builders import problem, topology
 ANNA = ChangeRequest(by="anna", reason="a try")
 
 #: Places what has no slot, as a service has it.
-KEEPS = keeping_what_runs(KEEPING)
+KEEPS = scheduler_keeping_running(KEEPING)
 
 Where = Mapping[str, list[WorkerSlot | None]]
 

@@ -144,7 +144,7 @@ def _checked(
     """
     from stormwright.history.tables.store import check_format
     from stormwright.schedulers.toolkit.registry import scheduler_type
-    from stormwright.schedulers.toolkit.resolve import keeping_what_runs
+    from stormwright.schedulers.toolkit.resolve import scheduler_keeping_running
     from stormwright.service.notifications.hook_program import load_hook
     from stormwright.storm.gateway import gateway_command
 
@@ -154,7 +154,7 @@ def _checked(
         with collected(faults, said_by("--set")):
             deciding = decided_by(*decides, faults)
     with collected(faults, said_by("--initial")):
-        keeping_what_runs(initial)
+        scheduler_keeping_running(initial)
     with collected(faults, said_by("--on-failure")):
         hook = load_hook(on_failure) if on_failure else None
     with collected(faults, said_by("--history-format")):

@@ -214,7 +214,7 @@ def drafted(problem: Problem, scheduler: Scheduler, wish: PlanWish, stay: Mappin
     gain = "; ".join(each.text for each in found.values())
     if problem.load is None:
         gain += "; no load was measured, so it is assumed"
-    draft = draft_of(problem, plan, slots, outlooks[wish.goals[0]], gain)
+    draft = partial_placement_of(problem, plan, slots, outlooks[wish.goals[0]], gain)
     return replace(draft, goal=goal)
 
 
@@ -256,7 +256,7 @@ def restored(
         return PlanDraft(problem, plan, slots, why="everything is where it was then")
     _require_takers(problem, slots)
     outlooks = Outlooks(problem, goal)
-    return draft_of(problem, plan, slots, outlooks, outlooks.of(slots).text)
+    return partial_placement_of(problem, plan, slots, outlooks, outlooks.of(slots).text)
 
 
 def _require_takers(problem: Problem, slots: IntArray) -> None:
@@ -270,7 +270,7 @@ def _require_takers(problem: Problem, slots: IntArray) -> None:
         raise InputError("the placement of then", faults)
 
 
-def draft_of(problem: Problem, plan: MovePlan, slots: IntArray, outlooks: Outlooks, gain: str) -> PlanDraft:
+def partial_placement_of(problem: Problem, plan: MovePlan, slots: IntArray, outlooks: Outlooks, gain: str) -> PlanDraft:
     """A plan with what it promises.
 
     Parameters

@@ -10,7 +10,7 @@ import numpy as np
 from stormwright.controller.objectives.outlook import Outlooks
 from stormwright.controller.planning.plan import MovePlan
 from stormwright.controller.planning.planner import plan_moves
-from stormwright.controller.plans.draft import PlanDraft, draft_of, seen_by_plans
+from stormwright.controller.plans.draft import PlanDraft, partial_placement_of, seen_by_plans
 from stormwright.controller.plans.rollback import WHOLE
 from stormwright.controller.policy import MOVE, planned_slots
 from stormwright.errors import ConflictError
@@ -62,7 +62,7 @@ def emptied(problem: Problem, keeping: Scheduler, hosts: Collection[str], goal: 
     slots = planned_slots(problem, plan.moves)
     outlooks = Outlooks(problem, goal)
     why = f"not all of it can leave: {told}" if plan.left else ""
-    return replace(draft_of(problem, plan, slots, outlooks, outlooks.of(slots).text), why=why)
+    return replace(partial_placement_of(problem, plan, slots, outlooks, outlooks.of(slots).text), why=why)
 
 
 def _elsewhere(problem: Problem, keeping: Scheduler, leaving: BoolArray) -> Assignment:

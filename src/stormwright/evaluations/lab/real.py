@@ -27,7 +27,7 @@ from stormwright.evaluations.lab.steady import measure_steady
 from stormwright.evaluations.placing import CellPlacement, named
 from stormwright.model import Assignment, Problem
 from stormwright.model.arrays import IntArray
-from stormwright.schedulers.toolkit.resolve import keeping_what_runs
+from stormwright.schedulers.toolkit.resolve import scheduler_keeping_running
 from stormwright.schedulers.toolkit.traits import warm_up
 from stormwright.workbench.demo.measure import acked_series, longest_silence_s
 
@@ -61,7 +61,7 @@ def measure_kills(lab: ClusterLab, cell: Cell, rate_tps: float) -> CellFound:
     ClusterError
         Workers did not report, or no node of the topologies is left to kill.
     """
-    scheduler = keeping_what_runs(cell.placed_by.scheduler)
+    scheduler = scheduler_keeping_running(cell.placed_by.scheduler)
     warm_up(scheduler)
     lab.placing.other = scheduler
     with lab.running(cell, None) as problem:

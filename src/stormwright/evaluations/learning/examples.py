@@ -23,7 +23,7 @@ from stormwright.schedulers.portfolio.features import FEATURES, FeatureExtractor
 from stormwright.schedulers.portfolio.members import Variants
 from stormwright.schedulers.portfolio.model import digest_of
 from stormwright.schedulers.toolkit.limits import with_room_for_cpu
-from stormwright.schedulers.toolkit.resolve import keeping_what_runs
+from stormwright.schedulers.toolkit.resolve import scheduler_keeping_running
 
 # Random problems ----------------------------------------------------------------------------------
 # Problems drawn by chance, each with a load as if it had been measured under Storm's own placement.
@@ -254,7 +254,7 @@ def some_placements(problem: Problem, rng: np.random.Generator) -> Iterator[IntA
 def answer_of(name: str, problem: Problem) -> IntArray | None:
     """What a rule answers, with as much CPU as it takes; None where it fails."""
     try:
-        return keeping_what_runs(name).schedule(with_room_for_cpu(problem)).slot_of_executor
+        return scheduler_keeping_running(name).schedule(with_room_for_cpu(problem)).slot_of_executor
     except StormwrightError:
         return None
 

@@ -15,7 +15,7 @@ from stormwright.model import UNPLACED, LoadProfile, Problem, cost_of
 from stormwright.model.arrays import IntArray
 from stormwright.schedulers.portfolio.evaluation import PlacementJudge
 from stormwright.schedulers.portfolio.features import FeatureExtractor
-from stormwright.schedulers.toolkit.from_scratch import asked, never
+from stormwright.schedulers.toolkit.from_scratch import apply_from_scratch, never
 from stormwright.schedulers.toolkit.resolve import resolve_scheduler
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def _decided(problem: Problem, cell: Mapping[str, Any]) -> IntArray | None:
     from_scratch = parameters.pop("from_scratch", False)
     try:
         scheduler = resolve_scheduler(cell["scheduler"], parameters, cell["seed"])
-        slots = asked(cell["scheduler"], scheduler, from_scratch, never).schedule(problem).slot_of_executor
+        slots = apply_from_scratch(cell["scheduler"], scheduler, from_scratch, never).schedule(problem).slot_of_executor
     except StormwrightError:
         return None
     cost = cost_of(problem, slots).total

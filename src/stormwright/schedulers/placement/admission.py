@@ -32,7 +32,7 @@ def anybody(_: int, __: IndexArray) -> bool:
 
 
 def join_running(
-    draft: PartialPlacement, topology: int, waiting: IndexArray, new_workers: int, may_join: MayJoin = anybody
+    placement: PartialPlacement, topology: int, waiting: IndexArray, new_workers: int, may_join: MayJoin = anybody
 ) -> IndexArray | None:
     """Put executors for which new workers have no place into live workers of their topology.
 
@@ -41,7 +41,7 @@ def join_running(
 
     Parameters
     ----------
-    draft
+    placement
         Partial placement with live workers fixed; written, but only the reason if not all can join.
     topology
         Index of the topology.
@@ -57,20 +57,20 @@ def join_running(
     Those of `waiting` that still need a new worker; None if one finds no live worker. Then none joins, and the reason
     is recorded.
     """
-    problem = draft.problem
+    problem = placement.problem
     most = max_executors_per_worker(problem.topologies[topology])
     joins = len(waiting) - new_workers * most
-    live = [worker for worker, of in enumerate(draft.topology) if of == topology and draft.fixed[worker]]
+    live = [worker for worker, of in enumerate(placement.topology) if of == topology and placement.fixed[worker]]
     if joins <= 0 or not live:
         return waiting
-    joining = _Joining(draft, topology, live, most, may_join)
+    joining = _Joining(placement, topology, live, most, may_join)
     cpu_hz = problem.executor_cpu_hz
     smallest_first = sorted(filter(joining.has_company, waiting.tolist()), key=lambda e: float(cpu_hz[e]))
     chosen = sorted(smallest_first[:joins], key=lambda e: (-float(cpu_hz[e]), e))
     for executor in chosen:
         if not joining.join(executor):
-            draft.reasons[topology] = joining.why_not(executor)
-            draft.worker[chosen] = UNPLACED
+            placement.reasons[topology] = joining.why_not(executor)
+            placement.worker[chosen] = UNPLACED
             return None
     return np.setdiff1d(waiting, chosen)
 
@@ -79,18 +79,20 @@ class _Joining:
     """Live workers of one topology, and their free resources."""
 
     def __init__(
-        self, draft: PartialPlacement, topology: int, live: Sequence[int], most: int, may_join: MayJoin
+        self, placement: PartialPlacement, topology: int, live: Sequence[int], most: int, may_join: MayJoin
     ) -> None:
-        problem = draft.problem
-        self._draft, self._live, self._most, self._may_join = draft, live, most, may_join
+        problem = placement.problem
+        self._placement, self._live, self._most, self._may_join = placement, live, most, may_join
         own, of = problem.executors_of(topology), problem.topologies[topology]
         self._first, self._component = own.start, of.executor_component
-        self._mates = {worker: np.flatnonzero(draft.worker == worker) for worker in live}
-        self._left = draft.capacity - draft.node_use()
+        self._mates = {worker: np.flatnonzero(placement.worker == worker) for worker in live}
+        self._left = placement.capacity - placement.node_use()
         self._limits = problem.component_limits.get(topology)
-        self._in_worker = count_components(draft.worker[own], self._component, len(draft.node), len(of.components))
+        self._in_worker = count_components(
+            placement.worker[own], self._component, len(placement.node), len(of.components)
+        )
         self._on_node = count_components(
-            draft.node_of_executor()[own], self._component, len(draft.usable), len(of.components)
+            placement.node_of_executor()[own], self._component, len(placement.usable), len(of.components)
         )
 
     def has_company(self, executor: int) -> bool:
@@ -103,9 +105,9 @@ class _Joining:
         if not able:
             return False
         worker = min(able, key=lambda worker: self._in_worker[worker].sum())
-        node, component = self._draft.node[worker], self._component[executor - self._first]
-        problem = self._draft.problem
-        self._draft.worker[executor] = worker
+        node, component = self._placement.node[worker], self._component[executor - self._first]
+        problem = self._placement.problem
+        self._placement.worker[executor] = worker
         self._left[:-1, node] -= problem.executor_demand[:, executor]
         self._in_worker[worker, component] += 1
         self._on_node[node, component] += 1
@@ -118,11 +120,11 @@ class _Joining:
 
     def _obstacle(self, executor: int, worker: int) -> str:
         """Return why an executor cannot join a live worker; empty if it can."""
-        problem, node = self._draft.problem, self._draft.node[worker]
+        problem, node = self._placement.problem, self._placement.node[worker]
         component = self._component[executor - self._first]
         if not self._may_join(executor, self._mates[worker]):
             return "with executors that it may not join"
-        if not self._draft.usable[node]:
+        if not self._placement.usable[node]:
             return "on a node that gets nothing new"
         if self._in_worker[worker].sum() >= self._most:
             return f"full with {self._most} executors"
@@ -130,10 +132,10 @@ class _Joining:
             return "with incompatible components"
         if self._limits and self._on_node[node, component] >= self._limits.most_on_node[component]:
             return "on a node with as many executors of its component as it may have"
-        for resource, asked, left in zip(
+        for resource, demanded, left in zip(
             problem.resources, problem.executor_demand[:, executor], self._left[:-1, node], strict=True
         ):
-            if asked > max(left, 0.0):
+            if demanded > max(left, 0.0):
                 return f"on a node with too little {resource.name} left"
         return ""
 
@@ -150,14 +152,14 @@ class WantedWorkers:
     workers: int
 
 
-def find_wanted(draft: PartialPlacement, keep_running: bool, may_join: MayJoin = anybody) -> list[WantedWorkers]:
+def find_wanted(placement: PartialPlacement, keep_running: bool, may_join: MayJoin = anybody) -> list[WantedWorkers]:
     """Return the executors that need workers; running topologies first, then in the problem's order.
 
     With `keep_running`, live workers are fixed, and of a topology that lost executors only these are placed: in as many
     workers as it lacks. The rest joins live workers that it `may_join`, or the topology is left out except for its
     running workers.
     """
-    problem = draft.problem
+    problem = placement.problem
     running = running_workers(problem)
     runs = np.bincount(problem.executor_topology[problem.current_slot != UNPLACED], minlength=len(problem.topologies))
     first: list[WantedWorkers] = []
@@ -167,14 +169,14 @@ def find_wanted(draft: PartialPlacement, keep_running: bool, may_join: MayJoin =
         executors = np.arange(own.start, own.stop)
         slots = problem.current_slot[executors]
         live = np.unique(slots[slots != UNPLACED]).tolist() if runs[index] else []
-        kept = live if keep_running else []
-        for slot in kept:
-            draft.add_worker(index, running[slot], int(problem.slot_node[slot]), fixed=True)
+        preserved = live if keep_running else []
+        for slot in preserved:
+            placement.add_worker(index, running[slot], int(problem.slot_node[slot]), fixed=True)
         waiting = executors[slots == UNPLACED] if keep_running else executors
-        workers = min(max(num_workers(topology) - len(kept), 0), len(waiting))
+        workers = min(max(num_workers(topology) - len(preserved), 0), len(waiting))
         if len(waiting):
             (first if live else then).append(WantedWorkers(index, waiting, workers))
-    return list(_joined(draft, first, may_join)) + then
+    return list(_joined(placement, first, may_join)) + then
 
 
 def densest_first(problem: Problem, pull_tps: FloatArray, wanted: Sequence[WantedWorkers]) -> IndexArray:
@@ -195,42 +197,44 @@ def densest_first(problem: Problem, pull_tps: FloatArray, wanted: Sequence[Wante
     return topology[np.argsort(-tps[topology] / np.maximum(cpu_hz, 1.0), kind="stable")]
 
 
-def _joined(draft: PartialPlacement, wanted: Iterable[WantedWorkers], may_join: MayJoin) -> Iterator[WantedWorkers]:
+def _joined(placement: PartialPlacement, wanted: Iterable[WantedWorkers], may_join: MayJoin) -> Iterator[WantedWorkers]:
     """Yield what still needs workers after live workers have taken the rest of new ones."""
     for group in wanted:
-        waiting = join_running(draft, group.topology, group.executors, group.workers, may_join)
+        waiting = join_running(placement, group.topology, group.executors, group.workers, may_join)
         if waiting is not None and len(waiting):
             yield replace(group, executors=waiting)
 
 
-def admit(draft: PartialPlacement, wanted: Iterable[WantedWorkers], *, soft_cpu: bool = False) -> list[WantedWorkers]:
+def admit(
+    placement: PartialPlacement, wanted: Iterable[WantedWorkers], *, soft_cpu: bool = False
+) -> list[WantedWorkers]:
     """Return those of `wanted`, in order, that fit the cluster in total; reasons for the others are recorded.
 
     Only sums over the cluster and the largest node are checked: admitted ones may still find no node.
 
     Parameters
     ----------
-    draft
+    placement
         Partial placement; its `reasons` are written.
     wanted
         In the order of admission.
     soft_cpu
         Load beyond a node's CPU counts as used on the others.
     """
-    least = np.zeros((len(draft.problem.resources) + 1, 1))
+    least = np.zeros((len(placement.problem.resources) + 1, 1))
     if soft_cpu:
         least[0] = -np.inf
-    left = np.maximum(draft.capacity - draft.node_use(), least)[:, draft.usable].sum(axis=1)
+    left = np.maximum(placement.capacity - placement.node_use(), least)[:, placement.usable].sum(axis=1)
     admitted: list[WantedWorkers] = []
     groups = list(wanted)
-    demands, most_asked = _demands(draft.problem, groups)
-    large = _may_be_too_large(draft, groups, demands)
-    for group, demand, most, is_large in zip(groups, demands, most_asked, large.tolist(), strict=True):
-        reasons = tuple(_shortages(draft, group, left, demand, most))
+    demands, largest_demand = _demands(placement.problem, groups)
+    large = _may_be_too_large(placement, groups, demands)
+    for group, demand, most, is_large in zip(groups, demands, largest_demand, large.tolist(), strict=True):
+        reasons = tuple(_shortages(placement, group, left, demand, most))
         if is_large and not reasons:
-            reasons = tuple(_too_large(draft, group, soft_cpu))
+            reasons = tuple(_too_large(placement, group, soft_cpu))
         if reasons:
-            draft.reasons[group.topology] = (*reasons, *_unusable(draft))
+            placement.reasons[group.topology] = (*reasons, *_unusable(placement))
         else:
             left = left - demand
             admitted.append(group)
@@ -245,44 +249,44 @@ def _demands(problem: Problem, groups: Sequence[WantedWorkers]) -> tuple[FloatAr
     kinds = len(problem.resources)
     if not groups:
         return np.empty((0, kinds + 1)), np.empty((0, kinds))
-    asked = problem.executor_demand[:, np.concatenate([group.executors for group in groups])]
+    demanded = problem.executor_demand[:, np.concatenate([group.executors for group in groups])]
     sizes = [len(group.executors) for group in groups]
     first = np.cumsum([0, *sizes[:-1]])
-    used = np.vstack([np.add.reduceat(asked, first, axis=1), [group.workers for group in groups]])
-    return used.T, np.maximum.reduceat(asked, first, axis=1).T
+    used = np.vstack([np.add.reduceat(demanded, first, axis=1), [group.workers for group in groups]])
+    return used.T, np.maximum.reduceat(demanded, first, axis=1).T
 
 
 def _shortages(
-    draft: PartialPlacement, wanted: WantedWorkers, left: FloatArray, demand: FloatArray, most_asked: FloatArray
+    placement: PartialPlacement, wanted: WantedWorkers, left: FloatArray, demand: FloatArray, largest_demand: FloatArray
 ) -> Iterator[str]:
-    problem = draft.problem
+    problem = placement.problem
     limit = max_executors_per_worker(problem.topologies[wanted.topology])
     if wanted.workers * limit < len(wanted.executors):
         enough = f"{counted(wanted.workers, 'worker')} of at most {counted(limit, 'executor')}"
         yield f"{enough} cannot take {len(wanted.executors)}"
-    if np.any(demand > left) or np.any(most_asked > draft.largest[:-1]):
-        yield from _lacking(draft, wanted.workers, left, demand, most_asked)
-    yield from apart_shortages(draft, wanted.topology, wanted.executors, wanted.workers)
+    if np.any(demand > left) or np.any(largest_demand > placement.largest[:-1]):
+        yield from _lacking(placement, wanted.workers, left, demand, largest_demand)
+    yield from apart_shortages(placement, wanted.topology, wanted.executors, wanted.workers)
 
 
 def _lacking(
-    draft: PartialPlacement, workers: int, left: FloatArray, demand: FloatArray, most_asked: FloatArray
+    placement: PartialPlacement, workers: int, left: FloatArray, demand: FloatArray, largest_demand: FloatArray
 ) -> Iterator[str]:
     """Yield the shortages of the cluster, or of its largest node."""
-    problem, short_by = draft.problem, demand - left
-    nodes = f"on {counted(int(np.count_nonzero(draft.usable)), 'usable node')} together"
+    problem, short_by = placement.problem, demand - left
+    nodes = f"on {counted(int(np.count_nonzero(placement.usable)), 'usable node')} together"
     if short_by[-1] > 0:
         yield f"{counted(workers, 'worker slot')} wanted, {int(left[-1])} free {nodes}"
-    for resource, short, asked in zip(problem.resources, short_by[:-1], demand[:-1], strict=True):
-        if short > 0 and asked > 0:  # an overloaded cluster lacks nothing for a demand of 0
+    for resource, short, demanded in zip(problem.resources, short_by[:-1], demand[:-1], strict=True):
+        if short > 0 and demanded > 0:  # an overloaded cluster lacks nothing for a demand of 0
             yield f"{resource.name} short by {amount(short, resource.unit)} {nodes}"
-    for resource, asked, most in zip(problem.resources, most_asked, draft.largest[:-1], strict=True):
-        if asked > most:
-            wants = f"one executor asks for {amount(asked, resource.unit)} of {resource.name}"
+    for resource, demanded, most in zip(problem.resources, largest_demand, placement.largest[:-1], strict=True):
+        if demanded > most:
+            wants = f"one executor asks for {amount(demanded, resource.unit)} of {resource.name}"
             yield f"{wants}, the largest usable node has {amount(most, resource.unit)}"
 
 
-def _may_be_too_large(draft: PartialPlacement, groups: Sequence[WantedWorkers], demands: FloatArray) -> BoolArray:
+def _may_be_too_large(placement: PartialPlacement, groups: Sequence[WantedWorkers], demands: FloatArray) -> BoolArray:
     """Return whether `_too_large` has to be checked, shape (G,).
 
     Not if as many average executors fit: those that ask for least ask for no more. Vectorised over groups, as there may
@@ -291,7 +295,7 @@ def _may_be_too_large(draft: PartialPlacement, groups: Sequence[WantedWorkers], 
     sizes = np.array([len(group.executors) for group in groups])
     fewest = np.array([_fewest(group) for group in groups])
     average = demands[:, :-1] * (fewest / np.maximum(sizes, 1)).reshape(-1, 1)
-    large: BoolArray = np.any(average * (1 + RELATIVE_TOLERANCE) > draft.largest[:-1], axis=1)
+    large: BoolArray = np.any(average * (1 + RELATIVE_TOLERANCE) > placement.largest[:-1], axis=1)
     return large
 
 
@@ -300,29 +304,31 @@ def _fewest(wanted: WantedWorkers) -> int:
     return -(-len(wanted.executors) // max(wanted.workers, 1))
 
 
-def _too_large(draft: PartialPlacement, wanted: WantedWorkers, soft_cpu: bool) -> Iterator[str]:
+def _too_large(placement: PartialPlacement, wanted: WantedWorkers, soft_cpu: bool) -> Iterator[str]:
     """Yield why no node fits the worker with most executors, even with the smallest ones."""
-    problem = draft.problem
+    problem = placement.problem
     fewest = _fewest(wanted)
     least = np.sort(problem.executor_demand[:, wanted.executors], axis=1)[:, :fewest].sum(axis=1)
-    for number, (resource, asked, most) in enumerate(zip(problem.resources, least, draft.largest[:-1], strict=True)):
-        if asked > most and not (soft_cpu and number == 0):
+    for number, (resource, demanded, most) in enumerate(
+        zip(problem.resources, least, placement.largest[:-1], strict=True)
+    ):
+        if demanded > most and not (soft_cpu and number == 0):
             has = f"a worker has at least {fewest} of {len(wanted.executors)} executors"
-            short_by = amount(asked - most, resource.unit)
+            short_by = amount(demanded - most, resource.unit)
             yield f"{has}: {resource.name} short by at least {short_by} on the largest usable node"
 
 
-def _unusable(draft: PartialPlacement) -> Iterator[str]:
+def _unusable(placement: PartialPlacement) -> Iterator[str]:
     """Yield the numbers of excluded nodes by reason."""
-    total = len(draft.usable)
-    for closed in closed_nodes(draft.problem):
-        if nodes := int(np.count_nonzero(closed.nodes & ~draft.usable)):
+    total = len(placement.usable)
+    for closed in closed_nodes(placement.problem):
+        if nodes := int(np.count_nonzero(closed.nodes & ~placement.usable)):
             yield f"{nodes} of {total} nodes: {closed.text}"
 
 
-def movable_workers(draft: PartialPlacement, topology: int) -> list[int]:
+def movable_workers(placement: PartialPlacement, topology: int) -> list[int]:
     """Return the workers of a topology that are on nodes and not fixed."""
-    found = enumerate(zip(draft.topology, draft.node, draft.fixed, strict=True))
+    found = enumerate(zip(placement.topology, placement.node, placement.fixed, strict=True))
     return [worker for worker, (t, node, fixed) in found if t == topology and node != UNPLACED and not fixed]
 
 
@@ -331,17 +337,17 @@ def _largest(sums: FloatArray, workers: Sequence[int]) -> int:
     return max(workers, key=lambda w: (*sums[2:, w], sums[0, w]))
 
 
-def leave_out(draft: PartialPlacement, topologies: Iterable[int]) -> None:
+def leave_out(placement: PartialPlacement, topologies: Iterable[int]) -> None:
     """Remove topologies from the partial placement, with counted shortages of nodes for their largest workers."""
-    problem = draft.problem
-    sums = draft.worker_use()
-    fixed = np.array([*draft.fixed, True])
+    problem = placement.problem
+    sums = placement.worker_use()
+    fixed = np.array([*placement.fixed, True])
     waiting = {}
     for topology in topologies:
-        workers = np.unique(draft.worker[problem.executors_of(topology)])
+        workers = np.unique(placement.worker[problem.executors_of(topology)])
         waiting[topology] = workers[~fixed[workers]].tolist()
-        draft.take_out(topology)
-    room = (draft.capacity - draft.node_use())[:, draft.usable]
+        placement.take_out(topology)
+    room = (placement.capacity - placement.node_use())[:, placement.usable]
     for topology, workers in waiting.items():
         largest = sums[:, _largest(sums, workers)]
         fits = room[-1] >= 1
@@ -352,6 +358,6 @@ def leave_out(draft: PartialPlacement, topologies: Iterable[int]) -> None:
             counts.append((short, f"{resource.name} short by at least {least}"))
             fits = fits & ~short
         counts.append((fits, f"room for its largest worker, but not for all {len(workers)} together"))
-        of_nodes = f"of {len(draft.usable)} nodes"
+        of_nodes = f"of {len(placement.usable)} nodes"
         found = [f"{np.count_nonzero(nodes)} {of_nodes}: {why}" for nodes, why in counts if nodes.any()]
-        draft.reasons[topology] = (*found, *_unusable(draft))
+        placement.reasons[topology] = (*found, *_unusable(placement))

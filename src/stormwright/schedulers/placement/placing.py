@@ -62,20 +62,20 @@ class NodeRoom:
         Node of every executor of the problem, -1 for an unplaced one, shape (E,).
     """
 
-    def __init__(self, draft: PartialPlacement) -> None:
-        self.problem: Problem = draft.problem
-        self.capacity_hz, self.capacity_mb = draft.capacity[0], draft.capacity[1]
-        self.recount(draft)
+    def __init__(self, placement: PartialPlacement) -> None:
+        self.problem: Problem = placement.problem
+        self.capacity_hz, self.capacity_mb = placement.capacity[0], placement.capacity[1]
+        self.recount(placement)
 
-    def recount(self, draft: PartialPlacement) -> None:
+    def recount(self, placement: PartialPlacement) -> None:
         """Recompute the free resources after changes other than by `Placing`."""
-        left = draft.capacity - draft.node_use()
+        left = placement.capacity - placement.node_use()
         self.left: FloatArray = left[:-1]
         # Nodes on which a generic resource is overdrawn can still take executors without demand for it.
         self.left[2:] = np.maximum(self.left[2:], 0.0)
         self.cpu_hz, self.memory_mb = self.left[0], self.left[1]
-        self.slots: FloatArray = np.where(draft.usable, left[-1].round(), 0.0)
-        self.node_of: IndexArray = draft.node_of_executor().astype(np.int64)
+        self.slots: FloatArray = np.where(placement.usable, left[-1].round(), 0.0)
+        self.node_of: IndexArray = placement.node_of_executor().astype(np.int64)
         on_nodes = self.node_of[self.node_of != UNPLACED]
         self.executors: IndexArray = np.bincount(on_nodes, minlength=len(self.slots)).astype(np.int64)
 
@@ -94,7 +94,7 @@ class Placing:
 
     Parameters
     ----------
-    draft
+    placement
         Partial placement that gets the workers at the end.
     room
         Free resources of nodes; updated at every step.
@@ -105,12 +105,12 @@ class Placing:
     """
 
     def __init__(
-        self, draft: PartialPlacement, room: NodeRoom, wanted: WantedWorkers, *, soft_cpu: bool = False
+        self, placement: PartialPlacement, room: NodeRoom, wanted: WantedWorkers, *, soft_cpu: bool = False
     ) -> None:
-        self.draft, self.room, self.wanted = draft, room, wanted
-        self.topology = draft.problem.topologies[wanted.topology]
+        self.placement, self.room, self.wanted = placement, room, wanted
+        self.topology = placement.problem.topologies[wanted.topology]
         self.limit = max_executors_per_worker(self.topology)
-        self._demand = draft.problem.executor_demand
+        self._demand = placement.problem.executor_demand
         #: Resources that are hard limits; CPU comes first.
         self._hard = range(1 if soft_cpu else 0, len(self._demand))
         #: Node → executors put on it, in order.
@@ -124,9 +124,9 @@ class Placing:
         self._left_over: list[int] = []
         self._whole: list[tuple[list[int], int]] = []
         self._whole_on: IndexArray = np.zeros(room.num_nodes, dtype=np.int64)
-        self._crowd = CrowdedPlace.of(draft.problem, wanted.topology, room.node_of)
+        self._crowd = CrowdedPlace.of(placement.problem, wanted.topology, room.node_of)
         #: Preference of every node; see `favour`.
-        self.favour = favour(draft.problem, wanted.topology)
+        self.favour = favour(placement.problem, wanted.topology)
 
     @property
     def executors(self) -> list[int]:
@@ -233,7 +233,7 @@ class Placing:
             ]
             self._add_homeless(workers)
         for part, node in workers:
-            self.draft.add_worker(self.wanted.topology, np.array(part, dtype=np.int64), node)
+            self.placement.add_worker(self.wanted.topology, np.array(part, dtype=np.int64), node)
 
     def _open_worker(self, node: int) -> None:
         self.opened[node] = self.opened.get(node, 0) + 1

@@ -145,22 +145,22 @@ class _Renaming:
         for node, used in of_node.items():
             target = node_to[node]
             ports = range(first[target], first[target + 1])
-            kept = heaviest(self._stays.get((node, target), {}))
-            for slot, port in self._filled(used, ports, kept, first[target] - first[node]):
+            matched = heaviest(self._stays.get((node, target), {}))
+            for slot, port in self._filled(used, ports, matched, first[target] - first[node]):
                 to[slot] = port
         return frozen(to[self._placed], np.int32, own=True)
 
     def _filled(
-        self, used: list[int], ports: Iterable[int], kept: dict[int, int], shift: int
+        self, used: list[int], ports: Iterable[int], matched: dict[int, int], shift: int
     ) -> Iterable[tuple[int, int]]:
         """Yield every worker's slot and its new one: the matched one, else one in which nothing runs now."""
-        left = sorted(set(ports) - set(kept.values()))
+        left = sorted(set(ports) - set(matched.values()))
         for slot in used:
-            if slot not in kept:
+            if slot not in matched:
                 best = min(left, key=lambda port: (port in self._runs, port != slot + shift, port))
                 left.remove(best)
-                kept[slot] = best
-        return kept.items()
+                matched[slot] = best
+        return matched.items()
 
     def _nodes(self) -> dict[int, int]:
         """Return the substitute of every used node."""

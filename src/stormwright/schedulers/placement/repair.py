@@ -26,19 +26,19 @@ from stormwright.schedulers.toolkit.limits import max_executors_per_worker
 # Topologies that request more than nodes and heaps have are left out if Storm's ResourceAwareScheduler is used.
 
 
-def leave_out_what_asks_too_much(draft: PartialPlacement) -> None:
+def leave_out_excessive_requests(placement: PartialPlacement) -> None:
     """Leave out topologies, last first, until no node or worker exceeds its requests.
 
     Fixed workers stay, as Storm's scheduler has admitted them.
     """
-    problem = draft.problem
+    problem = placement.problem
     if RequestLimits.of(problem) is None:
         return
     while True:
-        for broken in Requests().violations(PlacedExecutors(problem, choose_slots(draft))):
+        for broken in Requests().violations(PlacedExecutors(problem, choose_slots(placement))):
             on = [
                 topology
-                for topology, place, fixed in zip(draft.topology, draft.node, draft.fixed, strict=True)
+                for topology, place, fixed in zip(placement.topology, placement.node, placement.fixed, strict=True)
                 if not fixed
                 and place == problem.node_index.get(broken.supervisor or "", UNPLACED)
                 and place != UNPLACED
@@ -46,8 +46,8 @@ def leave_out_what_asks_too_much(draft: PartialPlacement) -> None:
             if broken.topology is not None:
                 on = [topology for topology in on if problem.topologies[topology].id == broken.topology]
             if on:
-                draft.take_out(max(on))
-                draft.reasons[max(on)] = (str(broken),)
+                placement.take_out(max(on))
+                placement.reasons[max(on)] = (str(broken),)
                 break
         else:
             return
@@ -73,27 +73,27 @@ class Repair:
     sum over resources of the excess as a fraction of all capacity.
     """
 
-    def __init__(self, draft: PartialPlacement, *, soft_cpu: bool = False) -> None:
-        problem = draft.problem
-        self._draft = draft
+    def __init__(self, placement: PartialPlacement, *, soft_cpu: bool = False) -> None:
+        problem = placement.problem
+        self._placement = placement
         hard = slice(1 if soft_cpu else 0, None)  # CPU comes first
-        demand, capacity = draft.demand[hard].T, problem.node_capacity[hard].T
+        demand, capacity = placement.demand[hard].T, problem.node_capacity[hard].T
         executors = np.zeros(len(demand), repair.EXECUTOR)
-        executors["worker"] = draft.worker
-        workers = np.zeros(len(draft.node), repair.WORKER)
-        workers["node"], workers["topology"] = draft.node, draft.topology
-        workers["movable"] = ~np.array(draft.fixed, bool)
+        executors["worker"] = placement.worker
+        workers = np.zeros(len(placement.node), repair.WORKER)
+        workers["node"], workers["topology"] = placement.node, placement.topology
+        workers["movable"] = ~np.array(placement.fixed, bool)
         most = np.array([max_executors_per_worker(topology) for topology in problem.topologies], int)
         workers["most"] = most[workers["topology"]]
         nodes = np.zeros(len(capacity), repair.NODE)
-        nodes["ports"] = np.where(draft.usable, [len(supervisor.ports) for supervisor in problem.supervisors], 0)
+        nodes["ports"] = np.where(placement.usable, [len(supervisor.ports) for supervisor in problem.supervisors], 0)
         nodes["looked"] = NOWHERE
         nodes["older"] = np.arange(len(nodes)) - 1
         nodes["newer"] = np.append(np.arange(1, len(nodes)), NOWHERE)
         workers["first"] = nodes["first"] = NOWHERE
         totals = np.zeros(1, repair.TOTALS)
         totals["newest"] = len(nodes) - 1
-        self._mending = repair.RepairState(
+        self._state = repair.RepairState(
             executors=executors,
             workers=workers,
             nodes=nodes,
@@ -106,62 +106,62 @@ class Repair:
             best=np.zeros(1, repair.STEP),
             totals=totals,
         )
-        repair.settle(self._mending)
-        self._mending.hardest[:] = np.argsort(-nodes["overload"], kind="stable")
-        nodes["rank"][self._mending.hardest] = np.arange(len(nodes))
+        repair.settle(self._state)
+        self._state.hardest[:] = np.argsort(-nodes["overload"], kind="stable")
+        nodes["rank"][self._state.hardest] = np.arange(len(nodes))
 
     @property
     def steps(self) -> int:
         """Number of steps so far."""
-        return int(self._mending.totals["steps"][0])
+        return int(self._state.totals["steps"][0])
 
     @property
     def looks(self) -> int:
         """Number of evaluated pairs of nodes so far."""
-        return int(self._mending.totals["looks"][0])
+        return int(self._state.totals["looks"][0])
 
     def run(self, is_late: Callable[[], bool] = never) -> IndexArray:
         """Take all steps that help, until `is_late`; return the nodes that stay overloaded."""
         before = self.steps
-        while not is_late() and not repair.take_steps(self._mending, _LOOKS):
+        while not is_late() and not repair.take_steps(self._state, _LOOKS):
             pass
         if self.steps > before:
             self._write()
-        return np.flatnonzero(self._mending.nodes["overload"])
+        return np.flatnonzero(self._state.nodes["overload"])
 
     def blamed(self) -> set[int]:
         """Return topologies with movable workers that need a resource that is short on their node."""
-        mended = self._mending
-        over = mended.of_node > mended.capacity
-        node = mended.workers["node"]
-        on_node = np.flatnonzero((node != NOWHERE) & mended.workers["movable"])
-        blamed = on_node[np.any(over[node[on_node]] & (mended.of_worker[on_node] > 0), axis=1)]
-        return set(mended.workers["topology"][blamed].tolist())
+        state = self._state
+        over = state.of_node > state.capacity
+        node = state.workers["node"]
+        on_node = np.flatnonzero((node != NOWHERE) & state.workers["movable"])
+        blamed = on_node[np.any(over[node[on_node]] & (state.of_worker[on_node] > 0), axis=1)]
+        return set(state.workers["topology"][blamed].tolist())
 
     def take_out(self, topology: int) -> None:
         """Remove a topology's workers, except fixed ones, from their nodes."""
-        repair.take_out(self._mending, topology)
+        repair.take_out(self._state, topology)
         self._write()
 
     def put_back(self, topologies: Iterable[int]) -> list[int]:
         """Put removed topologies back, one after the other, as far as they fit; return the others."""
-        mended, left_out = self._mending, []
-        waiting = mended.workers["movable"] & (mended.workers["node"] == NOWHERE) & (mended.workers["size"] > 0)
-        largest_first = np.argsort(-(mended.of_worker / mended.unit).sum(axis=1), kind="stable")
+        state, left_out = self._state, []
+        waiting = state.workers["movable"] & (state.workers["node"] == NOWHERE) & (state.workers["size"] > 0)
+        largest_first = np.argsort(-(state.of_worker / state.unit).sum(axis=1), kind="stable")
         largest_first = largest_first[waiting[largest_first]]
         for topology in topologies:
-            own = largest_first[mended.workers["topology"][largest_first] == topology]
-            if not repair.put_back(mended, own):
+            own = largest_first[state.workers["topology"][largest_first] == topology]
+            if not repair.put_back(state, own):
                 left_out.append(topology)
         self._write()
         return left_out
 
     def _write(self) -> None:
-        self._draft.worker[:] = self._mending.executors["worker"]
-        self._draft.node[:] = self._mending.workers["node"].tolist()
+        self._placement.worker[:] = self._state.executors["worker"]
+        self._placement.node[:] = self._state.workers["node"].tolist()
 
 
-def make_room(draft: PartialPlacement, *, soft_cpu: bool = False, is_late: Callable[[], bool] = never) -> None:
+def make_room(placement: PartialPlacement, *, soft_cpu: bool = False, is_late: Callable[[], bool] = never) -> None:
     """Put workers without a node where most CPU is free, then repair overload, or leave topologies out.
 
     The last of the topologies that need a resource that is short on their node is left out, repeatedly; in the end
@@ -169,29 +169,29 @@ def make_room(draft: PartialPlacement, *, soft_cpu: bool = False, is_late: Calla
     left out stay so. With `soft_cpu` nodes may exceed their CPU capacity. After the deadline no more steps are taken,
     which leaves more out.
     """
-    room = draft.capacity - draft.node_use()
-    room[0, ~draft.usable | (room[-1] < 1)] = -math.inf
-    demand = draft.worker_use()
+    room = placement.capacity - placement.node_use()
+    room[0, ~placement.usable | (room[-1] < 1)] = -math.inf
+    demand = placement.worker_use()
     # A removed worker has no executors.
-    waiting = [w for w in np.unique(draft.worker).tolist() if w != UNPLACED and draft.node[w] == UNPLACED]
+    waiting = [w for w in np.unique(placement.worker).tolist() if w != UNPLACED and placement.node[w] == UNPLACED]
     for worker in sorted(waiting, key=lambda w: -demand[0, w]):
-        node = draft.node[worker] = int(np.argmax(room[0]))
+        node = placement.node[worker] = int(np.argmax(room[0]))
         room[:, node] -= *demand[:, worker], 1
         if room[-1, node] < 1:
             room[0, node] = -math.inf
     tried: set[int] = set()
     left_out: list[int] = []
-    repairing = Repair(draft, soft_cpu=soft_cpu)
+    repairing = Repair(placement, soft_cpu=soft_cpu)
     while len(repairing.run(is_late)) and (blamed := repairing.blamed()):
         last = max(blamed)
-        if last not in tried and not is_late() and _place_anew(draft, last, soft_cpu=soft_cpu):
-            repairing = Repair(draft, soft_cpu=soft_cpu)
+        if last not in tried and not is_late() and _place_from_scratch(placement, last, soft_cpu=soft_cpu):
+            repairing = Repair(placement, soft_cpu=soft_cpu)
         else:
             repairing.take_out(last)
             left_out.append(last)
         tried.add(last)
-    leave_out(draft, repairing.put_back(sorted(left_out)))
-    keep_apart(draft, soft_cpu=soft_cpu)
+    leave_out(placement, repairing.put_back(sorted(left_out)))
+    keep_apart(placement, soft_cpu=soft_cpu)
 
 
 @cache
@@ -204,20 +204,24 @@ def ready_repair() -> None:
     repairing.put_back([0])
 
 
-def _place_anew(draft: PartialPlacement, topology: int, *, soft_cpu: bool) -> bool:
+def _place_from_scratch(placement: PartialPlacement, topology: int, *, soft_cpu: bool) -> bool:
     """Place the movable part of a topology from scratch, by largest demand of generic resources first.
 
     Few nodes may have such a resource: moving a worker there does not help until executors follow, so `Repair` does not
     do it. Executors go to nodes with a worker of the topology, then to those with most CPU. If one finds no node
     nothing changes.
     """
-    problem, workers = draft.problem, movable_workers(draft, topology)
-    executors = np.flatnonzero(np.isin(draft.worker, workers))
+    problem, workers = placement.problem, movable_workers(placement, topology)
+    executors = np.flatnonzero(np.isin(placement.worker, workers))
     demand = problem.executor_demand[:, executors]
     if not demand[2:].any():
         return False
-    attempt = replace(draft, worker=draft.worker.copy(), reasons={})
-    attempt.topology, attempt.node, attempt.fixed = list(draft.topology), list(draft.node), list(draft.fixed)
+    attempt = replace(placement, worker=placement.worker.copy(), reasons={})
+    attempt.topology, attempt.node, attempt.fixed = (
+        list(placement.topology),
+        list(placement.node),
+        list(placement.fixed),
+    )
     attempt.take_out(topology)
     room = NodeRoom(attempt)
     placing = Placing(attempt, room, WantedWorkers(topology, executors, len(workers)), soft_cpu=soft_cpu)
@@ -231,7 +235,7 @@ def _place_anew(draft: PartialPlacement, topology: int, *, soft_cpu: bool) -> bo
     placing.finish()
     if UNPLACED in attempt.node_of_executor()[executors]:
         return False
-    draft.worker, draft.topology, draft.node, draft.fixed = (
+    placement.worker, placement.topology, placement.node, placement.fixed = (
         attempt.worker,
         attempt.topology,
         attempt.node,

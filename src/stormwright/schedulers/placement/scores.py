@@ -49,8 +49,8 @@ def busy_with(placing: Placing, executor: int) -> FloatArray:
 def core_hz_of(problem: Problem) -> FloatArray:
     """Return the core speed of every node in Hz, shape (N,); that of the problem if its cores are unknown."""
     percent = [node.resources.get(CPU, 0.0) for node in problem.supervisors]
-    told = [
+    core_speeds = [
         node.cpu_hz * 100 / cores if cores > 0 and 0 < node.cpu_hz < np.inf else problem.core_hz
         for node, cores in zip(problem.supervisors, percent, strict=True)
     ]
-    return np.array(told, dtype=np.float64)
+    return np.array(core_speeds, dtype=np.float64)

@@ -23,28 +23,28 @@ _REST = 7
 _NEVER = np.iinfo(np.int64).max
 
 
-def keep_apart(draft: PartialPlacement, *, soft_cpu: bool = False) -> None:
+def keep_apart(placement: PartialPlacement, *, soft_cpu: bool = False) -> None:
     """Rearrange each topology with limits on components until it satisfies them, or leave it out.
 
     Other topologies and running workers do not move. With `soft_cpu` nodes may exceed their CPU.
     """
-    for topology, limits in draft.problem.component_limits.items():
-        search = _Search(draft, topology, limits)
+    for topology, limits in placement.problem.component_limits.items():
+        search = _Search(placement, topology, limits)
         if not search.broken().any():
             continue
         if search.run(soft_cpu):
             search.write_back()
         else:
-            draft.take_out(topology)
-            draft.reasons[topology] = (search.why_not(),)
+            placement.take_out(topology)
+            placement.reasons[topology] = (search.why_not(),)
 
 
-def why_together(draft: PartialPlacement, topology: int) -> tuple[str, ...]:
+def separation_violations(placement: PartialPlacement, topology: int) -> tuple[str, ...]:
     """Return counted reasons why a topology violates its limits on components; empty if it does not."""
-    limits = draft.problem.component_limits.get(topology)
+    limits = placement.problem.component_limits.get(topology)
     if limits is None:
         return ()
-    search = _Search(draft, topology, limits)
+    search = _Search(placement, topology, limits)
     return (search.why_not(),) if search.broken().any() else ()
 
 
@@ -72,26 +72,28 @@ class _Search:
     Executors and workers are numbered within the topology.
     """
 
-    def __init__(self, draft: PartialPlacement, topology: int, limits: ComponentLimits) -> None:
-        problem = draft.problem
+    def __init__(self, placement: PartialPlacement, topology: int, limits: ComponentLimits) -> None:
+        problem = placement.problem
         of, self._own = problem.topologies[topology], problem.executors_of(topology)
-        self._draft, self._most = draft, limits.most_on_node
+        self._placement, self._most = placement, limits.most_on_node
         self._rng = np.random.default_rng(0)
         self._component: IndexArray = of.executor_component.astype(np.int64)
         self._apart = limits.incompatible.astype(np.int64)
         self._alone = np.diagonal(self._apart)
         self._limit = max_executors_per_worker(of)
-        self._workers = np.flatnonzero((np.array(draft.topology) == topology) & (np.array(draft.node) != UNPLACED))
-        number = np.full(len(draft.node) + 1, UNPLACED)
+        self._workers = np.flatnonzero(
+            (np.array(placement.topology) == topology) & (np.array(placement.node) != UNPLACED)
+        )
+        number = np.full(len(placement.node) + 1, UNPLACED)
         number[self._workers] = np.arange(len(self._workers))
-        self._worker: IndexArray = number[draft.worker[self._own]]
-        self._node: IndexArray = np.array(draft.node, dtype=np.int64)[self._workers]
-        self._movable: BoolArray = ~np.array(draft.fixed, dtype=bool)[self._workers]
+        self._worker: IndexArray = number[placement.worker[self._own]]
+        self._node: IndexArray = np.array(placement.node, dtype=np.int64)[self._workers]
+        self._movable: BoolArray = ~np.array(placement.fixed, dtype=bool)[self._workers]
         self._moves: BoolArray = np.append(self._movable, False)[self._worker]
         self._demand = problem.executor_demand[:, self._own]
         components = len(of.components)
         self._on_nodes = count_components(
-            np.append(self._node, UNPLACED)[self._worker], self._component, len(draft.usable), components
+            np.append(self._node, UNPLACED)[self._worker], self._component, len(placement.usable), components
         )
         #: Executors of each component in each worker, and the number in each worker that conflict with the component.
         self._held = count_components(self._worker, self._component, len(self._workers), components)
@@ -100,8 +102,8 @@ class _Search:
 
     def run(self, soft_cpu: bool) -> bool:
         """Search until there are no violations; return whether that succeeded."""
-        left = self._draft.capacity - self._draft.node_use()
-        self._left, self._slots = left[:-1], np.where(self._draft.usable, left[-1].round(), 0)
+        left = self._placement.capacity - self._placement.node_use()
+        self._left, self._slots = left[:-1], np.where(self._placement.usable, left[-1].round(), 0)
         if soft_cpu:
             self._left[0] = np.inf
         last = np.full(len(self._worker), -_REST - 1)
@@ -139,9 +141,9 @@ class _Search:
 
     def write_back(self) -> None:
         """Store the result in the partial placement."""
-        self._draft.worker[self._own] = np.append(self._workers, UNPLACED)[self._worker]
+        self._placement.worker[self._own] = np.append(self._workers, UNPLACED)[self._worker]
         for worker, node in zip(self._workers.tolist(), self._node.tolist(), strict=True):
-            self._draft.node[worker] = node
+            self._placement.node[worker] = node
 
     # Steps ---------------------------------------------------------------------------------------
 

@@ -29,14 +29,14 @@ def runs_apart(problem: Problem, topology: int) -> bool:
     return not limits.crowded(on_nodes).any() and not limits.clashes(in_workers).any()
 
 
-def apart_shortages(draft: PartialPlacement, topology: int, executors: IndexArray, workers: int) -> Iterator[str]:
+def apart_shortages(placement: PartialPlacement, topology: int, executors: IndexArray, workers: int) -> Iterator[str]:
     """Yield why no placement in `workers` workers can satisfy the topology's limits on components.
 
     Reported shortages are certain; others are possible.
 
     Parameters
     ----------
-    draft
+    placement
         Partial placement, which uses resources of nodes.
     topology
         Index of the topology. Nothing is yielded for one without such limits.
@@ -49,19 +49,19 @@ def apart_shortages(draft: PartialPlacement, topology: int, executors: IndexArra
     ------
     A sentence with numbers for every component that usable nodes cannot take all of, then one if workers are too few.
     """
-    problem = draft.problem
+    problem = placement.problem
     limits = problem.component_limits.get(topology)
     if limits is None:
         return
     of, own = problem.topologies[topology], problem.executors_of(topology)
     component, num_components = of.executor_component, len(of.components)
     waiting = np.bincount(component[executors - own.start], minlength=num_components)
-    there = count_components(draft.node_of_executor()[own], component, len(draft.usable), num_components)
-    room = np.maximum(limits.most_on_node - there, 0)[draft.usable].sum(axis=0)
+    there = count_components(placement.node_of_executor()[own], component, len(placement.usable), num_components)
+    room = np.maximum(limits.most_on_node - there, 0)[placement.usable].sum(axis=0)
     for c in np.flatnonzero(waiting > room).tolist():
         yield (
             f"{waiting[c]} executors of {of.components[c].id}, at most {limits.most_on_node[c]} a node: "
-            f"{np.count_nonzero(draft.usable)} usable nodes take {room[c]}"
+            f"{np.count_nonzero(placement.usable)} usable nodes take {room[c]}"
         )
     fewest = fewest_workers(limits, waiting, max_executors_per_worker(of))
     if fewest > workers:

@@ -38,7 +38,7 @@ def runs_well(problem: Problem, topology: int) -> bool:
 
 
 def restore_cheaper(
-    draft: PartialPlacement, rates: Rates | Traffic, weights: CostWeights, rates_new: Rates | Traffic | None = None
+    placement: PartialPlacement, rates: Rates | Traffic, weights: CostWeights, rates_new: Rates | Traffic | None = None
 ) -> None:
     """Move topologies back to where they run well, wherever that costs no more and fits.
 
@@ -47,7 +47,7 @@ def restore_cheaper(
 
     Parameters
     ----------
-    draft
+    placement
         A new placement of everything; written.
     rates
         Traffic of the running placement.
@@ -56,17 +56,19 @@ def restore_cheaper(
     rates_new
         Traffic in the new placement, if it differs.
     """
-    problem = draft.problem
+    problem = placement.problem
     node_now = np.append(problem.slot_node, UNPLACED)[problem.current_slot]
-    node_new = draft.node_of_executor()
+    node_new = placement.node_of_executor()
     cost_now = _topology_costs(problem, rates, weights, problem.current_slot, node_now)
-    cost_new = _topology_costs(problem, rates_new or rates, weights, draft.worker, node_new) * (1 + RELATIVE_TOLERANCE)
+    cost_new = _topology_costs(problem, rates_new or rates, weights, placement.worker, node_new) * (
+        1 + RELATIVE_TOLERANCE
+    )
     waiting = [
         t
         for t in range(len(problem.topologies))
-        if runs_well(problem, t) and (t in draft.reasons or cost_now[t] <= cost_new[t])
+        if runs_well(problem, t) and (t in placement.reasons or cost_now[t] <= cost_new[t])
     ]
-    used = draft.node_use()
+    used = placement.node_use()
     running = running_workers(problem)
     progress = True
     while progress:
@@ -74,15 +76,15 @@ def restore_cheaper(
         for topology in list(waiting):
             executors = problem.executors_of(topology)
             back = _node_use(problem, executors, problem.current_slot, node_now)
-            after = used - _node_use(problem, executors, draft.worker, node_new) + back
-            if np.any((after > draft.capacity) & (back > 0)):
+            after = used - _node_use(problem, executors, placement.worker, node_new) + back
+            if np.any((after > placement.capacity) & (back > 0)):
                 continue
             used, progress = after, True
             waiting.remove(topology)
-            draft.take_out(topology)
-            draft.reasons.pop(topology, None)
+            placement.take_out(topology)
+            placement.reasons.pop(topology, None)
             for slot in np.unique(problem.current_slot[executors]).tolist():
-                draft.add_worker(topology, running[slot], int(problem.slot_node[slot]))
+                placement.add_worker(topology, running[slot], int(problem.slot_node[slot]))
 
 
 def _node_use(problem: Problem, executors: slice, worker: IndexArray, node: IndexArray) -> FloatArray:
@@ -110,87 +112,89 @@ def _topology_costs(
     return np.bincount(problem.executor_topology[a], weight * rates.tps, len(problem.topologies)).astype(np.float64)
 
 
-def swap_nodes(draft: PartialPlacement) -> None:
+def swap_nodes(placement: PartialPlacement) -> None:
     """Swap whole nodes where that moves more workers back to where they run now.
 
     Nodes of one rack are swapped if the other's workers fit on each, so the cost does not change. The swap that
     preserves most workers goes first, then the one with the lower nodes.
     """
-    problem = draft.problem
+    problem = placement.problem
     home = {executors.tobytes(): int(problem.slot_node[slot]) for slot, executors in running_workers(problem).items()}
-    homes = [home.get(executors.tobytes(), UNPLACED) for executors in _members(draft)]
+    homes = [home.get(executors.tobytes(), UNPLACED) for executors in _members(placement)]
     while True:
-        kept = Counter(pair for pair in zip(draft.node, homes, strict=True) if UNPLACED not in pair)
+        kept = Counter(pair for pair in zip(placement.node, homes, strict=True) if UNPLACED not in pair)
         gains = {
             (a, b): kept[a, b] + kept[b, a] - kept[a, a] - kept[b, b]
             for a, b in sorted({(min(pair), max(pair)) for pair in kept})
             if a != b
         }
-        used = draft.node_use()
+        used = placement.node_use()
         to = list(range(len(problem.supervisors)))
         for (a, b), gain in sorted(gains.items(), key=lambda item: -item[1]):
-            if gain > 0 and to[a] == a and to[b] == b and _exchangeable(draft, used, a, b):
+            if gain > 0 and to[a] == a and to[b] == b and _exchangeable(placement, used, a, b):
                 to[a], to[b] = b, a
         if to == sorted(to):
             return
-        draft.node = [UNPLACED if node == UNPLACED else to[node] for node in draft.node]
+        placement.node = [UNPLACED if node == UNPLACED else to[node] for node in placement.node]
 
 
-def _exchangeable(draft: PartialPlacement, used: FloatArray, a: int, b: int) -> bool:
-    same_rack = draft.problem.node_rack[a] == draft.problem.node_rack[b]
-    return bool(same_rack and draft.usable[[a, b]].all() and np.all(used[:, [b, a]] <= draft.capacity[:, [a, b]]))
+def _exchangeable(placement: PartialPlacement, used: FloatArray, a: int, b: int) -> bool:
+    same_rack = placement.problem.node_rack[a] == placement.problem.node_rack[b]
+    return bool(
+        same_rack and placement.usable[[a, b]].all() and np.all(used[:, [b, a]] <= placement.capacity[:, [a, b]])
+    )
 
 
-def choose_slots(draft: PartialPlacement) -> IntArray:
+def choose_slots(placement: PartialPlacement) -> IntArray:
     """Return the slot of every executor.
 
     1. A worker that already runs on its node keeps its slot: with the same executors, or with additional lost ones.
     2. Any other gets the first port of its node in which nothing runs now, so that it can start while others still
        stop; if there is none, the first free one.
     """
-    problem = draft.problem
+    problem = placement.problem
     running = running_workers(problem)
     slot_of = {executors.tobytes(): slot for slot, executors in running.items()}
-    members = _members(draft)
+    members = _members(placement)
     slots = [UNPLACED] * len(members)
     for worker, executors in enumerate(members if running else ()):  # 1
         slot = slot_of.get(executors[problem.current_slot[executors] != UNPLACED].tobytes(), UNPLACED)
-        if slot != UNPLACED and problem.slot_node[slot] == draft.node[worker]:
+        if slot != UNPLACED and problem.slot_node[slot] == placement.node[worker]:
             slots[worker] = slot
     kept = set(slots)
     first_slot = np.concatenate([[0], np.cumsum([len(supervisor.ports) for supervisor in problem.supervisors])])
     left: dict[int, list[int]] = {}
-    for worker, node in enumerate(draft.node):  # 2
+    for worker, node in enumerate(placement.node):  # 2
         if node == UNPLACED or slots[worker] != UNPLACED:
             continue
         if node not in left:
             free = [slot for slot in range(first_slot[node], first_slot[node + 1]) if slot not in kept]
             left[node] = sorted(free, key=running.__contains__)
         slots[worker] = left[node].pop(0)
-    return np.array([*slots, UNPLACED], dtype=np.int32)[draft.worker]
+    return np.array([*slots, UNPLACED], dtype=np.int32)[placement.worker]
 
 
-def keep_slots(draft: PartialPlacement, slots: IntArray) -> IntArray:
+def keep_slots(placement: PartialPlacement, slots: IntArray) -> IntArray:
     """Return the slot of every executor: workers of `slots`, in order, keep theirs on their node; others get free ones.
 
     Free ones in which nothing runs now come first, then the lower ones.
     """
-    problem = draft.problem
+    problem = placement.problem
     slot_of = np.unique(slots[slots != UNPLACED])
-    moved = problem.slot_node[slot_of] != draft.node
+    moved = problem.slot_node[slot_of] != placement.node
     slot_of[moved] = UNPLACED
     taken, runs = set(slot_of.tolist()), set(problem.current_slot.tolist())
     first = np.searchsorted(problem.slot_node, np.arange(len(problem.supervisors) + 1))
     for worker in np.flatnonzero(moved).tolist():
-        node = draft.node[worker]
+        node = placement.node[worker]
         free = [slot for slot in range(first[node], first[node + 1]) if slot not in taken]
         slot_of[worker] = min(free, key=lambda slot: (slot in runs, slot))
         taken.add(int(slot_of[worker]))
-    return np.append(slot_of, UNPLACED)[draft.worker].astype(np.int32)
+    return np.append(slot_of, UNPLACED)[placement.worker].astype(np.int32)
 
 
-def _members(draft: PartialPlacement) -> list[IndexArray]:
+def _members(placement: PartialPlacement) -> list[IndexArray]:
     """Return the executors of every worker, ascending."""
-    by_worker = np.argsort(draft.worker, kind="stable")
-    first = np.searchsorted(draft.worker[by_worker], np.arange(len(draft.node) + 1)).tolist()
+    by_worker = np.argsort(placement.worker, kind="stable")
+    first = np.searchsorted(placement.worker[by_worker], np.arange(len(placement.node) + 1)).tolist()
     return [by_worker[begin:end] for begin, end in pairwise(first)]

@@ -136,7 +136,7 @@ class Members:
         if self.own in named:
             raise InputError("scheduler parameters", [Fault(f"{self.own} cannot ask itself", "schedulers")])
         try:
-            choose_schedulers(",".join(self._all()), self._told(), self.seed, made_elsewhere=is_of_others)
+            choose_schedulers(",".join(self._all()), self._settings_texts(), self.seed, made_elsewhere=is_foreign)
         except InputError as error:
             faults = [Fault(f"{fault.path}: {fault.message}", "schedulers") for fault in error.faults]
             raise InputError("scheduler parameters", faults) from error
@@ -150,14 +150,14 @@ class Members:
 
     def made(self, name: str, budget_s: float = 0.0) -> Scheduler | StormwrightError:
         """Return a member, or the error; one with a search budget gets `budget_s` seconds."""
-        told = [text for text in self._told() if text.startswith(f"{name}.")]
+        settings_texts = [text for text in self._settings_texts() if text.startswith(f"{name}.")]
         known = {} if is_java(name) else {field.name: field.metadata for field in fields(_params_of(name))}
         choices = known["objective"]["choices"] if "objective" in known else ()
         if self.objective in choices and f"{name}.objective" not in self.settings:
-            told.append(f"{name}.objective={self.objective}")
+            settings_texts.append(f"{name}.objective={self.objective}")
         if budget_s and self.keeps_budget(name):
-            told.append(f"{name}.time_budget_s={budget_s}")
-        return choose_schedulers(name, told, self.seed)[name]
+            settings_texts.append(f"{name}.time_budget_s={budget_s}")
+        return choose_schedulers(name, settings_texts, self.seed)[name]
 
     @staticmethod
     def keeps_budget(name: str) -> bool:
@@ -171,11 +171,11 @@ class Members:
             given = list(dict.fromkeys([*(name for name in scheduler_names() if name != self.own), *others]))
         return given
 
-    def _told(self) -> list[str]:
+    def _settings_texts(self) -> list[str]:
         return [text.strip() for text in self.settings.split(";") if text.strip()]
 
 
-def is_of_others(name: str) -> bool:
+def is_foreign(name: str) -> bool:
     """Return whether a scheduler belongs to another package, and so runs in its own process."""
     return not is_java(name) and name not in SCHEDULERS
 
@@ -246,7 +246,7 @@ class Portfolio:
         if why := self._unusable(slots):
             self.left_out[name] = why
             return
-        broken, badness = self._judged(slots, bool(answer.num_workers))
+        broken, badness = self._evaluated(slots, bool(answer.num_workers))
         if broken > self._allowed:
             self.left_out[name] = f"{counted(broken, 'limit')} broken"
             return
@@ -261,7 +261,7 @@ class Portfolio:
 
     def none_usable(self, name: str, params: Params) -> tuple[Assignment, str]:
         """Return the calling scheduler's answer if no answer is valid: no change, and the reason."""
-        why = f"none of {counted(len(self.left_out), 'answer')} can be used: {told_left_out(self.left_out)}"
+        why = f"none of {counted(len(self.left_out), 'answer')} can be used: {left_out_text(self.left_out)}"
         waiting = np.unique(self.problem.executor_topology[~self._runs]).tolist()
         return answer(
             self.problem, name, params, Finished(self.problem.current_slot, dict.fromkeys(waiting, (why,)))
@@ -269,9 +269,9 @@ class Portfolio:
 
     def ask(self, name: str, scheduler: Scheduler, keep_running: bool) -> None:
         """Run a scheduler on the waiting executors, and unless `keep_running` also from scratch."""
-        for asked in self._ways(scheduler, keep_running):
+        for variant in self._ways(scheduler, keep_running):
             try:
-                self.note(name, self._answer_of(name, asked))
+                self.note(name, self._answer_of(name, variant))
             except Exception as error:  # a failing member does not affect the others
                 self.left_out[name] = f"failed: {' '.join(str(error).split()) or type(error).__name__}"
 
@@ -301,7 +301,7 @@ class Portfolio:
         partly = (own > 0) & (own < sizes) & (ran == 0)
         return f"it places a part of {counted(int(partly.sum()), 'topology')}" if partly.any() else ""
 
-    def _judged(self, slots: IntArray, chosen_workers: bool) -> tuple[int, float]:
+    def _evaluated(self, slots: IntArray, chosen_workers: bool) -> tuple[int, float]:
         """Return violations and badness, cached as several schedulers may give the same answer."""
         key = slots.tobytes() + bytes([chosen_workers])
         if key not in self._known:
@@ -314,7 +314,7 @@ def best_of(answers: Sequence[MemberAnswer]) -> list[MemberAnswer]:
     return sorted(answers, key=lambda each: each.rank)
 
 
-def told_left_out(left_out: Mapping[str, str]) -> str:
+def left_out_text(left_out: Mapping[str, str]) -> str:
     """Return the left-out members with reasons as text, grouped by reason."""
     why: dict[str, list[str]] = {}
     for name, reason in left_out.items():

@@ -132,11 +132,11 @@ def read_model(path: Path = OURS) -> Model:
     return Model(_trees(path, document.get("trees")), document["data"], document["trained"])
 
 
-def _trees(path: Path, told: object) -> RegressionTrees:
+def _trees(path: Path, document: object) -> RegressionTrees:
     try:
-        assert isinstance(told, dict)  # noqa: S101 - as all else that is wrong here, told below
+        assert isinstance(document, dict)  # noqa: S101 - as all else that is wrong here, told below
         kinds = {each.name: np.float64 if "Float" in str(each.type) else np.intp for each in fields(RegressionTrees)}
-        arrays: dict[str, Any] = {name: np.array(told[name], dtype=kind) for name, kind in kinds.items()}
+        arrays: dict[str, Any] = {name: np.array(document[name], dtype=kind) for name, kind in kinds.items()}
         trees = RegressionTrees(**arrays)
     except (AssertionError, KeyError, TypeError, ValueError, OverflowError):
         _fail(path, "should have trees as arrays of numbers", "$.trees")

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Self
 from stormwright.errors import SchedulerError, StormwrightError
 from stormwright.model import Assignment, Problem
 from stormwright.schedulers.portfolio.members import Members
-from stormwright.schedulers.toolkit.plugin_guard import told
+from stormwright.schedulers.toolkit.plugin_guard import one_line
 from stormwright.schedulers.toolkit.registry import traits_of
 from stormwright.schedulers.toolkit.traits import passed_on
 
@@ -104,7 +104,7 @@ class SchedulerProcess:
         begun_s = time.perf_counter()
         left_s = max(min(limit_s - self._used_s[name], self._end_s - begun_s), 0.0)
         try:
-            return self._asked(member, problem, begun_s + left_s)
+            return self._request(member, problem, begun_s + left_s)
         except TimeoutError as error:
             self._end()
             self._failed[name] = f"no answer within {min(limit_s, self._used_s[name] + left_s):.3g} s"
@@ -119,7 +119,7 @@ class SchedulerProcess:
         finally:
             self._used_s[name] += time.perf_counter() - begun_s
 
-    def _asked(self, member: Member, problem: Problem | None, until_s: float) -> Any:
+    def _request(self, member: Member, problem: Problem | None, until_s: float) -> Any:
         if self._connection is None:
             self._connection = self._start()
             _received(self._connection, until_s)  # it reads from now on, so that sending cannot block
@@ -204,7 +204,7 @@ def answer_all() -> None:
         try:
             connection.send(answer)
         except Exception as error:  # the answer may not be picklable
-            connection.send(told(error))
+            connection.send(one_line(error))
 
 
 def _answer(member: Member, problem: Problem | None) -> Assignment | dict[str, Any] | str:
@@ -217,7 +217,7 @@ def _answer(member: Member, problem: Problem | None) -> Assignment | dict[str, A
     except StormwrightError as error:
         return str(error)
     except BaseException as error:  # exceptions that pass `PluginGuard`, such as KeyboardInterrupt
-        return told(error)
+        return one_line(error)
 
 
 def _received(connection: Connection, until_s: float) -> Any:

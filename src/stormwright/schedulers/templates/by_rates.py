@@ -39,7 +39,7 @@ from stormwright.schedulers.templates.rate_seats import Seating
 # Reverting useless moves --------------------------------------------------------------------------
 
 #: Maximum placements to evaluate; for large problems limited by their executors together, with a minimum.
-_MOST_TRIED, _MOST_JUDGED, _SOME = 400, 2_000_000, 8
+_MOST_TRIED, _MOST_EVALUATED, _SOME = 400, 2_000_000, 8
 
 
 def move_back(
@@ -67,7 +67,7 @@ def move_back(
     most_broken = len(broken_limits(problem, slots))
     # All of them together are the running placement, which is not good enough.
     groups = deque(_halves(moved) if len(moved) > 1 else [moved] * bool(moved))
-    left = min(_MOST_TRIED, max(_MOST_JUDGED // max(problem.num_executors, 1), _SOME))
+    left = min(_MOST_TRIED, max(_MOST_EVALUATED // max(problem.num_executors, 1), _SOME))
     while groups and left and time.perf_counter() < end_s:
         away = _moved(problem, slots)
         group = [topology for topology in groups.popleft() if away[topology]]
@@ -216,7 +216,7 @@ class ScheduleSearch:
 
     effort: Effort
     end_s: float
-    judging_s: float
+    evaluation_s: float
 
     @property
     def is_over(self) -> bool:
@@ -226,7 +226,7 @@ class ScheduleSearch:
     def most(self, executors: int) -> float:
         """Return the number of searches with sufficient budget each."""
         if self.effort.seconds:
-            enough_s = max(self.judging_s, self.effort.seconds * executors / max(about_steps(self.effort), 1.0))
+            enough_s = max(self.evaluation_s, self.effort.seconds * executors / max(about_steps(self.effort), 1.0))
             return self.effort.seconds / (_LONGER * enough_s)
         return self.effort.steps / max(executors, 1)
 
@@ -235,7 +235,7 @@ class ScheduleSearch:
         if not self.effort.seconds:
             return Effort(self.effort.steps // searches)
         left_s = (self.end_s - time.perf_counter()) / (searches - number)
-        return Effort(0, max(left_s - self.judging_s, 0.0))
+        return Effort(0, max(left_s - self.evaluation_s, 0.0))
 
 
 class RateSearch:

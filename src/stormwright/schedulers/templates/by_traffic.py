@@ -19,9 +19,9 @@ from stormwright.optimize.search.budget import Budget
 from stormwright.optimize.search.tabu import is_small
 from stormwright.schedulers.placement.admission import admit, densest_first, find_wanted
 from stormwright.schedulers.placement.partial_placement import PartialPlacement
-from stormwright.schedulers.placement.repair import leave_out_what_asks_too_much, make_room
+from stormwright.schedulers.placement.repair import leave_out_excessive_requests, make_room
 from stormwright.schedulers.placement.staying import choose_slots, keep_slots, restore_cheaper, swap_nodes
-from stormwright.schedulers.templates.search import draft_of
+from stormwright.schedulers.templates.search import partial_placement_of
 from stormwright.schedulers.templates.waiting import Finished, plan_with_last_resort
 from stormwright.schedulers.toolkit.limits import max_executors_per_worker
 from stormwright.schedulers.toolkit.search_problem import Task
@@ -30,13 +30,13 @@ from stormwright.schedulers.toolkit.search_problem import Task
 
 
 def layout_of(
-    draft: PartialPlacement, links: Links, held: list[bool], weights: CostWeights, prices: Prices, seed: int
+    placement: PartialPlacement, links: Links, held: list[bool], weights: CostWeights, prices: Prices, seed: int
 ) -> tuple[Layout, IndexArray]:
-    """Return a layout in which `held` workers stay, and the number in `draft` of each of its workers.
+    """Return a layout in which `held` workers stay, and the number in `placement` of each of its workers.
 
     Parameters
     ----------
-    draft
+    placement
         Partial placement; read only.
     links
         Traffic between executors.
@@ -49,35 +49,35 @@ def layout_of(
     seed
         Seed of the random numbers, from 0 to 2⁶⁴ - 1.
     """
-    topology, node = np.array(draft.topology, int), np.array(draft.node, int)
+    topology, node = np.array(placement.topology, int), np.array(placement.node, int)
     order = np.argsort(topology, kind="stable")
     number = np.full(len(order) + 1, UNPLACED)
     number[order] = np.arange(len(order))
-    runs, stays = np.array(draft.fixed, bool), np.array(held, bool)
-    workers = Workers(number[draft.worker], topology[order], node[order], runs[order], stays[order])
-    most = np.array([max_executors_per_worker(each) for each in draft.problem.topologies], int)
-    return make_layout(draft.problem, links, workers, draft.usable, most, weights, seed, prices), order
+    runs, stays = np.array(placement.fixed, bool), np.array(held, bool)
+    workers = Workers(number[placement.worker], topology[order], node[order], runs[order], stays[order])
+    most = np.array([max_executors_per_worker(each) for each in placement.problem.topologies], int)
+    return make_layout(placement.problem, links, workers, placement.usable, most, weights, seed, prices), order
 
 
-def take_over(draft: PartialPlacement, order: IndexArray, placed: Placed) -> None:
+def take_over(placement: PartialPlacement, order: IndexArray, placed: Placed) -> None:
     """Copy the result of a layout into its partial placement.
 
     Parameters
     ----------
-    draft
+    placement
         Partial placement; its workers and their nodes are written.
     order
         Number in the partial placement of each of the layout's workers.
     placed
         Result of the layout.
     """
-    draft.worker = np.append(order, UNPLACED)[placed.worker]
+    placement.worker = np.append(order, UNPLACED)[placed.worker]
     node = np.empty(len(order), int)
     node[order] = placed.node
-    draft.node = node.tolist()
+    placement.node = node.tolist()
 
 
-def mended_first(layout: Layout) -> bool:
+def needs_repair_first(layout: Layout) -> bool:
     """Return whether to repair a layout before the search, as most steps preserve but do not restore limits."""
     return bool(layout.topologies["limited"].any()) and not is_small(layout)
 
@@ -126,9 +126,9 @@ class TrafficSearch:
     def _beside(self, task: Task, budget: Budget) -> Finished:
         """Return the plan with running executors fixed."""
         share = 0.5 if task.runs or (task.begins_small and self._prices.stays_near) else 1.0
-        draft = self._constructed(task, budget, keep_running=True)
-        self._improve(draft, task.links, budget, share)
-        return Finished(choose_slots(draft), draft.reasons)
+        placement = self._constructed(task, budget, keep_running=True)
+        self._improve(placement, task.links, budget, share)
+        return Finished(choose_slots(placement), placement.reasons)
 
     def _settled(self, task: Task, plan: Finished, budget: Budget) -> Finished:
         """Return the plan after feeding it back as if it ran, until it no longer changes (4).
@@ -147,59 +147,59 @@ class TrafficSearch:
 
     def _moved(self, task: Task, budget: Budget) -> Finished:
         """Return the plan from scratch, with topologies moved back where that costs no more."""
-        draft = self._constructed(task, budget, keep_running=False)
-        self._improve(draft, task.links, budget)
-        from_scratch = Finished(choose_slots(draft), dict(draft.reasons))
+        placement = self._constructed(task, budget, keep_running=False)
+        self._improve(placement, task.links, budget)
+        from_scratch = Finished(choose_slots(placement), dict(placement.reasons))
         now, new = (task.traffic(slots) for slots in (task.problem.current_slot, from_scratch.slots))
-        restore_cheaper(draft, now, WEIGHTS, new)
-        swap_nodes(draft)
-        restored = Finished(choose_slots(draft), draft.reasons)
+        restore_cheaper(placement, now, WEIGHTS, new)
+        swap_nodes(placement)
+        restored = Finished(choose_slots(placement), placement.reasons)
         # Moving back costs no more traffic, but may use other nodes.
         worse = self._prices.looks_at_nodes and self._rank(task, from_scratch) < self._rank(task, restored)
         return from_scratch if worse else restored
 
     def _rearranged(self, task: Task, budget: Budget) -> Finished:
         """Return the plan improved within the limits of moves and restarts."""
-        draft = self._constructed(task, budget, keep_running=True)
-        make_room(draft, is_late=budget.is_late)
-        slots = choose_slots(draft)
-        arranged = draft_of(draft.problem, slots)
+        placement = self._constructed(task, budget, keep_running=True)
+        make_room(placement, is_late=budget.is_late)
+        slots = choose_slots(placement)
+        arranged = partial_placement_of(placement.problem, slots)
         layout, order = self._layout(arranged, task.links, [False] * len(arranged.node))
         take_over(arranged, order, budget.improve(layout))
-        return Finished(keep_slots(arranged, slots), draft.reasons)
+        return Finished(keep_slots(arranged, slots), placement.reasons)
 
     def _constructed(self, task: Task, budget: Budget, *, keep_running: bool) -> PartialPlacement:
         """Return an initial placement of what fits the cluster in total; nodes may be overloaded."""
         problem, links = task.problem, task.links
 
         def draft_on(usable: BoolArray) -> PartialPlacement:
-            draft = PartialPlacement.empty(problem, usable)
-            wanted = admit(draft, find_wanted(draft, keep_running))
+            placement = PartialPlacement.empty(problem, usable)
+            wanted = admit(placement, find_wanted(placement, keep_running))
             for group in wanted:
                 for _ in range(group.workers):
-                    draft.add_worker(group.topology, group.executors[:0])
-            layout, order = self._layout(draft, links, draft.fixed)
+                    placement.add_worker(group.topology, group.executors[:0])
+            layout, order = self._layout(placement, links, placement.fixed)
             construct(layout, densest_first(problem, links.pull_of_executors(), wanted))
-            take_over(draft, order, Placed.of(layout))
-            if problem.greylisted_supervisors or mended_first(layout):
+            take_over(placement, order, Placed.of(layout))
+            if problem.greylisted_supervisors or needs_repair_first(layout):
                 # Topologies left out decide whether they are used.
-                make_room(draft, is_late=budget.is_late)
-            return draft
+                make_room(placement, is_late=budget.is_late)
+            return placement
 
         return plan_with_last_resort(problem, draft_on)
 
-    def _improve(self, draft: PartialPlacement, links: Links, budget: Budget, share: float = 1.0) -> None:
+    def _improve(self, placement: PartialPlacement, links: Links, budget: Budget, share: float = 1.0) -> None:
         """Search for a share of the remaining time, then leave out what still overloads nodes.
 
         Topologies left out free resources, so the others are then searched once more.
         """
         for _ in range(2):
-            layout, order = self._layout(draft, links, draft.fixed)
-            take_over(draft, order, budget.improve(layout, share))
-            left_out = len(draft.reasons)
-            make_room(draft, is_late=budget.is_late)
-            leave_out_what_asks_too_much(draft)
-            if len(draft.reasons) == left_out or budget.is_late():
+            layout, order = self._layout(placement, links, placement.fixed)
+            take_over(placement, order, budget.improve(layout, share))
+            left_out = len(placement.reasons)
+            make_room(placement, is_late=budget.is_late)
+            leave_out_excessive_requests(placement)
+            if len(placement.reasons) == left_out or budget.is_late():
                 return
 
     def _is_better(self, task: Task, moved: Finished, stay: Finished) -> bool:
@@ -215,5 +215,5 @@ class TrafficSearch:
         cost = self._prices.objective(task.problem, plan.slots, task.traffic(plan.slots), WEIGHTS)
         return unplaced, len(violations(task.problem, plan.slots)), cost
 
-    def _layout(self, draft: PartialPlacement, links: Links, held: list[bool]) -> tuple[Layout, IndexArray]:
-        return layout_of(draft, links, held, WEIGHTS, self._prices, self._seed)
+    def _layout(self, placement: PartialPlacement, links: Links, held: list[bool]) -> tuple[Layout, IndexArray]:
+        return layout_of(placement, links, held, WEIGHTS, self._prices, self._seed)

@@ -146,6 +146,6 @@ def _workers(problem: Problem, wish: RateWish) -> tuple[IndexArray, IndexArray]:
     """Return the minimum and maximum number of workers of each topology, shape (T,) each."""
     told = [topology.conf.get(WORKERS_KEY) for topology in problem.topologies]
     choice = np.array([each if each in WORKERS else wish.workers for each in told], dtype="U16")
-    asked = np.array([num_workers(topology) for topology in problem.topologies], np.int64)
+    requested = np.array([num_workers(topology) for topology in problem.topologies], np.int64)
     sizes = np.diff(problem.executor_offset).astype(np.int64)
-    return np.where(choice == "exactly", asked, np.minimum(sizes, 1)), np.where(choice == "free", sizes, asked)
+    return np.where(choice == "exactly", requested, np.minimum(sizes, 1)), np.where(choice == "free", sizes, requested)

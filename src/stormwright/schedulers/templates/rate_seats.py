@@ -39,8 +39,8 @@ class Seating:
 
     def choice(self, topology: int) -> str:
         """Return how the number of workers of a topology is chosen: one of `WORKERS`."""
-        told = self.problem.topologies[topology].conf.get(WORKERS_KEY)
-        return told if told in WORKERS else self.workers
+        configured = self.problem.topologies[topology].conf.get(WORKERS_KEY)
+        return configured if configured in WORKERS else self.workers
 
     def may_stay(self, topology: int) -> bool:
         """Return whether a topology runs on an allowed number of workers."""
@@ -160,10 +160,10 @@ class Seating:
 
     def slots(self, seats: Seats, found: Improved) -> IntArray:
         """Return the slot of every executor, shape (E,)."""
-        draft = PartialPlacement.empty(self.problem, seats.ports > 0)
+        placement = PartialPlacement.empty(self.problem, seats.ports > 0)
         filled = np.bincount(found.worker[found.worker != UNPLACED], minlength=len(found.node)) > 0
         number = np.append(np.cumsum(filled) - 1, UNPLACED)
-        draft.topology, draft.node = seats.topology[filled].tolist(), found.node[filled].tolist()
-        draft.fixed = [False] * len(draft.node)
-        draft.worker = number[found.worker]
-        return choose_slots(draft)
+        placement.topology, placement.node = seats.topology[filled].tolist(), found.node[filled].tolist()
+        placement.fixed = [False] * len(placement.node)
+        placement.worker = number[found.worker]
+        return choose_slots(placement)

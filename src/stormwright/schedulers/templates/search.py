@@ -62,25 +62,25 @@ def search(problem: Problem, name: str, params: SearchParams, objective: Objecti
     return replace(best, slot_of_executor=slots, status=status, scheduler=name, parameters=asdict(params))
 
 
-def _improved(problem: Problem, seen: Problem, objective: Objective, improve: Improve) -> Assignment:
-    """Return the better of the placement of `online` for `seen` and its improvement."""
-    start = OnlineScheduler(OnlineParams(keep_running=True)).schedule(seen)
-    draft = draft_of(seen, start.slot_of_executor)
-    if all(draft.fixed):
+def _improved(problem: Problem, start_problem: Problem, objective: Objective, improve: Improve) -> Assignment:
+    """Return the better of the placement of `online` for `start_problem` and its improvement."""
+    start = OnlineScheduler(OnlineParams(keep_running=True)).schedule(start_problem)
+    placement = partial_placement_of(start_problem, start.slot_of_executor)
+    if all(placement.fixed):
         return start
-    improve(draft)
-    slots = choose_slots(replace(draft, problem=problem))
-    start_slots = choose_slots(replace(draft_of(seen, start.slot_of_executor), problem=problem))
+    improve(placement)
+    slots = choose_slots(replace(placement, problem=problem))
+    start_slots = choose_slots(replace(partial_placement_of(start_problem, start.slot_of_executor), problem=problem))
     return replace(start, slot_of_executor=slots if _is_better(problem, objective, slots, start_slots) else start_slots)
 
 
-def draft_of(problem: Problem, slots: IntArray) -> PartialPlacement:
+def partial_placement_of(problem: Problem, slots: IntArray) -> PartialPlacement:
     """Return a partial placement; running workers and topologies with limits on components are fixed.
 
     Searches ignore such limits, which `online` satisfies.
     """
     usable = problem.node_usable.copy()
-    draft = PartialPlacement.empty(problem, usable)
+    placement = PartialPlacement.empty(problem, usable)
     running = running_workers(problem)
     by_slot = np.argsort(slots, kind="stable")
     used, first = np.unique(slots[by_slot], return_index=True)
@@ -90,10 +90,10 @@ def draft_of(problem: Problem, slots: IntArray) -> PartialPlacement:
         node = int(problem.slot_node[slot])
         topology = int(problem.executor_topology[members[0]])
         runs = slot in running and np.array_equal(running[slot], members[problem.current_slot[members] != UNPLACED])
-        draft.add_worker(topology, members, node, fixed=runs or topology in problem.component_limits)
+        placement.add_worker(topology, members, node, fixed=runs or topology in problem.component_limits)
         # A greylisted node that `online` had to use is usable.
         usable[node] |= not runs
-    return draft
+    return placement
 
 
 def _is_better(problem: Problem, objective: Objective, slots: IntArray, than: IntArray) -> bool:

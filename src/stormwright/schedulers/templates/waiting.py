@@ -55,16 +55,16 @@ def place_waiting(
     """
 
     def plan_on(usable: BoolArray) -> Finished:
-        draft = PartialPlacement.empty(problem, usable)
-        admitted = admit(draft, find_wanted(draft, keep_running=True), soft_cpu=soft_cpu)
-        room = NodeRoom(draft)
+        placement = PartialPlacement.empty(problem, usable)
+        admitted = admit(placement, find_wanted(placement, keep_running=True), soft_cpu=soft_cpu)
+        room = NodeRoom(placement)
         rule = make_rule(room)
         for group in admitted:
-            placing = Placing(draft, room, group, soft_cpu=soft_cpu)
+            placing = Placing(placement, room, group, soft_cpu=soft_cpu)
             rule(placing)
             placing.finish()
-        make_room(draft, soft_cpu=soft_cpu)
-        return Finished(choose_slots(draft), draft.reasons)
+        make_room(placement, soft_cpu=soft_cpu)
+        return Finished(choose_slots(placement), placement.reasons)
 
     return answer(problem, name, params, plan_with_last_resort(problem, plan_on))
 

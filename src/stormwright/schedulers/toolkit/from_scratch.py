@@ -98,14 +98,14 @@ def always(_: Scheduler) -> bool:
     return True
 
 
-def unless_it_moves(scheduler: Scheduler) -> bool:
+def unless_moving(scheduler: Scheduler) -> bool:
     """Policy: schedule from scratch unless the scheduler itself moves running executors."""
     return not declared(scheduler).moves_running
 
 
-def if_it_adapts(scheduler: Scheduler) -> bool:
+def only_adaptive(scheduler: Scheduler) -> bool:
     """Policy: schedule from scratch if its source does, unless the scheduler itself moves running executors."""
-    return declared(scheduler).adapts.ever and unless_it_moves(scheduler)
+    return declared(scheduler).adapts.ever and unless_moving(scheduler)
 
 
 def why_nothing_moves(name: str, scheduler: Scheduler) -> str:
@@ -115,7 +115,7 @@ def why_nothing_moves(name: str, scheduler: Scheduler) -> str:
     return f"{name} leaves what runs where it is, so nothing will ever move: --from-scratch has it place that anew"
 
 
-def asked(name: str, scheduler: Scheduler, from_scratch: bool | None, default: Default) -> Scheduler:
+def apply_from_scratch(name: str, scheduler: Scheduler, from_scratch: bool | None, default: Default) -> Scheduler:
     """Return a scheduler, wrapped in `FromScratchScheduler` if required.
 
     Parameters

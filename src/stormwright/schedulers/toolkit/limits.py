@@ -42,10 +42,10 @@ def with_room_for_cpu(problem: Problem) -> Problem:
     load = problem.load
     if load is None or not load.topologies:
         return problem
-    asked, there = float(problem.executor_cpu_hz.sum()), float(problem.node_cpu_hz[problem.node_usable].sum())
+    demand_hz, there = float(problem.executor_cpu_hz.sum()), float(problem.node_cpu_hz[problem.node_usable].sum())
     largest = float(problem.executor_cpu_hz.max(initial=0.0))
     room = float(problem.node_cpu_hz[problem.node_usable].max(initial=0.0))
-    part = _USED * min(there / max(asked, 1.0), room / max(largest, 1.0))
+    part = _USED * min(there / max(demand_hz, 1.0), room / max(largest, 1.0))
     if part >= 1:
         return problem
     less = {name: replace(of, cpu_hz=of.cpu_hz * part) for name, of in load.topologies.items()}

@@ -26,7 +26,7 @@ from stormwright.model.topology_config import (
     read_pools,
     read_users,
 )
-from stormwright.schedulers.toolkit.params import Params, topologies_tell
+from stormwright.schedulers.toolkit.params import Params, topology_values
 from stormwright.schedulers.toolkit.plugin_guard import NO_REASON
 from stormwright.schedulers.toolkit.queue_rules import OPTION_OF, QueueRules, rules_of, users_of
 from stormwright.schedulers.toolkit.traits import Traits, passed_on
@@ -61,12 +61,12 @@ def in_order(problem: Problem, waiting: Sequence[int], order: str) -> list[int]:
     """
     topologies = problem.topologies
     if order == "priority":
-        priority = topologies_tell(problem, PRIORITY, _PRIORITY)
+        priority = topology_values(problem, PRIORITY, _PRIORITY)
         return sorted(waiting, key=lambda index: int(priority[index]))
     if order == "first_come":
         return sorted(waiting, key=lambda index: topologies[index].launch_time)
     if order == "shortest_first":
-        weighted = _cpu_hz(problem) / np.array(topologies_tell(problem, WEIGHT, 1.0), float)
+        weighted = _cpu_hz(problem) / np.array(topology_values(problem, WEIGHT, 1.0), float)
         return sorted(waiting, key=lambda index: float(weighted[index]))
     if order == "fair_share":
         return _fair_share(problem, waiting)
@@ -86,7 +86,7 @@ def _by_user(problem: Problem, urgent_first: Sequence[int]) -> dict[str, list[in
 
 
 def _fair_share(problem: Problem, waiting: Sequence[int]) -> list[int]:
-    weight, users = topologies_tell(problem, WEIGHT, 1.0), read_users(problem.conf)[0]
+    weight, users = topology_values(problem, WEIGHT, 1.0), read_users(problem.conf)[0]
     weighted = _cpu_hz(problem) / np.array(weight, float)
     runs = np.bincount(problem.executor_topology, problem.current_slot != UNPLACED, len(problem.topologies)) > 0
     share: dict[str, float] = {}
@@ -114,8 +114,8 @@ def _fair_share(problem: Problem, waiting: Sequence[int]) -> list[int]:
 def _pools(problem: Problem, waiting: Sequence[int]) -> list[int]:
     """Return the queue of `pools`; running topologies take turns, too, as in Storm, but are not returned."""
     topologies, pools = problem.topologies, read_pools(problem.conf)
-    count, priority = len(topologies), topologies_tell(problem, PRIORITY, _PRIORITY)
-    asked = np.stack(
+    count, priority = len(topologies), topology_values(problem, PRIORITY, _PRIORITY)
+    requested = np.stack(
         [_cpu_hz(problem), np.bincount(problem.executor_topology, problem.executor_memory_mb, count)], axis=1
     )
     left = problem.node_capacity[:2].sum(axis=1)
@@ -123,18 +123,20 @@ def _pools(problem: Problem, waiting: Sequence[int]) -> list[int]:
     urgent = sorted(range(count), key=lambda t: (int(priority[t]), topologies[t].launch_time, topologies[t].id))
     own = sorted(_by_user(problem, urgent).items())
     guaranteed = [pools.get(user, {}) for user, _ in own]
-    above = np.array([[-told.get("cpu", 0.0) * percent_hz, -told.get("memory", 0.0)] for told in guaranteed])
+    above = np.array(
+        [[-guarantee.get("cpu", 0.0) * percent_hz, -guarantee.get("memory", 0.0)] for guarantee in guaranteed]
+    )
     rest = [theirs[::-1] for _, theirs in own]
-    above = above.reshape(-1, 2) + asked[np.array([theirs[-1] for theirs in rest], int)]  # with the next one
+    above = above.reshape(-1, 2) + requested[np.array([theirs[-1] for theirs in rest], int)]  # with the next one
     queue, live = list[int](), np.arange(len(own))
     while len(live):
         # The first by name at equal scores.
         at = int(np.argmin(np.max(above[live] / left, axis=1))) if np.all(left > 0) else 0
         user = live[at]
         queue.append(rest[user].pop())
-        left = left - asked[queue[-1]]
+        left = left - requested[queue[-1]]
         if rest[user]:
-            above[user] += asked[rest[user][-1]]
+            above[user] += requested[rest[user][-1]]
         else:
             live = np.delete(live, at)
     wanted = set(waiting)
@@ -217,8 +219,8 @@ class UserShares:
         ):
             if had + wanted > most * (1 + RELATIVE_TOLERANCE):
                 with_it = amount_text(name, had + wanted, most)
-                said = allowed_of(configured, user).get(name) == most
-                raised = USERS if said else OPTION_OF[name]
+                is_configured = allowed_of(configured, user).get(name) == most
+                raised = USERS if is_configured else OPTION_OF[name]
                 why.append(f"{who} would have {with_it} with it: make it smaller, kill another, or raise {raised}")
         return why
 
@@ -255,15 +257,15 @@ class PartAnswer:
 
     def reasons(self, problem: Problem, topology: int) -> tuple[str, ...]:
         """Return the distinct reasons of a topology's unplaced executors."""
-        return tuple(self._told.get(problem.topologies[topology].id, ())) or (NO_REASON,)
+        return tuple(self._reasons_by_topology.get(problem.topologies[topology].id, ())) or (NO_REASON,)
 
     @cached_property
-    def _told(self) -> dict[str, dict[str, None]]:
+    def _reasons_by_topology(self) -> dict[str, dict[str, None]]:
         """Topology → the reasons of all its executors, in order."""
-        told: dict[str, dict[str, None]] = {}
+        reasons: dict[str, dict[str, None]] = {}
         for each in self.answer.unplaced:
-            told.setdefault(each.topology, {}).update(dict.fromkeys(each.reasons))
-        return told
+            reasons.setdefault(each.topology, {}).update(dict.fromkeys(each.reasons))
+        return reasons
 
 
 class PartialScheduler:
@@ -332,7 +334,7 @@ def _part(problem: Problem, topologies: Sequence[int]) -> Problem:
 # Multi tenancy ------------------------------------------------------------------------------------
 
 #: Maximum calls for single topologies that were left out; after that nothing overtakes the next.
-_MOST_ASKED = 16
+_MOST_RETRIES = 16
 
 #: Values of the parameter `workers` of schedulers that choose numbers of workers.
 _, AT_MOST, FREE = WORKERS
@@ -388,8 +390,8 @@ class MultiTenantScheduler:
         asking = PartialScheduler(
             self._with_fixed_workers(problem, users), self.scheduler, running, in_turn=rules.order != "given"
         )
-        asked, reasons = _Serving(problem, asking, UserShares(problem, users, running), rules).serve(queue)
-        return self._signed(self._whole(problem, asked, reasons, asking.seconds))
+        part, reasons = _Serving(problem, asking, UserShares(problem, users, running), rules).serve(queue)
+        return self._signed(self._whole(problem, part, reasons, asking.seconds))
 
     def _with_fixed_workers(self, problem: Problem, users: Users) -> Problem:
         """Return the problem with fixed numbers of workers, if slots are limited and a scheduler chooses them."""
@@ -409,22 +411,22 @@ class MultiTenantScheduler:
     def _signed(self, answer: Assignment) -> Assignment:
         return replace(answer, parameters={**answer.parameters, **self.given}) if self.given else answer
 
-    def _whole(self, problem: Problem, asked: PartAnswer | None, reasons: Reasons, seconds: float) -> Assignment:
+    def _whole(self, problem: Problem, part: PartAnswer | None, reasons: Reasons, seconds: float) -> Assignment:
         """Return the last answer with the reasons of all waiting topologies."""
-        answer = asked.answer if asked else Assignment(np.empty(0, np.int32), scheduler=self.name)
-        slots = asked.slots if asked else np.full(problem.num_executors, UNPLACED, dtype=np.int32)
+        answer = part.answer if part else Assignment(np.empty(0, np.int32), scheduler=self.name)
+        slots = part.slots if part else np.full(problem.num_executors, UNPLACED, dtype=np.int32)
         waiting = {problem.topologies[index].id for index in reasons}
-        told: list[Unplaced] = [each for each in answer.unplaced if each.topology not in waiting]
+        unplaced_executors: list[Unplaced] = [each for each in answer.unplaced if each.topology not in waiting]
         status = {name: text for name, text in answer.status.items() if name not in waiting}
         for index, why in sorted(reasons.items()):
-            told += unplaced(problem, slots, index, why)
+            unplaced_executors += unplaced(problem, slots, index, why)
             status[problem.topologies[index].id] = f"{self.name}: {'; '.join(why)}"
         return replace(
             answer,
             slot_of_executor=frozen(slots, np.int32),
-            unplaced=tuple(told),
+            unplaced=tuple(unplaced_executors),
             status=status,
-            parameters=answer.parameters if asked else asdict(self.params),
+            parameters=answer.parameters if part else asdict(self.params),
             seconds=seconds,
         )
 
@@ -444,56 +446,56 @@ class _Serving:
             admitted, over = self._shares.admitted(waiting, self._backfill)
             if not admitted and not self._asking.running:  # some schedulers fail without topologies
                 return None, out | over
-            asked = self._asking.about(admitted)
-            if self._shares.learn(asked.slots, admitted):
+            part = self._asking.about(admitted)
+            if self._shares.learn(part.slots, admitted):
                 continue
-            found, stands = self._without_room(asked, admitted)
+            found, stands = self._without_room(part, admitted)
             held_up = [] if self._backfill or not found else waiting[max(map(waiting.index, found)) + 1 :]
             stands = stands and not self._shares.shared(found, over)
             out |= found
             if held_up:
                 first = next(index for index in waiting if index in found)
                 out |= {index: over.get(index, behind(self._problem, first, len(found))) for index in held_up}
-                stands = stands and not any(asked.holds(self._problem, index) for index in held_up)
+                stands = stands and not any(part.holds(self._problem, index) for index in held_up)
             if stands:
-                return self._shown(asked, out), over | out
+                return self._shown(part, out), over | out
 
-    def _shown(self, asked: PartAnswer, out: Reasons) -> PartAnswer:
+    def _shown(self, part: PartAnswer, out: Reasons) -> PartAnswer:
         """Return the answer without parts of topologies that were left out."""
         if not out:
-            return asked
-        slots = asked.slots.copy()
+            return part
+        slots = part.slots.copy()
         for index in out:
             slots[self._problem.executors_of(index)] = UNPLACED
-        return replace(asked, slots=slots)
+        return replace(part, slots=slots)
 
-    def _without_room(self, asked: PartAnswer, admitted: Sequence[int]) -> tuple[Reasons, bool]:
+    def _without_room(self, part: PartAnswer, admitted: Sequence[int]) -> tuple[Reasons, bool]:
         """Return topologies that do not fit, with reasons, and whether all others are placed as in the answer.
 
         Without backfill this is only the first one.
         """
         problem, found = self._problem, Reasons()
-        held = [asked.holds(problem, each) for each in admitted]
+        held = [part.holds(problem, each) for each in admitted]
         last = max((place for place, holds in enumerate(held) if holds), default=-1)
         for place, index in enumerate(admitted):
             if held[place]:
                 continue
             skips = place < last
             if skips and not self._as_scheduler_has_it:
-                self._backfill = self._backfill and self._asking.times < _MOST_ASKED
+                self._backfill = self._backfill and self._asking.times < _MOST_RETRIES
                 ahead = [each for each in admitted[:place] if each not in found]
                 if self._fit([*ahead, index]):
                     found |= self._next([each for each in admitted if each not in found])
                     # Schedulers with a time limit may answer differently each time: every round has to make progress.
-                    return found or {index: asked.reasons(problem, index)}, False
-            found[index] = asked.reasons(problem, index)
+                    return found or {index: part.reasons(problem, index)}, False
+            found[index] = part.reasons(problem, index)
             if not self._backfill:
                 break
         return found, True
 
     def _fit(self, queue: Sequence[int]) -> bool:
-        asked = self._asking.about(queue)
-        return all(asked.holds(self._problem, each) for each in queue)
+        part = self._asking.about(queue)
+        return all(part.holds(self._problem, each) for each in queue)
 
     def _next(self, queue: Sequence[int]) -> Reasons:
         """Return the first of a queue that is not placed with all ahead of it, with the reason; empty if none."""
@@ -503,9 +505,9 @@ class _Serving:
         while too_many - some > 1:
             middle = (some + too_many) // 2
             some, too_many = (middle, too_many) if self._fit(queue[:middle]) else (some, middle)
-        asked, index = self._asking.about(queue[:too_many]), queue[too_many - 1]
+        part, index = self._asking.about(queue[:too_many]), queue[too_many - 1]
         # The scheduler may have placed this one and left out one ahead of it, which lacks the resources that this one
         # uses.
-        left_out = (each for each in reversed(queue[:too_many]) if not asked.holds(self._problem, each))
-        told = f"no room beside {counted(too_many - 1, 'topology')} ahead of it"
-        return {index: (told, *asked.reasons(self._problem, next(left_out, index)))}
+        left_out = (each for each in reversed(queue[:too_many]) if not part.holds(self._problem, each))
+        message = f"no room beside {counted(too_many - 1, 'topology')} ahead of it"
+        return {index: (message, *part.reasons(self._problem, next(left_out, index)))}

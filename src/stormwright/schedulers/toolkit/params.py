@@ -16,7 +16,7 @@ from stormwright.model.topology_config import value_misfits
 # Configuration of topologies and nodes ------------------------------------------------------------
 
 
-def topologies_tell(problem: Problem, key: str, otherwise: Any) -> list[Any]:
+def topology_values(problem: Problem, key: str, otherwise: Any) -> list[Any]:
     """Return the value of `key` in every topology's configuration, `otherwise` if it has none.
 
     Files are validated on reading, but a problem may come from elsewhere.
@@ -29,15 +29,15 @@ def topologies_tell(problem: Problem, key: str, otherwise: Any) -> list[Any]:
     values = [topology.conf.get(key, otherwise) for topology in problem.topologies]
     faults = [
         Fault(f"{message}, got {value!r}", f"$.topologies[{index}].conf" + "".join(f'["{step}"]' for step in steps))
-        for index, told in enumerate(values)
-        for message, value, steps in value_misfits(key, told)
+        for index, values_of_node in enumerate(values)
+        for message, value, steps in value_misfits(key, values_of_node)
     ]
     if faults:
         raise InputError("configuration of topologies", faults)
     return values
 
 
-def nodes_tell(problem: Problem, keys: Collection[str]) -> list[dict[str, float]]:
+def node_values(problem: Problem, keys: Collection[str]) -> list[dict[str, float]]:
     """Return the numbers under `keys` in every node's `supervisor.scheduler.meta`, if present.
 
     Raises
@@ -49,12 +49,12 @@ def nodes_tell(problem: Problem, keys: Collection[str]) -> list[dict[str, float]
     faults: list[Fault] = []
     for index, node in enumerate(problem.supervisors):
         meta = node.scheduler_meta or {}
-        told = {key: _number(meta[key]) for key in keys if key in meta}
-        for key, number in told.items():
+        values_of_node = {key: _number(meta[key]) for key in keys if key in meta}
+        for key, number in values_of_node.items():
             if not 0 <= number < math.inf:  # NaN is a fault, too
                 path = f'$.supervisors[{index}].scheduler_meta["{key}"]'
                 faults.append(Fault(f"should be a number, at least 0, got {meta[key]!r}", path))
-        numbers.append(told)
+        numbers.append(values_of_node)
     if faults:
         raise InputError("supervisor.scheduler.meta of nodes", faults)
     return numbers

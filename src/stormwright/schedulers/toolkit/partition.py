@@ -52,7 +52,7 @@ def partition(
     """
     least = least or [1] * len(most)
     part = _metis(graph, weight, len(most), volume, seed)
-    _mend(graph, part, least, most)
+    _repair(graph, part, least, most)
     return [np.flatnonzero(part == number).tolist() for number in range(len(most))]
 
 
@@ -94,7 +94,7 @@ def _integers(weight: FloatArray) -> IndexArray:
     return np.maximum(scaled.round(), 1).astype(np.int64)
 
 
-def _mend(graph: csr_array, part: IndexArray, least: Sequence[int], most: Sequence[int]) -> None:
+def _repair(graph: csr_array, part: IndexArray, least: Sequence[int], most: Sequence[int]) -> None:
     """Repair parts in place until each has a valid number of vertices."""
     size = np.bincount(part, minlength=len(most))
     low, high = np.array(least), np.array(most)

@@ -44,7 +44,7 @@ class PluginGuard:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         stdout.turn_back()
         if error is not None and not isinstance(error, (StormwrightError, KeyboardInterrupt)):
-            raise SchedulerError(f"{self._what}: {told(error)}") from error
+            raise SchedulerError(f"{self._what}: {one_line(error)}") from error
 
 
 class PluginScheduler:
@@ -73,7 +73,7 @@ class PluginScheduler:
             return checked(problem, self.scheduler.schedule(problem), self.name)
 
 
-def told(error: BaseException) -> str:
+def one_line(error: BaseException) -> str:
     """Return an error in one line."""
     try:
         text = " ".join(str(error).split())
@@ -156,12 +156,12 @@ def _slots(problem: Problem, slots: object, name: str) -> IntArray:
     return frozen_ints(slots)
 
 
-def _unplaced(problem: Problem, slots: IntArray, told: object, name: str) -> Iterator[Unplaced]:
+def _unplaced(problem: Problem, slots: IntArray, entries: object, name: str) -> Iterator[Unplaced]:
     """Yield the scheduler's reasons in its order, then default ones for the other unplaced executors."""
-    if not isinstance(told, Sequence):
-        _fail(name, f"unplaced should be a tuple, not {_a(told)}")
+    if not isinstance(entries, Sequence):
+        _fail(name, f"unplaced should be a tuple, not {_a(entries)}")
     waiting = set(np.flatnonzero(slots == UNPLACED).tolist())
-    for entry in told:
+    for entry in entries:
         executor = _executor(problem, entry, name)
         if executor not in waiting:
             _fail(name, f"{_named(entry)} has a slot or is told of twice, and is among the unplaced")

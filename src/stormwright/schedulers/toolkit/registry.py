@@ -166,7 +166,7 @@ def _settled(
     own = [field.name for field in fields(kind.params_type)]
     if seed is not None and "seed" in own:
         values["seed"] = seed
-    asked = list(values)
+    given = list(values)
     rules = {option: values.pop(option) for option in sorted(OPTIONS.difference(own)) if option in values}
     faults = [Fault(_no_parameter(option, own), option) for option in values if option not in own]
     values = {option: value for option, value in values.items() if option in own}
@@ -183,7 +183,7 @@ def _settled(
     except InputError as error:
         faults += error.faults
     if faults:
-        in_turn = sorted(faults, key=lambda fault: asked.index(fault.path) if fault.path in asked else len(asked))
+        in_turn = sorted(faults, key=lambda fault: given.index(fault.path) if fault.path in given else len(given))
         raise InputError("scheduler parameters", in_turn)
     return kind, params, rules
 

@@ -64,7 +64,7 @@ def takes_seed(name: str) -> bool:
         return True
 
 
-def searches_as_told(name: str) -> bool:
+def has_search_budget(name: str) -> bool:
     """Return whether the scheduler `name` has a budget of steps or seconds in its parameters `SEARCHING`.
 
     Raises
@@ -82,7 +82,7 @@ def rules_in(settings: Sequence[str]) -> dict[str, object]:
     return {name: value for name, value in parse_settings(settings).items() if name in OPTIONS}
 
 
-def keeping_what_runs(name: str, rules: Mapping[str, object] = MappingProxyType({})) -> Scheduler:
+def scheduler_keeping_running(name: str, rules: Mapping[str, object] = MappingProxyType({})) -> Scheduler:
     """Return a registered scheduler that places executors without a slot and, if possible, moves no running one.
 
     Parameters

@@ -122,13 +122,13 @@ def breadth_first(topology: Topology) -> list[int]:
         for source in of_target:
             targets[source].append(target)
     order = [index for index, component in enumerate(topology.components) if component.type == "spout"]
-    seen = set(order)
+    reached = set(order)
     for component in order:  # grows during iteration
         for target in targets[component]:
-            if target not in seen:
-                seen.add(target)
+            if target not in reached:
+                reached.add(target)
                 order.append(target)
-    return order + [component for component in range(len(sources)) if component not in seen]
+    return order + [component for component in range(len(sources)) if component not in reached]
 
 
 def by_component(topology: Topology, executors: Sequence[int], offset: int) -> dict[int, list[int]]:

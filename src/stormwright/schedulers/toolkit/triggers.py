@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 from stormwright.model import Problem
-from stormwright.schedulers.toolkit.params import MOST_SECONDS, Params, nodes_tell, param
+from stormwright.schedulers.toolkit.params import MOST_SECONDS, Params, node_values, param
 
 #: Key of `supervisor.scheduler.meta`: X of that node, in seconds.
 OVERLOAD_S = "stormwright.overload_s"
@@ -120,8 +120,8 @@ def own_overload_s(problem: Problem) -> dict[str, float]:
     InputError
         Values that are not numbers, or below 0; all faults at once.
     """
-    told = nodes_tell(problem, (OVERLOAD_S,))
-    nodes = zip(problem.supervisors, told, strict=True)
+    own_values = node_values(problem, (OVERLOAD_S,))
+    nodes = zip(problem.supervisors, own_values, strict=True)
     return {node.id: of_node[OVERLOAD_S] for node, of_node in nodes if OVERLOAD_S in of_node}
 
 
@@ -131,7 +131,7 @@ def by_name(problem: Problem, seconds: Mapping[str, float]) -> dict[str, float]:
     return {names[index[node]]: amount for node, amount in seconds.items() if node in index}
 
 
-def should_reschedule(params: TriggerParams, seen: TriggerView, adapts: Adaptation = ONLINE) -> str | None:
+def should_reschedule(params: TriggerParams, view: TriggerView, adapts: Adaptation = ONLINE) -> str | None:
     """Return the reason to change to the proposed placement now, or None to change nothing.
 
     1. Never within T seconds after a change.
@@ -143,23 +143,23 @@ def should_reschedule(params: TriggerParams, seen: TriggerView, adapts: Adaptati
     ----------
     params
         X, P, R and T.
-    seen
+    view
         Observations.
     adapts
         Triggers of the scheduler.
     """
-    if seen.since_change_s < params.cool_down_s:  # 1
+    if view.since_change_s < params.cool_down_s:  # 1
         return None
-    overloaded = seen.overloaded(params.overload_s)
-    if adapts.on_overload and overloaded and seen.gain_percent >= seen.overload_gain_percent:  # 2
+    overloaded = view.overloaded(params.overload_s)
+    if adapts.on_overload and overloaded and view.gain_percent >= view.overload_gain_percent:  # 2
         seconds = ", ".join(dict.fromkeys(f"{most:g}" for most in overloaded.values()))
         return f"{', '.join(overloaded)}: over CPU capacity for more than {seconds} s"
-    due = adapts.on_period and seen.since_look_s >= params.period_s
-    if not (due or (adapts.on_drift and seen.drifted)):
+    due = adapts.on_period and view.since_look_s >= params.period_s
+    if not (due or (adapts.on_drift and view.drifted)):
         return None
-    why = f"{seen.drifted}; " if seen.drifted else ""
+    why = f"{view.drifted}; " if view.drifted else ""
     if not adapts.gains:
         return f"{why}everything is placed anew, whatever that gains"
-    if seen.gain_percent < params.min_gain_percent or seen.gain_percent <= 0:  # 3
+    if view.gain_percent < params.min_gain_percent or view.gain_percent <= 0:  # 3
         return None
-    return f"{why}{seen.gained}, at least {params.min_gain_percent:g} % wanted"
+    return f"{why}{view.gained}, at least {params.min_gain_percent:g} % wanted"

@@ -11,7 +11,7 @@ from stormwright.model.arrays import IntArray, frozen
 from stormwright.model.constraints.isolation import isolated
 from stormwright.model.topology_config import MACHINES, WEIGHT
 from stormwright.schedulers.toolkit.limits import num_workers
-from stormwright.schedulers.toolkit.params import Params, nodes_tell
+from stormwright.schedulers.toolkit.params import Params, node_values
 from stormwright.schedulers.toolkit.traits import Traits, passed_on
 
 # Node weights -------------------------------------------------------------------------------------
@@ -47,7 +47,7 @@ class NodeWeightScheduler:
 
 def _weighted(problem: Problem) -> Problem:
     """Return the problem with nodes' CPU scaled by weights; unchanged if these are equal."""
-    weights = [told.get(WEIGHT, 1.0) for told in nodes_tell(problem, [WEIGHT])]
+    weights = [meta.get(WEIGHT, 1.0) for meta in node_values(problem, [WEIGHT])]
     most = max(weights, default=0.0)
     if most <= 0 or min(weights) == most:
         return problem

@@ -22,7 +22,7 @@ from stormwright.formats.document.faults import join_path
 from stormwright.formats.document.sweep import Grid, SweepDocument, read_sweep
 from stormwright.formats.files.json_files import opened
 from stormwright.model import Problem
-from stormwright.schedulers.toolkit.from_scratch import asked, never
+from stormwright.schedulers.toolkit.from_scratch import apply_from_scratch, never
 from stormwright.schedulers.toolkit.resolve import resolve_scheduler, takes_seed
 from stormwright.workbench.ready_problems import READY_PREFIX, read_problem
 from stormwright.workbench.simulated.placement import parse_trace
@@ -139,7 +139,7 @@ def _combinations(
     for values in product(*grid.values()):
         parameters = dict(zip(grid, values, strict=True))
         try:
-            asked(name, resolve_scheduler(name, parameters), from_scratch, never)
+            apply_from_scratch(name, resolve_scheduler(name, parameters), from_scratch, never)
         except MissingDependencyError:
             pass
         except InputError as error:

@@ -19,7 +19,7 @@ import pyarrow as pa
 from stormwright import __version__
 from stormwright.errors import StormwrightError
 from stormwright.model import Problem, Scheduler
-from stormwright.schedulers.toolkit.from_scratch import asked, never
+from stormwright.schedulers.toolkit.from_scratch import apply_from_scratch, never
 from stormwright.schedulers.toolkit.resolve import resolve_scheduler
 from stormwright.schedulers.toolkit.traits import declared, warm_up
 from stormwright.workbench.comparison import ComparedRow, evaluate, measure
@@ -144,7 +144,7 @@ def _scheduler(cell: SweepCell, time_limit_s: float | None) -> Scheduler:
 
 def _cold(cell: SweepCell, time_limit_s: float | None) -> Scheduler:
     found = resolve_scheduler(cell.scheduler, dict(cell.parameters), cell.seed, time_limit_s=time_limit_s)
-    return asked(cell.scheduler, found, cell.from_scratch, never)
+    return apply_from_scratch(cell.scheduler, found, cell.from_scratch, never)
 
 
 @lru_cache(maxsize=1024)
