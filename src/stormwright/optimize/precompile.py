@@ -1,6 +1,6 @@
-"""All machine code of a kind made ready at once: before a clock runs, and when the package is set up.
+"""Compilation of all code of a kind at once: before a clock runs, and when the package is set up.
 
-Nothing is searched here: loops are called on as little as there can be, with arrays of the types that they always have.
+Nothing is searched here: loops are called on minimal inputs, with arrays of the usual types.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ def _nothing() -> Layout:
 
 @cache
 def ready_search() -> None:
-    """Construction and search of all but small problems.
+    """Compile construction and search of all but small problems.
 
-    The seeds and sizes do not matter: nothing is searched, and machine code is one for all of them. Made once a
+    The seeds and sizes do not matter: nothing is searched, and the code is the same for all of them. Compiled once a
     process.
     """
     layout = _nothing()
@@ -53,7 +53,7 @@ def ready_search() -> None:
 
 @cache
 def ready_small() -> None:
-    """The search of small problems."""
+    """Compile the search of small problems."""
     dense = Dense.of(_nothing())
     search(dense, 0)
     end_round(dense)
@@ -62,7 +62,7 @@ def ready_small() -> None:
 
 @cache
 def ready_rates() -> None:
-    """The search by rates."""
+    """Compile the search by rates."""
     nothing, none, no_bool = Problem((), ()), np.empty(0, np.int64), np.empty(0, np.bool_)
     aim = Aim(THROUGHPUT, np.empty(0))
     load = MeasuredLoad(Profile.of(nothing))
@@ -75,7 +75,7 @@ def ready_rates() -> None:
 
 @cache
 def ready_greedy() -> None:
-    """Items into bins. One item, one bin and no pair will do for every loop to be compiled."""
+    """Compile the greedy packing. One item, one bin and no pair are enough for every loop to be compiled."""
     one, number = np.ones(1), np.zeros(1, np.int64)
     greedy = Greedy(Items(one, one, csr_array((1, 1)), number), Bins(one, one, one, number), spread={0: 1})
     greedy.put(0, 0)

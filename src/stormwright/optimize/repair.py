@@ -1,7 +1,7 @@
-"""The loops of `Repair`, on arrays, compiled.
+"""Compiled loops of `Repair`, on arrays.
 
-All numbers are added up anew from what they are sums of, node by node, whenever these change: a placement that comes
-about in another way has the same sums to the last digit, and a long repair cannot drift.
+All sums are recomputed from their items, node by node, whenever these change: a placement that is reached
+in another way has the same sums to the last digit, and a long repair cannot drift.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ TOTALS = np.dtype([(name, np.int64) for name in ("changes", "newest", "steps", "
 
 
 class RepairState(NamedTuple):
-    """A placement under way, as arrays of records.
+    """A placement under repair, as arrays of records.
 
     Parameters
     ----------
@@ -59,18 +59,18 @@ class RepairState(NamedTuple):
         after and before it on its node, by number; whether it may change. One without a node takes no part.
     nodes
         Of `NODE`: its overload, of all resources; the first of its workers, how many they are and may be; its rank in
-        `hardest`; when it changed and was last looked at, counted in changes; the nodes that changed after and before.
+        `hardest`; when it changed and was last examined, counted in changes; the nodes that changed after and before.
     demand, of_worker, of_node, capacity
-        Of each hard resource, what executors ask for, workers and nodes hold, and nodes have; shape (…, K).
+        For each hard resource: demand of executors, load of workers and nodes, and capacity of nodes; shape (…, K).
     unit
-        What overload of each resource is a part of, shape (K,).
+        Unit of the overload of each resource, shape (K,).
     hardest
         The nodes, the most overloaded first, then by number.
     best
         Of `STEP`, one record: the best step found.
     totals
         Of `TOTALS`, one record: changes of nodes so far, the node that changed last, steps taken, and pairs of nodes
-        that were looked at for a step.
+        that were examined for a step.
     """
 
     executors: Records
@@ -88,7 +88,7 @@ class RepairState(NamedTuple):
 
 @inner
 def join(mending: RepairState, executor: int, worker: int) -> None:
-    """Put an executor of no worker into one."""
+    """Put an unplaced executor into a worker."""
     mending.executors[executor].worker = worker
     _link(mending.executors, mending.workers, executor, worker)
     mending.workers[worker].size += 1
@@ -105,7 +105,7 @@ def leave(mending: RepairState, executor: int) -> None:
 
 @inner
 def start(mending: RepairState, worker: int, node: int) -> None:
-    """Put a worker of no node onto one."""
+    """Put a worker without a node onto one."""
     mending.workers[worker].node = node
     _link(mending.workers, mending.nodes, worker, node)
     mending.nodes[node].used += 1
@@ -122,7 +122,7 @@ def stop(mending: RepairState, worker: int) -> None:
 
 @inner
 def _link(items: Records, places: Records, item: int, place: int) -> None:
-    """Put an item into the list of a place, behind those of lower number."""
+    """Insert an item into the list of a place, sorted by number."""
     before, after = NOWHERE, places[place].first
     while after != NOWHERE and after < item:
         before, after = after, items[after].next
@@ -149,7 +149,7 @@ def _unlink(items: Records, places: Records, item: int, place: int) -> None:
 
 @inner
 def sum_worker(mending: RepairState, worker: int) -> None:
-    """Add up what a worker holds; anew, so that nothing drifts."""
+    """Recompute the load of a worker, so that nothing drifts."""
     mending.of_worker[worker, :] = 0.0
     executor = mending.workers[worker].first
     while executor != NOWHERE:
@@ -160,7 +160,7 @@ def sum_worker(mending: RepairState, worker: int) -> None:
 
 @inner
 def sum_node(mending: RepairState, node: int) -> None:
-    """Add up what a node holds, and by how much that is too much."""
+    """Recompute the load and the overload of a node."""
     mending.of_node[node, :] = 0.0
     worker = mending.nodes[node].first
     while worker != NOWHERE:
@@ -175,14 +175,14 @@ def sum_node(mending: RepairState, node: int) -> None:
 
 @inner
 def overload_with(mending: RepairState, node: int, resource: int, more: float) -> float:
-    """What a node would hold beyond what it has of a resource, with so much more, as a part of what the cluster has.
+    """Return the overload of a node for a resource with an additional load, as a fraction of the cluster's capacity.
 
     Parameters
     ----------
     mending
         Read only.
     node, resource
-        Which; `resource` is a column of `demand`.
+        The node; `resource` is a column of `demand`.
     more
         In the unit of the resource; below 0 for less.
     """
@@ -192,7 +192,7 @@ def overload_with(mending: RepairState, node: int, resource: int, more: float) -
 
 @inner
 def note_change(mending: RepairState, node: int) -> None:
-    """Add up what a node holds, rank it, and make it the one that changed last."""
+    """Recompute the load of a node, rank it, and make it the one that changed last."""
     sum_node(mending, node)
     _rank(mending, node)
     mending.totals[0].changes += 1
@@ -211,7 +211,7 @@ def note_change(mending: RepairState, node: int) -> None:
 
 @inner
 def _rank(mending: RepairState, node: int) -> None:
-    """Bring a node whose overload has changed to its place in `hardest`."""
+    """Move a node whose overload has changed to its position in `hardest`."""
     at = mending.nodes[node].rank
     while at + 1 < len(mending.hardest) and _comes_before(mending, mending.hardest[at + 1], node):
         _set_rank(mending, mending.hardest[at + 1], at)
@@ -224,14 +224,14 @@ def _rank(mending: RepairState, node: int) -> None:
 
 @inner
 def _set_rank(mending: RepairState, node: int, rank: int) -> None:
-    """Put a node at a place in `hardest`."""
+    """Put a node at a position in `hardest`."""
     mending.hardest[rank] = node
     mending.nodes[node].rank = rank
 
 
 @inner
 def _comes_before(mending: RepairState, a: int, b: int) -> bool:
-    """The order of `hardest`: most overloaded first, then by number."""
+    """Return the order of `hardest`: most overloaded first, then by number."""
     overload_a, overload_b = mending.nodes[a].overload, mending.nodes[b].overload
     return bool(overload_a > overload_b or (overload_a == overload_b and a < b))
 
@@ -260,9 +260,9 @@ MOVE_WORKER, SWAP_WORKERS, MOVE_EXECUTOR, SWAP_EXECUTORS = range(4)
 
 @inner
 def find_best(mending: RepairState, node: int) -> None:
-    """Note the best step on an overloaded node; if it was looked at in vain, only beside nodes that changed since.
+    """Record the best step on an overloaded node; after a failed search only with nodes that changed since.
 
-    `best[0].gain` is `NOISE` afterwards if there is none. Each pair of nodes that is met counts as a look in `totals`,
+    `best[0].gain` is `NOISE` afterwards if there is none. Each examined pair of nodes counts in `totals`,
     which is how the time is limited without a clock.
     """
     mending.best[0].gain = NOISE
@@ -280,7 +280,7 @@ def find_best(mending: RepairState, node: int) -> None:
 
 @inner
 def _most_gain(mending: RepairState, node: int, other: int) -> float:
-    """A bound of what any step between two nodes gains: of each resource one gives what the other has room for.
+    """Return an upper bound of the gain of any step between two nodes: excess of one, capacity of the other.
 
     0 for a node and itself.
     """
@@ -296,7 +296,7 @@ def _most_gain(mending: RepairState, node: int, other: int) -> float:
 
 @inner
 def _look(mending: RepairState, node: int, other: int) -> None:
-    """Look for a better step between an overloaded node and another one."""
+    """Search for a better step between an overloaded node and another one."""
     free = mending.nodes[other].used < mending.nodes[other].ports
     worker = mending.nodes[node].first
     while worker != NOWHERE:
@@ -315,7 +315,7 @@ def _look(mending: RepairState, node: int, other: int) -> None:
 
 @inner
 def _look_within(mending: RepairState, worker: int, partner: int) -> None:
-    """Look for a better step of an executor between two workers of a topology."""
+    """Search for a better step of an executor between two workers of a topology."""
     node, other = mending.workers[worker].node, mending.workers[partner].node
     roomy = mending.workers[worker].size > 1 and mending.workers[partner].size < mending.workers[partner].most
     executor = mending.workers[worker].first
@@ -331,18 +331,18 @@ def _look_within(mending: RepairState, worker: int, partner: int) -> None:
 
 @inner
 def _note_step(mending: RepairState, node: int, other: int, worker: int, executor: int, kind: int, target: int) -> None:
-    """Note a step if it is better than the best so far; of equal ones the first by worker, executor, kind, target.
+    """Record a step if it is better than the best so far; of equal ones the first by worker, executor, kind, target.
 
-    Which nodes are looked at in which order so has no influence on the step that is taken.
+    The order in which nodes are examined so has no influence on the step that is taken.
 
     Parameters
     ----------
     mending
         `best` is written.
     node, other
-        The overloaded node, and the one that the step would change beside it.
+        The overloaded node, and the other one that the step would change.
     worker, executor
-        What goes: a worker of `node`, or an executor in it; -1 where the worker goes as a whole.
+        The moved item: a worker of `node`, or an executor in it; -1 if the worker goes as a whole.
     kind
         One of the four.
     target
@@ -375,7 +375,7 @@ def _note_step(mending: RepairState, node: int, other: int, worker: int, executo
 
 @compiled
 def settle(mending: RepairState) -> None:
-    """Bring workers and nodes in line with the worker of every executor and the node of every worker."""
+    """Update workers and nodes from the worker of every executor and the node of every worker."""
     for executor in range(len(mending.executors) - 1, -1, -1):  # the last first, as each goes before those after it
         if mending.executors[executor].worker != NOWHERE:
             join(mending, executor, mending.executors[executor].worker)
@@ -389,10 +389,10 @@ def settle(mending: RepairState) -> None:
 
 @compiled
 def take_steps(mending: RepairState, most_looks: int) -> bool:
-    """Take the steepest step on the most overloaded node that has one, again and again; whether none is left.
+    """Take the steepest step on the most overloaded node that has one, repeatedly; return whether none is left.
 
-    Stops once about so many pairs of nodes were looked at; called again, it goes on as if it had not. So whoever calls
-    it can look at a clock in between, and the outcome does not depend on how often. Each step lowers the overload by
+    Stops once about `most_looks` pairs of nodes were examined; another call continues as if it had not. So a caller
+    can look at a clock in between, and the outcome does not depend on how often. Each step lowers the overload by
     more than `NOISE`, hence it ends.
 
     Parameters
@@ -400,7 +400,7 @@ def take_steps(mending: RepairState, most_looks: int) -> bool:
     mending
         Written.
     most_looks
-        Pairs of nodes to look at, about.
+        Pairs of nodes to examine, about.
     """
     until = mending.totals[0].looks + most_looks
     rank = 0
@@ -421,7 +421,7 @@ def take_steps(mending: RepairState, most_looks: int) -> bool:
 
 @compiled
 def take_out(mending: RepairState, topology: int) -> None:
-    """Take a topology's workers, except those that may not change, off their nodes. Their executors stay in them."""
+    """Take a topology's workers, except fixed ones, off their nodes. Their executors stay in them."""
     for worker in range(len(mending.workers)):
         node = mending.workers[worker].node
         if mending.workers[worker].topology == topology and mending.workers[worker].movable and node != NOWHERE:
@@ -431,12 +431,12 @@ def take_out(mending: RepairState, topology: int) -> None:
 
 @compiled
 def put_back(mending: RepairState, workers: IndexArray) -> bool:
-    """Put workers of no node where they leave least, ties to the lower node; whether there is room for all, or none.
+    """Place workers where they leave least capacity, ties to the lower node; return whether all fit, else none.
 
     Parameters
     ----------
     mending
-        Written; if there is no room for one of them, those put back before are taken off again.
+        Written; if one of them fits nowhere, those placed before are taken off again.
     workers
         In the order in which they choose, int64.
     """
@@ -459,7 +459,7 @@ def put_back(mending: RepairState, workers: IndexArray) -> bool:
 
 @inner
 def _left_beside(mending: RepairState, node: int, worker: int) -> float:
-    """What a node has left if it takes a worker, in parts of what the cluster has; infinite if it cannot take it."""
+    """Return the remaining capacity of a node with a worker, relative to the cluster; infinite if it cannot take it."""
     if mending.nodes[node].used >= mending.nodes[node].ports:
         return math.inf
     total = 0.0
@@ -474,7 +474,7 @@ def _left_beside(mending: RepairState, node: int, worker: int) -> float:
 
 @inner
 def _take_best(mending: RepairState) -> None:
-    """Take the step that was noted as the best, and note that its two nodes changed."""
+    """Take the recorded best step, and mark its two nodes as changed."""
     kind, target = mending.best[0].kind, mending.best[0].target
     worker, executor = mending.best[0].worker, mending.best[0].executor
     node = mending.workers[worker].node

@@ -128,7 +128,7 @@ class Costs:
 
     @property
     def polling_cores(self) -> float:
-        """Return the CPU that the executors of a full node take to poll for tuples, in cores."""
+        """CPU that the executors of a full node take to poll for tuples, in cores."""
         return self.spin_share * self.polling_threads
 
     def varied(self, messages: float, delays: float) -> Costs:

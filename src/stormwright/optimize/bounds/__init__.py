@@ -1,11 +1,11 @@
-"""What no placement can go below: proofs for small problems, relaxations for all others.
+"""Lower bounds of the cost: proofs for small problems, relaxations for all others.
 
 ::
 
     problem ─▶ relaxed ─┬─▶ sets          few executors: the optimum, if time allows
                         └─▶ relaxation    any number
-                   prove: which of the two, and what rounding takes
+                   prove: which of the two, and the rounding
 
-Everything is turned round: instead of what traffic costs at least it is what can be *kept*, on nodes and in workers, at
-most. Each of these bounds holds at any time, and only gets better.
+The problem is inverted: instead of the least cost of traffic, the most traffic that can be *kept* local, on nodes and
+in workers, is bounded from above. Each of these bounds is valid at any time, and only improves.
 """

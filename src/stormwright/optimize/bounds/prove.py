@@ -1,10 +1,10 @@
-"""A proven bound on the cost of any valid placement: exact where there are few executors, else a relaxation.
+"""Proven lower bound of the cost of any valid placement: exact for few executors, else by a relaxation.
 
-What traffic costs is what it would cost all between nodes, less what is saved by keeping it on nodes and in workers.
-Small problems: `exact` proves how much can be saved. Larger ones: semidefinite certificates of each topology bound what
-its workers keep, and what its pieces on nodes keep (`semidefinite`), and prices for the room on nodes (`sharing`) or a
-program of whole pieces (`rounds`) bring the topologies together. Whatever is bounded is valid at any time, so all may
-be ended when time is over.
+The cost of traffic is its cost if all of it went between nodes, minus the savings of traffic local to nodes and
+workers. Small problems: `exact` proves the most that can be saved. Larger ones: semidefinite certificates of each
+topology bound the traffic within its workers, and within its pieces on nodes (`semidefinite`), and prices for capacity
+of nodes (`sharing`) or a program of whole pieces (`rounds`) combine the topologies. Every bound is valid at any time,
+so all steps may be stopped when time is over.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ _ROUNDING, _ROUNDING_OF_SUMS = 4e-9, 4e-11
 
 @dataclass(frozen=True)
 class Bound:
-    """No valid placement costs less than `cost`; whether the placement asked about is proven to be the best."""
+    """Lower bound `cost` of all valid placements; whether the given placement is proven to be optimal."""
 
     cost: float
     optimal: bool
 
     def figures(self, problem: Problem, slots: IntArray) -> dict[str, Any]:
-        """Cost of a placement, the bound, and the gap between them in parts of the cost, for programs.
+        """Return the cost of a placement, the bound, and the relative gap between them, for programs.
 
-        There is no gap (None) where executors are left out: what the others cost says nothing of all. `flows` is the
-        part of all traffic that follows the placement, which a bound counts as free (`relaxed`).
+        There is no gap (None) if executors are unplaced: the cost of the others is not that of all. `flows` is the
+        fraction of all traffic that follows the placement, which a bound counts as free (`relaxed`).
         """
         cost = cost_of(problem, slots).total
         gap: float | None = max(0.0, 1 - self.cost / cost) if cost > 0 and not self.optimal else 0.0
@@ -64,18 +64,18 @@ class Bound:
 
 
 def bound_cost(problem: Problem, slots: IntArray, budget_s: float, weights: CostWeights | None = None) -> Bound:
-    """A bound on the cost of valid placements, found within about `budget_s` seconds.
+    """Return a bound on the cost of valid placements, found within about `budget_s` seconds.
 
     Parameters
     ----------
     problem
-        Of any size; up to 40 executors are tried exactly.
+        Of any size; up to 40 executors are solved exactly.
     slots
-        A good placement, shape (E,): the better it is, the sooner it is proven to be the best.
+        A good placement, shape (E,): the better it is, the sooner it is proven to be optimal.
     budget_s
-        Seconds; making machine code ready is not counted.
+        Time limit in seconds, without compilation.
     weights
-        Cost of a tuple by distance; the usual ones by default.
+        Cost of a tuple by distance; the default costs if not given.
     """
     ready_bound()
     spare_s = min(_SPARE * budget_s, _MOST_SPARE_S)
@@ -99,7 +99,7 @@ def bound_cost(problem: Problem, slots: IntArray, budget_s: float, weights: Cost
 def _exact(
     problem: Problem, relaxed: Relaxed, slots: IntArray, weights: CostWeights, until: float
 ) -> tuple[float, bool]:
-    """The least cost, or what it was proven to be at least; and whether that is sure to be all that can be proven."""
+    """Return the least cost, or a lower bound of it; and whether that is all that can be proven."""
     tps = relaxed.tps_between(0, problem.num_executors)
     order = np.argsort(-tps.sum(axis=1), kind="stable")
     pair, own = _most_worth(relaxed, tps)
@@ -127,10 +127,10 @@ def _exact(
 
 
 def _most_worth(relaxed: Relaxed, tps: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """What any set of executors is worth no more than, as sums over its pairs and its executors.
+    """Return upper bounds of the worth of sets of executors, as sums over pairs and executors.
 
-    That workers cannot take a whole set is told by a certificate of what workers keep, which holds for any part of a
-    topology: a principal submatrix of a semidefinite one is semidefinite.
+    That workers cannot hold a whole set follows from a certificate of the traffic within workers, which is valid for
+    any part of a topology: a principal submatrix of a semidefinite matrix is semidefinite.
     """
     pair, own = (relaxed.near + relaxed.inner) * tps, np.zeros(len(tps))
     for topology, most in enumerate(relaxed.most.tolist()):
@@ -149,7 +149,7 @@ def _most_worth(relaxed: Relaxed, tps: FloatArray) -> tuple[FloatArray, FloatArr
 
 
 def _first_prices(relaxed: Relaxed, tps: FloatArray) -> FloatArray:
-    """What each executor keeps at most by certificates of nodes and workers: prices to begin with, shape (E,)."""
+    """Return the most that each executor keeps by certificates of nodes and workers: initial prices, shape (E,)."""
     prices = np.zeros(len(tps))
     for topology, most in enumerate(relaxed.most.tolist()):
         part = slice(relaxed.first[topology], relaxed.first[topology + 1])
@@ -170,7 +170,7 @@ def _first_prices(relaxed: Relaxed, tps: FloatArray) -> FloatArray:
 
 
 def _columns(problem: Problem, executors: Executors, slots: IntArray, kind_of: IndexArray) -> Iterator[KnownSet]:
-    """What nodes have in a placement."""
+    """Yield the sets of executors on nodes in a placement."""
     node = problem.slot_node[slots]
     for number in np.unique(node).tolist():
         own = node == number
@@ -188,7 +188,7 @@ def _columns(problem: Problem, executors: Executors, slots: IntArray, kind_of: I
 
 @cache
 def ready_bound() -> None:
-    """Have the machine code ready before any clock runs."""
+    """Compile the code of the bounds before any clock runs."""
     tps = np.array([[0.0, 1.0], [1.0, 0.0]])
     one, none = np.ones(1, np.int64), np.zeros(2, np.int64)
     executors = Executors(tps, np.ones((1, 2)), none, 2 * one, 0 * one, 0.8, 0.2, tps, np.zeros(2))

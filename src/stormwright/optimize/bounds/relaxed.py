@@ -1,9 +1,9 @@
-"""A problem as bounds see it: with fewer limits than it has, so that what bounds its cost bounds that of any placement.
+"""Relaxation of a problem for bounds: with fewer limits, so that a bound of its cost is one of any placement.
 
-Left out are limits on components, isolation, and which nodes are usable; racks are all one; flows cost nothing, as a
+Left out are limits on components, isolation, and which nodes are usable; all racks are one; flows cost nothing, as a
 target in the same worker would make it so.
 
-What is left of the cost is linear in two numbers, the tuples/s that stay on nodes and those that stay in workers::
+The remaining cost is linear in two numbers, the tuples/s that stay on nodes and those that stay in workers::
 
     cost ≥ base - near · (on nodes) - inner · (in workers)
     base = inter_node · all,   near = inter_node - inter_worker,   inner = inter_worker - same_worker
@@ -30,14 +30,14 @@ _LARGER = 1 + 2 * RELATIVE_TOLERANCE
 
 @dataclass(frozen=True)
 class Relaxed:
-    """What is left of a problem.
+    """The relaxation of a problem.
 
     Parameters
     ----------
     first
-        Where each topology's executors start, shape (T + 1,).
+        First executor of each topology, shape (T + 1,).
     links
-        What executors exchange, by executor.
+        Traffic between executors, by executor.
     demand, capacity
         Of executors and nodes, by resource, shape (K, E) and (K, N).
     ports
@@ -47,9 +47,9 @@ class Relaxed:
     total_tps
         All traffic between different executors.
     near, inner
-        What a tuple within a node saves against one between nodes, and one within a worker beyond that.
+        Saving of a tuple within a node over one between nodes, and additional saving within a worker.
     base
-        What all traffic costs before anything is saved.
+        Cost of all traffic before any saving.
     """
 
     first: IndexArray
@@ -66,7 +66,7 @@ class Relaxed:
 
     @classmethod
     def of(cls, problem: Problem, weights: CostWeights) -> Relaxed:
-        """The relaxed `problem`. No topology has more workers than executors."""
+        """Return the relaxed `problem`. No topology has more workers than executors."""
         links = Links.fixed(problem, pair_traffic(problem))
         total_tps = float(links.tps.sum()) / 2
         sizes = np.diff(problem.executor_offset)
@@ -90,7 +90,7 @@ class Relaxed:
         )
 
     def tps_between(self, first: int, last: int) -> FloatArray:
-        """What executors `first` to before `last` exchange with each other, in tuples/s: symmetric, its diagonal 0."""
+        """Return the traffic between executors `first` to before `last`, in tuples/s: symmetric, its diagonal 0."""
         matrix = np.zeros((last - first, last - first))
         counts = np.diff(self.links.first[first : last + 1])
         part = slice(self.links.first[first], self.links.first[last])
@@ -101,7 +101,7 @@ class Relaxed:
 
 
 def cost_of_pairs(problem: Problem, slots: IntArray, weights: CostWeights) -> float:
-    """What a placement costs as `Relaxed` counts it."""
+    """Return the cost of a placement as counted by `Relaxed`."""
     one_rack = CostWeights(
         same_executor=0.0,
         same_worker=weights.same_worker,

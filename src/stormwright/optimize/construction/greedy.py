@@ -1,4 +1,4 @@
-"""Items into bins, heaviest pair first: the one rule behind both phases of the online scheduler.
+"""Greedy packing of items into bins, heaviest pair first: the rule of both phases of the online scheduler.
 
 Aniello, Baldoni, Querzoni, "Adaptive online scheduling in Storm", DEBS 2013, https://doi.org/10.1145/2488222.2488267.
 In phase 1 the items are a topology's executors and the bins its workers; in phase 2 the items are the workers of all
@@ -6,13 +6,13 @@ topologies and the bins are nodes, whose racks are zones.
 
 ::
 
-    pairs, heaviest first     bin 0   bin 1  |  bin 2       what a tuple costs
+    pairs, heaviest first     bin 0   bin 1  |  bin 2       cost of a tuple
       a ── b   900             a b           |              0 in one bin
       b ── c   400             a b c         |              1 between bins of a zone
       d ── e   100             a b c   d e   |              1 + zone_weight between zones
 
-A pair whose items have bins already may still be moved. A look at one takes time in the links of its two items and the
-few bins that are tried, hardly in the number of bins.
+A pair whose items have bins already may still be moved. The time for one pair depends on the links of its two items and
+the few bins that are tried, hardly on the number of bins.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _NOISE = 1e-12
 
 @compiled
 def put(packing: Packing, item: int, to: int) -> None:
-    """Move `item` to the bin `to`, or out of all bins for `NOWHERE`; what bins and groups hold is noted (`account`)."""
+    """Move `item` to the bin `to`, or out of all bins for `NOWHERE`; update bins and groups (`account`)."""
     before = packing.items[item].bin
     if before == to:
         return
@@ -64,7 +64,7 @@ def put(packing: Packing, item: int, to: int) -> None:
 
 @inner
 def place(packing: Packing, item: int) -> bool:
-    """Put `item` into the least loaded bin that takes it; whether there is one."""
+    """Put `item` into the least loaded bin that takes it; return whether there is one."""
     to = _least_loaded(packing, item, NOWHERE, _ALL_ZONES)
     if to == NOWHERE:
         return False
@@ -74,7 +74,7 @@ def place(packing: Packing, item: int) -> bool:
 
 @compiled
 def place_in_order(packing: Packing, items: IndexArray) -> int:
-    """Place `items` one after the other, and move those that find no bin to the front; how many these are.
+    """Place `items` one after the other, and move those without a bin to the front; return their number.
 
     `items` is int64, of any length, and written: its first numbers are afterwards those left over, in their order.
     """
@@ -90,8 +90,8 @@ def place_in_order(packing: Packing, items: IndexArray) -> int:
 def fill_empty(packing: Packing) -> None:
     """Give every empty bin the item whose move costs least, as long as another bin has two.
 
-    Bins are filled in rising order; of items that save the same where they are, the lower number moves. Neither limits
-    nor fixed items are looked at.
+    Bins are filled in increasing order; of items with equal savings where they are, the lower number moves. Limits
+    and fixed items are ignored.
     """
     for empty in range(len(packing.bins)):
         if packing.bins[empty].items > 0:
@@ -107,17 +107,17 @@ def fill_empty(packing: Packing) -> None:
 
 @compiled
 def place_pairs(packing: Packing, source: IndexArray, target: IndexArray, near: bool) -> bool:
-    """Place pairs of items, heaviest first; whether anything changed. `Greedy.place_pairs` has the rule.
+    """Place pairs of items, heaviest first; return whether anything changed. `Greedy.place_pairs` has the rule.
 
     Parameters
     ----------
     packing
         Items get bins, also other ones than before.
     source, target
-        Items of each pair, shape (P,), int64, in the order in which they are looked at. What a pair exchanges is read
+        Items of each pair, shape (P,), int64, in processing order. The traffic of a pair is read
         from the links of `packing`.
     near
-        Whether to try the least loaded bins of the zones that the two are in.
+        Whether to try the least loaded bins of the zones of the two.
     """
     changed = False
     for position in range(len(source)):
@@ -138,7 +138,7 @@ def place_pairs(packing: Packing, source: IndexArray, target: IndexArray, near: 
 
 @inner
 def kept(packing: Packing, item: int, bin_: int) -> float:
-    """What of the cost of `item`'s traffic is saved by having it in `bin_`, all others being where they are."""
+    """Return the cost of `item`'s traffic that is saved by having it in `bin_`, given the bins of all others."""
     total = 0.0
     for position in range(packing.items[item].first, packing.items[item].last):
         total += packing.links[position].rate * _closeness(
@@ -149,7 +149,7 @@ def kept(packing: Packing, item: int, bin_: int) -> float:
 
 @compiled
 def kept_in_all(packing: Packing) -> float:
-    """`kept` of all items where they are, those of no bin left out."""
+    """Return the sum of `kept` of all items where they are, without those of no bin."""
     total = 0.0
     for item in range(len(packing.items)):
         if packing.items[item].bin != NOWHERE:
@@ -159,7 +159,7 @@ def kept_in_all(packing: Packing) -> float:
 
 @inner
 def _closeness(packing: Packing, a: int, b: int) -> float:
-    """What of the cost of a tuple is saved between two bins."""
+    """Return the cost of a tuple that is saved between two bins."""
     if a == NOWHERE or b == NOWHERE:
         return 0.0
     if a == b:
@@ -169,7 +169,7 @@ def _closeness(packing: Packing, a: int, b: int) -> float:
 
 @inner
 def _rearrange(packing: Packing, i: int, j: int, near: bool) -> bool:
-    """Rule 2 of `Greedy.place_pairs`: what is saved rises, so equation 3 of the paper falls where bins are nodes."""
+    """Apply rule 2 of `Greedy.place_pairs`: savings rise, so equation 3 of the paper falls where bins are nodes."""
     at_i, at_j = packing.items[i].bin, packing.items[j].bin
     tried = _find_tried(packing, j if at_i != NOWHERE else i, at_i, at_j, near)
     # The traffic of the two with each other is added for each combination.
@@ -200,7 +200,7 @@ def _rearrange(packing: Packing, i: int, j: int, near: bool) -> bool:
 
 @inner
 def _sum_kept(packing: Packing, row: int, item: int, partner: int, tried: int) -> float:
-    """Set a row of `kept`, without the traffic of `item` with `partner`; what that is.
+    """Set a row of `kept`, without the traffic of `item` with `partner`; return that traffic.
 
     Two passes over the links of the item: one adds up by bin and by zone, the other clears these sums again, so that no
     array has to be cleared as a whole.
@@ -229,7 +229,7 @@ def _sum_kept(packing: Packing, row: int, item: int, partner: int, tried: int) -
 
 @inner
 def _find_tried(packing: Packing, mover: int, at_i: int, at_j: int, near: bool) -> int:
-    """Find the bins to try for two items, those that they are in and the least loaded for `mover`; how many."""
+    """Find the bins to try for two items: their own, and the least loaded ones for `mover`; return their number."""
     tried = 0
     for bin_ in (at_i, at_j, _least_loaded(packing, mover, NOWHERE, _ALL_ZONES)):
         tried = _add_tried(packing, tried, bin_)
@@ -242,7 +242,7 @@ def _find_tried(packing: Packing, mover: int, at_i: int, at_j: int, near: bool) 
 
 @inner
 def _add_tried(packing: Packing, tried: int, bin_: int) -> int:
-    """Add a bin to those to try unless it is there or is none; how many there are."""
+    """Add a bin to those to try unless it is included or none; return their number."""
     if bin_ == NOWHERE:
         return tried
     for k in range(tried):
@@ -254,10 +254,10 @@ def _add_tried(packing: Packing, tried: int, bin_: int) -> int:
 
 @inner
 def _least_loaded(packing: Packing, i: int, j: int, zone: int) -> int:
-    """The least loaded bin of a zone that takes `i`, and `j` with it unless that is `NOWHERE`; -1 if none does.
+    """Return the least loaded bin of a zone that takes `i`, and `j` with it unless that is `NOWHERE`; -1 if none does.
 
-    Load is CPU in Hz, not a part of what a bin has. Within a zone all its bins are looked at, in all zones only the
-    beginning of each class.
+    Load is CPU in Hz, not a fraction of the bin's capacity. Within a zone all its bins are examined, in all zones only
+    the beginning of each class.
     """
     count, cpu_hz, memory_mb = 1, packing.items[i].cpu_hz, packing.items[i].memory_mb
     if j != NOWHERE:
@@ -288,7 +288,7 @@ def _least_loaded(packing: Packing, i: int, j: int, zone: int) -> int:
 
 @inner
 def _pair_fits(packing: Packing, i: int, j: int, x: int, y: int) -> bool:
-    """Whether `i` can go to `x` while `j` goes to `y`."""
+    """Return whether `i` can go to `x` while `j` goes to `y`."""
     at_i, at_j = packing.items[i].bin, packing.items[j].bin
     if x != y:
         fit = _can_enter(packing, i, x, at_i, j, at_j) and _can_enter(packing, j, y, at_j, i, at_i)
@@ -305,7 +305,7 @@ def _pair_fits(packing: Packing, i: int, j: int, x: int, y: int) -> bool:
 
 @inner
 def _can_enter(packing: Packing, item: int, to: int, at: int, other: int, other_at: int) -> bool:
-    """Whether `to` has room for `item`, now at `at`, if `other`, which is at `other_at`, is then elsewhere."""
+    """Return whether `to` takes `item`, now at `at`, if `other`, which is at `other_at`, is then elsewhere."""
     if at == to:
         return True
     count, cpu_hz, memory_mb = 1, packing.items[item].cpu_hz, packing.items[item].memory_mb
@@ -329,7 +329,7 @@ _MOST_TRIED = 5
 
 @dataclass(frozen=True)
 class Pairs:
-    """Pairs of things that exchange traffic, heaviest first.
+    """Pairs of things with traffic, heaviest first.
 
     Parameters
     ----------
@@ -338,7 +338,7 @@ class Pairs:
     tps
         Tuples per second, shape (P,).
     count
-        How many things there are, with those that are in no pair.
+        Number of things, including those in no pair.
     """
 
     source: IndexArray
@@ -347,23 +347,23 @@ class Pairs:
     count: int
 
     def exchange(self) -> csr_array:
-        """What each two exchange, both directions together: symmetric, shape (count, count)."""
+        """Return the traffic of each two, both directions together: symmetric, shape (count, count)."""
         ends = (np.concatenate([self.source, self.target]), np.concatenate([self.target, self.source]))
         return csr_array((np.concatenate([self.tps, self.tps]), ends), shape=(self.count, self.count))
 
 
 @dataclass(frozen=True)
 class Items:
-    """What is to be placed.
+    """Items to be placed.
 
     Parameters
     ----------
     cpu_hz, memory_mb
         Demand of each item, shape (I,).
     exchange
-        What each two of them exchange, shape (I, I), as `Pairs.exchange` gives it.
+        Traffic of each two of them, shape (I, I), as from `Pairs.exchange`.
     group
-        For each item the number of the topology that it is part of, shape (I,).
+        For each item the number of its topology, shape (I,).
     """
 
     cpu_hz: FloatArray
@@ -374,14 +374,14 @@ class Items:
 
 @dataclass(frozen=True)
 class Bins:
-    """What each bin takes, all of shape (B,).
+    """Capacities of bins, all of shape (B,).
 
     Parameters
     ----------
     items, cpu_hz, memory_mb
         The most that it may hold.
     zone
-        Where it is, from 0.
+        Its zone, from 0.
     """
 
     items: FloatArray
@@ -391,14 +391,14 @@ class Bins:
 
 
 class Greedy:
-    """A placement under way. Of equal choices the one that stays wins, then the lower index.
+    """A placement under construction. Of equal choices the unchanged one wins, then the lower index.
 
     Parameters
     ----------
     items
-        What is to be placed; nothing is at first.
+        Items to be placed; none is at first.
     bins
-        What they hold at most. Room for rounding is added to CPU and memory.
+        Capacities of bins. A rounding tolerance is added to CPU and memory.
     zone_weight
         Traffic between bins of one zone costs 1, between zones 1 + `zone_weight`.
     spread, in_bin
@@ -457,7 +457,7 @@ class Greedy:
         return self._packing.bins["cpu_hz"]
 
     def takes(self, item: int) -> BoolArray:
-        """Which bins have room for `item` besides what is in them, whatever its group may use, shape (B,)."""
+        """Return the bins with enough capacity left for `item`, ignoring limits of its group, shape (B,)."""
         of, bins = self._packing.items[item], self._packing.bins
         takes: BoolArray = (
             (bins["items"] + 1 <= bins["most_items"])
@@ -471,28 +471,28 @@ class Greedy:
         put(self._packing, item, to)
 
     def fix(self, item: int, to: int) -> None:
-        """Put `item` where it stays, whatever fits."""
+        """Put `item` into a bin that it never leaves, whether it fits or not."""
         self.put(item, to)
         self._packing.items["fixed"][item] = True
 
     def relax(self, bins: Bins) -> None:
-        """From now on bins take what `bins` says, and groups use as many, and as much of each, as they like."""
+        """Replace the capacities of bins, and remove the limits of groups."""
         self._packing = self._packing._replace(groups=self._packing.groups[:0])
         self._limit(bins)
 
     def place_pairs(self, pairs: Pairs, *, near: bool = False) -> bool:
-        """Place the items of `pairs`, which come heaviest first; whether anything changed.
+        """Place the items of `pairs`, heaviest first; return whether anything changed.
 
         1. Neither item has a bin: the least loaded bin that takes both, else the least loaded for one, then the other.
-        2. Otherwise every combination of the bins that they are in and the least loaded bin is tried, for both, and
-           the one with the least traffic between bins is kept. Placed items move too.
+        2. Otherwise every combination of their current bins and the least loaded bin is tried, for both, and
+           the one with the least traffic between bins is taken. Placed items move too.
 
-        `near` adds, in 2, the least loaded bins of the zones that the two are in.
+        `near` adds, in 2, the least loaded bins of the zones of the two.
         """
         return place_pairs(self._packing, pairs.source.astype(np.int64), pairs.target.astype(np.int64), near)
 
     def place_rest(self) -> IndexArray:
-        """Place what has no bin, by CPU in falling order; what is left over."""
+        """Place items without a bin, by CPU in decreasing order; return those left over."""
         waiting = np.flatnonzero(self.bin_of == NOWHERE)
         waiting = waiting[np.argsort(-self._packing.items["cpu_hz"][waiting], kind="stable")]
         return waiting[: place_in_order(self._packing, waiting)]
@@ -502,10 +502,10 @@ class Greedy:
         fill_empty(self._packing)
 
     def cost(self) -> float:
-        """Cost of all traffic between bins, in tuples/s that go from bin to bin of one zone.
+        """Return the cost of all traffic between bins, in tuples/s between bins of one zone.
 
-        It is what all would cost from zone to zone, less what is saved (`kept`). Meant for when all items have bins:
-        what those exchange with others counts by half.
+        It is the cost of all traffic between zones, minus the savings (`kept`). Meant for when all items have bins:
+        traffic of unplaced items counts by half.
         """
         packing = self._packing
         placed = np.repeat(self.bin_of != NOWHERE, packing.items["last"] - packing.items["first"])
@@ -513,7 +513,7 @@ class Greedy:
         return (most - kept_in_all(packing)) / 2
 
     def _limit(self, bins: Bins) -> None:
-        """Let bins take what `bins` says, and sort them anew by CPU and load."""
+        """Set the capacities of bins, and sort them by CPU and load."""
         rows = self._packing.bins
         rows["most_items"] = bins.items
         rows["most_cpu_hz"] = bins.cpu_hz * _TOLERANCE
@@ -529,7 +529,7 @@ class Greedy:
 
 
 def _spans(number: IndexArray, dtype: np.dtype[np.void]) -> tuple[Records, IndexArray]:
-    """What has each number, in order: records of `dtype` that say where in the second array."""
+    """Return the items of each number, in order: records of `dtype` with ranges of the second array."""
     ends = np.cumsum(np.bincount(number))
     spans = np.zeros(len(ends), dtype)
     spans["first"][1:], spans["last"] = ends[:-1], ends

@@ -1,8 +1,8 @@
-"""Items in bins as arrays of records, what bins and groups take, and the order of bins by load.
+"""Items in bins as arrays of records, limits of bins and groups, and the order of bins by load.
 
-`by_load` is sorted at all times: when the load of a bin changes, it goes up or down past its neighbours (`_sort_in`).
-That takes a step for each bin that it passes, and whoever looks for the least loaded bin finds it at the front of its
-class. Full bins come last whatever their load, so that they are never gone through.
+`by_load` is sorted at all times: when the load of a bin changes, it moves up or down past its neighbours (`_sort_in`).
+That takes a step for each bin that it passes, and the least loaded bin is always at the front of its class. Full bins
+come last whatever their load, so that they are never scanned.
 """
 
 from __future__ import annotations
@@ -44,29 +44,29 @@ GROUP = np.dtype([(name, np.int64) for name in ("most_bins", "most_in_bin", "bin
 
 
 class Packing(NamedTuple):
-    """A placement under way, as arrays of records.
+    """A placement under construction, as arrays of records.
 
     Parameters
     ----------
     items
-        Of `ITEM`: demand; where its `links` are; its group; its bin; whether it stays there.
+        Of `ITEM`: demand; range of its `links`; its group; its bin; whether it is fixed.
     links
-        Of `LINK`: what an item exchanges with which other.
+        Of `LINK`: traffic of an item with another one.
     bins
-        Of `BIN`: what it may hold and what it holds; its zone; its class by CPU, and where it is in `by_load`.
+        Of `BIN`: capacity and load; its zone; its class by CPU, and its position in `by_load`.
     by_load
-        The bins class by class, in each those that take no more items last, then by load, then number.
+        The bins class by class, in each the full ones last, then by load, then number.
     sizes
-        Of `SIZE`, one for each class: where it is in `by_load`, and the most CPU in it.
+        Of `SIZE`, one for each class: its range in `by_load`, and the most CPU in it.
     zones, zone_bins
-        Of `ZONE`: where its bins are in `zone_bins`.
+        Of `ZONE`: range of its bins in `zone_bins`.
     groups, held
         Of `GROUP`: the most bins it may use, the most of its items in one bin, and how many bins it uses; and how many
         of its items are in each bin, int32, shape (groups, bins). Without any such limit there are no groups.
     tried, kept
-        Scratch of `_rearrange`: bins, and for both items what is saved in each, shape (2, bins tried).
+        Scratch of `_rearrange`: bins, and the saving of both items in each, shape (2, bins tried).
     zone_weight
-        What a tuple between zones costs more than one between bins of a zone, which costs 1.
+        Extra cost of a tuple between zones over one between bins of a zone, which costs 1.
     """
 
     items: Records
@@ -85,18 +85,18 @@ class Packing(NamedTuple):
 
 @inner
 def takes(packing: Packing, bin_: int, count: int, cpu_hz: float, memory_mb: float) -> bool:
-    """Whether a bin has room for what it would get; its CPU is equation 1 of the paper where bins are nodes.
+    """Return whether a bin has capacity for a load; its CPU is equation 1 of the paper where bins are nodes.
 
     Parameters
     ----------
     packing
         Read only.
     bin_
-        Whose limits.
+        The bin.
     count
         Items that it would get, 0 if one is exchanged for another.
     cpu_hz, memory_mb
-        Load that it would get, less that of what would leave it.
+        Load that it would get, minus that of items that would leave it.
     """
     return bool(
         packing.bins[bin_].items + count <= packing.bins[bin_].most_items
@@ -107,7 +107,7 @@ def takes(packing: Packing, bin_: int, count: int, cpu_hz: float, memory_mb: flo
 
 @inner
 def groups_may(packing: Packing, i: int, j: int, x: int, y: int) -> bool:
-    """Whether the groups of two items may use the bins that they then use. Always, where groups have no limits.
+    """Return whether the groups of two items may use their bins after a move. Always, if groups have no limits.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ def groups_may(packing: Packing, i: int, j: int, x: int, y: int) -> bool:
 
 @inner
 def _group_may(packing: Packing, i: int, j: int, x: int, y: int) -> bool:
-    """As `groups_may`, for items of one group: a bin that they leave empty of it counts no longer."""
+    """Return the same for items of one group: a bin that they leave without items of the group no longer counts."""
     group, at_i = packing.items[i].group, packing.items[i].bin
     at_j = NOWHERE if j == NOWHERE else packing.items[j].bin
     now = packing.groups[group].bins
@@ -154,31 +154,31 @@ def _group_may(packing: Packing, i: int, j: int, x: int, y: int) -> bool:
 
 @inner
 def _bin_may(packing: Packing, group: int, bin_: int, then: int, now: int) -> bool:
-    """Whether a bin may have `then` items of a group; more than allowed only if it has as many `now`."""
+    """Return whether a bin may have `then` items of a group; more than allowed only if it has as many `now`."""
     return bool(bin_ == NOWHERE or then <= max(packing.groups[group].most_in_bin, now))
 
 
 @inner
 def _others_in(packing: Packing, group: int, bin_: int, i: int, j: int) -> int:
-    """Items of the group other than its items `i` and `j` that are in a bin; `j` may be `NOWHERE` for none."""
+    """Return the number of items of the group other than `i` and `j` in a bin; `j` may be `NOWHERE` for none."""
     others = packing.held[group, bin_] - (packing.items[i].bin == bin_)
     return int(others - (j != NOWHERE and packing.items[j].bin == bin_))
 
 
 @inner
 def account(packing: Packing, item: int, bin_: int, sign: int) -> None:
-    """Note that an item is in a bin, or no more: in what the bin holds, its rank by load, and the bins of its group.
+    """Record that an item enters or leaves a bin: in its load, its rank by load, and the bins of its group.
 
-    The item's own `bin` is left as it is.
+    The item's own `bin` is unchanged.
 
     Parameters
     ----------
     packing
         `bins`, `by_load`, `groups` and `held` are written.
     item, bin_
-        Which, and where.
+        The item and the bin.
     sign
-        1 to put it there, -1 to take it away.
+        1 to enter, -1 to leave.
     """
     packing.bins[bin_].items += sign
     if packing.bins[bin_].items == 0:
@@ -197,7 +197,7 @@ def account(packing: Packing, item: int, bin_: int, sign: int) -> None:
 
 @inner
 def _sort_in(packing: Packing, bin_: int) -> None:
-    """Bring a bin whose load has changed to its place in `by_load`."""
+    """Move a bin whose load has changed to its position in `by_load`."""
     at, size = packing.bins[bin_].rank, packing.bins[bin_].size
     while at + 1 < packing.sizes[size].last and comes_before(packing, packing.by_load[at + 1], bin_):
         _set_rank(packing, packing.by_load[at + 1], at)
@@ -216,7 +216,7 @@ def _set_rank(packing: Packing, bin_: int, at: int) -> None:
 
 @inner
 def comes_before(packing: Packing, a: int, b: int) -> bool:
-    """The order of `by_load` within a class: bins that take no more items last, then by CPU in Hz, then by number."""
+    """Return the order of `by_load` within a class: full bins last, then by CPU in Hz, then by number."""
     full_a, full_b = is_full(packing, a), is_full(packing, b)
     if full_a != full_b:
         return full_b
@@ -227,5 +227,5 @@ def comes_before(packing: Packing, a: int, b: int) -> bool:
 
 @inner
 def is_full(packing: Packing, bin_: int) -> bool:
-    """Whether a bin has as many items as it may have."""
+    """Return whether a bin has as many items as it may have."""
     return bool(packing.bins[bin_].items >= packing.bins[bin_].most_items)

@@ -1,9 +1,9 @@
-"""Construction: topology by topology onto few nodes, the best fit where one node takes all, workers filled one by one.
+"""Construction topology by topology: best fit if one node takes all, otherwise few nodes, workers filled one by one.
 
-Those come first that exchange most for the CPU they take: room side by side is worth most to them. A topology goes
-whole onto the node that it fills best; if there is none, into the rack and onto the node that take the largest part of
-it, and so on with the rest. A worker grows by the executor that exchanges most with what is already in it and on its
-node. Time is linear in executors, links and topologies × nodes; very large topologies have a way of their own (`grow`).
+Topologies with most traffic per CPU come first: locality is worth most to them. A topology goes as a whole onto the
+node that it fills best; if there is none, into the rack and onto the node that take the largest part of it, and so on
+with the rest. A worker grows by the executor with most traffic to those already in it and on its node. Time is linear
+in executors, links and topologies × nodes; very large topologies have a separate algorithm (`grow`).
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from stormwright.optimize.kernel.steps import join, leave, start_worker, stop_wo
 
 @inner
 def may_join(rules: Rules, topology: int, executor: int, worker: int, node: int) -> bool:
-    """Whether further limits allow that an executor of no worker joins one.
+    """Return whether further limits allow an unplaced executor to join a worker.
 
     Parameters
     ----------
     rules
-        As before afterwards.
+        Unchanged afterwards.
     topology, executor, worker, node
-        Which; the worker is on the node.
+        The executor and the worker on the node.
     """
     rise = put_in(rules, topology, executor, worker, node)
     take_from(rules, topology, executor, worker, node)
@@ -52,18 +52,18 @@ def may_join(rules: Rules, topology: int, executor: int, worker: int, node: int)
 def next_node(
     layout: Layout, node: int, cpu_hz: float, memory_mb: float, workers: int, part: float, blink: float
 ) -> int:
-    """The node of a topology's next worker, or -1: `node`, if it has room for so large a part of what is left.
+    """Return the node of a topology's next worker, or -1: `node`, if it has capacity for the required part of the rest.
 
     Parameters
     ----------
     layout
-        Its `rack_room` is scratch, and random numbers are drawn where `blink` is above 0; nothing else is written.
+        Its `rack_room` is scratch, and random numbers are drawn if `blink` is above 0; nothing else is written.
     node
-        That of the worker before, or -1.
+        That of the previous worker, or -1.
     cpu_hz, memory_mb, workers
-        What is left to be placed.
+        The rest to be placed.
     part
-        Part of it that the node must have room for, as the worker cannot be given less, from 0 to 1.
+        Fraction of it that the node must have capacity for, as the worker cannot be given less, from 0 to 1.
     blink
         Probability with which a node is overlooked.
     """
@@ -75,7 +75,7 @@ def next_node(
 
 @inner
 def _opens(layout: Layout, node: int, cpu_hz: float, memory_mb: float) -> bool:
-    """Whether a node has a port for one more worker with so much in it."""
+    """Return whether a node has a port for one more worker with this load."""
     return bool(
         layout.nodes[node].used < layout.nodes[node].ports
         and cpu_hz <= layout.nodes[node].cpu_hz_left
@@ -87,14 +87,14 @@ def _opens(layout: Layout, node: int, cpu_hz: float, memory_mb: float) -> bool:
 def _choose_node(
     layout: Layout, cpu_hz: float, memory_mb: float, workers: int, least: float, rack: int, blink: float
 ) -> int:
-    """The node for so much: the fullest that takes all; else that with room for the largest part, in a rack with room.
+    """Return the fullest node that takes all of a load; else that for the largest part, in a suitable rack.
 
     Parameters
     ----------
     least
-        Part of all that the node must have room for.
+        Fraction of all that the node must have capacity for.
     rack
-        The rack to stay in, if one of its nodes will do.
+        The preferred rack, if one of its nodes qualifies.
     """
     if rack != NOWHERE:
         first, last = layout.racks[rack].first, layout.racks[rack].last
@@ -108,7 +108,7 @@ def _choose_node(
 def _choose_among(
     layout: Layout, nodes: IndexArray, cpu_hz: float, memory_mb: float, workers: int, least: float, blink: float
 ) -> int:
-    """That one of `nodes`."""
+    """Return the same among `nodes`."""
     for number in range(len(layout.racks)):
         layout.rack_room[number] = 0.0
     whole, whole_left = NOWHERE, math.inf
@@ -135,7 +135,7 @@ def _choose_among(
 
 @inner
 def _part(layout: Layout, node: int, cpu_hz: float, memory_mb: float, workers: int) -> float:
-    """What part of so much a node has room for; 0 without a port, above 1 if more than all."""
+    """Return the fraction of a load that a node has capacity for; 0 without a port, above 1 if more than all."""
     ports = layout.nodes[node].ports - layout.nodes[node].used
     if ports <= 0:
         return 0.0
@@ -168,11 +168,11 @@ _FEWEST_SEEN, _MOST_SEEN = 512, 2048
 
 @inner
 def grow_topology(layout: Layout, topology: int) -> bool:
-    """Put a topology's executors that are in no worker into its workers that are on no node; whether all are.
+    """Put a topology's unplaced executors into its workers without a node; return whether all are placed.
 
-    Those that wait and exchange tuples with what is on the node in question come first in `waiting`; `kept_worker` is
-    where each stands in it. Workers are filled in the order of their numbers, each with as many as limits and the
-    workers to come allow: every one of these gets one executor at least. If it fails, what has been placed stays
+    Waiting executors that exchange tuples with those on the current node come first in `waiting`; `kept_worker` is
+    the position of each in it. Workers are filled in the order of their numbers, each with as many as limits and the
+    remaining workers allow: every one of these gets one executor at least. On failure, placed executors stay
     placed.
     """
     left, near, workers = 0, 0, 0
@@ -225,7 +225,7 @@ def grow_topology(layout: Layout, topology: int) -> bool:
 
 @inner
 def _forget(layout: Layout, left: int, near: int, before: int, node: int) -> None:
-    """Forget what executors exchange with the worker before, and with its node and rack where the next is elsewhere."""
+    """Reset traffic with the previous worker, and with its node and rack if the next one is elsewhere."""
     for position in range(near):
         layout.close[layout.waiting[position]] = 0.0
         if node != before:
@@ -237,7 +237,7 @@ def _forget(layout: Layout, left: int, near: int, before: int, node: int) -> Non
 
 @inner
 def _exchange(layout: Layout, a: int, b: int) -> None:
-    """Let two that wait change places."""
+    """Swap two waiting executors."""
     executor, other = layout.waiting[a], layout.waiting[b]
     layout.waiting[a], layout.waiting[b] = other, executor
     layout.kept_worker[executor], layout.kept_worker[other] = b, a
@@ -245,7 +245,7 @@ def _exchange(layout: Layout, a: int, b: int) -> None:
 
 @inner
 def _next_to_grow(layout: Layout, left: int, near: int, worker: int) -> int:
-    """Position in `waiting` of the executor that a worker grows by: most saved, then most traffic."""
+    """Return the position in `waiting` of the next executor of a worker: most saved, then most traffic."""
     node, topology = layout.workers[worker].node, layout.workers[worker].topology
     limited = layout.topologies[topology].limited
     in_rack = layout.inter_rack - layout.inter_node if len(layout.racks) > 1 else 0.0
@@ -267,7 +267,7 @@ def _next_to_grow(layout: Layout, left: int, near: int, worker: int) -> int:
 
 @inner
 def _attract_neighbours(layout: Layout, executor: int, near: int) -> int:
-    """Note for all that wait what they exchange with one that has just been placed; how many are then on its node's."""
+    """Add the traffic of waiting executors with one just placed; return how many then have traffic with its node."""
     for link in range(layout.executors[executor].first, layout.executors[executor].last):
         other, pull = layout.links[link].executor, layout.pull[link]
         if layout.executors[other].worker != NOWHERE or pull == 0:
@@ -292,7 +292,7 @@ _NODE_FIRST = 2.0
 
 @compiled
 def construct(layout: Layout, order: IndexArray) -> None:
-    """Place the waiting executors of topologies one after the other; where there is no room, limits are broken.
+    """Place the waiting executors of topologies one after the other; without sufficient capacity, limits are broken.
 
     Parameters
     ----------
@@ -314,23 +314,23 @@ def construct(layout: Layout, order: IndexArray) -> None:
 
 @inner
 def place_topology(layout: Layout, topology: int, blink: float, node_first: float) -> bool:
-    """Put a topology's executors that are in no worker into its workers that are on no node; whether all are.
+    """Put a topology's unplaced executors into its workers without a node; return whether all are placed.
 
-    Workers are filled in the order of their numbers. Each stays on the node of the one before as long as that has room
-    for the least that the worker must take: what those to come, full to the limit, would leave over. If it fails, what
-    has been placed stays placed; tables are left as they are.
+    Workers are filled in the order of their numbers. Each stays on the node of the previous one as long as that has
+    capacity for the least that the worker must take: the executors that the remaining workers, filled to the limit,
+    would leave over. On failure, placed executors stay placed; tables are unchanged.
 
     Parameters
     ----------
     layout
         Written: workers and nodes; `waiting`, `near` and `close` are scratch.
     topology
-        Which.
+        The topology.
     blink
         Probability with which a node is overlooked, as in Christiaens, Vanden Berghe, "Slack Induction by String
         Removals", 2020, https://doi.org/10.1287/trsc.2019.0914.
     node_first
-        What an executor's traffic with its node counts beside that with its worker when a worker grows.
+        Weight of an executor's traffic with its node relative to that with its worker when a worker grows.
     """
     left = _gather(layout, topology)
     cpu_hz, memory_mb, workers = 0.0, 0.0, 0
@@ -381,10 +381,10 @@ def place_topology(layout: Layout, topology: int, blink: float, node_first: floa
 
 @inner
 def place_anywhere(layout: Layout, topology: int) -> None:
-    """Put what `place_topology` left over where most CPU is free, whatever that overloads.
+    """Put executors left over by `place_topology` where most CPU is free, breaking limits of nodes.
 
     Every worker gets a port and at least one executor, and none gets more executors than it may have: only CPU and
-    memory of nodes are broken, which a search can mend. Of equal nodes and workers the lower number wins.
+    memory of nodes are exceeded, which a search can repair. Of equal nodes and workers the lower number wins.
     """
     first, last = layout.topologies[topology].first_worker, layout.topologies[topology].last_worker
     for worker in range(first, last):
@@ -421,7 +421,7 @@ def place_anywhere(layout: Layout, topology: int) -> None:
 def remove_topology(layout: Layout, topology: int) -> None:
     """Take all executors of a topology out of its workers, and these off their nodes.
 
-    Workers are set to hold exactly nothing, whatever rounding of CPU and memory left. Tables are left as they are.
+    Loads of workers are set to exactly zero, without rounding errors of CPU and memory. Tables are unchanged.
     """
     for executor in range(layout.topologies[topology].first, layout.topologies[topology].last):
         if layout.executors[executor].worker != NOWHERE:
@@ -434,7 +434,7 @@ def remove_topology(layout: Layout, topology: int) -> None:
 
 @inner
 def _gather(layout: Layout, topology: int) -> int:
-    """Note the executors that are in no worker in `waiting`; how many they are."""
+    """Write the unplaced executors to `waiting`; return their number."""
     count = 0
     for executor in range(layout.topologies[topology].first, layout.topologies[topology].last):
         if layout.executors[executor].worker == NOWHERE:
@@ -446,7 +446,7 @@ def _gather(layout: Layout, topology: int) -> int:
 
 @inner
 def _ask(layout: Layout, left: int) -> None:
-    """Note what those that wait ask for of further resources, by which nodes are chosen."""
+    """Record the demand of waiting executors for further resources, by which nodes are chosen."""
     for resource in range(len(layout.rules.asked)):
         layout.rules.asked[resource] = 0.0
         for position in range(left):
@@ -455,7 +455,7 @@ def _ask(layout: Layout, left: int) -> None:
 
 @inner
 def _comes_before(layout: Layout, a: int, b: int) -> bool:
-    """Whether an executor that fits nowhere goes to the worker `a` rather than `b`: empty ones first, then free CPU."""
+    """Return whether an executor that fits nowhere prefers the worker `a` to `b`: empty ones, then free CPU."""
     empty_a, empty_b = layout.workers[a].size == 0, layout.workers[b].size == 0
     if empty_a != empty_b:
         return bool(empty_a)
@@ -468,7 +468,7 @@ def _comes_before(layout: Layout, a: int, b: int) -> bool:
 
 @inner
 def _next_executor(layout: Layout, left: int, worker: int, node_first: float) -> int:
-    """Position in `waiting` of the executor that a worker grows by: most saved, then most traffic."""
+    """Return the position in `waiting` of the next executor of a worker: most saved, then most traffic."""
     node, topology = layout.workers[worker].node, layout.workers[worker].topology
     limited = layout.topologies[topology].limited
     best, most, most_tps = NOWHERE, -math.inf, -1.0
@@ -487,7 +487,7 @@ def _next_executor(layout: Layout, left: int, worker: int, node_first: float) ->
 
 @inner
 def _attract(layout: Layout, executor: int) -> None:
-    """Note for all that wait what they exchange with one that has just been placed."""
+    """Add the traffic of waiting executors with one just placed."""
     for link in range(layout.executors[executor].first, layout.executors[executor].last):
         other = layout.links[link].executor
         layout.near[other] += layout.pull[link]

@@ -1,12 +1,12 @@
-"""The machine code that all searching is made of: records of a placement, what a step costs, the step itself.
+"""Compiled primitives of all searches: records of a placement, costs of steps, and the steps.
 
 ::
 
-    records    a placement under way: arrays of records, no objects
-    costs      by how much a step would raise the cost; nothing is changed
-    flows      the same of traffic that goes where the placement lets it
-    steps      the step itself, with all that is noted of the placement
+    records    a placement as arrays of records, no objects
+    costs      change of the cost by a step; nothing is changed
+    flows      the same for traffic whose targets depend on the placement
+    steps      the steps themselves, with all derived data of the placement
 
-How it is made and kept is told in `stormwright.jit`, and whence random numbers come. Whether a step is wise is
+How it is compiled and cached, and the source of random numbers, is in `stormwright.jit`. Which steps are taken is
 decided elsewhere (`search`, `repair`, `construct`).
 """

@@ -1,18 +1,19 @@
-"""What steps cost: by how much traffic, and the price of uneven use of CPU, rise with a move.
+"""Costs of steps: change of the cost of traffic, and of the price of uneven use of CPU, by a move.
 
-Fixed traffic never leaves its topology, so each topology has dense tables of its own: what every executor exchanges
-with every worker, what every two workers exchange, and what a tuple between two workers costs. With them a move costs
-O(workers of the topology) to try, whatever the size of the cluster. Rates are whole multiples of a power of two
-(`links.Links` sees to that), so that all sums of them are exact and none drifts. Flows have tables of theirs
+Fixed traffic never leaves its topology, so each topology has dense tables of its own: traffic of every executor with
+every worker, traffic of every two workers, and the cost of a tuple between two workers. With them a move costs
+O(workers of the topology) to evaluate, whatever the size of the cluster. Rates are whole multiples of a power of two
+(see `links.Links`), so that all sums of them are exact and none drifts. Flows have separate tables
 (`stormwright.optimize.kernel.flows`).
 
-With t(e, w) what executor e exchanges with worker w, and d(v, w) what a tuple between two workers costs, 0 for one and
+With t(e, w) the traffic of executor e with worker w, and d(v, w) the cost of a tuple between two workers, 0 for one and
 the same, a move of e from its worker `own` to `to` raises the cost by ::
 
-    Σ_w t(e, w) · (d(w, to) - d(w, own))        all w of the topology, or all links of e where there is no table
+    Σ_w t(e, w) · (d(w, to) - d(w, own))        all w of the topology, or all links of e without a table
 
-Two that change places each count the other where it no longer is: what the two exchange seems saved twice, and is put
-back. Nothing here changes a placement; all costs are in tuples/s weighted by distance, beyond those within a worker.
+Two that change places each count the other at its old position: their mutual traffic is counted as saved twice, and is
+corrected. Nothing here changes a placement; all costs are in tuples/s weighted by distance, beyond those within a
+worker.
 """
 
 from __future__ import annotations
@@ -30,15 +31,15 @@ from stormwright.optimize.kernel.records import NOWHERE, Layout
 
 @inner
 def _distance(layout: Layout, a: int, b: int) -> float:
-    """Cost of a tuple between two different workers."""
+    """Return the cost of a tuple between two different workers."""
     return _weight(layout, b, layout.workers[a].node, layout.workers[a].rack)
 
 
 @inner
 def _weight(layout: Layout, other: int, node: int, rack: int) -> float:
-    """Cost of a tuple between the worker `other` and any other one on `node`.
+    """Return the cost of a tuple between the worker `other` and any other one on `node`.
 
-    The node is given, not its worker, so that it may be one that the worker is only thought to go to.
+    The node is given, not its worker, so that it may be a hypothetical one.
     """
     if layout.workers[other].node == node:
         return layout.inter_worker
@@ -47,7 +48,7 @@ def _weight(layout: Layout, other: int, node: int, rack: int) -> float:
 
 @inner
 def far_row(layout: Layout, worker: int) -> int:
-    """Where the distances of a worker to all of its topology begin in `table`, if that has tables."""
+    """Return the start of the distances of a worker to all of its topology in `table`, if that has tables."""
     topology = layout.workers[worker].topology
     workers = layout.topologies[topology].last_worker - layout.topologies[topology].first_worker
     return int(layout.workers[worker].row + workers * workers)
@@ -55,7 +56,7 @@ def far_row(layout: Layout, worker: int) -> int:
 
 @inner
 def note_distances(layout: Layout, worker: int) -> None:
-    """Note what a tuple between a worker, which is on a node, and every other of its topology costs, in both rows."""
+    """Update the distances between a worker, which is on a node, and all others of its topology, in both rows."""
     topology = layout.workers[worker].topology
     if not layout.topologies[topology].tabled:
         return
@@ -69,7 +70,7 @@ def note_distances(layout: Layout, worker: int) -> None:
 
 @inner
 def rise_of_executor(layout: Layout, executor: int, to: int) -> float:
-    """By how much the cost of traffic rises if `executor` goes to the worker `to`, all others staying.
+    """Return the increase of the cost of traffic if `executor` goes to the worker `to`.
 
     Both its worker and `to` are of its topology and on nodes. O(workers of the topology) with a table, else O(links of
     the executor); with flows also O(sinks around it × workers).
@@ -82,18 +83,18 @@ def rise_of_executor(layout: Layout, executor: int, to: int) -> float:
 
 @inner
 def rise_of_swap(layout: Layout, a: int, b: int, hopeless: float) -> float:
-    """By how much the cost of traffic rises if two executors of a topology change places.
+    """Return the increase of the cost of traffic if two executors of a topology change places.
 
     Parameters
     ----------
     layout
-        Left as it is.
+        Unchanged.
     a, b
         Executors of one topology, in different workers, both on nodes.
     hopeless
-        Beyond it the exact rise is of no interest: what is returned is then above it, but may be less than the true
-        rise. What the two exchange is found by bisection in the links of `a`, which is saved for most steps of a cold
-        search.
+        Threshold beyond which the exact increase is irrelevant: the result is then above it, but may be less than the
+        true increase. The traffic of the two is found by bisection in the links of `a`, which is avoided for most steps
+        of a cold search.
     """
     own, to = layout.executors[a].worker, layout.executors[b].worker
     rise = _rise_of_links(layout, a, to) + _rise_of_links(layout, b, own)
@@ -106,7 +107,7 @@ def rise_of_swap(layout: Layout, a: int, b: int, hopeless: float) -> float:
 
 @inner
 def _rise_of_links(layout: Layout, executor: int, to: int) -> float:
-    """The part of `rise_of_executor` that is of fixed traffic; executors in no worker count nothing."""
+    """Return the part of `rise_of_executor` for fixed traffic; executors in no worker do not count."""
     own = layout.executors[executor].worker
     node, rack = layout.workers[own].node, layout.workers[own].rack
     to_node, to_rack = layout.workers[to].node, layout.workers[to].rack
@@ -128,9 +129,9 @@ def _rise_of_links(layout: Layout, executor: int, to: int) -> float:
 
 @inner
 def rise_of_worker(layout: Layout, worker: int, to: int) -> float:
-    """By how much the cost of traffic rises if `worker` goes to the node `to`, all others staying.
+    """Return the increase of the cost of traffic if `worker` goes to the node `to`.
 
-    Distances between its executors stay 0, so that only what workers exchange counts: O(workers of the topology) with a
+    Distances between its executors stay 0, so only traffic between workers counts: O(workers of the topology) with a
     table, else O(links of all its executors).
     """
     rise = _rise_of_worker_links(layout, worker, to)
@@ -141,11 +142,11 @@ def rise_of_worker(layout: Layout, worker: int, to: int) -> float:
 
 @inner
 def rise_of_worker_swap(layout: Layout, a: int, b: int) -> float:
-    """By how much the cost of traffic rises if two workers change nodes.
+    """Return the increase of the cost of traffic if two workers change nodes.
 
-    Workers of different topologies exchange nothing, so their rises add up. Within one topology the distance of the two
-    from each other stays what it is, while each move alone counts them as on one node: 2 × what they exchange × that
-    difference is put back.
+    Workers of different topologies have no traffic, so their increases add up. Within one topology the distance of the
+    two from each other is unchanged, while each move alone counts them as on one node: 2 × their traffic × that
+    difference is added.
     """
     node, to, topology = layout.workers[a].node, layout.workers[b].node, layout.workers[a].topology
     if topology != layout.workers[b].topology:
@@ -186,7 +187,7 @@ def _rise_of_worker_links(layout: Layout, worker: int, to: int) -> float:
 
 @inner
 def exchanged(layout: Layout, a: int, b: int) -> float:
-    """What two executors exchange, in tuples/s, found by bisection: links are sorted by the other executor."""
+    """Return the traffic of two executors, in tuples/s, found by bisection: links are sorted by the other executor."""
     low, high = layout.executors[a].first, layout.executors[a].last
     while low < high:
         middle = (low + high) // 2
@@ -200,7 +201,7 @@ def exchanged(layout: Layout, a: int, b: int) -> float:
 
 @inner
 def _exchanged_by_workers(layout: Layout, a: int, b: int) -> float:
-    """What two workers of a topology exchange, in tuples/s; from the table, else by all links of one of them."""
+    """Return the traffic of two workers of a topology, in tuples/s; from the table, else by the links of one."""
     topology = layout.workers[a].topology
     if layout.topologies[topology].tabled:
         return float(layout.table[layout.workers[a].row + b - layout.topologies[topology].first_worker])
@@ -217,9 +218,9 @@ def _exchanged_by_workers(layout: Layout, a: int, b: int) -> float:
 
 @inner
 def cost_of_topology(layout: Layout, topology: int) -> float:
-    """Cost of all traffic of a topology; executors without a worker are far from nothing.
+    """Return the cost of all traffic of a topology; executors without a worker have no distance.
 
-    Worked out from links, not from tables, so that it may serve to check or to fill these; of flows what is noted with
+    Computed from links, not from tables, so that it can check or fill these; for flows the recorded cost of
     each sink. O(links of the topology).
     """
     total = 0.0
@@ -237,7 +238,7 @@ def cost_of_topology(layout: Layout, topology: int) -> float:
 
 @inner
 def cost_as_noted(layout: Layout, topology: int) -> float:
-    """The same from tables, where there are any, if these are right: O(workers²) instead of O(links)."""
+    """Return the same from tables, if any, assuming that these are right: O(workers²) instead of O(links)."""
     if not layout.topologies[topology].tabled:
         return cost_of_topology(layout, topology)
     first, last = layout.topologies[topology].first_worker, layout.topologies[topology].last_worker
@@ -251,14 +252,14 @@ def cost_as_noted(layout: Layout, topology: int) -> float:
 
 @inner
 def rise_of_load(layout: Layout, node: int, cpu_hz: float) -> float:
-    """By how much the price of uneven use of CPU rises if a node has so much more to do, which may be below 0.
+    """Return the increase of the price of uneven use of CPU by more load on a node, which may be below 0.
 
     The price is that of Σ used² / capacity over nodes. This differs from `layout.objective.imbalance_of` only by a
     factor that is in the price, and by a sum which no placement of the same executors changes::
 
         Σ B_k (u_k - u)² = Σ used_k² / B_k - (Σ used_k)² / Σ B_k
 
-    So a step is judged by the two nodes that it changes.
+    So a step is evaluated by the two nodes that it changes.
     """
     capacity = layout.nodes[node].cpu_hz
     if layout.imbalance_price == 0 or capacity == 0:
@@ -269,7 +270,7 @@ def rise_of_load(layout: Layout, node: int, cpu_hz: float) -> float:
 
 @inner
 def is_away(layout: Layout, executor: int) -> bool:
-    """Whether an executor that could keep its slot is elsewhere."""
+    """Return whether an executor that could keep its slot is elsewhere."""
     home = layout.executors[executor].home
     return bool(
         home != NOWHERE

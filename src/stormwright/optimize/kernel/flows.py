@@ -1,21 +1,21 @@
-"""What flows cost in a placement under way, by counts: how much leaves each worker, and how many could take it there.
+"""Costs of flows in a placement, by counts: the traffic that leaves each worker, and the possible targets.
 
 A *sink* is a component that flows of one grouping go to. Where its flows end follows from two tables over the workers
-of its topology: what executors in each send, and how many executors of the component each has. So its cost takes time
-linear in the workers of the topology, however many executors send. The rule is that of
-`stormwright.model.traffic_matrix`: what the executors of a scope cannot take leaves it, so the cost is that of leaving
-workers, nodes and racks, added up.
+of its topology: rates sent by the executors in each, and the number of executors of the component in each. So its cost
+takes time linear in the workers of the topology, however many executors send. The rule is that of
+`stormwright.model.traffic_matrix`: traffic beyond the capacity of a scope's executors leaves it, so the cost is that of
+leaving workers, nodes and racks, added up.
 
-With s and m what a scope's executors send and how many members it has, L what a member takes before the rest goes on,
-and (x)⁺ = x where that is above 0, else 0::
+With s and m the rate sent by a scope's executors and the number of its members, L the limit of a member, and (x)⁺ = x
+where that is above 0, else 0::
 
       inter_worker                · Σ over workers (s - m L)⁺
     + (inter_node - inter_worker) · Σ over nodes   (s - m L)⁺
     + (inter_rack - inter_node)   · Σ over racks   (s - m L)⁺
 
-A grouping that knows only the worker and all (`local`) sends what a worker without members has to all members evenly.
-To try a step the tables are changed, read, and changed back: rates are multiples of one power of two, so that this
-leaves no trace of rounding.
+A grouping that knows only the worker and all (`local`) sends the traffic of a worker without members to all members
+evenly. To try a step the tables are changed, read, and changed back: rates are multiples of one power of two, so that
+this leaves no rounding error.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from stormwright.optimize.kernel.records import NOWHERE, Layout
 
 @inner
 def has_flows(layout: Layout, topology: int) -> bool:
-    """Whether any traffic of a topology follows the placement; if not, nothing else here needs to be called."""
+    """Return whether any traffic of a topology follows the placement; if not, nothing else here needs to be called."""
     return bool(layout.topologies[topology].first_sink < layout.topologies[topology].last_sink)
 
 
 @inner
 def add_flows(layout: Layout, executor: int, worker: int, sign: int) -> None:
-    """Note in the tables that an executor is in a worker, or no more. What sinks cost is left as it is noted.
+    """Add an executor to the tables of a worker, or remove it. The recorded costs of sinks are unchanged.
 
     Parameters
     ----------
     layout
         Its `sent` and `members` are written, in the columns of `worker`.
     executor
-        Whose flows, and whose part in sinks.
+        The executor with its flows and memberships.
     worker
         Of the same topology; it need not be the one that the executor is in.
     sign
-        1 to put it there, -1 to take it away.
+        1 to add it, -1 to remove it.
     """
     at = worker - layout.topologies[layout.executors[executor].topology].first_worker
     for flow in range(layout.flowing[executor].first_flow, layout.flowing[executor].last_flow):
@@ -54,7 +54,7 @@ def add_flows(layout: Layout, executor: int, worker: int, sign: int) -> None:
 
 @inner
 def tabulate_flows(layout: Layout, topology: int) -> None:
-    """Fill in the tables of a topology's sinks, and what they cost, from the workers that its executors are in."""
+    """Compute the tables of a topology's sinks, and their costs, from the workers of its executors."""
     first, last = layout.topologies[topology].first_sink, layout.topologies[topology].last_sink
     if first == last:
         return
@@ -70,14 +70,14 @@ def tabulate_flows(layout: Layout, topology: int) -> None:
 
 @inner
 def note_costs(layout: Layout, topology: int) -> None:
-    """Work out anew what the sinks of a topology cost."""
+    """Recompute the costs of the sinks of a topology."""
     for sink in range(layout.topologies[topology].first_sink, layout.topologies[topology].last_sink):
         layout.sinks[sink].cost = cost_of_sink(layout, topology, sink)
 
 
 @inner
 def note_costs_around(layout: Layout, executor: int) -> None:
-    """Work out anew what those sinks cost that an executor sends to or belongs to: no others change with it."""
+    """Recompute the costs of the sinks that an executor sends to or belongs to: no others change with it."""
     topology = layout.executors[executor].topology
     for flow in range(layout.flowing[executor].first_flow, layout.flowing[executor].last_flow):
         sink = layout.flows[flow].sink
@@ -88,7 +88,7 @@ def note_costs_around(layout: Layout, executor: int) -> None:
 
 @inner
 def cost_of_flows(layout: Layout, topology: int) -> float:
-    """Cost of all flows of a topology, as noted."""
+    """Return the recorded cost of all flows of a topology."""
     total = 0.0
     for sink in range(layout.topologies[topology].first_sink, layout.topologies[topology].last_sink):
         total += layout.sinks[sink].cost
@@ -97,9 +97,9 @@ def cost_of_flows(layout: Layout, topology: int) -> float:
 
 @inner
 def rise_of_flows(layout: Layout, executor: int, to: int) -> float:
-    """By how much the cost of flows rises if `executor` goes to the worker `to`, all others staying.
+    """Return the increase of the cost of flows if `executor` goes to the worker `to`.
 
-    Only sinks that it sends to or belongs to are looked at, each once: a flow to its own component is both.
+    Only sinks that it sends to or belongs to are evaluated, each once: a flow to its own component is both.
     """
     own, topology = layout.executors[executor].worker, layout.executors[executor].topology
     first, last = layout.flowing[executor].first_flow, layout.flowing[executor].last_flow
@@ -122,10 +122,10 @@ def rise_of_flows(layout: Layout, executor: int, to: int) -> float:
 
 @inner
 def rise_of_flows_by_swap(layout: Layout, a: int, b: int) -> float:
-    """By how much the cost of flows rises if two executors of a topology change places.
+    """Return the increase of the cost of flows if two executors of a topology change places.
 
-    All sinks of the topology are looked at, as those of the two may be any. The second round of the loop takes back
-    what the first has done.
+    All sinks of the topology are evaluated, as those of the two may be any. The second round of the loop undoes
+    the first.
     """
     worker_a, worker_b = layout.executors[a].worker, layout.executors[b].worker
     for sign in (1, -1):
@@ -140,19 +140,19 @@ def rise_of_flows_by_swap(layout: Layout, a: int, b: int) -> float:
 
 @inner
 def rise_of_flows_by_worker(layout: Layout, worker: int, to: int, other: int) -> float:
-    """By how much the cost of flows of a worker's topology rises if it goes to the node `to`.
+    """Return the increase of the cost of flows of a worker's topology if it goes to the node `to`.
 
-    The tables are by worker, so they stay; only which node and rack a worker is called to be on is changed, and changed
-    back.
+    The tables are by worker, so they are unchanged; only the recorded node and rack of a worker are changed, and
+    changed back.
 
     Parameters
     ----------
     layout
-        As before in the end.
+        Unchanged in the end.
     worker
         On a node.
     to
-        A node; whether it has a port or room is not looked at.
+        A node; whether it has a port or capacity is not checked.
     other
         A worker of the same topology that comes to its node instead, or -1.
     """
@@ -169,13 +169,13 @@ def rise_of_flows_by_worker(layout: Layout, worker: int, to: int, other: int) ->
 
 @inner
 def _call_at(layout: Layout, worker: int, node: int) -> None:
-    """Say that a worker is on a node, without anything else that this would mean."""
+    """Set the recorded node of a worker, without any other effect."""
     layout.workers[worker].node, layout.workers[worker].rack = node, layout.nodes[node].rack
 
 
 @inner
 def _rise(layout: Layout, topology: int) -> float:
-    """What the flows of a topology cost beyond what is noted."""
+    """Return the cost of the flows of a topology minus the recorded cost."""
     rise = 0.0
     for sink in range(layout.topologies[topology].first_sink, layout.topologies[topology].last_sink):
         rise += cost_of_sink(layout, topology, sink) - layout.sinks[sink].cost
@@ -184,10 +184,10 @@ def _rise(layout: Layout, topology: int) -> float:
 
 @inner
 def cost_of_sink(layout: Layout, topology: int, sink: int) -> float:
-    """Cost of the flows to a component; executors in no worker neither send nor take any.
+    """Return the cost of the flows to a component; executors in no worker neither send nor receive.
 
-    Sums over nodes and racks are made in `node_scopes` and `rack_scopes`, which are 0 before and after: to clear only
-    what was written keeps the time linear in the workers of the topology, on however large a cluster. A sink without
+    Sums over nodes and racks are made in `node_scopes` and `rack_scopes`, which are 0 before and after: clearing only
+    the written entries keeps the time linear in the workers of the topology, on however large a cluster. A sink without
     any member in a worker costs nothing.
     """
     first, last = layout.topologies[topology].first_worker, layout.topologies[topology].last_worker
@@ -239,9 +239,9 @@ def cost_of_sink(layout: Layout, topology: int, sink: int) -> float:
 
 @inner
 def _beyond(tps: float, members: int, limit: float) -> float:
-    """What `members` executors that take `limit` each leave over of so many tuples/s: all, if there are none.
+    """Return the rate beyond the capacity of `members` executors with this `limit` each: all, if there are none.
 
-    Asked first, as the limit may be infinite.
+    `members` is checked first, as the limit may be infinite.
     """
     if members == 0:
         return tps

@@ -1,15 +1,15 @@
 """A placement under way as arrays of records.
 
 One record holds all that a step reads of an executor, worker or node, so that a random one costs one cache line and
-not one for each field. Things are known by number: executors by topology as in a problem, workers by topology, nodes as
-in a problem. What belongs together is a range of numbers (`first` to before `last`), so there are no lists to keep.
-Executors of a worker form a ring, since it changes with every step::
+not one for each field. Items are identified by number: executors by topology as in a problem, workers by topology,
+nodes as in a problem. Items that belong together form a range of numbers (`first` to before `last`), so there are no
+lists to maintain. Executors of a worker form a ring, since it changes with every step::
 
     worker.any ─▶ e ⇄ e ⇄ e ─┐        e.next, e.previous; any one of them may be the head
                   └──────────┘
 
 Tables of a topology with n executors and W workers lie in `table` one after the other: n rows of executors, then W
-rows of workers, then W rows of distances, W numbers each. A row is known by where it begins (`row`); that of a worker's
+rows of workers, then W rows of distances, W numbers each. A row is identified by its start (`row`); that of a worker's
 distances is W rows behind its own.
 """
 
@@ -55,9 +55,9 @@ SHELF = np.dtype(
 
 
 class Rules(NamedTuple):
-    """What limits topologies further, and what of it a placement takes.
+    """Further limits of topologies, and their current use.
 
-    All tables are in two arrays, as each array more makes every call dearer that is handed them.
+    All tables are in two arrays, as each additional array makes every call with them more expensive.
 
     Parameters
     ----------
@@ -66,15 +66,15 @@ class Rules(NamedTuple):
     shelf
         Of `SHELF`, one record.
     counts
-        Which component of its topology every executor is of. Of topologies where that counts: whether executors of two
+        Component of every executor within its topology. For topologies where that counts: whether executors of two
         components may not share a worker, how many of each a node may have, and which components share memory; then how
         many of each component every worker and every node has.
     amounts
-        What executors ask for, E × (K + 1), of K resources of nodes and of the heap of workers; the units in which a
-        lack of these is counted, K + 1; what nodes have, N × K, and what of it is left; heap of workers, W, and what of
-        it is left; what workers take of the resources, W × K.
+        Demand of executors, E × (K + 1), for K resources of nodes and for the heap of workers; the units in which a
+        lack of these is counted, K + 1; capacity of nodes, N × K, and what is left of it; heap of workers, W, and what
+        is left of it; demand of workers for the resources, W × K.
     asked
-        Scratch of construction: what is still to be placed asks for, shape (K,).
+        Scratch of construction: demand of the executors still to be placed, shape (K,).
     """
 
     topologies: Records
@@ -144,43 +144,43 @@ class Layout(NamedTuple):
     Parameters
     ----------
     executors
-        Of `EXECUTOR`: demand; all that it exchanges; its row in `table`; where its `links` are; its worker; the two
+        Of `EXECUTOR`: demand; all of its traffic; its row in `table`; range of its `links`; its worker; the two
         executors beside it in the ring of that worker; the worker that it runs in now and could keep, or -1; the places
         in a worker that it takes, more than one if it is several that are joined
         (`stormwright.optimize.layout.coarsen`).
     links
-        Of `LINK`: what an executor exchanges with which other whatever the placement, by number of the other.
+        Of `LINK`: traffic of an executor with another one whatever the placement, by number of the other.
     pull
-        Beside each link what the two exchange, or would if flows were spread evenly: 0 is no reason to be close.
+        For each link the traffic of the two, including flows as if they were spread evenly: 0 is no attraction.
     flowing, flows, sinks
-        Of `FLOWING`, by executor: where its `flows` are, and the `sinks` that it belongs to. Of `FLOW`: what it sends
-        to which sink. Of `SINK`, sorted by topology: its row in `sent` and `members`, whether its grouping knows only
-        the worker, what one of its executors can take, and what its flows cost.
+        Of `FLOWING`, by executor: ranges of its `flows`, and of the `sinks` that it belongs to. Of `FLOW`: rate
+        to a sink. Of `SINK`, sorted by topology: its row in `sent` and `members`, whether its grouping knows only
+        the worker, the limit of one of its executors, and the cost of its flows.
     sent, members
-        Sinks × workers of their topology: what executors in each send to the sink, and how many belong to it.
+        Sinks × workers of their topology: rate from the executors in each to the sink, and number of members.
     workers
         Of `WORKER`: load; its row in `table`; node and rack; how many places are taken and how many it has; any one of
         its executors; the node it runs on now, how many executors run in it now, and how many of these are in it; its
         position among its node's workers. Workers of a topology have consecutive numbers.
     nodes
-        Of `NODE`: its CPU, 0 where it does not count how much of it is used; what is left; its rack; where its workers
-        are in `workers_on`, how many, and how many it may get.
+        Of `NODE`: its CPU, 0 if its utilisation does not count; what is left; its rack; range of its workers
+        in `workers_on`, how many, and how many it may get.
     topologies
-        Of `TOPOLOGY`: where its executors, workers and sinks are; executors that a worker may have; whether it is in
+        Of `TOPOLOGY`: ranges of its executors, workers and sinks; executors that a worker may have; whether it is in
         `table`; whether it may be moved as a whole; whether `rules` limit it.
     workers_on
         Workers of every node, as many places as it has ports.
     racks, rack_nodes
-        Of `SPAN`: where the nodes of each rack are in the second array.
+        Of `SPAN`: range of the nodes of each rack in the second array.
     table
-        Executors × workers, then workers × workers of each topology: what they exchange, in tuples/s; then workers ×
-        workers: what a tuple between two costs, 0 for one and the same.
+        Executors × workers, then workers × workers of each topology: their traffic, in tuples/s; then workers ×
+        workers: cost of a tuple between two, 0 for one and the same.
     free_executors, free_workers, free_topologies
-        What is placed and may be moved; of topologies those that may be as a whole.
+        Placed items that may be moved; of topologies those that may be as a whole.
     rules
-        What limits topologies beside CPU, memory, ports and places.
+        Limits of topologies beside CPU, memory, ports and places.
     totals
-        Of `TOTALS`, one record: cost of traffic, that of how nodes are used, what is broken of `rules`, executors away
+        Of `TOTALS`, one record: cost of traffic, that of the use of nodes, violation of `rules`, executors away
         from home, workers that restart where that counts, steps made.
     random
         State of the random numbers, one number.
@@ -189,11 +189,11 @@ class Layout(NamedTuple):
     around, near, close, rack_room, waiting, kept_worker, kept_node, ruined, reach
         Scratch of construction and of ruin.
     inter_worker, inter_node, inter_rack
-        Cost of a tuple by how far it goes, beyond that within a worker.
+        Cost of a tuple by distance, beyond that within a worker.
     move_price, max_moves, restart_price, max_restarts
-        What an executor away from home costs, and how many may be; the same of workers that restart.
+        Price of an executor away from home, and how many may be; the same of workers that restart.
     node_price, imbalance_price
-        What a node with a worker costs, and the square of what is used of a node's CPU over what it has, in Hz.
+        Price of a node with a worker, and of the square of the used CPU of a node over its capacity, in Hz.
     """
 
     executors: Records

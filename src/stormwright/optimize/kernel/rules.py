@@ -1,14 +1,14 @@
-"""Limits beside CPU, memory, ports and places, counted as a placement changes: whatever search changes it.
+"""Limits beside CPU, memory, ports and places, counted incrementally as a placement changes.
 
 They are of components that may not share a worker, of executors of a component on a node, of further resources of
-nodes (generic ones such as GPUs, and what is asked for where a scheduler of Storm's goes by that), of the heap of
+nodes (generic ones such as GPUs, and requests where a scheduler of Storm's uses them), of the heap of
 workers, and of memory that components share. All follow from how many executors of each component a worker and a node
-have, and from sums. So nobody tries in thought: a change is made here, `put_in` and the others return by how much more
-is broken, and what is not wanted is made back. Amounts are multiples of one power of two, and units are powers of two
-(`layout.ruling` sees to that), which leaves no trace of rounding.
+have, and from sums. So no step is evaluated hypothetically: a change is made here, `put_in` and the others return the
+increase of the violation, and an unwanted change is undone. Amounts are multiples of one power of two, and units are
+powers of two (see `layout.ruling`), which leaves no rounding error.
 
-What is broken is counted: 1 for each pair in a worker that may not be together and for each executor too many on a
-node, and what lacks of a resource or of heap in parts of what one executor asks for on average.
+Violation is counted: 1 for each forbidden pair in a worker and for each excess executor on a node, and the lack of a
+resource or of heap relative to the mean request of an executor.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from stormwright.optimize.kernel.records import NOWHERE, Rules
 
 
 def copied(rules: Rules) -> Rules:
-    """The same with books of its own."""
+    """Return the same rules with separate counts."""
     return rules._replace(counts=rules.counts.copy(), amounts=rules.amounts.copy(), asked=rules.asked.copy())
 
 
 @inner
 def clear(rules: Rules) -> None:
-    """Nothing is placed."""
+    """Reset to an empty placement."""
     shelf = rules.shelf[0]
     for at in range(shelf.left, shelf.heap_room):
         rules.amounts[at] = rules.amounts[at - shelf.left + shelf.room]
@@ -38,62 +38,62 @@ def clear(rules: Rules) -> None:
 
 @inner
 def is_limited(rules: Rules, topology: int) -> bool:
-    """Whether anything here limits a topology; if not, nothing of it needs to be noted."""
+    """Return whether anything here limits a topology; if not, its changes need not be recorded."""
     return bool(rules.topologies[topology].limited)
 
 
 @inner
 def demand_of(rules: Rules, executor: int, resource: int) -> float:
-    """What an executor asks for of a resource; the last one is heap."""
+    """Return the demand of an executor for a resource; the last one is heap."""
     shelf = rules.shelf[0]
     return float(rules.amounts[shelf.demand + executor * (shelf.resources + 1) + resource])
 
 
 @inner
 def left_on(rules: Rules, node: int, resource: int) -> float:
-    """What a node has left of a resource."""
+    """Return the remaining capacity of a node for a resource."""
     shelf = rules.shelf[0]
     return float(rules.amounts[shelf.left + node * shelf.resources + resource])
 
 
 @inner
 def put_in(rules: Rules, topology: int, executor: int, worker: int, node: int) -> float:
-    """Put an executor into a worker that is on a node; how much more is broken.
+    """Put an executor into a worker that is on a node; return the increase of the violation.
 
     Parameters
     ----------
     rules
         Written.
     topology, executor, worker, node
-        Which; the executor is in no worker as yet.
+        The executor, which is in no worker, and the worker.
     """
     return _change(rules, topology, executor, worker, node, 1)
 
 
 @inner
 def take_from(rules: Rules, topology: int, executor: int, worker: int, node: int) -> float:
-    """Take an executor out of a worker that is on a node; how much more is broken, which is never above 0.
+    """Take an executor out of a worker that is on a node; return the increase of the violation, never above 0.
 
     Parameters
     ----------
     rules
         Written.
     topology, executor, worker, node
-        Which; the executor is in that worker.
+        The executor, which is in that worker, and the worker.
     """
     return _change(rules, topology, executor, worker, node, -1)
 
 
 @seldom
 def rise_of_step(rules: Rules, topology: int, executor: int, places: tuple[int, int, int, int], partner: int) -> float:
-    """How much more would be broken if an executor went to another worker, and a partner, if any, came from there.
+    """Return the increase of the violation if an executor went to another worker, in exchange for a partner if any.
 
     Parameters
     ----------
     rules
-        As before afterwards.
+        Unchanged afterwards.
     topology, executor
-        Which.
+        The executor.
     places
         Its worker and the node of that; the other worker and its node.
     partner
@@ -150,14 +150,14 @@ def _change(rules: Rules, topology: int, executor: int, worker: int, node: int, 
 
 @seldom
 def bring(rules: Rules, topology: int, worker: int, node: int, sign: int) -> float:
-    """Let a worker with all that is in it come to a node, or leave it; how much more is broken.
+    """Move a worker with all its executors to a node, or off it; return the increase of the violation.
 
     Parameters
     ----------
     rules
         Written.
     topology, worker, node
-        Which.
+        The worker and the node.
     sign
         1 to come, -1 to leave.
     """
@@ -180,7 +180,7 @@ def bring(rules: Rules, topology: int, worker: int, node: int, sign: int) -> flo
 
 @inner
 def _crowd(rules: Rules, topology: int, component: int, node: int, more: int) -> float:
-    """Note so many more executors of a component on a node; how many more are too many."""
+    """Add `more` executors of a component on a node; return the increase of the excess."""
     of = rules.topologies[topology]
     at, most = of.on + node * of.components + component, rules.counts[of.most + component]
     before = rules.counts[at]
@@ -190,7 +190,7 @@ def _crowd(rules: Rules, topology: int, component: int, node: int, more: int) ->
 
 @inner
 def _users(rules: Rules, region: int, at: int, components: int) -> int:
-    """How many executors of those counted in a row use a region."""
+    """Return the number of executors that use a region, of those counted in a row."""
     total = 0
     for component in range(components):
         if rules.counts[rules.regions[region].users + component] > 0:
@@ -200,7 +200,7 @@ def _users(rules: Rules, region: int, at: int, components: int) -> int:
 
 @inner
 def _use(rules: Rules, worker: int, node: int, resource: int, amount: float) -> float:
-    """Let a worker take so much more of its heap, or of a resource of its node; how much more is broken."""
+    """Add to the use of a worker's heap, or of a resource of its node; return the increase of the violation."""
     shelf = rules.shelf[0]
     if resource == shelf.resources:
         return _lack(rules, shelf.heap_left + worker, resource, amount)
@@ -216,7 +216,7 @@ def _take(rules: Rules, node: int, resource: int, amount: float) -> float:
 
 @inner
 def _lack(rules: Rules, at: int, resource: int, amount: float) -> float:
-    """Take an amount from what is left somewhere; by how much more that is below 0, in units of the resource."""
+    """Subtract an amount from a remaining capacity; return the increase of its lack, in units of the resource."""
     left = rules.amounts[at]
     rules.amounts[at] = left - amount
     return float((max(amount - left, 0.0) - max(-left, 0.0)) / rules.amounts[rules.shelf[0].unit + resource])

@@ -1,16 +1,16 @@
-"""The compiled steps that all searching is made of: changes of a placement that keep what is noted of it right.
+"""Compiled steps of all searches: changes of a placement that keep its derived data consistent.
 
-What is noted: rings of executors, sizes and loads of workers, what is left of nodes and which workers they have, tables
-of traffic and of flows, what use of nodes costs (`totals.use_cost`), and what further limits count
-(`stormwright.optimize.kernel.rules`). What traffic costs (`totals.cost`) is not
-touched: who makes a step has worked out the rise before (`costs`), and adds it. `takes` says whether a node has room;
-the steps themselves look at no limit.
+Derived data: rings of executors, sizes and loads of workers, remaining capacity and workers of nodes, tables
+of traffic and of flows, the cost of the use of nodes (`totals.use_cost`), and counts of further limits
+(`stormwright.optimize.kernel.rules`). The cost of traffic (`totals.cost`) is not
+updated: the caller of a step has computed the increase before (`costs`), and adds it. `takes` checks the capacity of a
+node; the steps themselves check no limit.
 
 ::
 
-    join, leave                  an executor      tables are left as they are: then `tabulate`
-    start_worker, stop_worker    a worker         tables are kept right; costs of flows are left as they are
-    shift_executor, shift_worker                  all is right afterwards
+    join, leave                  an executor      tables are unchanged: then `tabulate`
+    start_worker, stop_worker    a worker         tables are updated; costs of flows are unchanged
+    shift_executor, shift_worker                  everything is updated
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from stormwright.optimize.kernel.rules import bring, put_in, rise_of_step, take_
 
 @inner
 def takes(layout: Layout, node: int, cpu_hz: float, memory_mb: float) -> bool:
-    """Whether a node has room for so much more, or is asked for no more of what it lacks.
+    """Return whether a node has capacity for an additional load, or the load does not increase what it lacks.
 
     An overloaded node may so be relieved by any step, also by one that leaves it overloaded.
 
@@ -33,9 +33,9 @@ def takes(layout: Layout, node: int, cpu_hz: float, memory_mb: float) -> bool:
     layout
         Read only.
     node
-        Its ports are not looked at.
+        Its ports are not checked.
     cpu_hz, memory_mb
-        What it would get, below 0 for what it would be rid of.
+        Additional load, below 0 for a decrease.
     """
     return bool(
         (cpu_hz <= layout.nodes[node].cpu_hz_left or cpu_hz <= 0)
@@ -45,9 +45,9 @@ def takes(layout: Layout, node: int, cpu_hz: float, memory_mb: float) -> bool:
 
 @inner
 def join(layout: Layout, executor: int, worker: int) -> None:
-    """Put an executor of no worker into one that is on a node; tables are left as they are.
+    """Put an unplaced executor into a worker that is on a node; tables are unchanged.
 
-    It becomes the last of the worker's ring, so the order in which executors join is the order in which they are met.
+    It becomes the last of the worker's ring, so executors are visited in the order in which they joined.
     """
     head = layout.workers[worker].any
     if layout.workers[worker].size == 0:
@@ -69,7 +69,7 @@ def join(layout: Layout, executor: int, worker: int) -> None:
 
 @inner
 def leave(layout: Layout, executor: int) -> None:
-    """Take an executor out of its worker; tables are left as they are.
+    """Take an executor out of its worker; tables are unchanged.
 
     The one after it becomes the head of the ring. The last one that leaves remains as head of a worker of size 0.
     """
@@ -89,7 +89,7 @@ def leave(layout: Layout, executor: int) -> None:
 
 @inner
 def _load(layout: Layout, worker: int, cpu_hz: float, memory_mb: float) -> None:
-    """Let a worker and its node have so much more to do, and note what that use of CPU costs."""
+    """Add load to a worker and its node, and update the cost of that use of CPU."""
     node = layout.workers[worker].node
     layout.totals[0].use_cost += rise_of_load(layout, node, cpu_hz)
     layout.workers[worker].cpu_hz += cpu_hz
@@ -100,7 +100,7 @@ def _load(layout: Layout, worker: int, cpu_hz: float, memory_mb: float) -> None:
 
 @inner
 def start_worker(layout: Layout, worker: int, node: int) -> None:
-    """Put a worker of no node, with all that is in it, onto one with a free port.
+    """Put a worker without a node, with all its executors, onto one with a free port.
 
     It becomes the last of the node's workers. A node that had none now has its price.
     """
@@ -120,10 +120,10 @@ def start_worker(layout: Layout, worker: int, node: int) -> None:
 
 @inner
 def stop_worker(layout: Layout, worker: int) -> None:
-    """Take a worker, with all that is in it, off its node.
+    """Take a worker, with all its executors, off its node.
 
-    The last worker of the node takes its position, so that this takes the same time however many there are. What the
-    worker holds stays noted with it.
+    The last worker of the node takes its position, so that this takes constant time. The load of the worker is kept in
+    its record.
     """
     node, at = layout.workers[worker].node, layout.workers[worker].at
     layout.nodes[node].used -= 1
@@ -141,12 +141,12 @@ def stop_worker(layout: Layout, worker: int) -> None:
 
 @inner
 def rise_of_rules(layout: Layout, executor: int, to: int, partner: int) -> float:
-    """How much more would be broken of further limits if an executor went to a worker, and a partner came from there.
+    """Return the increase of the violation if an executor went to a worker, and a partner came from there.
 
     Parameters
     ----------
     layout
-        As before afterwards.
+        Unchanged afterwards.
     executor, to
         Of a topology that is limited; another worker of it.
     partner
@@ -159,14 +159,14 @@ def rise_of_rules(layout: Layout, executor: int, to: int, partner: int) -> float
 
 @inner
 def carry_rules(layout: Layout, worker: int, node: int, sign: int) -> None:
-    """Note what further limits count as a worker comes to a node or leaves it.
+    """Update the counts of further limits as a worker comes to a node or leaves it.
 
     Parameters
     ----------
     layout
-        Its `rules` and what is broken of them are written.
+        Its `rules` and their violation are written.
     worker, node
-        Which; of any topology, also one that nothing limits.
+        The worker, of any topology, also one without limits, and the node.
     sign
         1 to come, -1 to leave.
     """
@@ -177,14 +177,14 @@ def carry_rules(layout: Layout, worker: int, node: int, sign: int) -> None:
 
 @inner
 def rise_of_carrying(layout: Layout, worker: int, to: int, other: int) -> float:
-    """How much more would be broken of further limits if a worker went to a node, and another came from there.
+    """Return the increase of the violation if a worker went to a node, and another came from there.
 
     Parameters
     ----------
     layout
-        As before afterwards.
+        Unchanged afterwards.
     worker, to
-        Which.
+        The worker and the node.
     other
         -1 for none.
     """
@@ -209,9 +209,9 @@ def rise_of_carrying(layout: Layout, worker: int, to: int, other: int) -> float:
 
 @inner
 def shift_executor(layout: Layout, executor: int, to: int) -> None:
-    """Move an executor to another worker of its topology, and keep the tables right.
+    """Move an executor to another worker of its topology, and update the tables.
 
-    What it exchanges with others leaves the column of its old worker for that of the new one, in the rows of those
+    Its traffic with others moves from the column of its old worker to that of the new one, in the rows of those
     others and in the rows of all workers: O(workers of the topology + links). Subtraction leaves no rest, as rates are
     multiples of one power of two.
     """
@@ -244,7 +244,7 @@ def shift_executor(layout: Layout, executor: int, to: int) -> None:
 
 @inner
 def shift_worker(layout: Layout, worker: int, to: int) -> None:
-    """Move a worker to a node with a free port, and note anew what the flows of its topology cost."""
+    """Move a worker to a node with a free port, and update the costs of the flows of its topology."""
     stop_worker(layout, worker)
     start_worker(layout, worker, to)
     note_costs(layout, layout.workers[worker].topology)
@@ -252,9 +252,9 @@ def shift_worker(layout: Layout, worker: int, to: int) -> None:
 
 @inner
 def tabulate(layout: Layout, topology: int) -> None:
-    """Fill in the tables of a topology, from the workers that its executors are in.
+    """Compute the tables of a topology, from the workers of its executors.
 
-    O(executors × workers + links). What a worker exchanges within itself is not in its row: it costs nothing.
+    O(executors × workers + links). Traffic within a worker is not in its row: it costs nothing.
     """
     tabulate_flows(layout, topology)
     if not layout.topologies[topology].tabled:

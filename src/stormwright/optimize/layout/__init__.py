@@ -1,8 +1,8 @@
-"""From a problem to the arrays that are searched: what executors exchange, where all begins, and parts of it.
+"""Arrays for a search, from a problem: traffic of executors, the initial placement, and parts of it.
 
 ::
 
     problem ─▶ links ──┐
     workers ───────────┼─▶ start ─▶ Layout ─▶ coarsen: groups of executors as one
-    objective (prices) ┘                  └─▶ regions: nodes that are searched apart
+    objective (prices) ┘                  └─▶ regions: nodes that are searched separately
 """

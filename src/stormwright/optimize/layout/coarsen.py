@@ -1,10 +1,10 @@
-"""A layout in which executors that exchange most are one, so that a search moves them together.
+"""Coarsening: a layout in which executors with most traffic are joined, so that a search moves them together.
 
-Heavy-edge matching: in random order every executor is joined with that of its worker, among those still alone, which it
-exchanges most with (G. Karypis, V. Kumar, "A Fast and High Quality Multilevel Scheme for Partitioning Irregular
+Heavy-edge matching: in random order every executor is joined with the unmatched one of its worker with which it has
+most traffic (G. Karypis, V. Kumar, "A Fast and High Quality Multilevel Scheme for Partitioning Irregular
 Graphs", SIAM Journal on Scientific Computing 20, 1998, https://doi.org/10.1137/S1064827595287997). Only within workers:
-so the placement at hand is one of what is joined too, and costs the same. Whatever is joined takes the CPU, the memory
-and the places in a worker of all that is in it. Time is linear in links, but for the sorting of each executor's.
+so the current placement is one of the joined executors too, and costs the same. A joined executor takes the CPU, the
+memory and the places in a worker of its parts. Time is linear in links, except for sorting those of each executor.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FEWEST = 1000
 
 
 def find_large(layout: Layout) -> BoolArray:
-    """Topologies whose executors are to be joined, shape (T,): very large ones in which all may move.
+    """Return the topologies whose executors are to be joined, shape (T,): very large ones in which all may move.
 
     They have no flows, and no rules limit them.
     """
@@ -40,10 +40,10 @@ def find_large(layout: Layout) -> BoolArray:
 
 
 def coarsen(layout: Layout, large: BoolArray, most: int, rng: np.random.Generator) -> tuple[Layout, IndexArray]:
-    """A layout of pairs of executors, and for each executor of `layout` the number of what it is in.
+    """Return a layout of pairs of executors, and for each executor of `layout` the number of its pair.
 
-    It shares all arrays but those of executors, links and topologies with `layout`, which is therefore out of order
-    until it is arranged anew (`rearrange`).
+    It shares all arrays but those of executors, links and topologies with `layout`, which is therefore inconsistent
+    until it is rearranged (`rearrange`).
 
     Parameters
     ----------
@@ -58,8 +58,8 @@ def coarsen(layout: Layout, large: BoolArray, most: int, rng: np.random.Generato
 
     Returns
     -------
-    The coarser layout, with the same placement, and an array of shape (E,). What is joined is numbered by the lower of
-    its two executors, so that topologies remain ranges. Links within a pair vanish: they can cost nothing any more.
+    The coarser layout, with the same placement, and an array of shape (E,). A pair is numbered by the lower of
+    its two executors, so that topologies remain ranges. Links within a pair vanish: they no longer cost anything.
     """
     count = len(layout.executors)
     worker, node = layout.executors["worker"].copy(), layout.workers["node"].copy()
@@ -95,7 +95,7 @@ def coarsen(layout: Layout, large: BoolArray, most: int, rng: np.random.Generato
 
 
 def _joined_links(layout: Layout, of: IndexArray, count: int) -> csr_array:
-    """What those that are joined exchange, as a real part, and their pull, as an imaginary one."""
+    """Return the traffic of joined executors as a real part, and their pull as an imaginary one."""
     sizes = layout.executors["last"] - layout.executors["first"]
     source, target = np.repeat(of, sizes), of[layout.links["executor"]]
     apart = source != target
@@ -107,18 +107,18 @@ def _joined_links(layout: Layout, of: IndexArray, count: int) -> csr_array:
 
 @compiled
 def match(layout: Layout, large: BoolArray, most: int, order: IndexArray, partner: IndexArray) -> None:
-    """Note the partner of every executor, in this order; itself if it stays alone. Ties go to the lower number.
+    """Set the partner of every executor, in this order; itself if it stays alone. Ties go to the lower number.
 
     Parameters
     ----------
     layout
         Read only.
     large
-        Topologies in which partners are looked for, shape (T,); all others stay alone.
+        Topologies in which partners are searched, shape (T,); all others stay alone.
     most
         Places in a worker that a pair may take.
     order
-        All executors, each once, shape (E,), int64. Who comes first chooses first.
+        All executors, each once, shape (E,), int64: earlier ones choose first.
     partner
         Written, shape (E,), int64; -1 throughout before. ``partner[partner[e]] == e`` afterwards.
     """

@@ -1,11 +1,11 @@
-"""What executors exchange, in the form that a search needs: fixed links, and flows to sinks.
+"""Traffic of executors in the form for a search: fixed links, and flows to sinks.
 
-Traffic comes in two kinds. What goes to a given executor wherever it runs is a *link* of the two, and costs what their
-distance is. What goes to any executor of a component that is near enough is a *flow*: where it ends depends on the
+Traffic comes in two kinds. Traffic to a fixed executor is a *link* of the two, and its cost depends on their
+distance. Traffic to any executor of a component that is near enough is a *flow*: where it ends depends on the
 whole placement, so it has a sender and a *sink* only (`stormwright.optimize.kernel.flows`).
 
-Links are kept as a symmetric sparse matrix in rows (CSR): `first` is where rows begin, `executor` the column, `tps` and
-`pull` two matrices of the same places. *Pull* is what draws executors together before anything is placed: links, and
+Links form a symmetric sparse matrix in rows (CSR): `first` is where rows begin, `executor` the column, `tps` and
+`pull` two matrices of the same structure. *Pull* is the attraction of executors before anything is placed: links, and
 flows as if they were spread evenly.
 """
 
@@ -34,11 +34,11 @@ class Sink(NamedTuple):
     topology
         Its index.
     members
-        Executors of the component, rising.
+        Executors of the component, increasing.
     local
         Whether the grouping knows only the worker and all.
     limit_tps
-        What one executor takes before the rest goes on.
+        Rate that one executor takes before the rest goes on.
     """
 
     topology: int
@@ -49,23 +49,23 @@ class Sink(NamedTuple):
 
 @dataclass(frozen=True)
 class Links:
-    """What executors exchange in both directions, by executor, and what flows they send.
+    """Traffic of executors in both directions, by executor, and their flows.
 
     Rates are rounded to multiples of a power of two, by at most P × 2⁻⁵¹ of the largest one for P rates, so that every
-    sum of them is exact: the order of pairs has no influence, and sums that are kept up to date for long do not drift.
+    sum of them is exact: the order of pairs has no influence, and sums that are updated for long do not drift.
 
     Parameters
     ----------
     first
-        Where the links of each executor start in the next three, shape (E + 1,).
+        First link of each executor in the next three, shape (E + 1,).
     executor
-        The other executor, rising.
+        The other executor, increasing.
     tps
-        What the two exchange whatever the placement, in tuples/s.
+        Traffic of the two whatever the placement, in tuples/s.
     pull
         The same, flows included as if they were spread evenly.
     first_flow, flows
-        Where the flows of each executor start, shape (E + 1,), in the second; of `FLOW`, each to another sink.
+        First flow of each executor, shape (E + 1,), in the second; of `FLOW`, each to another sink.
     sinks
         Sorted by topology, those of one component after each other.
     """
@@ -80,7 +80,7 @@ class Links:
 
     @classmethod
     def fixed(cls, problem: Problem, traffic: Traffic) -> Links:
-        """The links that `traffic` amounts to, wherever executors go."""
+        """Return the links of `traffic`, wherever executors go."""
         unit = _unit(traffic.tps)
         both = _both_ways(problem, traffic, np.round(traffic.tps / unit) * unit)
         no_flows = np.zeros(problem.num_executors + 1, np.int64), np.empty(0, FLOW)
@@ -88,7 +88,7 @@ class Links:
 
     @classmethod
     def following(cls, problem: Problem) -> Links:
-        """The links of fixed pairs, and flows that follow the placement.
+        """Return the links of fixed pairs, and flows that follow the placement.
 
         Flows of one executor to one sink are added up. Those to a component without executors, or of no rate, are left
         out.
@@ -104,7 +104,7 @@ class Links:
         return cls(both.indptr, both.indices, both.data.real.copy(), both.data.imag.copy(), first_flow, flows, sinks)
 
     def pull_of_executors(self) -> FloatArray:
-        """Sum of `pull` over the links of every executor, shape (E,)."""
+        """Return the sum of `pull` over the links of every executor, shape (E,)."""
         totals = np.zeros(len(self.first) - 1)
         some = np.flatnonzero(self.first[1:] > self.first[:-1])
         if len(some):
@@ -113,7 +113,7 @@ class Links:
 
 
 def _unit(tps: FloatArray) -> float:
-    """The power of two that all rates are rounded to multiples of.
+    """Return the power of two that all rates are rounded to multiples of.
 
     With 2ᵏ no less than 2 P times the largest of P rates, no sum of them, both directions included, is above 2ᵏ. In
     units of 2ᵏ⁻⁵² all of these are whole numbers up to 2⁵², so that a double holds every one exactly.
@@ -123,7 +123,7 @@ def _unit(tps: FloatArray) -> float:
 
 
 def _both_ways(problem: Problem, traffic: Traffic, rates: np.ndarray) -> csr_array:
-    """Rates of pairs as a symmetric matrix with sorted rows, shape (E, E), without its diagonal and zeros."""
+    """Return rates of pairs as a symmetric matrix with sorted rows, shape (E, E), without its diagonal and zeros."""
     real = (traffic.source != traffic.target) & (traffic.tps > 0)
     shape = (problem.num_executors, problem.num_executors)
     one_way = csr_array((rates[real], (traffic.source[real], traffic.target[real])), shape=shape)
@@ -133,7 +133,7 @@ def _both_ways(problem: Problem, traffic: Traffic, rates: np.ndarray) -> csr_arr
 
 
 def _flows(problem: Problem, unit: float) -> tuple[IndexArray, Records, tuple[Sink, ...]]:
-    """Flows by executor, and the sinks that they go to."""
+    """Return the flows by executor, and their sinks."""
     every = Flows.of(problem.loads, [topology.executor_component for topology in problem.topologies])
     count = problem.num_executors
     by_component = np.argsort(every.executor_component, kind="stable")

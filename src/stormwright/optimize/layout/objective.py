@@ -1,15 +1,15 @@
-"""What a search lowers beside the cost of traffic, and how far it may go from what runs.
+"""Objective of a search beside the cost of traffic, and limits on changes of the current placement.
 
 ::
 
-    objective = Σ tps · weight by distance          what a placement costs without any prices
+    objective = Σ tps · weight by distance          cost of a placement without any prices
               + move      · executors in another slot than now
               + restart   · running workers whose executors or slot change
               + node      · nodes on which anything runs
               + imbalance · Σ B_k / B (u_k - u)²
 
 Limits on changes are limits, not prices: a placement beyond them is not taken, however cheap. All prices are in the
-unit of the cost, weighted tuples/s, so that ``move=50`` says: an executor moves if that saves 50 weighted tuples/s.
+unit of the cost, weighted tuples/s, so that ``move=50`` means: an executor moves if that saves 50 weighted tuples/s.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from stormwright.model.arrays import IntArray
 
 @dataclass(frozen=True)
 class Prices:
-    """What counts beside the cost of traffic, in its units.
+    """Prices beside the cost of traffic, in its units.
 
     Parameters
     ----------
     move, restart
-        Of an executor that ends up in another slot; of a worker that runs and whose executors or slot change, which
-        is what Storm restarts.
+        Of an executor that ends up in another slot; of a running worker whose executors or slot change, which
+        Storm restarts.
     max_moves, max_restarts
-        How many of them there may be; -1 for any number.
+        The most of them; -1 for any number.
     node
         Of a node on which anything runs.
     imbalance
-        Of CPU that is used unevenly: times `imbalance_of` a placement.
+        Of uneven use of CPU: times `imbalance_of` a placement.
     """
 
     move: float = 0.0
@@ -48,32 +48,32 @@ class Prices:
 
     @property
     def stays_near(self) -> bool:
-        """Whether it counts what runs now."""
+        """Whether changes of the current placement count."""
         return self.move > 0 or self.restart > 0 or self.max_moves >= 0 or self.max_restarts >= 0
 
     @property
     def looks_at_nodes(self) -> bool:
-        """Whether it counts how nodes are used."""
+        """Whether the use of nodes counts."""
         return self.node > 0 or self.imbalance > 0
 
     def without_changes(self) -> Prices:
-        """The same where nothing runs that may change."""
+        """Return the same prices without those of changes."""
         return Prices(node=self.node, imbalance=self.imbalance)
 
     def objective(self, problem: Problem, slots: IntArray, traffic: Traffic, weights: CostWeights) -> float:
-        """What a placement with such traffic costs, all prices included; lower is better.
+        """Return the cost of a placement with this traffic, all prices included; lower is better.
 
-        But for a constant it is what `kernel` and `search` keep up to date step by step, worked out from nothing: they
-        leave out what all traffic would cost within workers.
+        Except for a constant it is the value that `kernel` and `search` update step by step, computed from scratch:
+        they leave out the cost of all traffic if it were within workers.
 
         Parameters
         ----------
         problem
-            What runs now is its current assignment.
+            Its current assignment is the current placement.
         slots
             Slot of every executor, shape (E,), `UNPLACED` for none.
         traffic
-            What executors exchange under this placement.
+            Traffic of executors under this placement.
         weights
             Cost of a tuple by distance.
         """
@@ -88,11 +88,11 @@ class Prices:
 
 
 def imbalance_of(problem: Problem, slots: IntArray) -> float:
-    """How unevenly nodes use their CPU: Σ B_k / B (u_k - u)², 0 if all use the same part of it.
+    """Return the imbalance of the CPU of nodes: Σ B_k / B (u_k - u)², 0 if all have the same utilisation.
 
-    u_k is the part of its CPU B_k that node k uses, u that of all nodes together, and B what a node has on average. So
+    u_k is the utilisation of the CPU B_k of node k, u that of all nodes together, and B the mean CPU of a node. So
     a cluster of equal nodes, half of which are idle and half of which are full, has a quarter of their number. Nodes
-    that tell no CPU, or have no end of it, do not count.
+    with unknown or infinite CPU do not count.
     """
     capacity = problem.node_cpu_hz
     counts = (capacity > 0) & np.isfinite(capacity)

@@ -1,9 +1,9 @@
-"""A layout cut into regions: nodes, and the topologies that are on no others. Each is searched on its own.
+"""Regions of a layout: nodes, and the topologies that are on no others. Each is searched separately.
 
-A large cluster does not fit the caches of a core, its regions do; and a topology that is placed anew need not be tried
+A large cluster does not fit the caches of a core, its regions do; and a topology that is placed again need not be tried
 on each of thousands of nodes. With 100,000 executors that makes two to three times as many steps in a second. Regions
-have nothing in common that changes, so several threads may search at once. Topologies that lie across regions stay
-where they are until regions are cut otherwise.
+have no common mutable data, so several threads may search at once. Topologies that lie across regions stay
+where they are until regions are cut differently.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from stormwright.optimize.kernel.records import NOWHERE, SPAN, Layout, Records
 
 @contextmanager
 def cut_into_regions(layout: Layout, count: int, rng: np.random.Generator) -> Iterator[list[Layout]]:
-    """Layouts of `count` regions with about as many executors each, which share the arrays of `layout`.
+    """Yield layouts of `count` regions with about as many executors each, which share the arrays of `layout`.
 
-    Their totals begin at 0, and are added to its own at the end, even if that is an error. Regions in which nothing may
-    be moved are left out. In between `layout` says that topologies which lie across regions may not be moved; that too
-    is taken back at the end.
+    Their totals begin at 0, and are added to its own at the end, even after an error. Regions in which nothing may
+    be moved are left out. In the meantime topologies across regions are marked as fixed in `layout`; that too
+    is undone at the end.
 
     Parameters
     ----------
     layout
         With a placement. Regions write to its arrays, each to the records of its own nodes, workers and executors.
     count
-        How many regions, at least 1.
+        Number of regions, at least 1.
     rng
         Draws where regions begin, and a seed for each.
 
@@ -81,13 +81,13 @@ def cut_into_regions(layout: Layout, count: int, rng: np.random.Generator) -> It
 
 
 def _split(what: IndexArray, region: IndexArray, count: int) -> list[IndexArray]:
-    """What is in each region, in the order given."""
+    """Return the items of each region, in the given order."""
     order = np.argsort(region, kind="stable")
     return np.split(what[order], np.searchsorted(region[order], np.arange(count + 1)))[1:-1]
 
 
 def _racks(layout: Layout, nodes: IndexArray) -> Records:
-    """Where the nodes of each rack are among `nodes`, which are sorted by rack."""
+    """Return the range of the nodes of each rack among `nodes`, which are sorted by rack."""
     racks = np.zeros(len(layout.racks), SPAN)
     racks["last"] = np.cumsum(np.bincount(layout.nodes["rack"][nodes], minlength=len(racks)))
     racks["first"][1:] = racks["last"][:-1]
@@ -96,19 +96,18 @@ def _racks(layout: Layout, nodes: IndexArray) -> Records:
 
 @compiled
 def _grow(layout: Layout, count: int, starts: IndexArray, region: IndexArray, queue: IndexArray) -> None:
-    """Give every node a region, which grows around a start by nodes of the same rack or with the same topologies.
+    """Assign every node to a region, which grows around a start by nodes of the same rack or with the same topologies.
 
-    Racks that are larger than a region are cut. Nodes without workers that no rack brings go to all regions in turn.
-    Breadth first, as only a topology all of whose nodes come into one region can be moved in it. A region is full when
-    it and those before it have their part of all executors, so that what one has too many of the next one has too few
-    of.
+    Racks that are larger than a region are cut. Nodes without workers and without a rack go to all regions in turn.
+    Breadth first, as only a topology all of whose nodes are in one region can be moved in it. A region is full when
+    it and the previous ones have their part of all executors, so that an excess of one is balanced by the next.
 
     Parameters
     ----------
     layout
         Read only.
     count
-        How many regions.
+        Number of regions.
     starts
         All nodes in any order: where regions begin.
     region
@@ -156,7 +155,7 @@ def _grow(layout: Layout, count: int, starts: IndexArray, region: IndexArray, qu
 
 @inner
 def _executors_on(layout: Layout, node: int) -> int:
-    """Places in workers that are taken on a node."""
+    """Return the places in workers that are taken on a node."""
     total = 0
     for at in range(layout.nodes[node].used):
         total += layout.workers[layout.workers_on[layout.nodes[node].first + at]].size
@@ -165,7 +164,7 @@ def _executors_on(layout: Layout, node: int) -> int:
 
 @compiled
 def _find_inside(layout: Layout, region: IndexArray, of_topology: IndexArray) -> None:
-    """Note the region of every topology all of whose workers are in one; -1 for others."""
+    """Set the region of every topology all of whose workers are in one; -1 for others."""
     for topology in range(len(layout.topologies)):
         first, last = layout.topologies[topology].first_worker, layout.topologies[topology].last_worker
         if first < last and layout.workers[first].node != NOWHERE:

@@ -1,4 +1,4 @@
-"""From a problem to what limits a placement beside CPU, memory, ports and places."""
+"""Limits of a placement beside CPU, memory, ports and places, from a problem."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ _LEAST = 1e-9
 
 
 def make_rules(problem: Problem, first_worker: IndexArray, worker_topology: IndexArray) -> Rules:
-    """The rules of a problem, with nothing placed.
+    """Return the rules of a problem, with nothing placed.
 
     Parameters
     ----------
     problem
-        Its generic resources, its limits on components, and what is asked for where that counts.
+        With generic resources, limits on components, and requests where they count.
     first_worker
         The first worker of every topology, shape (T,).
     worker_topology
-        Topology of every worker, rising, shape (W,).
+        Topology of every worker, increasing, shape (W,).
     """
     asked = RequestLimits.of(problem)
     demand, room = problem.executor_demand[2:], problem.node_capacity[2:]
@@ -69,7 +69,7 @@ def make_rules(problem: Problem, first_worker: IndexArray, worker_topology: Inde
 
 
 def _shelved(shelf: Records, **tables: FloatArray) -> FloatArray:
-    """Tables in one array, one after the other; where each begins is noted."""
+    """Return tables in one array, one after the other; record the start of each."""
     begins = np.cumsum([0, *(table.size for table in tables.values())])
     for name, begin in zip(tables, begins.tolist(), strict=False):
         shelf[name] = begin
@@ -77,7 +77,7 @@ def _shelved(shelf: Records, **tables: FloatArray) -> FloatArray:
 
 
 def _room(room: FloatArray, most: FloatArray, step: FloatArray) -> FloatArray:
-    """Room in multiples of a step; as good as infinite where it is more than all that is asked for."""
+    """Return capacities in multiples of a step; practically infinite if more than the total demand."""
     with np.errstate(invalid="ignore"):
         able: FloatArray = np.where(room > most, np.inf, np.rint(room * (1 + _TOLERANCE) / step) * step)
     return np.array(able, order="C")
@@ -91,7 +91,7 @@ def _count(
     workers: IndexArray,
     shelf: Records,
 ) -> IndexArray:
-    """All tables of counts, one after the other, with nothing placed; where each begins is noted."""
+    """Return all tables of counts, one after the other, with nothing placed; record the start of each."""
     tables: list[IndexArray] = []
     ends = [0]
 
@@ -132,7 +132,7 @@ def _count(
 
 
 def only_of(rules: Rules, executors: IndexArray) -> Rules:
-    """The same of some executors only, which are numbered anew."""
+    """Return the rules for some executors only, which are renumbered."""
     counts, amounts, shelf = rules.counts, rules.amounts, rules.shelf[0]
     width, begin = int(shelf["resources"]) + 1, int(shelf["demand"])
     asked = amounts[begin : int(shelf["unit"])].reshape(-1, width)[executors].ravel()
@@ -144,7 +144,7 @@ def only_of(rules: Rules, executors: IndexArray) -> Rules:
 
 @compiled
 def settle(rules: Rules, topology: IndexArray, worker: IndexArray, node: IndexArray) -> float:
-    """Put all executors into their workers; what is broken.
+    """Put all executors into their workers; return the violation.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""From a problem to a layout to search in, and back."""
+"""Conversion of a problem to a layout for a search, and back."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _MOST_RUINED = 3
 
 
 def scratch(executors: int, workers: int, nodes: int, racks: int) -> dict[str, Any]:
-    """Those of a layout, by their names in it.
+    """Return the scratch arrays of a layout, by their names in it.
 
     Parameters
     ----------
     executors, workers, nodes, racks
-        How many there are.
+        Number of each.
     """
     return {
         "node_scopes": np.zeros(nodes, arrays.SCOPE),
@@ -74,7 +74,7 @@ class Workers:
     runs
         Whether a worker runs now, shape (W,).
     held
-        Whether a worker stays as it is, shape (W,).
+        Whether a worker is fixed, shape (W,).
     """
 
     of_executor: IndexArray
@@ -94,27 +94,28 @@ def make_layout(
     seed: int,
     prices: Prices | None = None,
 ) -> Layout:
-    """A layout of `workers`, which are to be sorted by topology; executors without a worker wait.
+    """Return a layout of `workers`, which must be sorted by topology; executors without a worker wait.
 
     Parameters
     ----------
     problem
-        Demands, nodes and racks, and what runs now, which tells lost executors from those that could keep their slot.
+        Demands, nodes and racks, and the current placement, which separates lost executors from those that could keep
+        their slot.
     links
-        What executors exchange.
+        Traffic of executors.
     workers
-        The placement to begin with; limits may be broken by it.
+        The initial placement; it may break limits.
     usable
         Whether workers may go to a node, shape (N,).
     most_per_worker
         Executors that a worker of each topology may have, shape (T,).
     weights
-        Cost of a tuple by distance; that within a worker is taken off all, as it is paid in any case.
+        Cost of a tuple by distance; that within a worker is subtracted from all, as it is paid in any case.
     seed
         Of the random numbers, from 0 to 2⁶⁴ - 1.
     prices
-        What counts beside the cost of traffic; nothing by default. What is held can neither move nor restart, so that
-        where nothing else runs only the prices of nodes count.
+        Prices beside the cost of traffic; none by default. Fixed workers can neither move nor restart, so
+        if nothing else runs only the prices of nodes count.
     """
     free = ~workers.held & (workers.node != NOWHERE)
     topologies = _topologies(problem, links, workers, most_per_worker, free)
@@ -161,7 +162,7 @@ def make_layout(
 
 
 class _Tables(NamedTuple):
-    """Where the tables of topologies begin, and what each takes; their executors and workers, shape (T,)."""
+    """Start and size of the tables of topologies; their executors and workers, shape (T,)."""
 
     first: IndexArray
     sizes: IndexArray
@@ -197,7 +198,7 @@ def _topologies(
 
 
 def _most_reach(topologies: Records) -> int:
-    """Executors and workers × workers of the topology that is placed anew for which that is most."""
+    """Return the most executors × workers and workers × workers of a topology that may be placed again."""
     sizes = topologies["last"] - topologies["first"]
     workers = topologies["last_worker"] - topologies["first_worker"]
     return int(np.max((sizes + workers) * workers, where=topologies["whole"] & topologies["tabled"], initial=0))
@@ -229,7 +230,7 @@ def _workers(workers: Workers, tables: _Tables, topologies: Records, home: Index
 
 
 def _nodes(problem: Problem, usable: BoolArray) -> tuple[Records, Records]:
-    """Nodes, and where those of each rack are."""
+    """Return the nodes, and the range of those of each rack."""
     nodes = np.zeros(len(problem.supervisors), arrays.NODE)
     ports = np.array([len(node.ports) for node in problem.supervisors], dtype=np.int64)
     nodes["cpu_hz"] = np.where(np.isfinite(problem.node_cpu_hz), problem.node_cpu_hz, 0.0)
@@ -243,7 +244,7 @@ def _nodes(problem: Problem, usable: BoolArray) -> tuple[Records, Records]:
 
 
 def _sinks(links: Links, topologies: Records, num_executors: int) -> tuple[Records, Records]:
-    """Sinks, and where the flows and sinks of every executor are."""
+    """Return the sinks, and the ranges of flows and sinks of every executor."""
     sinks = np.zeros(len(links.sinks), arrays.SINK)
     own = topologies[_sink_topology(links)]
     widths = own["last_worker"] - own["first_worker"]
@@ -285,7 +286,7 @@ def _weighed(weights: CostWeights, prices: Prices, nodes: Records, *, stays: boo
 
 
 def rearrange(layout: Layout, worker_of: IndexArray, node_of: IndexArray) -> None:
-    """Give a layout another placement: worker of every executor and node of every worker, -1 for none."""
+    """Set another placement of a layout: worker of every executor and node of every worker, -1 for none."""
     _clear(layout)
     _settle(layout, worker_of.astype(np.int64), node_of.astype(np.int64))
     add_up_cost(layout)
@@ -293,7 +294,7 @@ def rearrange(layout: Layout, worker_of: IndexArray, node_of: IndexArray) -> Non
 
 @compiled
 def _clear(layout: Layout) -> None:
-    """Take all workers off their nodes and all executors out of them; tables are left as they are."""
+    """Take all workers off their nodes and all executors out of them; tables are unchanged."""
     for worker in range(len(layout.workers)):
         if layout.workers[worker].node != NOWHERE:
             stop_worker(layout, worker)
@@ -320,7 +321,7 @@ def _settle(layout: Layout, worker_of: IndexArray, node_of: IndexArray) -> None:
 
 @compiled
 def add_up_cost(layout: Layout) -> None:
-    """Work out the cost of the placement anew."""
+    """Recompute the cost of the placement."""
     layout.totals[0].cost = 0.0
     for topology in range(len(layout.topologies)):
         layout.totals[0].cost += cost_of_topology(layout, topology)

@@ -1,4 +1,4 @@
-"""From a placement to a better one: random steps that cool down, level by level, on one or several threads.
+"""Search: improve a placement by random steps that cool down, level by level, on one or several threads.
 
 ::
 

@@ -1,9 +1,8 @@
-"""Whether a step is taken: what it may change, what that costs beside traffic, and by how much the cost may rise.
+"""Acceptance of a step: limits on changes, prices beside traffic, and the allowed increase of the cost.
 
-Two sums that count only where something runs: `moved`, executors that are not where they run now, and `restarted`,
-workers that are not exactly what they are now. A step knows by how much it changes both, which may be by less than 0:
-coming home is a step like others. A step that takes load off an overloaded node is taken whatever it costs, within
-limits on changes.
+Two sums count only if something runs: `moved`, executors that are not where they run now, and `restarted`,
+workers that differ from the current ones. A step changes both, possibly by less than 0: returning home is a step like
+others. A step that takes load off an overloaded node is accepted whatever it costs, within limits on changes.
 """
 
 from __future__ import annotations
@@ -18,29 +17,28 @@ from stormwright.optimize.kernel.records import NOWHERE, Layout
 
 @inner
 def stays_near(layout: Layout) -> bool:
-    """Whether it counts what is away from home."""
+    """Return whether executors away from home count."""
     return bool(layout.max_moves >= 0 or layout.move_price > 0 or _counts_restarts(layout))
 
 
 @inner
 def _counts_restarts(layout: Layout) -> bool:
-    """Whether restarts have a price or a limit; else they are not worked out."""
+    """Return whether restarts have a price or a limit; else they are not computed."""
     return bool(layout.max_restarts >= 0 or layout.restart_price > 0)
 
 
 @inner
 def accepts(layout: Layout, rise: float, temperature: float) -> bool:
-    """Whether a step that raises the cost by so much is taken: always if by nothing, else with chance exp(-rise / T).
+    """Return whether a step with an increase is accepted: always if not above 0, else with probability exp(-rise / T).
 
-    Metropolis' rule. No random number is drawn where none is needed, and at a temperature of 0 nothing that costs is
-    taken.
+    Metropolis' rule. No random number is drawn where none is needed, and at a temperature of 0 no increase is accepted.
     """
     return bool(rise <= 0 or (temperature > 0 and draw(layout) < math.exp(-rise / temperature)))
 
 
 @inner
 def is_overloaded(layout: Layout, node: int, cpu_hz: float, memory_mb: float) -> bool:
-    """Whether a node lacks something that taking so much off it gives back.
+    """Return whether a node lacks a resource that removing this load gives back.
 
     Parameters
     ----------
@@ -49,7 +47,7 @@ def is_overloaded(layout: Layout, node: int, cpu_hz: float, memory_mb: float) ->
     node
         As it is before the step.
     cpu_hz, memory_mb
-        What it would be rid of; below 0 for what it would get.
+        Load that would be removed; below 0 for added load.
     """
     return bool(
         (layout.nodes[node].cpu_hz_left < 0 and cpu_hz > 0) or (layout.nodes[node].memory_mb_left < 0 and memory_mb > 0)
@@ -58,7 +56,7 @@ def is_overloaded(layout: Layout, node: int, cpu_hz: float, memory_mb: float) ->
 
 @inner
 def may(layout: Layout, moved: int, restarted: int) -> bool:
-    """Whether so many more executors may be away from home, and so many more workers restart."""
+    """Return whether this many more executors may be away from home, and workers restart."""
     return bool(
         (layout.max_moves < 0 or moved <= 0 or layout.totals[0].moved + moved <= layout.max_moves)
         and (layout.max_restarts < 0 or restarted <= 0 or layout.totals[0].restarted + restarted <= layout.max_restarts)
@@ -67,18 +65,18 @@ def may(layout: Layout, moved: int, restarted: int) -> bool:
 
 @inner
 def price_of(layout: Layout, moved: int, restarted: int, node: int, to: int, cpu_hz: float) -> float:
-    """By how much all rises that counts beside traffic, if so much CPU goes from a node to another.
+    """Return the increase of all prices beside traffic, if load of CPU goes from a node to another.
 
-    But for nodes that come into use or out of it: only steps of workers know of these.
+    Without nodes that come into use or out of it: only steps of workers know these.
 
     Parameters
     ----------
     layout
         Read only.
     moved, restarted
-        How many more executors are away from home, and how many more workers restart, or fewer.
+        Additional executors away from home, and additional workers that restart; may be negative.
     node, to
-        Where the load is now and where it goes; the same if nodes are used as before.
+        Current and new node of the load; the same if the use of nodes is unchanged.
     cpu_hz
         That load; of an exchange the difference.
     """
@@ -90,14 +88,14 @@ def price_of(layout: Layout, moved: int, restarted: int, node: int, to: int, cpu
 
 @inner
 def note_step(layout: Layout, rise: float, moved: int, restarted: int) -> None:
-    """Note what a step that is made changes, except how nodes are used, which the step itself notes.
+    """Record the effects of a step, except the use of nodes, which the step itself records.
 
     Parameters
     ----------
     layout
         Its `totals` are written.
     rise
-        Of the cost of traffic, without prices.
+        Increase of the cost of traffic, without prices.
     moved, restarted
         As for `price_of`.
     """
@@ -108,10 +106,10 @@ def note_step(layout: Layout, rise: float, moved: int, restarted: int) -> None:
 
 @inner
 def restarted_by(layout: Layout, worker: int, joined: int, came_home: int, node: int) -> int:
-    """How many more workers restart if one gets so many executors, some of them its own, and goes to a node.
+    """Return the additional restarts if a worker gets executors, some of them its own, and goes to a node.
 
-    -1, 0 or 1; 0 wherever restarts have neither a price nor a limit. A worker is left running only if it stays on its
-    node with the very executors that it has now: as many as then, and as many of its own.
+    -1, 0 or 1; 0 wherever restarts have neither a price nor a limit. A worker keeps running only if it stays on its
+    node with exactly its current executors: the same number, and as many of its own.
 
     Parameters
     ----------
@@ -120,9 +118,9 @@ def restarted_by(layout: Layout, worker: int, joined: int, came_home: int, node:
     worker
         One that does not run now restarts in no case.
     joined, came_home
-        Executors that it gets, and those of them that run in it now; below 0 for what leaves it.
+        Executors that it gets, and those of them that run in it now; below 0 for leaving ones.
     node
-        Where it is after the step.
+        Its node after the step.
     """
     home = layout.workers[worker].home_node
     if home == NOWHERE or not _counts_restarts(layout):

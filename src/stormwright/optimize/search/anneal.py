@@ -1,10 +1,10 @@
-"""One search: stretches of steps, each cooler than the one before, and the best placement that these come by.
+"""Simulated annealing: stretches of steps, each cooler than the previous one, and the best placement found.
 
-Simulated annealing, with two things of its own. The clock is looked at between stretches only, whose length follows the
-speed of those before, so that a budget in seconds ends about in time on any machine. And limits on changes are met by
-*shadow prices*: a limit alone would freeze the search once it is reached, as every further move is then forbidden. So
-moves get dearer from stretch to stretch while they are near their limit, until those come home that gain least, and
-cheaper otherwise. These prices steer the search and are in no cost that is compared or returned.
+There are two additions. The clock is checked between stretches only, whose length follows the
+speed of the previous ones, so that a budget in seconds ends about in time on any machine. And limits on changes are met
+by *shadow prices*: a limit alone would freeze the search once it is reached, as every further move is then forbidden.
+So moves become more expensive from stretch to stretch while they are near their limit, until those with least gain
+return home, and cheaper otherwise. These prices steer the search and are in no cost that is compared or returned.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _FIRST_RESTARTS = 10.0
 
 @dataclass(frozen=True)
 class Effort:
-    """Steps that a search makes, or, if these are 0, seconds that it takes."""
+    """Steps of a search, or, if these are 0, seconds."""
 
     steps: float
     seconds: float
@@ -44,14 +44,14 @@ class Effort:
 
 @dataclass(frozen=True)
 class Placed:
-    """A placement that a search came by.
+    """A placement found by a search.
 
     Parameters
     ----------
     worker, node
         Worker of every executor and node of every worker of a layout, -1 for none.
     overload
-        What is beyond limits, see `rank`; of tabu search CPU and memory in parts of what one asks for.
+        Excess over limits, see `rank`; of tabu search CPU and memory relative to the mean demand.
     cost
         That of its traffic, and all prices.
     """
@@ -63,7 +63,7 @@ class Placed:
 
     @classmethod
     def of(cls, layout: Layout) -> Placed:
-        """The placement that `layout` is now."""
+        """Return the current placement of `layout`."""
         return cls(layout.executors["worker"].copy(), layout.workers["node"].copy(), *rank(layout))
 
     @property
@@ -73,7 +73,7 @@ class Placed:
 
 
 def rank(layout: Layout) -> tuple[float, float]:
-    """What is beyond limits, and the cost of traffic and all prices; less is better.
+    """Return the excess over limits, and the cost of traffic and all prices; less is better.
 
     Of CPU in Hz, of memory in MB, of further limits as `rules` count it.
     """
@@ -85,9 +85,9 @@ def rank(layout: Layout) -> tuple[float, float]:
 
 
 def anneal(layout: Layout, cooling: Cooling, effort: Effort) -> Placed:
-    """Refine `layout`; the best placement seen, at worst the one at hand.
+    """Refine `layout`; return the best placement found, at worst the initial one.
 
-    Looked at after each stretch, by overload, then cost. The layout itself is left as the last stretch left it.
+    Compared after each stretch, by overload, then cost. The layout itself is left as the last stretch left it.
     """
     best = Placed.of(layout)
     for _ in stretches(layout, cooling, effort, cooling.stretches):
@@ -97,9 +97,9 @@ def anneal(layout: Layout, cooling: Cooling, effort: Effort) -> Placed:
 
 
 def _is_better(found: tuple[float, float], best: Placed, mean: float) -> bool:
-    """Whether so much overload, then so much cost, is less by more than sums of steps may be wrong by.
+    """Return whether overload, then cost, is less by more than the rounding error of sums of steps.
 
-    What costs the same is not better: it would move what runs for nothing.
+    Equal cost is not better: it would move running executors for nothing.
     """
     overload, cost = found
     if overload < best.overload * (1 - RELATIVE_TOLERANCE):
@@ -111,7 +111,7 @@ def _is_better(found: tuple[float, float], best: Placed, mean: float) -> bool:
 def stretches(
     layout: Layout, cooling: Cooling, effort: Effort, number: int, first: float = 0.0, last: float = 1.0
 ) -> Iterator[None]:
-    """Refine `layout` in about so many stretches, from one part of a cooling to another; stops after each.
+    """Refine `layout` in about `number` stretches, from one part of a cooling to another; pause after each.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def stretches(
         If in steps, each stretch has the same number. If in seconds, the first has 500, and each later one as many as
         fit into its part of the time at the speed so far, at least 500.
     number
-        How many stretches.
+        Number of stretches.
     first, last
         Parts of the cooling from 0 to 1, so that a search of a region goes through a part of it each time.
 
@@ -152,9 +152,9 @@ def stretches(
 
 
 def _shadow_price(before: float, changed: int, most: int, mean: float) -> float:
-    """What moves, or restarts, cost for the search beyond their price: more while they are at their limit, else less.
+    """Return the additional price of moves, or restarts, for the search: higher near their limit, else lower.
 
-    So those come home that gain least, and others can be tried; at the mere limit all would stay as they are.
+    So those with least gain return home, and others can be tried; with the limit alone nothing would change.
     """
     if most <= 0:
         return 0.0

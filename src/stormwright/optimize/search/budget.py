@@ -1,4 +1,4 @@
-"""How long a search goes on, and on how many cores."""
+"""Budget of a search: its duration, and the number of threads."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ _SHARED = ("links", "pull", "flowing", "flows", "racks", "rack_nodes")
 
 
 def count_regions(layout: Layout, threads: int, steps: float = 0) -> int:
-    """How many regions to cut a layout into; 1 for none. Not where what runs had better stay: all share that limit.
+    """Return the number of regions for a layout; 1 for none. None if changes count: all share that limit.
 
     Parameters
     ----------
     layout
         Read only.
     threads
-        How many search; regions are a multiple.
+        Number of threads; regions are a multiple.
     steps
-        About how many there will be, of all regions together.
+        Approximate number of steps, of all regions together.
     """
     if max(layout.max_moves, layout.max_restarts) >= 0 or max(layout.move_price, layout.restart_price) > 0:
         return 1
@@ -65,9 +65,9 @@ def count_regions(layout: Layout, threads: int, steps: float = 0) -> int:
 
 
 def search_regions(layout: Layout, cooling: Cooling, effort: Effort, regions: int, threads: int) -> tuple[Placed, int]:
-    """Refine a layout region by region, cut otherwise a few times in each cooling; the best placement, and steps made.
+    """Refine a layout by regions, cut differently a few times in each cooling; return the best placement, and steps.
 
-    Every thread has regions of its own.
+    Every thread has separate regions.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def search_regions(layout: Layout, cooling: Cooling, effort: Effort, regions: in
     effort
         Steps of all regions together, or seconds.
     regions
-        How many to cut it into, a multiple of `threads`.
+        Number of regions, a multiple of `threads`.
     threads
         Each refines every `threads`-th region, one after the other.
     """
@@ -105,7 +105,7 @@ def search_regions(layout: Layout, cooling: Cooling, effort: Effort, regions: in
 def _refine_in_turn(
     regions: list[Layout], cooling: Cooling, span: tuple[float, float], steps: float, ends_s: float
 ) -> None:
-    """Refine one region after the other, each for its share of the time left or with so many steps an executor."""
+    """Refine one region after the other, each for its share of the time left or number of steps an executor."""
     left = sum(len(region.free_executors) for region in regions)
     for region in regions:
         size = len(region.free_executors)
@@ -116,20 +116,20 @@ def _refine_in_turn(
 
 
 def search_apart(layout: Layout, cooling: Cooling, effort: Effort, threads: int) -> tuple[Placed, int]:
-    """Refine a layout by every thread on its own, with other random numbers; the best placement, and all steps made.
+    """Refine a layout by every thread separately, with other random numbers; return the best placement, and all steps.
 
     Of equal ones the first counts.
 
     Parameters
     ----------
     layout
-        Searched by the first thread, hence written; the others have copies of what changes.
+        Searched by the first thread, hence written; the others have copies of mutable data.
     cooling
         The same for all.
     effort
         Of each thread.
     threads
-        How many.
+        Number of threads.
     """
     rng = np.random.default_rng(layout.random)
     layouts = [layout, *(_copy(layout, rng) for _ in range(1, threads))]
@@ -139,7 +139,7 @@ def search_apart(layout: Layout, cooling: Cooling, effort: Effort, threads: int)
 
 
 def _copy(layout: Layout, rng: np.random.Generator) -> Layout:
-    """A layout that another one may be searched beside, with random numbers of its own."""
+    """Return a layout that can be searched concurrently, with its own random numbers."""
     own: dict[str, Any] = {
         name: value.copy()
         for name, value in layout._asdict().items()
@@ -182,7 +182,7 @@ _LEAST_S = 1e-6
 
 
 def has_levels(layout: Layout, effort: Effort) -> bool:
-    """Whether most of what may move is of topologies that are large enough, moves cost nothing, and steps are many."""
+    """Return whether most movable executors are of large topologies, moves cost nothing, and steps are many."""
     stays = max(layout.max_moves, layout.max_restarts) >= 0 or max(layout.move_price, layout.restart_price) > 0
     joined = find_large(layout)[layout.executors["topology"][layout.free_executors]]
     enough = (effort.steps or effort.seconds * _JOINED_STEPS_PER_S) >= _FEWEST_STEPS * len(joined)
@@ -190,9 +190,9 @@ def has_levels(layout: Layout, effort: Effort) -> bool:
 
 
 def search_levels(layout: Layout, effort: Effort, threads: int) -> tuple[Placed, int]:
-    """Refine a layout level by level, each for as long; the best placement, at worst the one at hand, and steps made.
+    """Refine a layout level by level, each for the same time; return the best placement, and steps made.
 
-    Every level begins with the best placement of the one before, so none gives a worse one than that.
+    Every level begins with the best placement of the previous one, so none gives a worse one than that.
     """
     ends_s = time.perf_counter() + effort.seconds
     rng = np.random.default_rng(layout.random)
@@ -240,7 +240,7 @@ class Budget:
     seconds
         Counts if `iterations` is 0.
     iterations
-        Steps that each search makes, whatever time that takes; the outcome is then the same each time.
+        Steps of each search, whatever time that takes; the outcome is then reproducible.
     threads
         Cores to search on at once; the outcome depends on their number.
     """
@@ -253,12 +253,12 @@ class Budget:
         self.made = 0
 
     def improve(self, layout: Layout, share: float = 1.0) -> Placed:
-        """Refine `layout` for a share of what time is left; the best placement seen, at worst the one at hand.
+        """Refine `layout` for a share of the remaining time; return the best placement found, at worst the initial one.
 
         Overloaded nodes come first, whatever that costs in traffic. Half as long as all but searching has taken so far
-        is kept back for what comes after. Few executors are searched on dense arrays (`improve_small`), very many
+        is reserved for the steps after it. Few executors are searched on dense arrays (`improve_small`), very many
         topologies region by region (`search_regions`), very large ones level by level (`search_levels`), others as a
-        whole, by every thread on its own (`search_apart`).
+        whole, by every thread separately (`search_apart`).
         """
         add_up_cost(layout)
         self._relieve(layout, share)
@@ -285,7 +285,7 @@ class Budget:
         return best
 
     def is_late(self) -> bool:
-        """Whether no more time may go into room for what overloads nodes; never without a budget in seconds."""
+        """Return whether no more time may be spent on overloaded nodes; never without a budget in seconds."""
         grace_s = max(_GRACE_S, _GRACE * self._seconds)
         return self._seconds > 0 and self._elapsed_s() > self._seconds + grace_s
 

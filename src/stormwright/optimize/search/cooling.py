@@ -1,10 +1,10 @@
-"""How hot a search is, by how far it has come.
+"""Cooling schedule: the temperature of a search by its progress.
 
-With h the first and c the last temperature, in parts of what a step may well change, m, a cooling is ::
+With h the first and c the last temperature, relative to the typical change by a step, m, a cooling is ::
 
     T(x) = m · h^(1 - x) · c^x,   x from 0 to 1
 
-so that it takes as long from 0.1 to 0.01 as from 0.01 to 0.001. More than one cooling follow each other where there are
+so that it takes as long from 0.1 to 0.01 as from 0.01 to 0.001. Several coolings follow each other if there are
 more steps than one needs: a second start does more than an even slower end.
 """
 
@@ -37,15 +37,15 @@ class Cooling:
     Parameters
     ----------
     mean
-        What an executor exchanges on average, in tuples/s, and what uneven CPU costs through it where that has a price.
+        Mean traffic of an executor, in tuples/s, and its price of uneven CPU where that has a price.
     hottest
-        The first temperature, in parts of that.
+        The first temperature, relative to that.
     times
-        How often it cools.
+        Number of coolings.
     stretches
         Stretches of one temperature in all.
     steps_an_executor
-        Steps of one cooling by executors that may move, roughly.
+        Steps of one cooling by movable executors, roughly.
     """
 
     mean: float
@@ -56,7 +56,7 @@ class Cooling:
 
     @classmethod
     def of(cls, layout: Layout, steps: float) -> Self:
-        """That of a search which makes about so many steps."""
+        """Return the cooling of a search with about this many steps."""
         executors = len(layout.free_executors)
         sizes = np.bincount(layout.executors["topology"][layout.free_executors])
         most = _HOTTEST + _HOTTER * sizes.max() / executors
@@ -68,17 +68,17 @@ class Cooling:
         return cls(mean, hottest, times, stretches, steps / times / executors)
 
     def begun_at(self, hottest: float) -> Self:
-        """The same with another first temperature."""
+        """Return the same with another first temperature."""
         return replace(self, hottest=max(hottest, _COLDEST))
 
     def temperature(self, part: float) -> float:
-        """The temperature when `part` of the search is done, in units of the cost."""
+        """Return the temperature when `part` of the search is done, in units of the cost."""
         cooled = part * self.times % 1
         return float(self.mean * self.hottest ** (1 - cooled) * _COLDEST**cooled)
 
 
 def _mean_rise(layout: Layout) -> float:
-    """What an executor that may move exchanges on average, and what twice its square of CPU costs on a mean node."""
+    """Return the mean traffic of a movable executor, plus twice its square of CPU on a mean node."""
     free = layout.executors[layout.free_executors]
     capacity = layout.nodes["cpu_hz"][layout.nodes["cpu_hz"] > 0]
     uneven = layout.imbalance_price * 2 * free["cpu_hz"].mean() ** 2 / capacity.mean() if len(capacity) else 0.0

@@ -1,4 +1,4 @@
-"""A small placement under way as dense arrays, for a search that looks at every step there is before it makes one."""
+"""A small placement as dense arrays, for a search that evaluates every possible step."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from stormwright.optimize.kernel.rules import bring, clear, copied, is_limited, 
 
 @inner
 def carry_rules(dense: Dense, worker: int, node: int, to: int) -> None:
-    """Note what of `rules` is broken as a worker goes from a node to another.
+    """Update the violation of `rules` as a worker goes from a node to another.
 
     Parameters
     ----------
     dense
-        Its `rules` and what is broken of them are written.
+        Its `rules` and their violation are written.
     worker, node, to
-        Which.
+        The worker and its nodes.
     """
     topology = dense.topology_of[worker]
     if is_limited(dense.rules, topology):
@@ -35,14 +35,14 @@ def carry_rules(dense: Dense, worker: int, node: int, to: int) -> None:
 
 @inner
 def broken_by_worker(dense: Dense, worker: int, to: int) -> float:
-    """How much more would be broken of `rules` if a worker went to a node.
+    """Return the increase of the violation of `rules` if a worker went to a node.
 
     Parameters
     ----------
     dense
-        As before afterwards.
+        Unchanged afterwards.
     worker, to
-        Which.
+        The worker and the node.
     """
     node, before = dense.node[worker], dense.state[0].broken
     carry_rules(dense, worker, node, to)
@@ -53,12 +53,12 @@ def broken_by_worker(dense: Dense, worker: int, to: int) -> float:
 
 @inner
 def broken_by_step(dense: Dense, executor: int, to: int, partner: int) -> float:
-    """How much more would be broken of `rules` if an executor went to a worker, and a partner came from there.
+    """Return the increase of the violation of `rules` if an executor went to a worker, and a partner came from there.
 
     Parameters
     ----------
     dense
-        As before afterwards.
+        Unchanged afterwards.
     executor, to
         Of a topology that is limited; another worker of it.
     partner
@@ -74,7 +74,7 @@ def broken_by_step(dense: Dense, executor: int, to: int, partner: int) -> float:
 
 
 class Checkpoint(NamedTuple):
-    """A placement that can be gone back to: as in `Dense`, and its overload and cost, shape (2,)."""
+    """A saved placement: as in `Dense`, and its overload and cost, shape (2,)."""
 
     worker: IndexArray
     node: IndexArray
@@ -82,13 +82,13 @@ class Checkpoint(NamedTuple):
 
 
 def remembered(worker: IndexArray, node: IndexArray) -> Checkpoint:
-    """A place to remember placements in: copies of both arrays, overload and cost 0."""
+    """Return a buffer for placements: copies of both arrays, overload and cost 0."""
     return Checkpoint(worker.copy(), node.copy(), np.zeros(2))
 
 
 @inner
 def copy(source: Checkpoint, to: Checkpoint) -> None:
-    """Note the same placement in another place."""
+    """Copy a saved placement."""
     copy_array(source.worker, to.worker)
     copy_array(source.node, to.node)
     copy_array(source.rank, to.rank)
@@ -96,7 +96,7 @@ def copy(source: Checkpoint, to: Checkpoint) -> None:
 
 @inner
 def copy_array(source: FloatArray | IndexArray, to: FloatArray | IndexArray) -> None:
-    """Without a scratch, which NumPy's own way takes in case that the two overlap."""
+    """Copy an array without scratch, which NumPy allocates in case that the two overlap."""
     for place in range(len(source)):
         to[place] = source[place]
 
@@ -119,39 +119,39 @@ NOTHING = 1e-10
 
 
 class Dense(NamedTuple):
-    """A placement of few executors under way; traffic is fixed.
+    """A placement of few executors; traffic is fixed.
 
     Parameters
     ----------
     tps
-        What two executors exchange in both directions, shape (E, E).
+        Traffic of two executors in both directions, shape (E, E).
     cpu, memory, topology, worker
-        Of every executor, shape (E,); demand in parts of what one asks for on average; worker -1 for none.
+        Of every executor, shape (E,); demand relative to the mean demand; worker -1 for none.
     node, size, movable, topology_of
         Of every worker, shape (W,); how many executors it has; whether it and its executors may move; its topology.
     first_worker, last_worker, most
         Of every topology, shape (T,): its workers, and executors that one of them may have.
     cpu_room, memory_room, cpu_left, memory_left, ports, used, node_rack
-        Of every node, shape (N,); the first two are what executors that are not in `worker` leave over.
+        Of every node, shape (N,); the first two are the capacity left by executors that are not in `worker`.
     free_executors, free_workers
         Those that may move.
     far
         Cost of a tuple between two workers, shape (W, W).
     reach
-        What an executor would cost in every worker of its topology, shape (E, W).
+        Cost of an executor in every worker of its topology, shape (E, W).
     barred
-        Up to which step an executor may not return to a worker, shape (E, W).
+        Step until which an executor may not return to a worker, shape (E, W).
     round, base, best
         The best placement of this round, the one that rounds begin from, and the best of all.
     state
-        Of `STATE`, one record: cost, overload, what of it is broken `rules`, price of an overload, what an executor
-        exchanges on average, steps made, those since the round had a better placement, and how many of these end it.
+        Of `STATE`, one record: cost, overload, its part by `rules`, price of an overload, mean traffic of an executor,
+        steps made, those since the round had a better placement, and the number of these that ends it.
     random
         State of the random numbers, one number.
     rules
-        What limits topologies beside CPU, memory, ports and places.
+        Limits of topologies beside CPU, memory, ports and places.
     inter_worker, inter_node, inter_rack
-        Cost of a tuple by how far it goes, beyond that within a worker.
+        Cost of a tuple by distance, beyond that within a worker.
     """
 
     tps: FloatArray
@@ -190,7 +190,7 @@ class Dense(NamedTuple):
 
     @classmethod
     def of(cls, layout: Layout) -> Dense:
-        """The placement that `layout` is now."""
+        """Return the current placement of `layout`."""
         executors, workers, nodes = layout.executors, layout.workers, layout.nodes
         count, num_workers = len(executors), len(workers)
         worker, node = _whole(executors["worker"]), _whole(workers["node"])
@@ -201,7 +201,7 @@ class Dense(NamedTuple):
         on = node[worker[worker != NOWHERE]]
 
         def demand(name: str) -> tuple[FloatArray, FloatArray]:
-            """What executors ask for, and the room for that on nodes."""
+            """Return the demand of executors, and the capacity of nodes for it."""
             asked, left = executors[name], nodes[f"{name}_left"]
             unit = float(asked.sum()) / max(count, 1) or 1.0
             return asked / unit, (left + np.bincount(on, asked[worker != NOWHERE], len(nodes))) / unit
@@ -258,7 +258,7 @@ def _whole(numbers: NDArray[np.integer]) -> IndexArray:
 
 @compiled
 def keep(dense: Dense, kept: Checkpoint) -> None:
-    """Note the placement that `dense` is now."""
+    """Save the current placement of `dense`."""
     copy_array(dense.worker, kept.worker)
     copy_array(dense.node, kept.node)
     kept.rank[0], kept.rank[1] = dense.state[0].overload, dense.state[0].cost
@@ -266,7 +266,7 @@ def keep(dense: Dense, kept: Checkpoint) -> None:
 
 @compiled
 def restore(dense: Dense, kept: Checkpoint) -> None:
-    """Go back to a placement; all sums are made anew, so that rounding does not add up."""
+    """Restore a placement; all sums are recomputed, so that rounding does not add up."""
     copy_array(kept.worker, dense.worker)
     copy_array(kept.node, dense.node)
     copy_array(dense.cpu_room, dense.cpu_left)
@@ -291,7 +291,7 @@ def restore(dense: Dense, kept: Checkpoint) -> None:
 
 @inner
 def add_up(dense: Dense) -> None:
-    """Work out distances, costs and overload anew."""
+    """Recompute distances, costs and overload."""
     workers = len(dense.node)
     for a in range(workers):
         for b in range(workers):
@@ -315,7 +315,7 @@ def add_up(dense: Dense) -> None:
 
 @inner
 def between(dense: Dense, a: int, b: int) -> float:
-    """What a tuple costs from one worker to another on these nodes; either may be nowhere."""
+    """Return the cost of a tuple between two workers on these nodes; either may have none."""
     if a == b:
         return dense.inter_worker
     near = a != NOWHERE and b != NOWHERE and dense.node_rack[a] == dense.node_rack[b]
@@ -324,13 +324,13 @@ def between(dense: Dense, a: int, b: int) -> float:
 
 @inner
 def lack(left: float) -> float:
-    """By how much there is less than nothing left."""
+    """Return by how much a remaining capacity is below zero."""
     return -left if left < 0 else 0.0
 
 
 @inner
 def overload_by(dense: Dense, node: int, to: int, cpu: float, memory: float) -> float:
-    """By how much the overload rises if so much load, of `cpu` and `memory`, goes from `node` to the node `to`.
+    """Return the increase of the overload if load, of `cpu` and `memory`, goes from `node` to the node `to`.
 
     In the units of `dense`; 0 if the two are the same.
     """
@@ -350,7 +350,7 @@ def overload_by(dense: Dense, node: int, to: int, cpu: float, memory: float) -> 
 
 @inner
 def move_load(dense: Dense, node: int, to: int, cpu: float, memory: float) -> None:
-    """Let so much load, of `cpu` and `memory` in the units of `dense`, go from `node` to the node `to`."""
+    """Move load, of `cpu` and `memory` in the units of `dense`, from `node` to the node `to`."""
     dense.cpu_left[node] += cpu
     dense.memory_left[node] += memory
     dense.cpu_left[to] -= cpu
@@ -359,7 +359,7 @@ def move_load(dense: Dense, node: int, to: int, cpu: float, memory: float) -> No
 
 @inner
 def shift(dense: Dense, executor: int, to: int) -> None:
-    """Move an executor to another worker of its topology; `overload` is left as it is."""
+    """Move an executor to another worker of its topology; `overload` is unchanged."""
     own, topology = dense.worker[executor], dense.topology[executor]
     dense.state[0].cost += dense.reach[executor, to] - dense.reach[executor, own]
     dense.worker[executor] = to
@@ -378,7 +378,7 @@ def shift(dense: Dense, executor: int, to: int) -> None:
 
 @inner
 def shift_worker(dense: Dense, worker: int, to: int) -> None:
-    """Move a worker with all that is in it to another node; what `add_up` works out is left as it is."""
+    """Move a worker with all its executors to another node; results of `add_up` are unchanged."""
     node = dense.node[worker]
     dense.node[worker] = to
     dense.used[node] -= 1

@@ -1,8 +1,8 @@
-"""Refinement: random steps, taken if they lower the cost or, while it is hot, raise it by little.
+"""Refinement: random steps, accepted if they lower the cost or, while it is hot, raise it by little.
 
 No step breaks a limit. The steps: an executor goes to another worker of its topology, or changes places with one there;
 a worker goes to another node, or changes places with one there; a topology, with up to two that share nodes with it, is
-taken out and placed anew (ruin and recreate, after Schrimpf, Schneider, Stamm-Wilbrandt, Dueck, "Record Breaking
+removed and placed again (ruin and recreate, after Schrimpf, Schneider, Stamm-Wilbrandt, Dueck, "Record Breaking
 Optimization Results Using the Ruin and Recreate Principle", 2000, https://doi.org/10.1006/jcph.1999.6413).
 """
 
@@ -50,7 +50,7 @@ _NOTHING = 1e-9
 
 @inner
 def can_settle(layout: Layout, topology: int) -> bool:
-    """Whether `settle` takes a topology of those that may be placed anew: only fixed traffic, CPU and memory count."""
+    """Return whether `settle` supports a topology: only fixed traffic, CPU and memory count."""
     return bool(
         layout.topologies[topology].tabled
         and layout.topologies[topology].last - layout.topologies[topology].first <= _MOST
@@ -62,15 +62,15 @@ def can_settle(layout: Layout, topology: int) -> bool:
 
 @inner
 def settle(layout: Layout, topology: int) -> int:
-    """Make the best step of one executor after the other until none lowers the cost; how many were looked at.
+    """Make the best step of one executor after the other until none lowers the cost; return the number evaluated.
 
     Parameters
     ----------
     layout
         With right tables; workers of the topology are on nodes, its executors take one place each. `reach` is scratch.
-        The total cost is left as it is.
+        The total cost is unchanged.
     topology
-        Which.
+        The topology.
     """
     first, last = layout.topologies[topology].first, layout.topologies[topology].last
     _fill_reach(layout, topology)
@@ -102,7 +102,7 @@ def _fill_reach(layout: Layout, topology: int) -> None:
 
 @inner
 def _note_gains(layout: Layout, topology: int) -> None:
-    """Note behind `reach` by how much the cost falls at most if an executor of one worker goes to another."""
+    """Write behind `reach` the most that the cost falls if an executor of one worker goes to another."""
     first, last = layout.topologies[topology].first, layout.topologies[topology].last
     begin = layout.topologies[topology].first_worker
     width = layout.topologies[topology].last_worker - begin
@@ -120,7 +120,7 @@ def _note_gains(layout: Layout, topology: int) -> None:
 def _settle_executor(layout: Layout, topology: int, executor: int) -> bool:
     """Make the step of an executor that lowers the cost most, if any does.
 
-    Ties: moves first, then the lower worker, then who comes first in its ring.
+    Ties: moves first, then the lower worker, then the order of its ring.
     """
     first, own = layout.topologies[topology].first, layout.executors[executor].worker
     begin, end = layout.topologies[topology].first_worker, layout.topologies[topology].last_worker
@@ -161,7 +161,7 @@ def _settle_executor(layout: Layout, topology: int, executor: int) -> bool:
 
 @inner
 def _may_swap(layout: Layout, executor: int, other: int) -> bool:
-    """Whether the nodes of two executors have room for them to change places."""
+    """Return whether the nodes of two executors have capacity for them to change places."""
     node = layout.workers[layout.executors[executor].worker].node
     to_node = layout.workers[layout.executors[other].worker].node
     cpu_hz = layout.executors[executor].cpu_hz - layout.executors[other].cpu_hz
@@ -173,7 +173,7 @@ def _may_swap(layout: Layout, executor: int, other: int) -> bool:
 
 @inner
 def _shift(layout: Layout, topology: int, executor: int, to: int) -> None:
-    """Move an executor to another worker, and keep `reach` right."""
+    """Move an executor to another worker, and update `reach`."""
     first, begin = layout.topologies[topology].first, layout.topologies[topology].first_worker
     width = layout.topologies[topology].last_worker - begin
     far_own, far_to = far_row(layout, layout.executors[executor].worker), far_row(layout, to)
@@ -209,10 +209,10 @@ _BLINK, _NODE_FIRST = 0.3, 4.0
 
 @inner
 def replace_topologies(layout: Layout, temperature: float) -> None:
-    """Take one to three topologies out and place them anew; undone if that raises the cost.
+    """Remove one to three topologies and place them again; undone if that raises the cost.
 
-    While it is hot a rise is taken as that of other steps is. What takes most counts as steps: so many for each
-    executor placed, and those of polishing, so that a budget in steps takes about as long whatever they are.
+    While it is hot an increase is accepted like that of other steps. The most expensive parts count as steps: a number
+    for each executor placed, and those of polishing, so that a budget in steps takes about as long whatever they are.
     """
     count, before = _choose_ruined(layout), 0.0
     cost, use_cost = layout.totals[0].cost, layout.totals[0].use_cost
@@ -249,7 +249,7 @@ def replace_topologies(layout: Layout, temperature: float) -> None:
 
 @inner
 def _polish(layout: Layout, topology: int) -> None:
-    """Improve a topology that has been placed anew by steps of its executors; they count as steps."""
+    """Improve a topology that has been placed again by steps of its executors; they count as steps."""
     first, last = layout.topologies[topology].first, layout.topologies[topology].last
     if can_settle(layout, topology):
         layout.totals[0].steps += settle(layout, topology) * (last - first) // _LOOKED_AT
@@ -261,7 +261,7 @@ def _polish(layout: Layout, topology: int) -> None:
 
 @inner
 def _choose_ruined(layout: Layout) -> int:
-    """Draw a topology and up to two others, from its nodes or from all, in any order, into `ruined`; how many."""
+    """Draw a topology and up to two others, from its nodes or from all, into `ruined`; return their number."""
     topology, most = NOWHERE, 0.0
     for _ in range(_DRAWN):
         other = _draw_topology(layout)
@@ -290,13 +290,13 @@ def _choose_ruined(layout: Layout) -> int:
 
 @inner
 def _draw_topology(layout: Layout) -> int:
-    """Any that may be taken out."""
+    """Draw a topology that may be removed."""
     return int(layout.free_topologies[draw_below(layout, len(layout.free_topologies))])
 
 
 @inner
 def _spread_cost(layout: Layout, topology: int) -> float:
-    """What the fixed traffic of a topology costs beyond what it would if all of its workers were on one node.
+    """Return the cost of a topology's fixed traffic beyond that with all of its workers on one node.
 
     Flows, and topologies without tables, count nothing.
     """
@@ -313,7 +313,7 @@ def _spread_cost(layout: Layout, topology: int) -> float:
 
 @inner
 def _remember(layout: Layout, topology: int) -> None:
-    """Note where the executors and workers of a topology are."""
+    """Save the positions of the executors and workers of a topology."""
     for executor in range(layout.topologies[topology].first, layout.topologies[topology].last):
         layout.kept_worker[executor] = layout.executors[executor].worker
     for worker in range(layout.topologies[topology].first_worker, layout.topologies[topology].last_worker):
@@ -322,7 +322,7 @@ def _remember(layout: Layout, topology: int) -> None:
 
 @inner
 def _restore(layout: Layout, topology: int) -> None:
-    """Put a topology that was taken out back to where it was. Rings may be in another order than before."""
+    """Restore a topology that was removed. Rings may be in another order than before."""
     for worker in range(layout.topologies[topology].first_worker, layout.topologies[topology].last_worker):
         start_worker(layout, worker, layout.kept_node[worker])
     for executor in range(layout.topologies[topology].first, layout.topologies[topology].last):
@@ -352,12 +352,12 @@ _RELIEVING = 2000
 
 @compiled
 def refine(layout: Layout, steps: int, temperature: float) -> None:
-    """Make so many steps, those of the executors of topologies placed anew included.
+    """Make `steps` steps, those of the executors of topologies placed again included.
 
     Parameters
     ----------
     temperature
-        A rise of the cost by this much is taken with probability 1/e in steps of executors.
+        An increase of the cost by this much is accepted with probability 1/e in steps of executors.
     """
     until = layout.totals[0].steps + steps
     ruin = 0.0
@@ -384,7 +384,7 @@ def refine(layout: Layout, steps: int, temperature: float) -> None:
 
 @inner
 def _step_any_worker(layout: Layout, topology: int, temperature: float) -> None:
-    """A step of any worker of a topology; none if the one drawn may not move."""
+    """Make a step of a random worker of a topology; none if the one drawn may not move."""
     first, last = layout.topologies[topology].first_worker, layout.topologies[topology].last_worker
     worker = first + draw_below(layout, last - first)
     if layout.workers[worker].movable and layout.workers[worker].node != NOWHERE:
@@ -393,17 +393,17 @@ def _step_any_worker(layout: Layout, topology: int, temperature: float) -> None:
 
 @compiled
 def relieve(layout: Layout, nodes: IndexArray) -> None:
-    """Take load off those of `nodes` that have too much, by random steps of what is on them; some may stay overloaded.
+    """Take load off overloaded `nodes`, by random steps of what is on them; some may stay overloaded.
 
-    These are no steps of the search, and not counted. Nor is the cost looked at in steps that relieve a node; others
-    are taken only if they do not raise it.
+    These are no steps of the search, and not counted. Nor does the cost count in steps that relieve a node; others
+    are accepted only if they do not raise it.
 
     Parameters
     ----------
     layout
         With its cost added up, as steps add to it.
     nodes
-        Numbers of nodes, int64; those that have not too much are passed over.
+        Numbers of nodes, int64; those that are not overloaded are skipped.
     """
     for node in nodes:
         for _ in range(_RELIEVING):

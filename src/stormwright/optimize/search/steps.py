@@ -1,8 +1,8 @@
 """Steps of executors: to another worker of the topology, or in exchange with one there.
 
-A proposal, in order: a worker is drawn; if it has a place and its node has room, the executor goes there; if it has
-none, or that step is not taken, the executor changes places with one drawn from there. Whatever is tried keeps all
-limits, so that a placement within them stays so. Neither may empty a worker: Storm would not start it.
+A proposal, in order: a worker is drawn; if it has a place and its node has capacity, the executor goes there; if it has
+none, or that step is not accepted, the executor changes places with one drawn from there. Every proposal satisfies all
+limits, so that a valid placement stays valid. Neither may empty a worker: Storm would not start it.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def step_worker(layout: Layout, worker: int, temperature: float) -> None:
 
 @inner
 def _draw_node(layout: Layout, worker: int) -> int:
-    """A node where another worker of the topology is, one in the rack of such a worker, or any."""
+    """Draw a node where another worker of the topology is, one in the rack of such a worker, or any."""
     topology = layout.workers[worker].topology
     first, last = layout.topologies[topology].first_worker, layout.topologies[topology].last_worker
     kind = draw(layout)
@@ -90,7 +90,7 @@ def _draw_node(layout: Layout, worker: int) -> int:
 
 @inner
 def _swap_workers(layout: Layout, worker: int, other: int, temperature: float) -> None:
-    """Let two workers change nodes if limits allow it and the step is taken; topologies may differ."""
+    """Exchange two workers if limits allow it and the step is accepted; topologies may differ."""
     node, to = layout.workers[worker].node, layout.workers[other].node
     cpu_hz = layout.workers[worker].cpu_hz - layout.workers[other].cpu_hz
     memory_mb = layout.workers[worker].memory_mb - layout.workers[other].memory_mb
@@ -116,7 +116,7 @@ def _swap_workers(layout: Layout, worker: int, other: int, temperature: float) -
 
 @inner
 def _exchange(layout: Layout, worker: int, other: int) -> None:
-    """Let two workers change nodes; neither node need have a free port."""
+    """Exchange two workers between their nodes; neither node needs a free port."""
     node, to, at = layout.workers[worker].node, layout.workers[other].node, layout.workers[worker].at
     shift_load = layout.workers[worker].cpu_hz - layout.workers[other].cpu_hz
     shift_memory = layout.workers[worker].memory_mb - layout.workers[other].memory_mb
@@ -141,7 +141,7 @@ def _exchange(layout: Layout, worker: int, other: int) -> None:
 
 @inner
 def _moved_with(layout: Layout, worker: int, to: int) -> int:
-    """How many more executors are away from home if a worker goes to the node `to`."""
+    """Return the additional executors away from home if a worker goes to the node `to`."""
     home = layout.workers[worker].home_node
     if home == NOWHERE:
         return 0
@@ -162,7 +162,7 @@ NEIGHBOURS = 0.8
 
 @inner
 def draw_member(layout: Layout, worker: int) -> int:
-    """One of the next few executors in the ring of a worker, which becomes its head, so that all have their turn."""
+    """Draw one of the next few executors in the ring of a worker; it becomes the head, so that all get their turn."""
     executor = layout.workers[worker].any
     for _ in range(1 + draw_below(layout, _STRIDE)):
         executor = layout.executors[executor].next
@@ -172,7 +172,7 @@ def draw_member(layout: Layout, worker: int) -> int:
 
 @inner
 def _draw_worker(layout: Layout, executor: int) -> int:
-    """Another worker that an executor may go to: where one is that it exchanges tuples with, or any; or -1."""
+    """Draw another worker for an executor: one with an executor that it has traffic with, or any; or -1."""
     topology, own = layout.executors[executor].topology, layout.executors[executor].worker
     first, last = layout.topologies[topology].first_worker, layout.topologies[topology].last_worker
     links = layout.executors[executor].last - layout.executors[executor].first
@@ -188,9 +188,9 @@ def _draw_worker(layout: Layout, executor: int) -> int:
 
 @inner
 def step_executor(layout: Layout, executor: int, temperature: float) -> None:
-    """Move an executor to another worker, or exchange it with one there; or leave all as it is.
+    """Move an executor to another worker, or exchange it with one there; or do nothing.
 
-    Its worker must be movable and on a node. Where the node of the worker is no longer usable it may leave, but not
+    Its worker must be movable and on a node. If the node of the worker is no longer usable it may leave, but not
     change places: nothing new goes there.
     """
     own, to = layout.executors[executor].worker, _draw_worker(layout, executor)
@@ -222,9 +222,9 @@ def step_executor(layout: Layout, executor: int, temperature: float) -> None:
 
 @inner
 def _swap_executors(layout: Layout, executor: int, to: int, temperature: float) -> None:
-    """Exchange an executor with one drawn from the worker `to`, if limits allow it and it is taken.
+    """Exchange an executor with one drawn from the worker `to`, if limits allow it and it is accepted.
 
-    Limits are looked at before the cost, which takes longest to work out.
+    Limits are checked before the cost, which takes longest to compute.
     """
     own = layout.executors[executor].worker
     if layout.nodes[layout.workers[own].node].ports == 0:
@@ -267,7 +267,7 @@ def _swap_executors(layout: Layout, executor: int, to: int, temperature: float) 
 
 @inner
 def _moved_by(layout: Layout, executor: int, to: int) -> int:
-    """How many more executors are away from home if one goes to the worker `to`."""
+    """Return the additional executors away from home if one goes to the worker `to`."""
     home = layout.executors[executor].home
     if home == NOWHERE:
         return 0

@@ -1,15 +1,15 @@
-"""A search of small problems: the best of all steps each time, and never straight back (tabu search).
+"""Tabu search of small problems: the best of all steps each time, and never straight back.
 
 A step puts an executor into another worker, or lets two executors change places. The best one is made even if it raises
-the cost; for a while the executor may then not return to where it was, unless that is better than all of the round:
+the cost; for a while the executor may then not return, unless that is better than the best of the round:
 F. Glover, "Tabu Search, Part I", ORSA Journal on Computing 1, 1989, https://doi.org/10.1287/ijoc.1.3.190, with lengths
 drawn as in É. Taillard, "Robust taboo search for the quadratic assignment problem", Parallel Computing 17, 1991,
 https://doi.org/10.1016/S0167-8191(05)80147-4. Nodes may be overloaded in between: the price of that rises while they
-are and falls while they are not, so that the search goes to and fro across the border, as in M. Gendreau, A. Hertz,
+are and falls while they are not, so that the search oscillates across the border, as in M. Gendreau, A. Hertz,
 G. Laporte, "A Tabu Search Heuristic for the Vehicle Routing Problem", Management Science 40, 1994,
-https://doi.org/10.1287/mnsc.40.10.1276. When a round has found nothing better for so long, the next begins from the
-best of it or from where it began, with workers on other nodes or some executors exchanged at random. What has been
-best is improved by whole workers at the end.
+https://doi.org/10.1287/mnsc.40.10.1276. When a round has found nothing better for long enough, the next begins from the
+best of it or from where it began, with workers on other nodes or some executors exchanged at random. The best
+placement is improved by whole workers at the end.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ from stormwright.optimize.search.dense import (
 
 @compiled
 def settle_workers(dense: Dense) -> None:
-    """Move the worker for which it pays most to the node where it does, until none does; overload never rises.
+    """Make the best move of a worker to a node, until none improves; overload never rises.
 
-    One look takes O(N E²), for N nodes and E executors: every worker on every node that has a port for it.
+    One iteration takes O(N E²), for N nodes and E executors: every worker on every node that has a port for it.
     """
     while True:
         least, worker, to = -NOTHING * dense.state[0].mean, -1, -1
@@ -72,7 +72,7 @@ def settle_workers(dense: Dense) -> None:
 
 @inner
 def _rise(dense: Dense, worker: int, to: int) -> float:
-    """By how much the cost rises if a worker goes to a node."""
+    """Return the increase of the cost if a worker goes to a node."""
     rise = 0.0
     for executor in range(len(dense.worker)):
         if dense.worker[executor] != worker:
@@ -108,9 +108,9 @@ _STRETCH = 100
 
 
 def is_small(layout: Layout) -> bool:
-    """Whether `improve_small` takes a layout: few executors, and only what it knows counts.
+    """Return whether `improve_small` supports a layout: few executors, and only supported costs and limits.
 
-    It knows fixed traffic and all limits of placements; no flows, no prices, no limits on changes.
+    It supports fixed traffic and all limits of placements; no flows, no prices, no limits on changes.
     """
     prices = layout.move_price, layout.restart_price, layout.node_price, layout.imbalance_price
     limited = layout.max_moves >= 0 or layout.max_restarts >= 0
@@ -118,17 +118,17 @@ def is_small(layout: Layout) -> bool:
 
 
 def improve_small(layout: Layout, steps: int, is_over: Callable[[], bool]) -> tuple[Dense, int]:
-    """Search from the placement that `layout` is now; at the best that was found, and the steps made.
+    """Search from the current placement of `layout`; return the state at the best one found, and the steps made.
 
     Parameters
     ----------
     layout
-        Read only: the search has arrays of its own.
+        Read only: the search has separate arrays.
     steps
-        How many to make, one for each executor that may move and each look at all that can be done; 0 for as many as
+        Number of steps, one for each movable executor and each evaluation of all steps; 0 for as many as
         there are until `is_over`.
     is_over
-        Asked between stretches of looks, where `steps` is 0.
+        Called between stretches, if `steps` is 0.
     """
     dense = Dense.of(layout)
     free = len(dense.free_executors)
@@ -144,15 +144,15 @@ def improve_small(layout: Layout, steps: int, is_over: Callable[[], bool]) -> tu
 
 @compiled
 def search(dense: Dense, looks: int) -> None:
-    """Make so many steps of executors, and begin rounds in between.
+    """Make `looks` steps of executors, and begin rounds in between.
 
-    One look takes O(E W + E²): every executor to every worker of its topology, and every two of a topology. Each step
-    costs a few additions to judge, as `reach` holds what each executor would cost in each worker::
+    One evaluation takes O(E W + E²): every executor to every worker of its topology, and every two of a topology. Each
+    step costs a few additions to evaluate, as `reach` holds the cost of each executor in each worker::
 
         a to w:        reach[a, w] - reach[a, own]
         a and b:       reach[a, v] - reach[a, w] + reach[b, w] - reach[b, v] + 2 tps[a, b] far[w, v]     a in w, b in v
 
-    Of steps that cost the same the first one counts: by executor, and of each its moves before its exchanges.
+    Of steps with equal cost the first one counts: by executor, and of each its moves before its exchanges.
     """
     for _ in range(looks):
         if dense.state[0].idle > dense.state[0].patience:
@@ -171,7 +171,7 @@ def search(dense: Dense, looks: int) -> None:
 
 @inner
 def _is_better(dense: Dense, overload: float, cost: float, kept: Checkpoint) -> bool:
-    """Whether so much overload, then so much cost, is less than that of a placement; rounding does not count."""
+    """Return whether overload, then cost, is less than that of a placement; rounding does not count."""
     same = NOTHING * dense.state[0].mean
     return bool(overload < kept.rank[0] - NOTHING or (overload <= kept.rank[0] and cost < kept.rank[1] - same))
 
@@ -223,7 +223,7 @@ def _step(dense: Dense) -> None:
 
 @inner
 def _may(dense: Dense, executor: int, to: int, partner: int, rise: float, over: float) -> bool:
-    """Whether neither executor of a step is barred, or the step leads to something better than all of the round."""
+    """Return whether neither executor of a step is barred, or the step leads to the best placement of the round."""
     now = dense.state[0].made
     barred = dense.barred[executor, to] > now
     if partner >= 0:
@@ -238,7 +238,7 @@ def _may(dense: Dense, executor: int, to: int, partner: int, rise: float, over: 
 def _make(dense: Dense, executor: int, to: int, partner: int, over: float) -> None:
     """Make a step, and bar the way back.
 
-    For how many steps an executor may not return to the worker that it leaves is drawn anew each time, so that the
+    The number of steps for which an executor may not return is drawn each time, so that the
     search does not run in circles of a fixed length.
     """
     own, until = dense.worker[executor], dense.state[0].made + _BARRED + draw_below(dense, _BARRED_MORE)
@@ -256,9 +256,9 @@ def _make(dense: Dense, executor: int, to: int, partner: int, over: float) -> No
 
 @compiled
 def end_round(dense: Dense) -> None:
-    """Note the best of a round, and whether the next begins from it.
+    """Record the best of a round, and whether the next begins from it.
 
-    Always if it has less overload than what rounds begin from now, or the same and no more cost; if it costs more, with
+    Always if it has less overload than the current base, or the same and no more cost; if it costs more, with
     probability exp(-rise / heat).
     """
     found = dense.round
@@ -273,7 +273,7 @@ def end_round(dense: Dense) -> None:
 
 @inner
 def _begin_round(dense: Dense) -> None:
-    """Go back to where rounds begin, and from there some way off."""
+    """Restore the base of rounds, and perturb it."""
     restore(dense, dense.base)
     if draw(dense) < _WORKERS:
         for _ in range(1 + draw_below(dense, 2)):
@@ -289,7 +289,7 @@ def _begin_round(dense: Dense) -> None:
 
 @inner
 def _scatter_worker(dense: Dense) -> None:
-    """Move any worker to another node, or let it change places with one there."""
+    """Move a random worker to another node, or exchange it with one there."""
     worker = dense.free_workers[draw_below(dense, len(dense.free_workers))]
     if draw(dense) < _ANYWHERE:
         to = draw_below(dense, len(dense.ports))
@@ -313,7 +313,7 @@ def _scatter_worker(dense: Dense) -> None:
 
 @inner
 def _exchange_any(dense: Dense) -> None:
-    """Let any two executors of a topology change places."""
+    """Exchange two random executors of a topology."""
     a = dense.free_executors[draw_below(dense, len(dense.free_executors))]
     b = dense.free_executors[draw_below(dense, len(dense.free_executors))]
     if dense.topology[a] == dense.topology[b]:

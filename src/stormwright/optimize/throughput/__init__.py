@@ -1,6 +1,6 @@
-"""A search for the placement that sustains the highest rates, answers fastest, or needs the fewest nodes.
+"""Search for the placement that sustains the highest rates, has the lowest latency, or needs the fewest nodes.
 
 ::
 
-    predict: what a tree takes ─▶ records ─▶ evaluate: one topology ─▶ score: all nodes ─▶ search: steps
+    predict: demand of a tree ─▶ records ─▶ evaluate: one topology ─▶ score: all nodes ─▶ search: steps
 """

@@ -1,8 +1,8 @@
-"""What one topology takes of threads, nodes and links for each tree, where its executors are now.
+"""Demand of a tree of one topology for threads, nodes and links, under the current placement.
 
-The same as `stormwright.predict.demand` says of all topologies at once, for shuffled traffic that stays as near as it
-can: it goes to members in the source's worker, else on its node, in its rack, or to all. Every component is handled
-once all that is sent to it is known, in time linear in executors, flows, deals and pairs.
+The same as `stormwright.predict.demand` computes for all topologies at once, for shuffled traffic that stays as local
+as possible: it goes to members in the source's worker, else on its node, in its rack, or to all. Every component is
+handled once all of its input is known, in time linear in executors, flows, distributions and pairs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ROUNDING = 1e-12
 
 @inner
 def receive_deals(of: Sustained, topology: int, component: int) -> None:
-    """Let executors of a component get their parts."""
+    """Add the distributed tuples of the executors of a component."""
     for deal in range(of.components[component].first_deal, of.components[component].last_deal):
         _add_up_parts(of, deal)
         tuples, volume, more = _send_deals(of, topology, deal)
@@ -46,7 +46,7 @@ def _add_up_parts(of: Sustained, deal: int) -> None:
 
 @inner
 def _send_deals(of: Sustained, topology: int, deal: int) -> tuple[float, float, float]:
-    """What leaves workers and nodes; all tuples, their bytes, and how many more they count as."""
+    """Send the messages of a distribution; return all tuples, their bytes, and the excess of their weight."""
     whole, volume, more = 0.0, 0.0, 0.0
     for number in range(of.deals[deal].first_hand, of.deals[deal].last_hand):
         hand = of.hands[number]
@@ -75,7 +75,7 @@ def _send_deals(of: Sustained, topology: int, deal: int) -> tuple[float, float, 
 
 @inner
 def _receive(of: Sustained, deal: int, tuples: float, volume: float, more: float) -> None:
-    """What comes to workers and nodes, of so many tuples, their bytes, and how many more they count as."""
+    """Receive the tuples of a distribution at workers and nodes, with their bytes and excess weight."""
     for number in range(of.deals[deal].first_taker, of.deals[deal].last_taker):
         taker = of.takers[number]
         worker = of.executors[taker.executor].worker
@@ -108,16 +108,16 @@ def _forget(of: Sustained, topology: int) -> None:
 
 @inner
 def handle(of: Sustained, executor: int, tuples: float, more: float) -> None:
-    """Tuples that an executor gets; what begins trees handles these, and no more.
+    """Add tuples to an executor; spouts handle only the trees that they begin.
 
     Parameters
     ----------
     of
-        The placement under way.
+        The placement.
     executor
-        Which.
+        The executor.
     tuples, more
-        How many, and how many more it would be if each took as long as one in the mean.
+        Number of tuples, and the excess of their weight over the mean.
     """
     if of.executors[executor].begins == 0.0:
         of.executors[executor].handled += tuples
@@ -129,20 +129,20 @@ def handle(of: Sustained, executor: int, tuples: float, more: float) -> None:
 def send_messages(
     of: Sustained, topology: int, source: int, tuples: float, volume: float, far: float, holds: float
 ) -> None:
-    """Tuples leave the worker of their source.
+    """Send tuples out of the worker of their source.
 
     Parameters
     ----------
     of
-        The placement under way.
+        The placement.
     topology, source
-        Whose they are: topology and executor.
+        Topology and executor of the source.
     tuples, volume
-        How many, and their bytes together.
+        Number of tuples, and their bytes together.
     far
-        What part of them leaves the node.
+        Fraction of them that leaves the node.
     holds
-        For how many each counts that holds the tree up.
+        Weight of each by which it delays the tree.
     """
     cost, worker, dearer = of.cost[0], of.executors[source].worker, of.topologies[topology].dearer
     of.executors[source].busy_s += dearer * (tuples * cost.serialise_s + volume * cost.serialise_byte_s)
@@ -153,32 +153,32 @@ def send_messages(
 
 @inner
 def receive_messages(of: Sustained, worker: int, tuples: float, volume: float) -> None:
-    """Tuples come to a worker from others.
+    """Receive tuples at a worker from others.
 
     Parameters
     ----------
     of
-        The placement under way.
+        The placement.
     worker
-        Theirs.
+        Target worker.
     tuples, volume
-        How many, and their bytes together.
+        Number of tuples, and their bytes together.
     """
     of.workers[worker].receive_s += tuples * of.cost[0].receive_s + volume * of.cost[0].receive_byte_s
 
 
 @inner
 def come_in(of: Sustained, node: int, tuples: float, volume: float) -> None:
-    """Tuples come to a node from others.
+    """Receive tuples at a node from others.
 
     Parameters
     ----------
     of
-        The placement under way.
+        The placement.
     node
-        Theirs.
+        Target node.
     tuples, volume
-        How many, and their bytes together.
+        Number of tuples, and their bytes together.
     """
     of.tried[of.nodes[node].place].into += volume + tuples * of.cost[0].overhead
 
@@ -188,7 +188,7 @@ def come_in(of: Sustained, node: int, tuples: float, volume: float) -> None:
 
 @inner
 def evaluate(of: Sustained, topology: int) -> None:
-    """Work out the places of a topology, as those that are tried."""
+    """Compute the places of a topology, as tried ones."""
     it = of.topologies[topology]
     for executor in range(it.first, it.last):
         of.executors[executor].handled = of.executors[executor].begins
@@ -199,7 +199,7 @@ def evaluate(of: Sustained, topology: int) -> None:
 
 @inner
 def _send(of: Sustained, topology: int) -> None:
-    """Let every component get what is sent to it, and send on; once, or once more where tuples circle."""
+    """Propagate tuples through every component in order; once, or repeatedly for cycles."""
     _open_places(of, topology)
     for executor in range(of.topologies[topology].first, of.topologies[topology].last):
         of.executors[executor].busy_s = 0.0
@@ -250,9 +250,9 @@ def _open_place(of: Sustained, topology: int, node: int) -> None:
 
 @inner
 def _receive_pairs(of: Sustained, topology: int, component: int) -> None:
-    """What is sent to executors of a component, one by one; their count begins anew.
+    """Reset the count of a component's executors, and receive its pairs.
 
-    Pairs of one source follow each other: what it sends to other workers is counted together.
+    Pairs of one source follow each other: its traffic to other workers is counted together.
     """
     it = of.components[component]
     for at in range(it.first, it.last):
@@ -305,9 +305,9 @@ def _forget_members(of: Sustained, topology: int) -> None:
 
 @inner
 def _receive_flows(of: Sustained, topology: int, component: int, number: int) -> tuple[int, float, float]:
-    """Shuffled tuples, by the nearest scope of their source that has a member: flows from a number on that are alike.
+    """Receive shuffled tuples, by the nearest scope of their source with a member: equal flows from a number on.
 
-    What goes to all is kept by node, and returned: the number of the flow after them, tuples that found nobody near,
+    Tuples to all are summed by node, and returned: the number of the flow after them, tuples without a near member,
     and their bytes.
     """
     it, everywhere, volume = of.components[component], 0.0, 0.0
@@ -343,7 +343,7 @@ def _receive_flows(of: Sustained, topology: int, component: int, number: int) ->
 
 @inner
 def _hand_out(of: Sustained, component: int, everywhere: float, volume: float, more: float) -> None:
-    """Give every member its part of what was sent to its worker, node, rack, and to all; each takes so much more."""
+    """Distribute to every member its part of the tuples for its worker, node, rack, and all, with excess weight."""
     it = of.components[component]
     members = it.last - it.first
     for at in range(it.first, it.last):

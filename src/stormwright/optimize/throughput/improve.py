@@ -1,7 +1,7 @@
-"""A whole search: in stretches that cool down, with rates that grow to what the placement sustains by then.
+"""The whole search: stretches that cool down, with rates that grow to those sustained by the current placement.
 
 Of a large problem half of the steps are about topologies on the fullest nodes, and the others go through all topologies
-in turn, so that what a step needs is near at hand.
+in turn, so that the data of a step is in the cache.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _ENDLESS = 1e9
 
 @dataclass(frozen=True)
 class Effort:
-    """Steps to try, or where that is 0 seconds to take."""
+    """Steps to try, or if that is 0 seconds."""
 
     steps: int
     seconds: float = 0.0
@@ -54,10 +54,10 @@ class Effort:
 
 @dataclass(frozen=True, eq=False)
 class Improved:
-    """The best of a search: worker of every executor, node of every worker, how good it is, and the steps tried.
+    """Best result of a search: worker of every executor, node of every worker, its score, and the steps tried.
 
-    `badness` compares placements of one problem and aim: the less the better. `short` is what memory (MB) nodes lack,
-    and ports: no more than where the search began.
+    `badness` compares placements of one problem and aim: less is better. `short` is the lack of memory (MB) of nodes,
+    and of ports: no more than at the start of the search.
     """
 
     worker: IndexArray
@@ -68,14 +68,14 @@ class Improved:
 
 
 def improve(of: Sustained, effort: Effort) -> Improved:
-    """Search from the placement that `of` is; the best seen at the end of a stretch.
+    """Search from the current placement of `of`; return the best at the end of a stretch.
 
     Parameters
     ----------
     of
         Written.
     effort
-        How long.
+        Length of the search.
     """
     wished, begun_s = of.topologies["rate"].copy(), time.perf_counter()
     best, made = _noted(of, wished), 0
@@ -94,7 +94,7 @@ def improve(of: Sustained, effort: Effort) -> Improved:
 
 
 def about_steps(effort: Effort) -> float:
-    """How many steps that is; of seconds, about."""
+    """Return the number of steps; for seconds, approximately."""
     return effort.steps or effort.seconds * _A_SECOND
 
 
@@ -107,7 +107,7 @@ def _stretches(of: Sustained, effort: Effort, noting_s: float) -> int:
 
 
 def _in_turn(of: Sustained) -> Iterator[IndexArray]:
-    """Executors that may be moved, some at a time, without end."""
+    """Yield batches of movable executors, without end."""
     if len(of.free) <= _AT_A_TIME:
         return repeat(of.free)
     parts = np.array_split(of.free, -(-len(of.free) // _AT_A_TIME))
@@ -115,7 +115,7 @@ def _in_turn(of: Sustained) -> Iterator[IndexArray]:
 
 
 def _hot(of: Sustained) -> IndexArray:
-    """About so many executors of topologies that are on the nodes which make the score worst."""
+    """Return executors of topologies on the nodes with the worst terms of the score."""
     rank = np.empty(len(of.nodes), np.int64)
     rank[np.argsort(-of.nodes["term"], kind="stable")] = np.arange(len(rank))
     topology = of.executors["topology"][of.free]
@@ -130,7 +130,7 @@ def _hot(of: Sustained) -> IndexArray:
 
 
 def _searched(of: Sustained, effort: Effort, heat: float, turns: Iterator[IndexArray]) -> int:
-    """Search for a stretch at one heat; the steps that were tried."""
+    """Search for a stretch at one temperature; return the number of steps tried."""
     hot = _hot(of) if len(of.free) > _AT_A_TIME else of.free
     made, end = 0, time.perf_counter() + effort.seconds
     while made < effort.steps or (not effort.steps and len(of.free) and time.perf_counter() < end):
@@ -145,10 +145,10 @@ def _searched(of: Sustained, effort: Effort, heat: float, turns: Iterator[IndexA
 
 
 def _noted(of: Sustained, wished_tps: FloatArray) -> Improved:
-    """The placement as it is, and how good; for highest rates, go on with those that it sustains.
+    """Return the current placement, and its score; for highest rates, continue with those that it sustains.
 
-    What does not grow with the rates (workers, silent topologies) then weighs as much as it will. Where that alone is
-    too much, rates stay as they are.
+    Demand that does not grow with the rates (workers, silent topologies) then has its final weight. If that alone is
+    too much, rates are unchanged.
     """
     add_up(of)
     if of.state["kind"][0] != THROUGHPUT:

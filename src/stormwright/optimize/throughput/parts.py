@@ -1,4 +1,4 @@
-"""What is the same under every placement: in what order components are gone through, and what each is sent."""
+"""Placement-independent data: the order of components, and the input of each."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _MIXED = 3
 
 
 class Parts(NamedTuple):
-    """What is the same under every placement: components in order, how often they are gone through, and what is sent.
+    """Placement-independent records: components in order, the passes over them, and their input.
 
-    A search reads these records only.
+    A search only reads these records.
     """
 
     order: IndexArray
@@ -38,7 +38,7 @@ class Parts(NamedTuple):
 
     @classmethod
     def of(cls, profile: Profile) -> Parts:
-        """Those of a load."""
+        """Return the parts of a load."""
         order, rounds = _order(profile)
         order = order[np.argsort(profile.layout.topology[order], kind="stable")]
         holds = profile.graph.holding_up(profile.layout, _along_edges(profile))
@@ -46,7 +46,7 @@ class Parts(NamedTuple):
         return cls(order, rounds, *_sent(profile, order)).by_edge(profile, "holds", holds)
 
     def mixed(self, profile: Profile, mix: Mix | None) -> Parts:
-        """The same, tuples taking as long as those of their edge do."""
+        """Return the same, with the relative work of tuples by edge."""
         if mix is None:
             return self
         found = self.by_edge(profile, "more", mix.edge - 1.0)
@@ -55,11 +55,11 @@ class Parts(NamedTuple):
 
     @property
     def _rank_of_flows(self) -> IndexArray:
-        """Which component in order each flow goes to."""
+        """Rank of the target component of each flow."""
         return np.repeat(np.arange(len(self.order)), self.components["last_flow"] - self.components["first_flow"])
 
     def by_edge(self, profile: Profile, name: str, of_edge: FloatArray) -> Parts:
-        """With a field of what is sent that says something of its edge, shape (D,)."""
+        """Return the parts with a field of the input set by edge, shape (D,)."""
         component, width = profile.layout.executor_component, np.int64(len(profile.layout.size))
         keys = profile.graph.source * width + profile.graph.target
         flows, pairs, hands = self.flows.copy(), self.pairs.copy(), self.hands.copy()
@@ -74,7 +74,7 @@ class Parts(NamedTuple):
 
 
 def _along_edges(profile: Profile) -> FloatArray:
-    """Tuples of a tree along every edge, shape (D,): whatever the placement, there are about as many."""
+    """Return tuples of a tree along every edge, shape (D,): they hardly depend on the placement."""
     graph, pairs, flows = profile.graph, profile.pairs, profile.flows
     edge = np.concatenate([graph.targets.edge[graph.pair_target], graph.of_flow])
     tps = [each.tuples * profile.handled_tps[each.source] for each in (pairs, flows)]
@@ -83,7 +83,7 @@ def _along_edges(profile: Profile) -> FloatArray:
 
 
 def _sent(profile: Profile, order: IndexArray) -> tuple[Records, ...]:
-    """Components in `order`, and what they are sent by component: flows, pairs, and deals of several pairs."""
+    """Return components in `order`, and their input by component: flows, pairs, and distributions."""
     layout, count = profile.layout, len(order)
     dealt = Dealt.of(profile.pairs, layout.executor_component)
     pairs = profile.pairs.at(dealt.single)
@@ -112,7 +112,7 @@ def _sent(profile: Profile, order: IndexArray) -> tuple[Records, ...]:
 
 
 def _dealt(dealt: Dealt, rank: IndexArray) -> tuple[Records, Records, Records]:
-    """Deals by the rank of their takers' component, and hands and takers of each."""
+    """Return distributions by the rank of their target component, and sources and targets of each."""
     count = int(dealt.takers.deal.max(initial=-1)) + 1
     deals = np.zeros(count, DEAL)
     deals["component"][dealt.takers.deal] = rank[dealt.takers.executor]
@@ -133,10 +133,10 @@ def _dealt(dealt: Dealt, rank: IndexArray) -> tuple[Records, Records, Records]:
 
 
 def _order(profile: Profile) -> tuple[IndexArray, IndexArray]:
-    """Components so that each comes after all that it gets tuples from, and how often that must be gone through, (T,).
+    """Return components so that each comes after its sources, and the number of passes over them, (T,).
 
-    What begins trees comes last: what it gets does not make it handle more. Components of a cycle follow in any order,
-    and their topology is gone through again and again.
+    Spouts come last: their input does not make them handle more. Components of a cycle follow in any order,
+    and their topology is passed over repeatedly.
     """
     layout = profile.layout
     count = len(layout.size)

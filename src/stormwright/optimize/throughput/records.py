@@ -1,9 +1,9 @@
-"""What topologies take of threads, nodes and links under a placement, as arrays of records.
+"""Demand of topologies for threads, nodes and links under a placement, as arrays of records.
 
-As in `stormwright.optimize.kernel.records`, things are known by number and what belongs together is a range of them:
-executors of a topology, its workers, its components in the order in which tuples come by, and what each component is
-sent. A place is a node with a topology: a topology has at most as many as executors, so its places are kept at the
-numbers of these.
+As in `stormwright.optimize.kernel.records`, items are identified by number and items that belong together form a range:
+executors of a topology, its workers, its components in the order in which tuples pass them, and the input of each
+component. A place is a node with a topology: a topology has at most as many as executors, so its places are stored at
+the numbers of these.
 """
 
 from __future__ import annotations
@@ -69,22 +69,22 @@ PORT_MB, BROKEN_MB = 1e9, 2.0**30
 
 
 class Sustained(NamedTuple):
-    """A placement under way, and what its topologies take.
+    """A placement, and the demand of its topologies.
 
     Parameters
     ----------
     executors, components, flows, pairs, deals, hands, takers, topologies, workers, nodes, racks
-        Records of each; flows, pairs and deals stand by the component that they go to, hands and takers by deal.
+        Records of each; flows, pairs and deals are by target component, hands and takers by deal.
     members
         Executors by component, shape (E,).
     places, tried
-        Of the placement, and of what a topology would come to after a step, shape (E,).
+        Of the placement, and of a topology after the current step, shape (E,).
     filled
         Workers that have executors, from the number of their topology's first executor on, shape (E,).
     touched
         Nodes that a step touches, shape (N,).
     changes
-        What the step under way has changed, shape (2 E + W,).
+        Changes of the current step, shape (2 E + W,).
     free
         Executors that may move.
     cost, state
@@ -92,7 +92,7 @@ class Sustained(NamedTuple):
     random
         State of the random numbers, shape (1,).
     rules
-        What limits topologies beside memory, ports and executors in a worker.
+        Limits of topologies beside memory, ports and executors in a worker.
     """
 
     executors: Records

@@ -1,13 +1,13 @@
-"""How good a placement is: a sum over nodes and topologies, so that a step changes a few of its terms.
+"""Score of a placement: a sum over nodes and topologies, of which a step changes a few terms.
 
-Utilisations are those at the topologies' `rate`, in parts of `limit`, times the score's `scale`:
+Utilisations are those at the topologies' `rate`, relative to `limit`, times the score's `scale`:
 
 - `THROUGHPUT`: Σ u⁸ of all CPUs, links and busiest threads. Its eighth root is about the highest of them, whose inverse
-  is how far all rates can grow together; what is not the bottleneck is balanced too.
-- `LATENCY`: Σ of what trees wait for and take, u / (1 − u) as in an open queue, and the way of their messages, those
-  that go at the same time counting once.
-- `NODES`: nodes in use, where nothing is fuller than `limit`; what is counts more than any node. Nodes are the better
-  emptied, the more unevenly they are full.
+  is the factor by which all rates can grow together; resources below the bottleneck are balanced too.
+- `LATENCY`: Σ of the waiting and service times of trees, u / (1 − u) as in an open queue, and the way of their
+  messages, simultaneous ones counting once.
+- `NODES`: nodes in use, if nothing is fuller than `limit`; an excess counts more than any node. Uneven use is better,
+  as it allows to empty nodes.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ def _too_full(part: float) -> float:
 
 @inner
 def _present(of: Sustained, workers: int) -> float:
-    """Cores that so many workers of a node take whatever the rates are."""
+    """Return the base CPU of a number of workers of a node, in cores."""
     return float(workers * of.cost[0].worker_cores + (of.cost[0].polling_cores if workers > 0 else 0.0))
 
 
 @inner
 def of_node(of: Sustained, node: int) -> float:
-    """The term of a node as it would be with what a step adds to it."""
+    """Return the term of a node including the additions of a step."""
     on, state = of.nodes[node], of.state[0]
     workers = on.workers + on.workers_by
     cpu = (on.base + _present(of, workers) + on.cpu + on.cpu_by) / (on.cores * state.limit)
@@ -72,18 +72,18 @@ def of_node(of: Sustained, node: int) -> float:
 
 @inner
 def of_topology(of: Sustained, rate: float, busiest_s: float, messages: float) -> float:
-    """The term of a topology by itself.
+    """Return the term of a topology.
 
     Parameters
     ----------
     of
-        The placement under way.
+        The placement.
     rate
         Trees/s.
     busiest_s
-        Seconds of a tree in that of its threads that has most to do.
+        Seconds of a tree in its busiest thread.
     messages
-        Of a tree, one after the other, whose way takes time.
+        Sequential messages of a tree, whose way takes time.
     """
     state, busy = of.state[0], rate * busiest_s / of.state[0].limit
     if state.kind == THROUGHPUT:
@@ -104,7 +104,7 @@ def begin(of: Sustained) -> None:
 
 @inner
 def try_topology(of: Sustained, topology: int) -> None:
-    """Work out what a topology takes with its executors where they are now."""
+    """Compute the demand of a topology under its current placement."""
     evaluate(of, topology)
     it = of.topologies[topology]
     for place in range(it.first, it.first + it.places):
@@ -121,7 +121,7 @@ def try_topology(of: Sustained, topology: int) -> None:
 
 @inner
 def rise(of: Sustained) -> float:
-    """By how much the score rises by the step."""
+    """Return the increase of the score by the step."""
     total = of.state[0].rise
     for number in range(of.state[0].touched):
         node = of.touched[number]
@@ -131,7 +131,7 @@ def rise(of: Sustained) -> float:
 
 @inner
 def take(of: Sustained, topology: int) -> None:
-    """Keep what was tried of a topology."""
+    """Accept the tried places of a topology."""
     it = of.topologies[topology]
     for place in range(it.first, it.first + it.tried_places):
         of.places[place] = of.tried[place]
@@ -141,7 +141,7 @@ def take(of: Sustained, topology: int) -> None:
 
 @inner
 def settle(of: Sustained, taken: bool) -> None:
-    """End a step: nodes are what was tried, or what they were."""
+    """End a step: accept or discard the tried nodes."""
     for number in range(of.state[0].touched):
         node = of.touched[number]
         if taken:
@@ -177,7 +177,7 @@ def _add(of: Sustained, place: Any, rate: float) -> None:
 
 @compiled
 def add_up(of: Sustained) -> None:
-    """Work out every topology, node and the score anew, from where executors and workers are."""
+    """Recompute every topology, node and the score, from the positions of executors and workers."""
     of.state[0].score = 0.0
     for node in range(len(of.nodes)):
         of.nodes[node].cpu, of.nodes[node].out, of.nodes[node].into, of.nodes[node].workers = 0.0, 0.0, 0.0, 0
@@ -201,7 +201,7 @@ def add_up(of: Sustained) -> None:
 
 @compiled
 def headroom(of: Sustained) -> float:
-    """By what factor all rates can grow until something that trees use is full; 0 where it is so without any tree."""
+    """Return the factor by which all rates can grow until a used resource is full; 0 if one is full anyway."""
     most = 1e300
     for node in range(len(of.nodes)):
         on = of.nodes[node]

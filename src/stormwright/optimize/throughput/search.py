@@ -1,4 +1,4 @@
-"""Random steps, taken as long as they lower the score, and at first also if they do not raise it by much.
+"""Random steps, accepted if they lower the score, and at first also if they raise it by little.
 
 Simulated annealing: S. Kirkpatrick, C. D. Gelatt, M. P. Vecchi, "Optimization by Simulated Annealing", Science 220,
 1983, https://doi.org/10.1126/science.220.4598.671.
@@ -29,14 +29,14 @@ def put(of: Sustained, executor: int, to: int) -> None:
 
 @inner
 def carry(of: Sustained, worker: int, node: int) -> None:
-    """Move a worker with all that is in it to a node."""
+    """Move a worker with all its executors to a node."""
     _note(of, -1 - worker, of.workers[worker].node)
     _carry(of, worker, node)
 
 
 @inner
 def take_back(of: Sustained) -> None:
-    """Undo what was put and carried since `take_note`, the last first."""
+    """Undo all changes since `take_note`, the last first."""
     for number in range(of.state[0].logged - 1, -1, -1):
         what, before = of.changes[number].what, of.changes[number].before
         if what >= 0:
@@ -48,7 +48,7 @@ def take_back(of: Sustained) -> None:
 
 @inner
 def take_note(of: Sustained) -> None:
-    """What is changed from now on can be taken back."""
+    """Start to record changes, so that they can be undone."""
     of.state[0].logged = 0
 
 
@@ -102,14 +102,14 @@ def _load(of: Sustained, node: int, memory_mb: float, workers: int) -> None:
 
 @inner
 def _shortage(of: Sustained, node: int) -> float:
-    """What a node lacks of memory (MB) and ports."""
+    """Return the lack of a node of memory (MB) and ports."""
     on = of.nodes[node]
     return float(max(-on.memory_left, 0.0) + PORT_MB * max(on.used - on.ports, 0))
 
 
 @inner
 def is_allowed(of: Sustained) -> bool:
-    """Whether workers whose executors were changed hold as many of them as they may."""
+    """Return whether changed workers are within their limit of executors."""
     for number in range(of.state[0].logged):
         what, before = of.changes[number].what, of.changes[number].before
         if what >= 0 and not (_may_hold(of, before) and _may_hold(of, of.executors[what].worker)):
@@ -125,7 +125,7 @@ def _may_hold(of: Sustained, worker: int) -> bool:
 
 @inner
 def draw_worker(of: Sustained, topology: int) -> int:
-    """Any worker of a topology that has executors, or an empty one, which is opened on any node."""
+    """Draw a worker of a topology that has executors, or an empty one, which is opened on any node."""
     it = of.topologies[topology]
     worker = it.first_worker + draw_below(of, it.last_worker - it.first_worker)
     if of.workers[worker].size == 0:
@@ -135,7 +135,7 @@ def draw_worker(of: Sustained, topology: int) -> int:
 
 @inner
 def draw_node(of: Sustained) -> int:
-    """A node: any one, or as likely one on which something may move."""
+    """Draw a node: any one, or with equal probability one with movable workers."""
     if len(of.free) > 0 and draw(of) < 0.5:
         return int(of.workers[of.executors[of.free[draw_below(of, len(of.free))]].worker].node)
     return draw_below(of, len(of.nodes))
@@ -161,9 +161,9 @@ def join(of: Sustained, worker: int, to: int) -> None:
 
 @inner
 def exchange(of: Sustained, worker: int) -> int:
-    """Let a worker change places with one of another node; the topology of that, or none.
+    """Exchange a worker with one of another node; return the topology of that, or none.
 
-    The other one is that of a random executor, so a large one as likely as it is large.
+    The other one is that of a random executor, so its probability is proportional to its size.
     """
     other = of.executors[of.free[draw_below(of, len(of.free))]].worker
     node, to = of.workers[worker].node, of.workers[other].node
@@ -186,18 +186,18 @@ _ROUNDING = 1e-12
 
 @compiled
 def search(of: Sustained, steps: int, heat: float, cooler: float) -> None:
-    """Make so many steps.
+    """Make `steps` steps.
 
     Parameters
     ----------
     of
         The placement, its sums right (`stormwright.optimize.throughput.score.add_up`).
     steps
-        How many to try.
+        Number of steps to try.
     heat
-        A step that makes things worse by this part is taken with probability 1/e.
+        A step that raises the score by this fraction is accepted with probability 1/e.
     cooler
-        By what `heat` is multiplied after each step.
+        Factor of `heat` after each step.
     """
     if len(of.free) == 0:
         return
@@ -233,7 +233,7 @@ def _step(of: Sustained, heat: float) -> None:
 
 @inner
 def _change(of: Sustained, executor: int, topology: int, kind: float) -> int:
-    """Make a step of a kind; the other topology that it changes, if any."""
+    """Make a step of a kind; return the other topology that it changes, if any."""
     worker, it = of.executors[executor].worker, of.topologies[topology]
     if kind < _MOVE:
         to = draw_worker(of, topology)
@@ -263,7 +263,7 @@ def _change(of: Sustained, executor: int, topology: int, kind: float) -> int:
 
 @inner
 def _accepts(of: Sustained, rises: float, heat: float) -> bool:
-    """Whether a step is taken that raises the score by so much."""
+    """Return whether a step with this increase of the score is accepted."""
     if rises <= 0.0:
         return True
     kind, worse = of.state[0].kind, rises
@@ -276,7 +276,7 @@ def _accepts(of: Sustained, rises: float, heat: float) -> bool:
 
 @compiled
 def keep(of: Sustained, worker: IndexArray, node: IndexArray) -> None:
-    """Note the placement as it is: worker of every executor, shape (E,), and node of every worker, shape (W,)."""
+    """Save the current placement: worker of every executor, shape (E,), and node of every worker, shape (W,)."""
     for executor in range(len(worker)):
         worker[executor] = of.executors[executor].worker
     for number in range(len(node)):

@@ -1,4 +1,4 @@
-"""From a problem, what was measured of it and a placement to the records that a search works on."""
+"""Records for a search, from a problem, its measured load and a placement."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _NO_CORES = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class MeasuredLoad:
-    """What was measured, and what messages cost."""
+    """The measured load, and costs of messages."""
 
     profile: Profile
     costs: Costs = field(default_factory=Costs)
@@ -46,7 +46,7 @@ class MeasuredLoad:
 
 @dataclass(frozen=True, eq=False)
 class Seats:
-    """Where executors are, and what may move.
+    """Positions of executors, and the movable ones.
 
     Parameters
     ----------
@@ -57,9 +57,9 @@ class Seats:
     most
         Executors that a worker of each topology may hold, shape (T,).
     movable, may_be_empty
-        Whether its executors may move, and whether it may have workers less; shape (T,).
+        Whether its executors may move, and whether it may have fewer workers; shape (T,).
     ports
-        Of every node that may be used, 0 of others, shape (N,).
+        Of every usable node, 0 of others, shape (N,).
     """
 
     worker: IndexArray
@@ -73,7 +73,7 @@ class Seats:
 
 @dataclass(frozen=True)
 class Aim:
-    """What a search is for: its kind of score, trees/s of every topology (T,), and how full anything may be."""
+    """Objective of a search: its kind of score, trees/s of every topology (T,), and the limit of utilisation."""
 
     kind: int
     rate_tps: FloatArray
@@ -83,22 +83,22 @@ class Aim:
 def make_sustained(
     problem: Problem, load: MeasuredLoad, seats: Seats, aim: Aim, seed: int = 0, parts: Parts | None = None
 ) -> Sustained:
-    """The records of a placement; `stormwright.optimize.throughput.score.add_up` makes their sums.
+    """Return the records of a placement; `stormwright.optimize.throughput.score.add_up` makes their sums.
 
     Parameters
     ----------
     problem
-        Has the nodes; executors are those of the load's problem.
+        The problem with the nodes; executors are those of the load's problem.
     load
-        What was measured.
+        The measured load.
     seats
         The placement.
     aim
-        What the score is for.
+        Objective of the score.
     seed
         Of the random numbers.
     parts
-        Of the load, where they are known.
+        Parts of the load, if known.
     """
     count, layout = problem.num_executors, load.profile.layout
     mix = load.profile.mix(load.corrections)

@@ -114,7 +114,7 @@ class Case:
 
     @property
     def works(self) -> IndexArray:
-        """Return the units that have any work, shape (…,)."""
+        """Units that have any work, shape (…,)."""
         return np.flatnonzero(self.work > 0)
 
     def without_messages(self) -> Case:

@@ -163,7 +163,7 @@ class Prior:
 
     @cached_property
     def covariance(self) -> FloatArray:
-        """Return the covariance of all coefficients, shape (p, p)."""
+        """Covariance of all coefficients, shape (p, p)."""
         return np.diag(self.deviation**2) + np.outer(self.mean, self.mean) * self.common**2
 
 

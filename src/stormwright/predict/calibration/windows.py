@@ -98,12 +98,12 @@ class WorkerSums:
 
     @property
     def executors_s(self) -> float:
-        """Return the CPU seconds of its executors."""
+        """CPU seconds of its executors."""
         return sum(part.cpu_s for part in self.parts.values())
 
     @property
     def tuples(self) -> list[float]:
-        """Return all tuple counts."""
+        """All tuple counts."""
         parts = self.parts.values()
         return [n for p in parts for n in (p.handled, p.received, p.local, p.left)] + [*self.sent.values()]
 

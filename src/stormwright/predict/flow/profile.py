@@ -215,7 +215,7 @@ class Profile:
         return np.maximum(working_hz, _LEAST_WORK * cpu_hz)
 
     def idle_hz(self) -> FloatArray:
-        """CPU in Hz of executors whose topology begins no trees: it depends on no rate; shape (E,)."""
+        """Return the CPU in Hz of executors whose topology begins no trees: it depends on no rate; shape (E,)."""
         return self._idle_hz
 
     @cached_property

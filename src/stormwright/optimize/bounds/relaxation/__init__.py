@@ -1,10 +1,10 @@
-"""Bounds without a limit of size: what groups of limited size keep of each topology, and how topologies share nodes.
+"""Bounds for problems of any size: traffic within groups of limited size per topology, and sharing of nodes.
 
 ::
 
-    semidefinite ◀─ triangles       certificates of one topology: what its workers, and its pieces on nodes, keep
+    semidefinite ◀─ triangles       certificates of one topology: traffic within its workers, and its pieces on nodes
         │
         ▼
-    relaxed_bound ─┬─▶ sharing      prices for the room on nodes: any size
-                   └─▶ pieces       whole pieces on nodes: a mixed-integer program, as far as time goes
+    relaxed_bound ─┬─▶ sharing      prices for capacity of nodes: any size
+                   └─▶ pieces       whole pieces on nodes: a mixed-integer program, within the time limit
 """

@@ -1,4 +1,4 @@
-"""What proves how much traffic groups of limited size keep, whatever they are."""
+"""Certificates: proofs of the most traffic within groups of limited size."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class Certificate:
-    """Proves that groups keep no more than so much of the traffic, whatever their limit.
+    """Proof of an upper bound on the traffic within groups, for any size limit.
 
     Parameters
     ----------
     row_worth
-        What executor i pays for having j in its group, shape (n, n); on the diagonal for being there.
+        Price that executor i pays for having j in its group, shape (n, n); on the diagonal for itself.
     size
-        What each takes of the room of a group, shape (n,).
+        Size of each executor in a group, shape (n,).
     fixed
-        What is to be added to the rows.
+        Constant that is added to the rows.
     """
 
     row_worth: FloatArray
@@ -32,14 +32,14 @@ class Certificate:
     fixed: float
 
     def most_kept(self, limit: float) -> float:
-        """Upper bound on what groups of size `limit` keep of the traffic, in tuples/s; rising with the limit."""
+        """Return the upper bound on the traffic within groups of size `limit`, in tuples/s; increasing in the limit."""
         return float(self.rows_kept(limit).sum()) + self.fixed
 
     def rows_kept(self, limit: float) -> FloatArray:
-        """What each executor adds to that at most, -inf where it is larger than a group; shape (n,).
+        """Return the most that each executor adds to that bound, -inf if it is larger than a group; shape (n,).
 
-        Of every row the most that others can be worth which fit beside the row's own executor, in parts. A limit that
-        was asked for before is not worked out again: the best of several is chosen by one, and then used with it.
+        For every row it is the most that others can be worth which fit next to the row's own executor, fractionally.
+        Results are cached by limit: the best of several certificates is chosen by one limit, and then used with it.
         """
         known = self._kept.get(limit)
         if known is None:
@@ -59,17 +59,17 @@ class Certificate:
         return np.where(room[:, 0] < 0, -np.inf, kept)
 
     def in_pieces(self, grid: FloatArray) -> tuple[float, FloatArray]:
-        """`fixed`, and what every executor adds in groups of each of some sizes at most, shape (n, Q)."""
+        """Return `fixed`, and the most that every executor adds in groups of each of some sizes, shape (n, Q)."""
         return self.fixed, np.stack([self.rows_kept(limit) for limit in grid.tolist()], axis=1)
 
     @cached_property
     def _kept(self) -> dict[float, FloatArray]:
-        """What was worked out, by limit."""
+        """Cache of results, by limit."""
         return {}
 
     @cached_property
     def _densest_first(self) -> tuple[FloatArray, FloatArray]:
-        """What the others of a row are worth, 0 at least, and their sizes: those worth most for their size first."""
+        """The worth of the others of a row, at least 0, and their sizes: highest worth per size first."""
         worth = np.maximum(self.row_worth, 0.0)
         np.fill_diagonal(worth, 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -1,4 +1,4 @@
-"""The alternating direction method of multipliers for the relaxation of `semidefinite`."""
+"""Alternating direction method of multipliers for the relaxation of `semidefinite`."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _EACH, _IN_THE_MIDDLE, _BROKEN = 5, 50, 0.01
 
 
 class Triangles:
-    """Those of the inequalities that a relaxation has so far, and their multipliers.
+    """Active triangle inequalities of a relaxation, and their multipliers.
 
     Parameters
     ----------
     count
-        Executors of the topology.
+        Number of executors of the topology.
     """
 
     def __init__(self, count: int) -> None:
@@ -57,7 +57,7 @@ class Triangles:
 
     @property
     def worth(self) -> FloatArray:
-        """The symmetric matrix of which the product with X is Σ τ (X_ij + X_jk - X_ik), shape (n, n)."""
+        """The symmetric matrix whose product with X is Σ τ (X_ij + X_jk - X_ik), shape (n, n)."""
         i, j, k = self._corners
         half = np.zeros((self._count, self._count))
         np.add.at(half, (i, j), self._multiplier / 2)
@@ -66,13 +66,13 @@ class Triangles:
         return half + half.T
 
     def press(self, together: FloatArray, step: float) -> None:
-        """Raise the multipliers of those that `together`, an X, breaks by so much of the breach; lower the others."""
+        """Raise the multipliers in proportion to the violation by `together`, an X; lower those without one."""
         i, j, k = self._corners
         breach = together[i, j] + together[j, k] - together[i, k] - 1.0
         self._multiplier = np.maximum(0.0, self._multiplier + step * breach)
 
     def renew(self, together: FloatArray) -> bool:
-        """Let go of those that cost nothing, and add those that `together` breaks most; False if it breaks none."""
+        """Drop those without a multiplier, and add those that `together` violates most; False if it violates none."""
         if self._count > MOST_EXECUTORS:
             return False
         matters = self._multiplier > 0
@@ -84,7 +84,7 @@ class Triangles:
         return bool(broken.size)
 
     def _broken(self, together: FloatArray) -> IndexArray:
-        """Corners of those that are broken most, shape (3, m)."""
+        """Return the corners of the most violated ones, shape (3, m)."""
         corners, breaches = [], []
         once = np.triu(np.ones((self._count, self._count), dtype=bool), 1)  # i and k may be exchanged
         for j, to_j in enumerate(together):
@@ -100,7 +100,7 @@ class Triangles:
         return every[:, order[breach[order] > _BROKEN]]
 
     def _keys(self, corners: IndexArray) -> IndexArray:
-        """A number for each, of which no two are alike."""
+        """Return a unique number for each."""
         i, j, k = corners
         keys: IndexArray = (i * self._count + j) * self._count + k
         return keys
@@ -125,27 +125,27 @@ _SHIFT = 1e-11
 
 
 class Multipliers:
-    """The method on its way.
+    """State of the method.
 
     Parameters
     ----------
     tps
-        What every two executors exchange in both directions, shape (n, n), zero on the diagonal.
+        Traffic of every two executors in both directions, shape (n, n), zero on the diagonal.
     size
-        What each takes of the room of a group, shape (n,).
+        Size of each executor in a group, shape (n,).
     limits
-        Size of the group of each, shape (n,), no less than its own.
+        Size limit of the group of each, shape (n,), no less than its own size.
     groups
-        How many there are at most.
+        Most groups.
 
     Attributes
     ----------
     limits
-        May be changed on the way.
+        May be changed between steps.
     all_tps
-        What all executors exchange.
+        Traffic of all executors.
     scale
-        Of tuples/s: what an executor exchanges on average is 1.
+        Of tuples/s: the mean traffic of an executor is 1.
     """
 
     def __init__(self, tps: FloatArray, size: FloatArray, limits: FloatArray, groups: int) -> None:
@@ -162,15 +162,15 @@ class Multipliers:
 
     @property
     def _together(self) -> FloatArray:
-        """X that keeps the limits of all rows, symmetric."""
+        """X within the limits of all rows, symmetric."""
         return (self._rows + self._rows.T) / 2
 
     def add_triangles(self) -> bool:
-        """Add the triangles that are broken most; False if none is."""
+        """Add the most violated triangles; return False if none is violated."""
         return self._triangles.renew(self._together)
 
     def step(self) -> None:
-        """One step: a semidefinite matrix, rows within their limits, and the multipliers of what is between the two."""
+        """Make one step: a semidefinite matrix, rows within their limits, and the multipliers of the difference."""
         target = self._rows - self._multiplier + self._worth / self._penalty - self._spread
         target = (target + target.T) / 2
         values, vectors = eigh(target)
@@ -186,7 +186,7 @@ class Multipliers:
             self._worth = self._traffic - self._triangles.worth
 
     def certificate(self) -> Certificate | None:
-        """What the multipliers prove; None where they say that there are no such groups at all."""
+        """Return the certificate of the multipliers; None if they prove that there are no such groups at all."""
         # Λ = A - M - skew, M the negative part: its symmetric part makes A - Λ negative semidefinite exactly.
         multipliers = self._penalty * (self._multiplier + self._rows - self._rows_before)
         if not np.abs(multipliers).max() <= _DIVERGED:  # so too if it is not a number
@@ -196,7 +196,7 @@ class Multipliers:
         return replace(found, fixed=found.fixed + self.scale * self._triangles.total)
 
     def balance(self) -> None:
-        """Change the penalty where rows and matrix are far more, or far less, apart than they still change."""
+        """Change the penalty if the gap between rows and matrix is far larger, or smaller, than their last change."""
         gap = np.linalg.norm(self._matrix - self._rows) / np.linalg.norm(self._rows)
         change = np.linalg.norm(self._rows - self._rows_before) / max(float(np.linalg.norm(self._multiplier)), 1e-300)
         if gap > _UNEVEN * change:
@@ -208,7 +208,7 @@ class Multipliers:
 def _certified(
     row_worth: FloatArray, negative: FloatArray, size: FloatArray, spread: float, scale: float
 ) -> Certificate:
-    """The certificate of multipliers `row_worth`, where `negative` is what is left of the traffic.
+    """Return the certificate of multipliers `row_worth`, where `negative` is the rest of the traffic.
 
     That no eigenvalue of `negative` is above the shift is shown by Cholesky's method in floating point: S. M. Rump,
     "Verification of positive definiteness", BIT 46, 2006, https://doi.org/10.1007/s10543-006-0056-1.
@@ -231,7 +231,7 @@ def _certified(
 
 @compiled
 def _project(rows: FloatArray, size: FloatArray, limits: FloatArray) -> None:
-    """Bring every row to the nearest of values from 0 to 1, 1 on the diagonal, that takes no more than its limit."""
+    """Project every row onto values from 0 to 1, 1 on the diagonal, with a total size within its limit."""
     count = len(size)
     for i in range(count):
         room = limits[i] - size[i]

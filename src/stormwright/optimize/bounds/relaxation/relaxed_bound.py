@@ -1,11 +1,11 @@
-"""A bound on the cost for problems of any size: certificates of all topologies, and what room there is on nodes.
+"""Bound on the cost for problems of any size: certificates of all topologies, and the capacity of nodes.
 
-A topology's workers keep no more than its certificate says for their limit of executors: that part is settled by each
-topology alone. Its *pieces* on nodes share these with those of others, so each topology has a few certificates, for
-pieces of different sizes, and prices of room choose between them: prices, then the certificates that are best at
-these, then prices anew, until nothing changes (`_priced`). Every round gives a bound. Where there are not too many
-executors, a program of whole pieces gives others (`rounds`), and the least of all counts. What workers keep is kept on
-their nodes as well, so it is no more than that.
+The traffic within a topology's workers is bounded by its certificate for their limit of executors, independent of other
+topologies. Its *pieces* on nodes share these with those of others, so each topology has a few certificates, for
+pieces of different sizes, and prices of capacity choose between them: prices, then the certificates that are best at
+these, then new prices, until nothing changes (`_priced`). Every round gives a bound. If there are not too many
+executors, a program of whole pieces gives others (`rounds`), and the least of all counts. Traffic within workers is
+within their nodes as well, so it is no more than that.
 """
 
 from __future__ import annotations
@@ -50,19 +50,19 @@ _SMALL = 2e-9
 
 
 def unknowns(executors: int, topologies: int, room: NodeSizes) -> int:
-    """How many the program has."""
+    """Return the number of unknowns of the program."""
     return topologies + len(room.grid) * (executors + topologies * len(room.size))
 
 
 class Pieces:
-    """The program; every topology needs a certificate before it is solved.
+    """The program of pieces; every topology needs a certificate before it is solved.
 
     Parameters
     ----------
     sizes
-        Of each topology what each executor takes of its piece, shape (n,), n > 0.
+        For each topology the size of each executor in its piece, shape (n,), n > 0.
     groups
-        On so many nodes each topology is at most.
+        Most nodes of each topology.
     room
         The nodes, and the sizes of pieces.
     all_tps
@@ -89,20 +89,20 @@ class Pieces:
         self._share_nodes()
 
     def add(self, topology: int, fixed: float, worth: FloatArray) -> None:
-        """Add a certificate: what every executor keeps in a piece of each number at most, shape (n, Q), and `fixed`."""
+        """Add a certificate: the most that every executor keeps in a piece of each number, (n, Q), and `fixed`."""
         worth = np.where(np.isfinite(worth), worth, 0.0)
         terms = [(self._kept[topology], 1.0), (self._parts[topology].ravel(), -worth.ravel() / self._unit)]
         self._rows.add((1,), terms, -np.inf, fixed / self._unit)
 
     def solve(self, until: float, *, whole: bool) -> tuple[float, list[FloatArray]]:
-        """Upper bound on what is kept, in tuples/s, and x of each topology; inf and none where time does not suffice.
+        """Return an upper bound on the kept traffic, in tuples/s, and x of each topology; inf and none if out of time.
 
         Parameters
         ----------
         until
-            Of `time.perf_counter`.
+            Deadline, of `time.perf_counter`.
         whole
-            False where there may be parts of pieces: solved sooner.
+            False to allow fractions of pieces: solved sooner.
         """
         limit_s = until - time.perf_counter()
         if limit_s <= 0:
@@ -118,7 +118,7 @@ class Pieces:
         return (self._rounding - found.bound) * self._unit, parts
 
     def _fill(self, size: FloatArray, parts: IndexArray, pieces: IndexArray, most: int) -> None:
-        """Every executor is in pieces, and these are as full as their numbers say."""
+        """Add: every executor is in pieces, and these are as full as their numbers state."""
         room, whole = self._room, self._room.grid[-1]
         numbers = len(room.grid)
         self._rows.add((len(parts),), [(parts, 1.0)], 1.0, 1.0)
@@ -129,7 +129,7 @@ class Pieces:
         self._rows.add((1,), [(pieces.ravel(), 1.0)], 0.0, most)
 
     def _share_nodes(self) -> None:
-        """All pieces have room on nodes."""
+        """Add: all pieces fit on nodes."""
         room, whole = self._room, self._room.grid[-1]
         of_kind, above = np.concatenate(self._pieces, axis=1), np.tile(room.above, len(self._pieces))
         self._rows.add((len(room.size),), [(of_kind, above / whole)], 0.0, room.count * room.size / whole)
@@ -154,19 +154,19 @@ _ENOUGH = 2e-4
 
 @dataclass(frozen=True, eq=False)
 class Dealt:
-    """A topology whose executors are dealt out to pieces.
+    """A topology whose executors are divided into pieces.
 
     Parameters
     ----------
     tps
-        What every two executors exchange in both directions, shape (n, n), zero on the diagonal; n > 0.
+        Traffic of every two executors in both directions, shape (n, n), zero on the diagonal; n > 0.
     size
-        What each takes of its piece, shape (n,).
+        Size of each executor in its piece, shape (n,).
     groups
-        On so many nodes it is at most.
+        Most nodes.
     known
-        Certificates that there are: what each adds, and what every executor keeps in a piece of each number, shape
-        (n, Q), -inf where it does not fit.
+        Existing certificates: the constant of each, and the traffic that every executor keeps in a piece of each
+        number, shape (n, Q), -inf if it does not fit.
     """
 
     tps: FloatArray
@@ -176,7 +176,7 @@ class Dealt:
 
 
 def kept_in_pieces(topologies: Sequence[Dealt], room: NodeSizes, until: float) -> float:
-    """Upper bound on what topologies keep on nodes, in tuples/s; inf where time does not suffice for any.
+    """Return an upper bound on the traffic of topologies within nodes, in tuples/s; inf if time is too short for any.
 
     Parameters
     ----------
@@ -185,7 +185,7 @@ def kept_in_pieces(topologies: Sequence[Dealt], room: NodeSizes, until: float) -
     room
         The nodes, and the sizes of pieces.
     until
-        Of `time.perf_counter`.
+        Deadline, of `time.perf_counter`.
     """
     all_tps = sum(float(each.tps.sum()) / 2 for each in topologies)
     if not 0 < all_tps < np.inf:
@@ -222,7 +222,7 @@ class _UnderWay:
         self._multipliers = Multipliers(topology.tps, topology.size, limits, topology.groups)
 
     def better(self, parts: FloatArray, until: float) -> tuple[float, FloatArray] | None:
-        """The best certificate found until then for executors of which such parts are in pieces of each number."""
+        """Return the best certificate until the deadline, given the fractions of executors in pieces of each number."""
         found: list[tuple[float, FloatArray]] = []
         values: list[float] = []
 
@@ -255,9 +255,9 @@ _MOST_UNKNOWNS, _FOR_PIECES = 50_000, 0.7
 
 
 class RelaxedBound:
-    """Certificates of all topologies, and what they amount to together: a bound without a limit of size.
+    """Bound by certificates of all topologies, for problems of any size.
 
-    Only the resource that is used up most is looked at.
+    Only the scarcest resource is considered.
 
     Parameters
     ----------
@@ -276,11 +276,10 @@ class RelaxedBound:
         self._made: dict[tuple[int, int], FloatArray] = {}
 
     def run(self, budget_s: float) -> float:
-        """The bound after about so many seconds, or as soon as nothing more is to be gained.
+        """Return the bound after about `budget_s` seconds, or as soon as it cannot be improved.
 
-        Topologies get an equal part of the time that is left, in the order of their numbers. Those of more than 1,200
-        executors, and those of more than 100 for which no time is left, keep all of their traffic as far as the bound
-        knows.
+        Topologies get an equal part of the time that is left, in the order of their numbers. For those of more than
+        1,200 executors, and those of more than 100 without any time left, all of their traffic counts as kept.
         """
         relaxed = self._relaxed
         until = time.perf_counter() + budget_s * (1 - _FOR_PIECES if self._small else 1.0)
@@ -306,7 +305,7 @@ class RelaxedBound:
         return relaxed.base - relaxed.near * kept - relaxed.inner * min(kept, relaxed.total_tps - apart)
 
     def _tps_between(self, first: int, last: int) -> FloatArray:
-        """As `Relaxed` has it; made once where the program of whole pieces asks for it, too."""
+        """Return the result of `Relaxed.tps_between`; cached if the program of whole pieces needs it, too."""
         if not self._small:
             return self._relaxed.tps_between(first, last)
         if (first, last) not in self._made:
@@ -314,7 +313,7 @@ class RelaxedBound:
         return self._made[first, last]
 
     def _apart_in_workers(self, topology: int, tps: FloatArray | None, until: float) -> float:
-        """Traffic of a topology, in tuples/s, that is between its workers in any placement."""
+        """Return traffic of a topology, in tuples/s, that is between its workers in any placement."""
         workers, most = int(self._relaxed.workers[topology]), int(self._relaxed.most[topology])
         if workers <= 1 or tps is None:
             return 0.0
@@ -322,7 +321,7 @@ class RelaxedBound:
         return max(0.0, float(tps.sum()) / 2 - certificate.most_kept(float(most)))
 
     def _options(self, topology: int, tps: FloatArray | None, until: float) -> Iterator[tuple[float, FloatArray]]:
-        """Certificates of a topology: what each adds, and what every executor keeps in a piece of each size at most."""
+        """Yield certificates of a topology: the constant, and the most that every executor keeps by piece size."""
         first, last = int(self._relaxed.first[topology]), int(self._relaxed.first[topology + 1])
         size, grid = self._size[first:last], self._room.grid
         if tps is None:
@@ -346,11 +345,11 @@ class RelaxedBound:
             yield best_certificate(tps, size, limit, groups, each, triangles=True).in_pieces(grid)
 
     def _groups(self, topology: int) -> int:
-        """On how many nodes a topology is at most."""
+        """Return the most nodes of a topology."""
         return int(min(self._relaxed.workers[topology], max(len(self._relaxed.ports), 1)))
 
     def _in_pieces(self, options: list[list[tuple[float, FloatArray]]], until: float) -> float:
-        """What whole pieces on nodes keep at most."""
+        """Return the most that whole pieces on nodes keep."""
         first = self._relaxed.first.tolist()
         topologies = [
             Dealt(self._tps_between(start, end), self._size[start:end], self._groups(number), options[number])
@@ -360,7 +359,7 @@ class RelaxedBound:
         return kept_in_pieces(topologies, self._room, until)
 
     def _priced(self, options: list[list[tuple[float, FloatArray]]], until: float) -> float:
-        """What pieces on nodes keep at most, with the certificate of each topology that is best at the prices found."""
+        """Return the most that pieces on nodes keep, with the best certificate of each topology at the prices found."""
         price = np.zeros(len(self._room.grid))
         best = np.inf
         chosen: list[int] = []
@@ -379,17 +378,17 @@ class RelaxedBound:
                 return best
 
     def _pick(self, options: list[tuple[float, FloatArray]], price: FloatArray, topology: int) -> int:
-        """The number of the certificate of a topology that keeps least at these prices; the first of equal ones."""
+        """Return the number of a topology's certificate that keeps least at these prices; the first of equal ones."""
         size = self._size[self._relaxed.first[topology] : self._relaxed.first[topology + 1], None]
         kept = [fixed + float((worth - size * price).max(axis=1, initial=-np.inf).sum()) for fixed, worth in options]
         return int(np.argmin(kept))
 
 
 def _scarcest(relaxed: Relaxed) -> tuple[FloatArray, FloatArray]:
-    """What executors use and nodes have of the resource that is used up most, shapes (E,) and (n,).
+    """Return the use and capacity of the scarcest resource, shapes (E,) and (n,).
 
-    Nodes without a limit have room for all, those without any of it take no part; and where some executor fits on none,
-    so that nothing is valid, it limits nothing.
+    Nodes without a limit have capacity for all, those without any capacity take no part; and if some executor fits on
+    no node, so that nothing is valid, it limits nothing.
     """
     asked = relaxed.demand.sum(axis=1)
     had = np.where(np.isfinite(relaxed.capacity), relaxed.capacity, asked[:, None])

@@ -1,18 +1,19 @@
-"""A bound on the traffic that can stay within groups of limited size: a semidefinite relaxation and its certificate.
+"""Bound on the traffic within groups of limited size: a semidefinite relaxation and its certificate.
 
-Executors i and j are in one group or not: X_ij is 1 or 0. Then X is positive semidefinite, even less J/p for at most p
-groups, and every row keeps the limit of a group. The most traffic within groups under these conditions is approached
-by the alternating direction method of multipliers, as in A. Wiegele, S. Zhao, "SDP-based bounds for graph partition via
-extended ADMM", Computational Optimization and Applications 82, 2022, https://doi.org/10.1007/s10589-022-00355-1. Any
-multipliers bound that traffic from above, so the method may be ended at any time: `Certificate` is what proves it.
+Executors i and j are in one group or not: X_ij is 1 or 0. Then X is positive semidefinite, even minus J/p for at most p
+groups, and every row satisfies the limit of a group. The most traffic within groups under these conditions is
+approached by the alternating direction method of multipliers, as in A. Wiegele, S. Zhao, "SDP-based bounds for graph
+partition via extended ADMM", Computational Optimization and Applications 82, 2022,
+https://doi.org/10.1007/s10589-022-00355-1. Any multipliers bound that traffic from above, so the method may be stopped
+at any time: `Certificate` is the proof.
 
-With T what executors exchange, J all ones, and T/2 = Λ + N for any Λ that leaves N negative semidefinite::
+With T the traffic of executors, J all ones, and T/2 = Λ + N for any Λ that leaves N negative semidefinite::
 
     ½⟨T, X⟩ = ⟨Λ, X⟩ + ⟨N, J⟩/p + ⟨N, X - J/p⟩
             ≤ Σ_i (the most that row i of Λ is worth in one group) + ⟨N, J⟩/p,        X - J/p positive semidefinite
 
-Λ is `row_worth`, its rows are knapsacks, and the rest is `fixed`. One step costs an eigendecomposition, O(n³). What of
-the traffic the multipliers of `triangles` stand for is taken from T before, and their sum added to `fixed`.
+Λ is `row_worth`, its rows are knapsacks, and the rest is `fixed`. One step costs an eigendecomposition, O(n³). The
+traffic that the multipliers of `triangles` represent is subtracted from T before, and their sum added to `fixed`.
 """
 
 from __future__ import annotations
@@ -41,20 +42,20 @@ _GRACE = 4
 def certificates(
     tps: FloatArray, size: FloatArray, limit: float, groups: int, until: float = math.inf, *, triangles: bool = False
 ) -> Iterator[Certificate]:
-    """Certificates that become better and better for groups of size `limit`; the first is found at once.
+    """Yield better and better certificates for groups of size `limit`; the first at once.
 
     Parameters
     ----------
     tps
-        What every two executors exchange in both directions, shape (n, n), zero on the diagonal.
+        Traffic of every two executors in both directions, shape (n, n), zero on the diagonal.
     size
-        What each takes of the room of a group, shape (n,), none more than `limit`.
+        Size of each executor in a group, shape (n,), none more than `limit`.
     limit
-        Of a group, in the unit of `size`.
+        Size limit of a group, in the unit of `size`.
     groups
-        How many there are at most.
+        Most groups.
     until, triangles
-        As `approach` has them.
+        As for `approach`.
     """
     yield Certificate(tps / 2, size, 0.0)
     multipliers = Multipliers(tps, size, np.full(len(tps), limit), groups)
@@ -64,12 +65,12 @@ def certificates(
 def best_certificate(
     tps: FloatArray, size: FloatArray, limit: float, groups: int, until: float, *, triangles: bool = False
 ) -> Certificate:
-    """The best of `certificates`.
+    """Return the best of `certificates`.
 
     Parameters
     ----------
     tps, size, limit, groups, until, triangles
-        As these have them.
+        As for `certificates`.
     """
     found = certificates(tps, size, limit, groups, until, triangles=triangles)
     return min(found, key=lambda certificate: certificate.most_kept(limit))
@@ -78,20 +79,20 @@ def best_certificate(
 def approach(
     multipliers: Multipliers, kept: Callable[[Certificate], float], until: float, *, triangles: bool
 ) -> Iterator[Certificate]:
-    """Certificates that become better and better, from where the multipliers are.
+    """Yield better and better certificates, starting from the current multipliers.
 
-    They end where the next ones are hardly better any more, at `until` (of `time.perf_counter`), or where numbers are
-    too large to be counted with. No step begins that is not over by then if it takes as long as the last.
+    They end if the next ones hardly improve, at `until` (of `time.perf_counter`), or if numbers become too large for
+    arithmetic. No step begins that would not end in time if it takes as long as the last.
 
     Parameters
     ----------
     multipliers
-        Go on.
+        Updated.
     kept
-        What a certificate says is kept: the less, the better it is.
+        Returns the traffic kept by a certificate: less is better.
     triangles
-        Whether to use as well that groups do not overlap (`Triangles`): takes longer, and holds for all executors only,
-        not for a part of them by the part of `row_worth` that is theirs.
+        Whether to use triangle inequalities as well (`Triangles`): takes longer, and is valid for all executors only,
+        not for a part of them by their part of `row_worth`.
     """
     if not math.isfinite(multipliers.scale):
         return

@@ -1,18 +1,18 @@
-"""What all topologies together can keep on nodes, given that they share these.
+"""Bound on the traffic of all topologies within nodes, given that they share these.
 
-A piece is what one topology has on one node. An executor in a piece of size q keeps at most what its row of the
-topology's certificate (`semidefinite`) is worth for groups of size q. Prices for the room on nodes of every kind, and
-for the places of pieces of which a node holds at most one, two or three, bound what all pieces together keep:
+A piece is the part of one topology on one node. An executor in a piece of size q keeps at most the worth of its row of
+the topology's certificate (`semidefinite`) for groups of size q. Prices for the capacity of nodes of every kind, and
+for the places of pieces of which a node holds at most one, two or three, bound the traffic within all pieces:
 Lagrangian duality, so any prices give a bound. Good ones are found by cutting planes (J. E. Kelley, "The Cutting-Plane
 Method for Solving Convex Programs", Journal of SIAM 8, 1960, https://doi.org/10.1137/0108053).
 
-With λ_k the price of room on nodes of kind k, size_k and n_k their size and number, and μ_kj that of the j places which
-such a node has for pieces larger than 1/(j + 1) of it::
+With λ_k the price of capacity on nodes of kind k, size_k and n_k their size and number, and μ_kj that of the j places
+which such a node has for pieces larger than 1/(j + 1) of it::
 
     bound = Σ_k n_k (λ_k size_k + Σ_j j μ_kj) + Σ_e max_q (worth_eq - size_e · price_q)
     price_q = min over kinds k that take q of  λ_k + Σ_{j: q is so large on k} μ_kj / q
 
-A piece pays for its place by what is in it, at most 1/q of a place for each unit of size: a bound, as pieces of number
+A piece pays for its place by its contents, at most 1/q of a place for each unit of size: a bound, as pieces of number
 q are no larger than q.
 """
 
@@ -37,15 +37,15 @@ _ROUNDS, _ENOUGH = 80, 1e-4
 
 @dataclass(frozen=True)
 class NodeSizes:
-    """Nodes by the size of what they take.
+    """Nodes by capacity.
 
     Parameters
     ----------
     size, count
         Of every kind of node, shape (K,).
     grid
-        Sizes of pieces, rising, the last that of the largest node, shape (Q,). A piece of number k is larger than the
-        size before and no larger than its own.
+        Sizes of pieces, increasing, the last that of the largest node, shape (Q,). A piece of number k is larger than
+        the previous size and no larger than its own.
     """
 
     size: FloatArray
@@ -54,7 +54,7 @@ class NodeSizes:
 
     @cached_property
     def above(self) -> FloatArray:
-        """What every piece is larger than, shape (Q,)."""
+        """Lower limit of the size of every piece, shape (Q,)."""
         return np.concatenate([[0.0], self.grid[:-1]])
 
     @cached_property
@@ -65,26 +65,26 @@ class NodeSizes:
 
     @cached_property
     def places(self) -> FloatArray:
-        """What a piece takes of the places for large ones, for each of its size; shape (K, 3, Q)."""
+        """Places for large pieces that a piece takes per unit of its size; shape (K, 3, Q)."""
         large = self.above >= self.size[:, None, None] / (PIECES[:, None] + 1)
         return np.where(large, 1 / self.grid, 0.0)
 
 
 def share(worth: FloatArray, size: FloatArray, room: NodeSizes, until: float = math.inf) -> tuple[float, FloatArray]:
-    """Upper bound on what all executors together keep, and the price of a piece's room by its number, shape (Q,).
+    """Return an upper bound on the traffic kept by all executors, and the price of capacity by piece, shape (Q,).
 
-    Better prices are looked for until then (of `time.perf_counter`).
+    Better prices are searched until the deadline (of `time.perf_counter`).
 
     Parameters
     ----------
     worth
-        What each executor keeps in pieces of every number at most, -inf where it does not fit, shape (E, Q).
+        The most that each executor keeps in pieces of every number, -inf if it does not fit, shape (E, Q).
     size
-        What each takes of its piece, shape (E,).
+        Size of each executor in its piece, shape (E,).
     room
         The nodes, and the sizes of pieces.
     until
-        The first prices, of nothing for everything, are evaluated in any case.
+        Deadline; the first prices, all zero, are evaluated in any case.
     """
     kinds = len(room.size)
     held = np.concatenate([room.size * room.count, (room.count[:, None] * PIECES).ravel()])
@@ -125,7 +125,7 @@ def share(worth: FloatArray, size: FloatArray, room: NodeSizes, until: float = m
 def _evaluate(
     worth: FloatArray, size: FloatArray, room: NodeSizes, held: FloatArray, prices: FloatArray
 ) -> tuple[float, FloatArray, FloatArray]:
-    """The bound at some prices, its slope, and the price of room in a piece of every number."""
+    """Return the bound at some prices, its subgradient, and the price of capacity in a piece of every number."""
     kinds = len(room.size)
     of_size, of_places = prices[:kinds], prices[kinds:].reshape(kinds, 3)
     by_kind = of_size[:, None] + np.einsum("kj,kjq->kq", of_places, room.places)

@@ -1,7 +1,7 @@
-"""Proofs for few executors: a node has one set of them, and every executor is in one set.
+"""Proofs for few executors: each node has one set of executors, and every executor is in one set.
 
 ::
 
     exact ─▶ node_sets ─▶ pair_shares, worker_split     prices, and the sets that are worth more than they pay
-      └─▶ put_together ─▶ partition                     all ways to put those together that could be better
+      └─▶ put_together ─▶ partition                     all combinations of sets that could be better
 """

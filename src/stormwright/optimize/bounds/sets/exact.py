@@ -1,13 +1,13 @@
-"""Proof of the optimum of small problems: what a node has is one set of executors, and every executor is in one set.
+"""Proof of the optimum of small problems: each node has one set of executors, and every executor is in one set.
 
-The sets are so many that they are made only as they are wanted (column generation): a linear program finds the prices
-of executors, workers and nodes at which the best known sets just pay, and a search finds sets that would be worth more
-(`node_sets`). At any prices the sum of them and of the best sets bounds what all nodes together can keep of the traffic
+Sets are generated on demand, as there are too many (column generation): a linear program finds the prices of
+executors, workers and nodes at which the best known sets just pay, and a search finds sets that would be worth more
+(`node_sets`). At any prices their sum and the best sets bound the traffic that all nodes together can keep
 (A. Mehrotra, M. A. Trick, "Cliques and clustering: A combinatorial approach", Operations Research Letters 22, 1998,
-https://doi.org/10.1016/S0167-6377(98)00006-6). Then all sets that could be part of something better than what is known
-are few: they are listed, and put together in every way (`put_together`).
+https://doi.org/10.1016/S0167-6377(98)00006-6). Then the sets that could be part of a better solution than the known
+one are few: they are listed, and combined in every way (`put_together`).
 
-With kept(S) what set S keeps, w_t(S) its workers of topology t, and x_Sk how many nodes of kind k have it::
+With kept(S) the traffic that set S keeps, w_t(S) its workers of topology t, and x_Sk how many nodes of kind k have it::
 
     most  Σ kept(S) x_Sk    where  Σ_{S ∋ e} x_Sk = 1          each executor e,    price π_e
                                    Σ w_t(S) x_Sk  = W_t        each topology t,    price σ_t
@@ -53,14 +53,14 @@ _SAME = 1e-11
 
 @dataclass(frozen=True)
 class KnownSet:
-    """A set of executors that is known.
+    """A known set of executors.
 
     Parameters
     ----------
     bits
         Its executors, bit e for executor e.
     workers
-        How many it is in of each topology, shape (T,).
+        Number of its workers of each topology, shape (T,).
     kept
         The traffic that it keeps; weighted tuples/s.
     kinds
@@ -74,25 +74,25 @@ class KnownSet:
 
     @property
     def key(self) -> tuple[int, bytes]:
-        """What tells it from others."""
+        """Identity of the set."""
         return self.bits, self.workers.astype(np.int64).tobytes()
 
 
 class Proof:
-    """Bounds what a placement can keep of the traffic, and tightens that bound until it is sure or time is over.
+    """Upper bound of the traffic that a placement can keep, tightened until it is exact or time is over.
 
     Parameters
     ----------
     executors
         Of the whole problem.
     workers
-        How many each topology has, shape (T,).
+        Number of workers of each topology, shape (T,).
     kinds
-        All nodes, those that are alike together.
+        All nodes, identical ones together.
     columns
-        Sets that are known, as those of a good placement.
+        Known sets, such as those of a good placement.
     known
-        What the best known placement keeps; weighted tuples/s.
+        Traffic kept by the best known placement; weighted tuples/s.
     """
 
     def __init__(
@@ -117,19 +117,19 @@ class Proof:
         self._least_nodes = min(least_nodes(executors, workers, kinds), len(columns))  # the known one is not wrong
 
     def run(self, until: float, first: SetPrices) -> bool:
-        """Tighten `most` until `until` (of `time.perf_counter`), from `first` prices on; whether it is the most.
+        """Tighten `most` until `until` (of `time.perf_counter`), from `first` prices on; return whether it is exact.
 
-        1. Prices of the linear program, drawn half-way towards the best so far, as those of few sets swing widely.
-        2. A search for sets at these. If it finds none that is new, once more at the program's own prices.
+        1. Prices of the linear program, moved half-way towards the best so far, as those of few sets oscillate widely.
+        2. A search for sets at these. If it finds no new one, once more at the program's own prices.
         3. It goes on until bound and known placement meet, or better prices would gain too little by the program.
-        4. What is then left unproven is tried out (`put_together`).
+        4. The rest that is then unproven is enumerated (`put_together`).
 
         Parameters
         ----------
         until
-            When to stop, also within 4.
+            Deadline, also within 4.
         first
-            Prices to begin with: any are right, good ones save rounds.
+            Initial prices: any are valid, good ones save rounds.
         """
         smoothing = _SMOOTHING
         self._search(first, until)
@@ -163,7 +163,7 @@ class Proof:
         return self.most <= self._known + self._same
 
     def _solve(self, until: float) -> tuple[SetPrices, float] | None:
-        """Prices of executors, workers and nodes, and what the known sets keep at best, in parts; None if it fails."""
+        """Return prices of executors, workers and nodes, and the best fractional value of the sets; None on failure."""
         executors, columns = self._executors, list(self._columns.values())
         uses = [(column, kind) for column in columns for kind in column.kinds]
         count, topologies = executors.tps.shape[0], len(self._workers)
@@ -193,10 +193,10 @@ class Proof:
         return SetPrices.of(price[:count], price[count:], node, executors), -float(found.fun) * self._unit
 
     def _search(self, prices: SetPrices, until: float) -> bool:
-        """Look for the best sets at `prices`; whether there was one that is new.
+        """Search the best sets at `prices`; return whether there was a new one.
 
-        `most` falls if these prices bound it lower. A search that ends before it is complete still says what no set is
-        worth more than, so the bound holds.
+        `most` falls if these prices bound it lower. A search that ends before it is complete still gives an upper bound
+        of the worth of sets, so the bound is valid.
         """
         tops = np.zeros(len(self._kinds))
         fresh = False
@@ -226,12 +226,12 @@ class Proof:
         return fresh
 
     def _worth(self, column: KnownSet, prices: SetPrices) -> float:
-        """What a known set is worth at some prices, in weighted tuples/s."""
+        """Return the worth of a known set at some prices, in weighted tuples/s."""
         members = members_of(column.bits, len(prices.executor))
         return float(column.kept + prices.node - prices.executor @ members - prices.worker @ column.workers)
 
     def _column(self, bits: int, workers: IndexArray, prices: SetPrices, worth: float) -> KnownSet:
-        """A set that was found: what it keeps, by taking its price off again, and all kinds of nodes that take it."""
+        """Return a found set: its kept traffic, by subtracting its price, and all kinds of nodes that take it."""
         members = members_of(bits, len(prices.executor))
         kept = float(worth - prices.node + prices.executor @ members + prices.worker @ workers)
         asks = self._executors.demand @ members
@@ -243,7 +243,7 @@ class Proof:
         return KnownSet(bits, workers, kept, kinds)
 
     def _put_together(self, until: float) -> bool:
-        """Try everything that could be better than what is known; whether it was all tried."""
+        """Enumerate everything that could be better than the known solution; return whether that is complete."""
         if self._best is None:
             return False
         left = Unproven(self._best, self._best_tops, self._paid(self._best), self._least_nodes, self.most, self._known)
@@ -255,14 +255,14 @@ class Proof:
         return True
 
     def _paid(self, prices: SetPrices) -> float:
-        """What all sets together pay for executors and workers at least, less what they are paid for nodes."""
+        """Return the least that all sets together pay for executors and workers, minus the payment for nodes."""
         return float(prices.executor.sum() + prices.worker @ self._workers - prices.node * self._least_nodes)
 
 
 def least_nodes(executors: Executors, workers: IndexArray, kinds: Sequence[Kind]) -> int:
-    """No placement is on fewer nodes: those that have most of a resource would not do.
+    """Return a lower bound of the nodes of any placement: those with most of a resource would not suffice with fewer.
 
-    The most over resources and ports, each for itself. At least 1.
+    It is the maximum over resources and ports, at least 1.
     """
     counts = [kind.nodes for kind in kinds]
     fewest = 0
@@ -272,5 +272,5 @@ def least_nodes(executors: Executors, workers: IndexArray, kinds: Sequence[Kind]
 
 
 def _reach(capacity: FloatArray, demand: float) -> int:
-    """How many of the largest have so much together."""
+    """Return how many of the largest nodes cover the demand."""
     return int(np.searchsorted(np.cumsum(-np.sort(-capacity)), demand)) + 1

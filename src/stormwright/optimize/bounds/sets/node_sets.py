@@ -1,15 +1,14 @@
-"""Every set of executors that a node could have and that is worth more than so much: depth first, with a bound.
+"""Enumeration of all sets of executors of a node above a threshold of worth: depth first, with a bound.
 
-What a set is worth is what its executors exchange among themselves, counted in full in one worker and less between
-workers, minus a price for each executor and for each worker, and what it is paid for its node. The bound adds up what
-each executor can be worth by those that fit beside it (`pair_shares`), with the limit of CPU in the target at a few
-prices for it.
+The worth of a set is the traffic among its executors, counted in full in one worker and less between workers, minus a
+price for each executor and for each worker, plus the payment for its node. The bound sums the most that each executor
+can be worth by those that fit next to it (`pair_shares`), with the limit of CPU in the target at a few prices for it.
 
 ::
 
-    {}                executors join in rising number, so every set is met once
-    ├─ {0}            before one joins, its `reach` bounds all sets that go on with it: the least over prices λ of
-    │   ├─ {0, 1}         value + λ · room left + (what it adds - λ · its demand)
+    {}                executors join in increasing number, so every set occurs once
+    ├─ {0}            before one joins, its `reach` bounds all sets that continue with it: the least over prices λ of
+    │   ├─ {0, 1}         value + λ · capacity left + (its addition - λ · its demand)
     │   └─ {0, 2}               + Σ of max(0, the same of each later one that fits)
     └─ {1} …
 
@@ -47,7 +46,7 @@ _POLYAK, _STEP = 60, 0.7
 
 @inner
 def divide_pairs(executors: Executors, prices: SetPrices, capacity: float, above: float, scratch: Scratch) -> float:
-    """Divide what two executors exchange between them so that the bound on any set is low; the price of room in it.
+    """Divide the traffic of pairs between their executors so that the bound on sets is low; return the capacity price.
 
     Steps along the subgradient, of the length of B. T. Polyak, "Minimization of unsmooth functionals", USSR
     Computational Mathematics and Mathematical Physics 9, 1969, https://doi.org/10.1016/0041-5553(69)90061-5.
@@ -58,13 +57,13 @@ def divide_pairs(executors: Executors, prices: SetPrices, capacity: float, above
     executors
         Of the problem; only the first resource counts.
     prices
-        `seat` is what an executor pays.
+        `seat` is the price of an executor.
     capacity
-        What the node has of the first resource.
+        Capacity of the node for the first resource.
     above
-        A bound as low as this is low enough: no set is of interest then.
+        Threshold: a bound as low as this is sufficient.
     scratch
-        `skew` is where it begins and ends, so that a later call goes on from there; `share` is what it amounts to.
+        `skew` is where it begins and ends, so that a later call continues from there; `share` is the result.
         `part`, `worth`, `taken` and `rank` are written too.
     """
     count = executors.tps.shape[0]
@@ -127,9 +126,9 @@ def divide_pairs(executors: Executors, prices: SetPrices, capacity: float, above
 def fill(
     size: FloatArray, worth: FloatArray, room: float, without: int, first: int, rank: IndexArray, part: FloatArray
 ) -> float:
-    """The most that those from `first` on are worth which fit into the room, in parts; `part` is which are taken.
+    """Return the most worth of items from `first` on within the capacity, fractionally; `part` is the fraction taken.
 
-    The knapsack problem with parts: those worth most for their size first, the last one as far as it fits. Ties go to
+    The fractional knapsack problem: highest worth per size first, the last one as far as it fits. Ties go to
     the lower number.
 
     Parameters
@@ -137,7 +136,7 @@ def fill(
     size, worth
         Of each item, shape (n,); worth of 0 or less is never taken, and size 0 goes first.
     room
-        What there is; below 0 nothing is taken.
+        Capacity; below 0 nothing is taken.
     without
         An item that is left out, or -1.
     first
@@ -174,10 +173,10 @@ def fill(
 
 @inner
 def halve(executors: Executors, capacity: float, scratch: Scratch) -> None:
-    """What those beside every executor can be worth, as far as it counts for that one.
+    """Tabulate the most worth of the neighbours of every executor, as far as it counts for that executor.
 
-    For every level of what is left of a node, and each first executor allowed: worked out once for a search, so that
-    each of its steps looks one number up for each executor. Writes `scratch.half`, shape (levels + 1, E + 1, E).
+    For every level of remaining capacity of a node, and each first executor allowed: computed once for a search, so
+    that each of its steps looks one number up for each executor. Writes `scratch.half`, shape (levels + 1, E + 1, E).
     """
     count, levels = executors.tps.shape[0], scratch.half.shape[0] - 1
     for level in range(levels + 1):
@@ -196,7 +195,7 @@ def halve(executors: Executors, capacity: float, scratch: Scratch) -> None:
 
 @inner
 def level_of(left: float, capacity: float, scratch: Scratch) -> int:
-    """The lowest level of `halve` at which there is no less than so much left."""
+    """Return the lowest level of `halve` with at least this much capacity left."""
     levels: int = scratch.half.shape[0] - 1
     if left >= capacity:
         return levels
@@ -220,18 +219,18 @@ def find_sets(
     scratch: Scratch,
     most_steps: int,
 ) -> tuple[int, bool, float]:
-    """The sets that a node takes and that are worth more than `above`.
+    """Find the sets that a node takes and that are worth more than `above`.
 
     Parameters
     ----------
     executors
-        Of the problem, sorted so that those come first that exchange most.
+        Of the problem, sorted so that those with most traffic come first.
     prices
         Of executors, workers and nodes.
     kind
         Of the node.
     above
-        The threshold, in weighted tuples/s. It rises with what is found, if `slack` is finite.
+        The threshold, in weighted tuples/s. It rises with the sets found, if `slack` is finite.
     slack
         Sets that are worth less than the best so far by more than this are left out; infinite for all of them.
     found
@@ -239,12 +238,12 @@ def find_sets(
     scratch
         Written; of these executors (`Scratch.of`).
     most_steps
-        Sets that are looked at, at most.
+        Most sets to examine.
 
     Returns
     -------
-    How many were found; whether the search is complete, which it is not if there are more than `found` has room for or
-    it takes more than `most_steps`; and what none is worth more than.
+    The number of sets found; whether the search is complete, which it is not if `found` is full or it takes more than
+    `most_steps`; and an upper bound of the worth of any set.
     """
     count, capacity, ports = executors.tps.shape[0], kind.capacity, kind.ports
     shares_of = divide_pairs(executors, prices, capacity[0], above - prices.node, scratch)
@@ -285,7 +284,7 @@ def find_sets(
 
 @inner
 def _paid_for_spare_places(executors: Executors, prices: SetPrices) -> float:
-    """What workers are paid for at most that stay empty, where these have a negative price."""
+    """Return the most paid for empty places of workers, if these have a negative price."""
     paid = 0.0
     for topology in range(len(prices.worker)):
         paid += max(0.0, -prices.worker[topology]) * executors.spare[topology] / executors.most[topology]
@@ -294,9 +293,9 @@ def _paid_for_spare_places(executors: Executors, prices: SetPrices) -> float:
 
 @inner
 def _add(executors: Executors, prices: SetPrices, ports: int, scratch: Scratch, depth: int, executor: int) -> bool:
-    """Go one deeper with `executor` in the set; whether the node has room for it.
+    """Go one deeper with `executor` in the set; return whether it fits on the node.
 
-    Only ports are looked at, as demand was when its `reach` was worked out. Workers are counted as the fewest that
+    Only ports are checked, as demand was when its `reach` was computed. Workers are counted as the fewest that
     could take it all.
     """
     count = executors.tps.shape[0]
@@ -321,7 +320,7 @@ def _add(executors: Executors, prices: SetPrices, ports: int, scratch: Scratch, 
 
 @inner
 def _gather(executors: Executors, scratch: Scratch, depth: int, topology: int) -> int:
-    """Note the executors of a topology in the set at `depth` as `members`; how many they are."""
+    """Write the executors of a topology in the set at `depth` to `members`; return their number."""
     members = 0
     for executor in range(executors.tps.shape[0]):
         if scratch.bits[depth] >> executor & 1 and executors.topology[executor] == topology:
@@ -341,9 +340,9 @@ def _look_ahead(
     depth: int,
     first: int,
 ) -> None:
-    """What the set at `depth` can be worth at most with each executor from `first` on as the next.
+    """Bound the worth of the set at `depth` with each executor from `first` on as the next.
 
-    Worked out from the last executor back, so that each has at hand what those after it could add. Any price of room
+    Computed from the last executor back, so that each has the additions of those after it. Any price of capacity
     gives a bound, so the least over a few of them does. An executor that does not fit on the node has none: -inf.
 
     Parameters
@@ -351,9 +350,9 @@ def _look_ahead(
     executors, prices
         As in `find_sets`.
     capacity, shares_of
-        What the node has of the first resource, and its best price where nothing is chosen (`divide_pairs`).
+        Capacity of the node for the first resource, and its best price for the empty set (`divide_pairs`).
     bonus
-        What empty places could be paid at most.
+        The most that empty places could be paid.
     scratch, depth, first
         Row `depth` of `reach` is written, from executor `first` on.
     """
@@ -394,11 +393,11 @@ def _worth(
     above: float,
     workers: IndexArray,
 ) -> float:
-    """What the set at `depth` is worth, split into workers as well as can be; if not above so much, something less.
+    """Return the worth of the set at `depth`, optimally split into workers; if not above the threshold, a lower value.
 
-    1. By the bound that led here, with the price of as few or as many workers as are cheapest.
-    2. By what is really exchanged, as if one worker took all of a topology.
-    3. Topology by topology: less what splitting costs at least (`least_apart`), then by `split_into_workers`.
+    1. By the bound that led here, with the price of the cheapest number of workers.
+    2. By the real traffic, as if one worker took all of a topology.
+    3. Topology by topology: minus the least cost of splitting (`least_apart`), then by `split_into_workers`.
 
     Whichever is not above the threshold ends it.
 
@@ -411,7 +410,7 @@ def _worth(
     above
         The threshold.
     workers
-        Written, shape (T,): in how many workers of each topology the set is best.
+        Written, shape (T,): the best number of workers of each topology.
     """
     value = float(scratch.value[depth])
     for topology in range(len(executors.most)):
@@ -454,14 +453,14 @@ def _worth(
 
 @inner
 def _numbers_of_workers(executors: Executors, topology: int, members: int, ports: int) -> tuple[int, int]:
-    """How many workers of a topology a node has at least and at most, if these have so many members."""
+    """Return the least and the most workers of a topology on a node, with this number of members."""
     limit = executors.most[topology]
     return -(-members // limit), min(members, ports, (members + executors.spare[topology]) // limit)
 
 
 @inner
 def _whole(executors: Executors, prices: SetPrices, scratch: Scratch, depth: int) -> float:
-    """What the set at `depth` would be worth if a worker could take all executors of a topology."""
+    """Return the worth of the set at `depth` if a worker could take all executors of a topology."""
     total = prices.node
     for executor in range(executors.tps.shape[0]):
         if scratch.bits[depth] >> executor & 1:

@@ -1,8 +1,9 @@
-"""Every set of executors that could be part of something better than what is known, and all ways to put sets together.
+"""Enumeration of all combinations of sets of executors that could be better than the known solution.
 
-Prices of executors, workers and nodes bound what a placement keeps (`exact`): a set that is worth less than the best on
-its node by more than what is unproven is in no better placement. Most sets go with one number of workers only, so ways
-are first looked for without these; if there are too many, then once more with every number of workers apart.
+Prices of executors, workers and nodes bound the traffic that a placement keeps (`exact`): a set that is worth less than
+the best on its node by more than the unproven gap is in no better placement. Most sets have only one possible number of
+workers, so combinations are first searched without these; if there are too many, then once more with every number of
+workers as a separate set.
 """
 
 from __future__ import annotations
@@ -37,13 +38,13 @@ class Sets(NamedTuple):
     Parameters
     ----------
     bits, worth
-        The executors of each, and what it is worth; by its first executor, then the most valuable first.
+        Executors and worth of each; by its first executor, then the most valuable first.
     fits
-        Which kinds of nodes take it, a bit each.
+        Kinds of nodes that take it, a bit each.
     workers
-        How many it has of every topology, shape (n, T); 0 where that is not looked at.
+        Number of its workers of every topology, shape (n, T); 0 if not considered.
     first
-        Where the sets of each first executor start in the others, shape (E + 1,).
+        First set of each first executor in the others, shape (E + 1,).
     """
 
     bits: NDArray[np.int64]
@@ -61,7 +62,7 @@ class Sets(NamedTuple):
         workers: IndexArray,
         num_executors: int,
     ) -> Sets:
-        """Sets in any order.
+        """Return sets from unsorted ones.
 
         Parameters
         ----------
@@ -79,18 +80,18 @@ class Sets(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """What a way to put sets together has to be.
+    """Requirements of a combination of sets.
 
     Parameters
     ----------
     nodes
-        How many there are of every kind.
+        Number of nodes of every kind.
     most_worth
-        What a set on a node of every kind is worth at most, none included.
+        The most that a set on a node of every kind is worth, the empty set included.
     above
-        It is worth more than this.
+        Threshold of its worth.
     node, least_nodes
-        What every set beyond so many is worth less in the end.
+        Amount that every set beyond this number is worth less.
     """
 
     nodes: IndexArray
@@ -101,9 +102,9 @@ class Terms(NamedTuple):
 
 
 class Way(NamedTuple):
-    """A way under way: nodes and workers that are left, the set at every depth and its kind, -1 for none.
+    """A combination under construction: remaining nodes and workers, the set at every depth and its kind, -1 for none.
 
-    `first_node` is where nodes of every kind start.
+    `first_node` is the first node of every kind.
     """
 
     nodes_left: IndexArray
@@ -116,23 +117,23 @@ class Way(NamedTuple):
 def partitions(
     sets: Sets, terms: Terms, workers: IndexArray, found: IndexArray, *, best_only: bool, most_steps: int
 ) -> int:
-    """How many ways there are in which sets take every executor once and are worth more than so much; -1 if too many.
+    """Return the number of combinations that contain every executor once and exceed the threshold; -1 if too many.
 
     Parameters
     ----------
     sets
         By their first executors.
     terms
-        What a way has to be worth, and the nodes.
+        Requirements of a combination, and the nodes.
     workers
-        How many all sets together are to have of every topology.
+        Number of workers of every topology, of all sets together.
     found
-        Written. For every way the number of the set that each node has, nodes by kind, -1 for none; shape (ways, N).
+        Written. For every combination the number of the set of each node, nodes by kind, -1 for none; shape (ways, N).
         There are too many if it is full.
     best_only
-        Find only the best way, as the one and only.
+        Find only the best one.
     most_steps
-        Sets that are tried at most.
+        Most sets to try.
     """
     chosen = np.zeros(int(terms.nodes.sum()) + 1, np.int64)
     way = Way(terms.nodes.copy(), workers.copy(), chosen, chosen.copy(), np.cumsum(terms.nodes) - terms.nodes)
@@ -141,7 +142,7 @@ def partitions(
 
 @compiled
 def _put_together(sets: Sets, terms: Terms, way: Way, most_steps: int, best_only: bool, found: IndexArray) -> int:
-    """See `partitions`."""
+    """Count combinations, see `partitions`."""
     everyone = (1 << (len(sets.first) - 1)) - 1
     above, rest = terms.above, 0.0
     for kind in range(len(terms.nodes)):
@@ -184,7 +185,7 @@ def _put_together(sets: Sets, terms: Terms, way: Way, most_steps: int, best_only
 
 @inner
 def _lowest(covered: int) -> int:
-    """The first executor that is in no set."""
+    """Return the first executor that is in no set."""
     lowest = 0
     while covered >> lowest & 1:
         lowest += 1
@@ -193,7 +194,7 @@ def _lowest(covered: int) -> int:
 
 @inner
 def _take(sets: Sets, way: Way, depth: int, sign: int) -> bool:
-    """Take a node and workers for the set at a depth (1), or give them back (-1); whether no worker is left."""
+    """Take a node and workers for the set at a depth (1), or release them (-1); return whether no worker is left."""
     way.nodes_left[way.kind_of[depth]] -= sign
     complete = True
     for topology in range(len(way.workers_left)):
@@ -206,22 +207,22 @@ def _take(sets: Sets, way: Way, depth: int, sign: int) -> bool:
 def _next_choice(
     sets: Sets, terms: Terms, way: Way, depth: int, covered: int, value: float, rest: float, above: float
 ) -> tuple[bool, int]:
-    """Go on to the next set and kind at a depth that could be in such a way; whether there is one, and sets tried.
+    """Advance to the next possible set and kind at a depth; return whether there is one, and the sets tried.
 
     Parameters
     ----------
     sets, terms
         As in `partitions`.
     way
-        `chosen` and `kind_of` at `depth` are written: where it goes on from, and where it stops.
+        `chosen` and `kind_of` at `depth` are written: where it continues from, and where it stops.
     depth
-        How many sets are chosen already.
+        Number of sets chosen already.
     covered
         The executors in these, as bits.
     value
-        What they are worth together.
+        Their total worth.
     rest
-        What all nodes left over could be worth at most.
+        The most that all remaining nodes could be worth.
     above
         The threshold.
     """
@@ -256,7 +257,7 @@ def _next_choice(
 
 @inner
 def _note(way: Way, depth: int, found: IndexArray, row: int) -> None:
-    """Write a way to a row of `found`: each set on the first free node of its kind."""
+    """Write a combination to a row of `found`: each set on the first free node of its kind."""
     for place in range(found.shape[1]):
         found[row, place] = -1
     for level in range(depth + 1):
@@ -283,18 +284,18 @@ _LONGEST_S = 400.0
 
 
 class Unproven(NamedTuple):
-    """What prices leave unproven.
+    """Gap that prices leave unproven.
 
     Parameters
     ----------
     tops
-        What a set on a node of every kind is worth at most, none included.
+        The most that a set on a node of every kind is worth, the empty set included.
     paid
-        What all sets together pay at least; with `tops` for all nodes it is `most`.
+        The least that all sets together pay; with `tops` for all nodes it is `most`.
     least_nodes
-        No placement is on fewer; any set beyond so many is not paid for its node.
+        No placement is on fewer; sets beyond this number are not paid for their node.
     most, known
-        What a placement is proven to keep at most, and what the best known one keeps.
+        Upper bound of the traffic that a placement keeps, and that of the best known one.
     """
 
     prices: SetPrices
@@ -306,18 +307,18 @@ class Unproven(NamedTuple):
 
 
 class Puzzle(NamedTuple):
-    """What is put together.
+    """Input of the enumeration.
 
     Parameters
     ----------
     executors
         Of the problem.
     workers
-        How many each topology has, shape (T,).
+        Number of workers of each topology, shape (T,).
     kinds
-        All nodes, those that are alike together.
+        All nodes, identical ones together.
     same
-        Within what two sums are the same; weighted tuples/s.
+        Tolerance for equal sums; weighted tuples/s.
     """
 
     executors: Executors
@@ -327,16 +328,16 @@ class Puzzle(NamedTuple):
 
 
 def put_together(puzzle: Puzzle, unproven: Unproven, until: float, scratch: Scratch) -> float | None:
-    """The most that is kept in any way, -inf if none keeps more than known; None if not all ways could be tried.
+    """Return the most traffic of any combination, -inf if none exceeds the known one; None if incomplete.
 
     Parameters
     ----------
     puzzle
-        What is put together.
+        The input.
     unproven
-        The prices, and what they leave open.
+        The prices, and the gap that they leave.
     until
-        When to give up, of `time.perf_counter`. Loops do not look at it: their steps are limited by what fits into it.
+        Deadline, of `time.perf_counter`. Loops do not look at it: their steps are limited to what fits into it.
     scratch
         Written.
     """
@@ -363,7 +364,7 @@ def put_together(puzzle: Puzzle, unproven: Unproven, until: float, scratch: Scra
 
 
 def compile_loops(puzzle: Puzzle, unproven: Unproven, scratch: Scratch) -> None:
-    """Have the machine code ready before any clock runs: with a puzzle of which something is unproven."""
+    """Compile the loops before any clock runs, with an input with an unproven gap."""
     sets = _listed(puzzle, unproven, np.inf, scratch)
     split = _by_workers(puzzle, unproven, sets, np.inf, scratch) if sets else None
     if split:
@@ -374,12 +375,12 @@ def compile_loops(puzzle: Puzzle, unproven: Unproven, scratch: Scratch) -> None:
 
 
 def fitting(per_second: int, until: float) -> int:
-    """As many as fit into the time until then, at so many a second; that time counts as 0.001 to 400 seconds."""
+    """Return the number of steps until the deadline at this rate; that time counts as 0.001 to 400 seconds."""
     return int(min(max(until - time.perf_counter(), 0.001), _LONGEST_S) * per_second)
 
 
 def _listed(puzzle: Puzzle, unproven: Unproven, until: float, scratch: Scratch) -> Sets | None:
-    """Each set that could be in a better placement, with the kinds of nodes for which it could; None if too many."""
+    """Return each set that could be in a better placement, with its possible kinds of nodes; None if too many."""
     executors = puzzle.executors
     bits: list[NDArray[np.int64]] = []
     worth: list[FloatArray] = []
@@ -405,7 +406,7 @@ def _listed(puzzle: Puzzle, unproven: Unproven, until: float, scratch: Scratch) 
 
 
 def _by_workers(puzzle: Puzzle, unproven: Unproven, sets: Sets, until: float, scratch: Scratch) -> Sets | None:
-    """Every set once for each number of workers that it can be in and be worth enough; None if time is over."""
+    """Return every set once for each possible number of workers with sufficient worth; None if time is over."""
     executors, prices = puzzle.executors, unproven.prices
     ports = max(kind.ports for kind in puzzle.kinds)
     members = members_of(sets.bits[:, None], executors.tps.shape[0])
@@ -433,7 +434,7 @@ def _by_workers(puzzle: Puzzle, unproven: Unproven, sets: Sets, until: float, sc
 
 
 def _kept(puzzle: Puzzle, sets: Sets, way: IndexArray, scratch: Scratch) -> float:
-    """What nodes that have these sets keep with as many workers as there are to be; -inf if there cannot be."""
+    """Return the traffic kept by these sets with the required number of workers; -inf if that is impossible."""
     executors, workers = puzzle.executors, puzzle.workers
     ports = np.repeat([kind.ports for kind in puzzle.kinds], [kind.nodes for kind in puzzle.kinds])
     lost = {(0,) * len(workers): 0.0}  # workers so far, by topology → what is lost by them
@@ -455,7 +456,7 @@ def _kept(puzzle: Puzzle, sets: Sets, way: IndexArray, scratch: Scratch) -> floa
 
 
 def _splits(puzzle: Puzzle, bits: int, ports: int, scratch: Scratch) -> dict[tuple[int, ...], float]:
-    """Numbers of workers that a set can be in, by topology → what is lost by them."""
+    """Return the possible numbers of workers of a set, by topology, with the loss of each."""
     found: dict[tuple[int, ...], float] = {(): 0.0}
     for topology, most in enumerate(puzzle.workers.tolist()):
         ranges = [

@@ -1,4 +1,4 @@
-"""A small problem as arrays for an exact proof, and what is kept while sets of its executors are searched."""
+"""A small problem as arrays for an exact proof, and the state of the search for sets."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ class Executors(NamedTuple):
     Parameters
     ----------
     tps
-        What two of them exchange in both directions, shape (E, E); whole multiples of a power of two.
+        Traffic of two of them in both directions, shape (E, E); whole multiples of a power of two.
     demand
-        What each uses of every resource, shape (K, E).
+        Demand of each for every resource, shape (K, E).
     topology
         The topology of each, shape (E,).
     most, spare
         Executors that a worker of each topology may have; places that all its workers together have beyond its
-        executors, so that so many at most are empty on any node; shape (T,).
+        executors, the most that are empty on any node; shape (T,).
     near, inner
-        What a tuple between workers of a node saves against one between nodes, and one within a worker beyond that.
+        Saving of a tuple between workers of a node over one between nodes, and additional saving within a worker.
     pair, own
-        A set is worth no more than the sums of these over its pairs and its executors, shapes (E, E) and (E,).
+        Upper bound of the worth of a set as sums over its pairs and its executors, shapes (E, E) and (E,).
     """
 
     tps: FloatArray
@@ -45,16 +45,16 @@ class Executors(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """Nodes that are alike.
+    """A group of identical nodes.
 
     Parameters
     ----------
     capacity
-        What each has of every resource, shape (K,), with room for rounding.
+        Capacity of each node for every resource, shape (K,), with a rounding tolerance.
     ports
         Of each.
     nodes
-        How many there are.
+        Number of nodes.
     """
 
     capacity: FloatArray
@@ -63,7 +63,7 @@ class Kind(NamedTuple):
 
 
 class SetPrices(NamedTuple):
-    """What a set pays for its executors and workers, and is paid for its node; weighted tuples/s.
+    """Prices of a set for its executors and workers, and the payment for its node; weighted tuples/s.
 
     Prices of executors and workers may be below 0.
 
@@ -72,9 +72,9 @@ class SetPrices(NamedTuple):
     executor, worker
         For each executor, shape (E,), and for each worker by topology, shape (T,).
     node
-        What a set is paid for the node that it is on.
+        Payment to a set for its node.
     seat
-        What an executor pays with its part of the worker, if that is full, shape (E,).
+        Price of an executor with its part of the worker, if that is full, shape (E,).
     """
 
     executor: FloatArray
@@ -84,7 +84,7 @@ class SetPrices(NamedTuple):
 
     @classmethod
     def of(cls, executor: FloatArray, worker: FloatArray, node: float, executors: Executors) -> SetPrices:
-        """Prices for `executors`, with what `seat` follows from them.
+        """Return prices for `executors`, with the `seat` that follows from them.
 
         Parameters
         ----------
@@ -97,7 +97,7 @@ class SetPrices(NamedTuple):
 
 
 class FoundSets(NamedTuple):
-    """Sets that were found, as many places as are wanted at most: their bits, what they are worth, their workers."""
+    """Buffer for sets: their bits, worth and workers."""
 
     bits: NDArray[np.int64]
     worth: FloatArray
@@ -105,26 +105,26 @@ class FoundSets(NamedTuple):
 
     @classmethod
     def of(cls, places: int, topologies: int) -> FoundSets:
-        """So many places."""
+        """Return a buffer of this size."""
         return cls(np.zeros(places, np.int64), np.zeros(places), np.zeros((places, topologies), np.int64))
 
 
 class Scratch(NamedTuple):
-    """What the search keeps at each depth, and what its parts work with: made once, as compiled code makes no arrays.
+    """State of the search at each depth, and scratch arrays: allocated once, as compiled code allocates none.
 
     Parameters
     ----------
     bits, value, next, left, gain, reach, counts
-        Of the set at every depth: its executors, what it is worth by the bound, the next executor to try, what is left
-        of every resource, what each executor would add by pairs, what sets with it can be worth at most, members by
+        Of the set at every depth: its executors, its worth by the bound, the next executor to try, remaining capacity
+        of every resource, addition of each executor by pairs, upper bound of sets with it, members by
         topology.
     half, share, skew, best_skew, part, worth, taken, rank
-        Of `pair_shares`: shares of pairs, and what they amount to by level of room, first executor and executor.
+        Of `pair_shares`: shares of pairs, and their sums by level of capacity, first executor and executor.
     members, group, size, cut, best, joined, nearest, wanted, regret
-        Of `worker_split`: the members to split, the worker of each, members of workers, what is lost so far, and what
-        members exchange with each worker.
+        Of `worker_split`: the members to split, the worker of each, members of workers, loss so far, and traffic of
+        members with each worker.
     rest
-        What `_look_ahead` adds up, by price.
+        Sums of `_look_ahead`, by price.
     """
 
     bits: NDArray[np.int64]
@@ -155,7 +155,7 @@ class Scratch(NamedTuple):
 
     @classmethod
     def of(cls, executors: Executors) -> Scratch:
-        """Room for the search among `executors`."""
+        """Return the scratch for a search among `executors`."""
         resources, count = executors.demand.shape
         depths, topologies = count + 2, len(executors.most)
         return cls(
@@ -188,5 +188,5 @@ class Scratch(NamedTuple):
 
 
 def members_of(bits: int | NDArray[np.int64], count: int) -> FloatArray:
-    """1 for each of `count` executors that is in a set, else 0; of sets as a column, a row for each."""
+    """Return 1 for each of `count` executors that is in a set, else 0; for a column of sets, a row for each."""
     return (bits >> np.arange(count) & 1).astype(float)

@@ -1,9 +1,9 @@
-"""Executors of a topology on one node split into workers, so that as little as can be is between these.
+"""Optimal split of a topology's executors on one node into workers, with least traffic between these.
 
-With t_ab what two members exchange, `inner` what a tuple between workers costs more than within one, a split into
-groups loses inner · Σ t_ab over pairs apart. Groups have a limit, so this is graph partition: hard in general, but
-members are few. Depth first over members, each to a group begun or to one new group: which of several empty workers it
-is makes no difference, so each split is met once.
+With t_ab the traffic of two members, `inner` the extra cost of a tuple between workers over one within, a split into
+groups loses inner · Σ t_ab over separated pairs. Groups have a limit, so this is graph partition: hard in general, but
+members are few. Depth first over members, each to an existing group or to one new group: empty workers are
+interchangeable, so each split occurs once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from stormwright.optimize.bounds.sets.small_problem import Executors, Scratch
 
 @inner
 def least_apart(executors: Executors, scratch: Scratch, members: int, limit: int) -> float:
-    """What members at least lose by being split: each can share a worker with `limit` - 1 others only.
+    """Return a lower bound of the loss of members by a split: each shares a worker with at most `limit` - 1 others.
 
     `inner` / 2 · Σ over members a of the (members - limit) smallest t_ab, as each pair is counted from both ends; 0 if
     they fit into one worker. O(members³) at worst, and no search.
@@ -28,11 +28,11 @@ def least_apart(executors: Executors, scratch: Scratch, members: int, limit: int
     Parameters
     ----------
     executors
-        What two exchange, and what a tuple between workers costs.
+        Traffic of pairs, and the cost of a tuple between workers.
     scratch
         Its `members` are read, `best` is written.
     members
-        How many there are.
+        Number of members.
     limit
         Executors that a worker may have.
     """
@@ -70,31 +70,31 @@ def split_into_workers(
     price: float,
     below: float,
 ) -> tuple[float, int]:
-    """Least loss by splitting members into workers, the price of workers included, if below so much; and how many.
+    """Return the least loss by a split into workers, the price of workers included, if below a limit; and their number.
 
-    Members go to workers one by one, each to one of those begun or to a new one, and no further than those to come can
-    make up for what is lost.
+    Members go to workers one by one, each to an existing one or to a new one, and the branch ends if those to come
+    cannot make up for the loss.
 
     Parameters
     ----------
     executors
-        What two exchange, and what a tuple between workers costs.
+        Traffic of pairs, and the cost of a tuple between workers.
     scratch
         Its `members` are read.
     members
-        How many there are, at least 1.
+        Number of members, at least 1.
     limit
         Executors that a worker may have.
     least, most
-        How many workers there are at least and at most.
+        Least and most workers.
     price
         Of a worker; may be below 0, so that more workers than needed pay.
     below
-        What is to be found must lose less than this.
+        Upper limit of the loss.
 
     Returns
     -------
-    The loss, and how many workers it takes; `below` and 0 if there is nothing below it.
+    The loss, and the number of workers; `below` and 0 if there is no split below it.
     """
     best, best_count = below, 0
     group, cut, joined = scratch.group, scratch.cut, scratch.joined
@@ -142,7 +142,7 @@ def split_into_workers(
 
 @inner
 def _rank_others(executors: Executors, scratch: Scratch, members: int) -> None:
-    """For every member, the others by what it exchanges with them, most first."""
+    """Sort the others of every member by traffic with it, most first."""
     for member in range(members):
         row = scratch.members[member]
         at = 0
@@ -160,7 +160,7 @@ def _rank_others(executors: Executors, scratch: Scratch, members: int) -> None:
 
 @inner
 def _join(executors: Executors, scratch: Scratch, members: int, at: int, sign: int) -> None:
-    """Count the member `at` into its worker, or out of it, for the members after it."""
+    """Add the member `at` to its worker, or remove it, for the members after it."""
     worker, row = scratch.group[at], scratch.members[at]
     scratch.size[worker] += sign
     for member in range(at + 1, members):
@@ -171,9 +171,9 @@ def _join(executors: Executors, scratch: Scratch, members: int, at: int, sign: i
 def _least_to_come(
     executors: Executors, scratch: Scratch, members: int, limit: int, first: int, used: int, most: int
 ) -> float:
-    """What members from `first` on lose at least: each shares a worker with no more than fit beside it.
+    """Return a lower bound of the loss of members from `first` on, by the places next to each.
 
-    What two of them exchange is counted half with each. Where a worker would be the best of more members than it has
+    The traffic of two of them is counted half with each. If a worker would be the best of more members than it has
     places, those that lose least by it are in another.
     """
     total = 0.0
@@ -224,9 +224,9 @@ def _least_to_come(
 def lost_in_workers(
     executors: Executors, bits: int, topology: int, workers: int, below: float, scratch: Scratch
 ) -> float:
-    """What the executors of a topology in a set lose at least in exactly so many workers.
+    """Return the least loss of a topology's executors in a set in exactly this number of workers.
 
-    Infinite if they cannot be in so many, or lose no less than `below`.
+    Infinite if that is impossible, or the loss is not less than `below`.
 
     Parameters
     ----------
@@ -235,11 +235,11 @@ def lost_in_workers(
     bits
         The set.
     topology
-        Whose executors.
+        Topology of the executors.
     workers
-        How many, each with one executor at least; 0 only without any.
+        Number of workers, each with one executor at least; 0 only without any.
     below
-        Splits that lose as much need not be found.
+        Upper limit of the loss.
     scratch
         Written.
     """
@@ -260,7 +260,7 @@ def lost_in_workers(
 def tabulate_losses(
     executors: Executors, bits: NDArray[np.int64], below: FloatArray, scratch: Scratch, lost: FloatArray
 ) -> None:
-    """What each set loses at least in every number of workers of every topology.
+    """Tabulate the least loss of each set in every number of workers of every topology.
 
     Parameters
     ----------
@@ -269,11 +269,11 @@ def tabulate_losses(
     bits
         The sets, shape (n,).
     below
-        What each may lose less than, shape (n,).
+        Upper limit of the loss of each, shape (n,).
     scratch
         Written.
     lost
-        Written, shape (n, T, most workers + 1): infinite where a set cannot be in so many or loses no less than it may.
+        Written, shape (n, T, most workers + 1): infinite if impossible or the loss reaches the limit.
     """
     for number in range(len(bits)):
         for topology in range(lost.shape[1]):
