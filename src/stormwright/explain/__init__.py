@@ -1,1 +1,1 @@
-"""Why an executor is where it is, why it has no slot, what else it would cost, and what overloads a node."""
+"""Explanation of a placement: why an executor has no slot, costs of moving it elsewhere, and overloaded nodes."""

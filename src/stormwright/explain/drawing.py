@@ -1,4 +1,4 @@
-"""A placement arranged for drawing: every node as a box, or, of a big problem, some figures of every node."""
+"""A placement arranged for drawing: every node as a box, or, of a large problem, some figures of every node."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _STYLE = """
 
 
 def placement_svg(drawing: Drawing, legend: Legend) -> str:
-    """The picture of a placement whose nodes are drawn as boxes; the same placement gives the same text."""
+    """Return the picture of a placement whose nodes are drawn as boxes; the same placement gives the same text."""
     rows = [drawing.boxes[first : first + _COLUMNS] for first in range(0, len(drawing.boxes), _COLUMNS)]
     width = 2 * _MARGIN + _COLUMNS * _NODE_WIDTH + (_COLUMNS - 1) * _GAP
     svg = Element("svg", xmlns="http://www.w3.org/2000/svg", role="img")
@@ -85,7 +85,7 @@ def _draw_worker(group: Element, worker: WorkerBox, x: int, y: int) -> None:
 
 
 def _draw_legend(svg: Element, legend: Legend, y: int, width: int) -> int:
-    """Draw the legend below `y`; where it ends."""
+    """Draw the legend below `y`; return where it ends."""
     for topology, components in legend:
         x = float(_MARGIN)
         for colour, name in (("", topology), *((colour, name) for name, colour in components)):
@@ -170,7 +170,7 @@ class NodeBox:
 
 @dataclass(frozen=True)
 class Drawing:
-    """A placement: every node as a box, or, of a big problem, some figures of every node."""
+    """A placement: every node as a box, or, of a large problem, some figures of every node."""
 
     name: str
     lead: str
@@ -182,12 +182,12 @@ class Drawing:
 
 
 def is_small(problem: Problem) -> bool:
-    """Whether every executor can be drawn."""
+    """Return whether every executor can be drawn."""
     return problem.num_executors <= MOST_EXECUTORS_DRAWN and len(problem.supervisors) <= MOST_NODES_DRAWN
 
 
 def component_colours(problem: Problem) -> list[list[str]]:
-    """A colour for every component of every topology, by index."""
+    """Return a colour for every component of every topology, by index."""
     number = 0
     colours = []
     for topology in problem.topologies:
@@ -197,14 +197,14 @@ def component_colours(problem: Problem) -> list[list[str]]:
 
 
 def _colour(number: int) -> str:
-    """The palette's first, then hues a golden angle apart, so that neighbours differ."""
+    """Return a colour: the palette's first, then hues a golden angle apart, so that neighbours differ."""
     return (
         COLOURS[number] if number < len(COLOURS) else f"hsl({number * 137.508 % 360:.0f} 55% {45 + number % 3 * 12}%)"
     )
 
 
 def component_legend(problem: Problem, colours: list[list[str]]) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    """Topology → its components with their colours."""
+    """Yield topology → its components with their colours."""
     left = _MOST_IN_LEGEND
     for topology, own in zip(problem.topologies, colours, strict=True):
         shown = [(component.id, colour) for component, colour in zip(topology.components, own, strict=True)][:left]
@@ -222,7 +222,7 @@ def draw(problem: Problem, name: str, lead: str, slots: IntArray, colours: list[
     Parameters
     ----------
     problem
-        What was placed.
+        The placed problem.
     name, lead
         Heading, and the line below it.
     slots
@@ -245,7 +245,7 @@ def draw(problem: Problem, name: str, lead: str, slots: IntArray, colours: list[
 
 
 def _boxes(problem: Problem, slots: IntArray, share: FloatArray, colours: list[list[str]]) -> Iterator[NodeBox]:
-    """Nodes in the problem's order, workers by port, executors in theirs."""
+    """Yield nodes in the problem's order, workers by port, executors in theirs."""
     in_slot: dict[int, list[int]] = {}
     for executor, slot in enumerate(slots.tolist()):
         if slot != UNPLACED:

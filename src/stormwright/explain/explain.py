@@ -1,4 +1,4 @@
-"""Why an executor has no slot, or what it would cost elsewhere: every node's obstacles, counted."""
+"""Explanation of an executor without a slot, or of moves of a placed one: every node's obstacles, counted."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from stormwright.schedulers.toolkit.limits import max_executors_per_worker
 
 
 class MoveCosts:
-    """What moving one executor changes in the cost, exactly: flows follow it.
+    """Exact change of the cost by moving one executor: flows follow it.
 
-    Only traffic from or to the executor, and flows to its component, change. All nodes of a rack that hold nothing of
-    the topology are alike, so only one of them is computed.
+    Only traffic from or to the executor, and flows to its component, change. All nodes of a rack without any executor
+    of the topology are alike, so only one of them is computed.
     """
 
     def __init__(self, problem: Problem, topology: int, slots: IntArray) -> None:
@@ -56,10 +56,10 @@ class MoveCosts:
     def changes(
         self, executor: int, limit: int, barred: frozenset[int] = frozenset()
     ) -> list[tuple[float, int | None]]:
-        """Node → change of the cost, and the slot of the worker to join; None is a new one.
+        """Return node → change of the cost, and the slot of the worker to join; None is a new one.
 
-        A worker with as many executors as `limit` says, or in a slot that is `barred`, cannot be joined.
-        Where several workers could be joined it is the one that makes the cost lowest, ties to the lower port.
+        A worker with as many executors as `limit`, or in a slot that is `barred`, cannot be joined.
+        If several workers could be joined it is the one that makes the cost lowest, ties to the lower port.
         """
         problem = self._roomy.with_load(LoadProfile({self.topology.id: self._load_around(executor)}))
         before = cost_of(problem, self._placed).total
@@ -93,7 +93,7 @@ class MoveCosts:
         return found
 
     def _load_around(self, executor: int) -> TopologyLoad:
-        """The part of the load whose cost can change."""
+        """Return the part of the load whose cost can change."""
         load = self.load
         component = int(self.topology.executor_component[executor])
         pairs: BoolArray = (load.pair_source == executor) | (load.pair_target == executor)
@@ -123,12 +123,12 @@ class MoveCosts:
 def explain(
     problem: Problem, assignment: Assignment, topology: str | None = None, executor: int | None = None
 ) -> list[ComponentExplanation]:
-    """Explain what was asked for; if nothing was, every executor without a slot.
+    """Explain the given executors; by default, every executor without a slot.
 
     Parameters
     ----------
     problem, assignment
-        What was to be placed, and where it was.
+        The problem and its placement.
     topology
         Id or name of the one to explain: all its executors, or `executor` alone. The problem's only topology need not
         be named.
@@ -138,7 +138,7 @@ def explain(
     Raises
     ------
     InputError
-        There is no such topology or executor, or the executor's topology is not told.
+        There is no such topology or executor, or the executor's topology is not given.
     """
     return list(explanations(problem, assignment, topology, executor))
 
@@ -151,14 +151,14 @@ def explanations(
     *,
     only_unplaced: bool = False,
 ) -> Iterator[ComponentExplanation]:
-    """As `explain`, one at a time, as each looks at all nodes.
+    """Yield the results of `explain` one at a time, as each examines all nodes.
 
     Parameters
     ----------
     problem, assignment, topology, executor
-        As `explain` has them.
+        As for `explain`.
     only_unplaced
-        Whether what runs is left out.
+        Whether placed executors are left out.
     """
     state = _State(problem, assignment)
     if topology is None and executor is None:
@@ -200,7 +200,7 @@ def _find_topology(problem: Problem, name: str | None) -> int:
 
 
 class _State:
-    """A placement, and what keeps its executors from other nodes."""
+    """A placement, and the obstacles of its executors."""
 
     def __init__(self, problem: Problem, assignment: Assignment) -> None:
         self.problem, self.assignment = problem, assignment
@@ -208,11 +208,11 @@ class _State:
         self.slots = self.obstacles.slots
 
     def slot(self, topology: int, executor: int) -> int:
-        """Slot of an executor, numbered within its topology."""
+        """Return the slot of an executor, numbered within its topology."""
         return int(self.slots[int(self.problem.executor_offset[topology]) + executor])
 
     def explain(self, topology: int, executors: Sequence[int]) -> Iterator[ComponentExplanation]:
-        """Those without a slot, then those that run; executors that are alike together."""
+        """Yield explanations of executors without a slot, then of placed ones; identical executors together."""
         of, first = self.problem.topologies[topology], int(self.problem.executor_offset[topology])
         alike: dict[tuple[Any, ...], list[int]] = {}
         for executor in executors:
@@ -237,7 +237,7 @@ class _State:
             yield replace(same[0], executors=tuple(one.executors[0] for one in same))
 
     def _explanation(self, topology: int, executors: list[int], moves: MoveCosts | None = None) -> ComponentExplanation:
-        """Of executors without a slot that are alike, or of one that runs, with the cost of moving it."""
+        """Return the explanation of identical unplaced executors, or of a placed one with the cost of moving it."""
         problem, of, executor = self.problem, self.problem.topologies[topology], executors[0]
         slot = self.slot(topology, executor)
         elsewhere = np.ones(len(problem.supervisors), dtype=bool)
@@ -270,7 +270,7 @@ class _State:
     def _with_costs(
         self, verdicts: dict[int, NodeVerdict], moves: MoveCosts, topology: int, executor: int
     ) -> dict[int, NodeVerdict]:
-        """The verdicts with the cost of moving an executor to each node."""
+        """Return the verdicts with the cost of moving an executor to each node."""
         limit = max_executors_per_worker(self.problem.topologies[topology])
         changes = moves.changes(executor, limit, self.obstacles.clashing(topology, executor))
         own, sizes = np.unique(self.obstacles.own_slots(topology), return_counts=True)

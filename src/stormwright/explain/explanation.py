@@ -1,4 +1,4 @@
-"""An explanation: of executors that are alike, every node with what stands between."""
+"""An explanation: for identical executors, every node with its obstacles."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stormwright.model.humanize import amount, amount_range
 
 @dataclass(frozen=True)
 class Obstacle:
-    """One thing that rules a node out for an executor.
+    """A reason that rules a node out for an executor.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ class Obstacle:
         ``drained``, ``blacklisted``, ``greylisted``, ``tag``, ``crowded``, ``executors per worker``, ``incompatible``,
         ``slots``, ``workers``, ``memory``, ``CPU``, or the name of a generic resource.
     text
-        What is missing; for resources without the amount, which is `short_by` in `unit`.
+        Description; for resources without the amount, which is `short_by` in `unit`.
     """
 
     kind: str
@@ -48,7 +48,7 @@ class RuledOutNodes:
     nodes
         Which, shape (N,).
     short_by
-        What each is short by, shape (N,), where the obstacle has an amount.
+        Missing amount of each, shape (N,), if the obstacle has an amount.
     """
 
     kind: str
@@ -58,14 +58,14 @@ class RuledOutNodes:
     unit: str = ""
 
     def at(self, node: int) -> Obstacle:
-        """The obstacle at one of the nodes."""
+        """Return the obstacle at one of the nodes."""
         short_by = None if self.short_by is None else float(self.short_by[node])
         return Obstacle(self.kind, self.text, short_by, self.unit)
 
 
 @dataclass(frozen=True)
 class NodeCount:
-    """How many nodes have one obstacle as their first, and the least and the most that they are short by."""
+    """Number of nodes with one obstacle as their first, and the least and the most missing amount."""
 
     kind: str
     text: str
@@ -80,7 +80,7 @@ class NodeCount:
 
 
 def count_first(ruled_out: Sequence[RuledOutNodes], among: BoolArray) -> tuple[NodeCount, ...]:
-    """Each node of `among`, shape (N,), under its first obstacle; most nodes first, ties by the first of the nodes."""
+    """Count each node of `among`, shape (N,), under its first obstacle; most nodes first, ties by the first node."""
     left = among.copy()
     found = []
     for one in ruled_out:
@@ -99,7 +99,7 @@ FREE, FREE_FOR_ONE = "could take it", "could take each one alone"
 
 
 def histogram(counts: Sequence[NodeCount], total: int, of_free: str) -> str:
-    """``2 of 3 nodes: memory short by 512 MB; 1 of 3: tag "etl" missing``; empty if there are no nodes."""
+    """Return ``2 of 3 nodes: memory short by 512 MB; 1 of 3: tag "etl" missing``; empty if there are no nodes."""
     parts = [(count.nodes, str(count)) for count in counts]
     free = total - sum(nodes for nodes, _ in parts)
     if free:
@@ -110,20 +110,20 @@ def histogram(counts: Sequence[NodeCount], total: int, of_free: str) -> str:
 
 
 def status_text(scheduler: str, said: Sequence[str], component: str, counts: Sequence[NodeCount], total: int) -> str:
-    """The reasons for an executor without a slot in one line: the scheduler's own, then how many nodes lack what.
+    """Return the reasons for an executor without a slot in one line: the scheduler's own, then counted nodes.
 
     Parameters
     ----------
     scheduler
         Its name; may be empty.
     said
-        What the scheduler itself gave as reasons.
+        Reasons given by the scheduler itself.
     component
         Of the executor.
     counts
-        Nodes by what rules them out first (`count_first`).
+        Nodes by their first obstacle (`count_first`).
     total
-        How many nodes there are; those that nothing rules out are the rest.
+        Number of nodes; those that nothing rules out are the rest.
     """
     nodes = f"{component}: {histogram(counts, total, FREE_FOR_ONE) or 'there are 0 nodes'}"
     return f"{scheduler or 'scheduler'}: {'; '.join([*said, nodes])}"
@@ -137,16 +137,16 @@ BEST = 5
 
 @dataclass(frozen=True)
 class NodeVerdict:
-    """What stands between an executor and a node, and, of an executor that runs elsewhere, what the move would cost.
+    """Obstacles between an executor and a node, and, for a placed executor, the cost of the move.
 
     Parameters
     ----------
     node, supervisor, host
         Its name, the id of its supervisor, and its host.
     obstacles
-        Why it cannot take the executor; empty where it can. The first is the one that counts in a histogram.
+        Why it cannot take the executor; empty if it can. The first is the one that counts in a histogram.
     cost_change
-        Weighted tuples/s that the cost would rise by; None for an executor without a slot, and for the node it is on.
+        Increase of the cost in weighted tuples/s; None for an executor without a slot, and for the node it is on.
     joins
         Port of the worker of its topology that the executor would join there; None for a new worker.
     workers
@@ -167,7 +167,7 @@ class NodeVerdict:
         return None if self.joins is None else f"{self.node}:{self.joins}"
 
     def as_dict(self) -> dict[str, Any]:
-        """The same for programs."""
+        """Return the same for programs."""
         return {
             "node": self.node,
             "supervisor": self.supervisor,
@@ -183,7 +183,7 @@ class NodeVerdict:
 
 @dataclass(frozen=True)
 class ComponentExplanation:
-    """Where executors of one component stand, which differ in nothing that matters.
+    """Explanation of identical executors of one component.
 
     Parameters
     ----------
@@ -196,13 +196,13 @@ class ComponentExplanation:
     counts
         The nodes, each under its first obstacle.
     said
-        What the scheduler itself said of the executor, or else of the topology.
+        Reasons of the scheduler itself for the executor, or else for the topology.
     reasons, status
-        What it said of the executor, and of the topology.
+        Its reasons for the executor, and its status of the topology.
     workers_wanted
         min(W, E) of its topology.
     shortages
-        What the executors of its topology without a slot lack together, even if each alone would find a node.
+        Total lack of the executors of its topology without a slot, even if each alone would fit on a node.
     """
 
     scheduler: str
@@ -225,23 +225,23 @@ class ComponentExplanation:
 
     @property
     def histogram(self) -> str:
-        """One line: how many nodes are ruled out by what, and how many are not."""
+        """One line: the numbers of nodes by obstacle, and without any."""
         return histogram(self.counts, len(self.nodes), FREE if self.slot else FREE_FOR_ONE)
 
     @property
     def status_text(self) -> str:
-        """The reasons for an executor without a slot in one line, as Storm's UI shows them."""
+        """The reasons for an executor without a slot in one line, as in Storm's UI."""
         return status_text(self.scheduler, self.said, self.component, self.counts, len(self.nodes))
 
     @property
     def what_matters(self) -> tuple[object, ...]:
-        """All but which executors these are; what differs only by rounding is the same."""
+        """Key of equal explanations: all but the executor numbers, without rounding errors."""
         costs = tuple(None if node.cost_change is None else round(node.cost_change, 6) for node in self.nodes)
         alike = (replace(node, cost_change=None) for node in self.nodes)
         return self.component, self.slot, self.reasons, self.counts, costs, *alike
 
     def as_dict(self) -> dict[str, Any]:
-        """The same for programs."""
+        """Return the same for programs."""
         return {
             "topology": self.topology,
             "component": self.component,

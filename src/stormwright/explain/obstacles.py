@@ -1,4 +1,4 @@
-"""What keeps executors from nodes under a placement."""
+"""Obstacles between executors and nodes under a placement."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from stormwright.schedulers.toolkit.registry import extra_limits
 
 
 def status_texts(problem: Problem, assignment: Assignment, topologies: Collection[str]) -> dict[str, str]:
-    """Topology id → Storm's status text, for topologies with executors that `assignment` gives no slot.
+    """Return topology id → Storm's status text, for topologies with executors that `assignment` gives no slot.
 
-    The text is about one executor: of every component the one that asks for most CPU (ties: most memory, then the
-    first), and of these the one that most nodes are ruled out for (ties: the first component).
+    The text is about one executor: of every component the one with the highest CPU request (ties: most memory, then the
+    first), and of these the one with most ruled-out nodes (ties: the first component).
     """
     state = Obstacles(problem, assignment)
     everywhere = np.ones(len(problem.supervisors), dtype=bool)
@@ -39,7 +39,7 @@ def status_texts(problem: Problem, assignment: Assignment, topologies: Collectio
 
 
 class Obstacles:
-    """What a placement has left on every node, and so what keeps executors from them.
+    """Remaining capacity of every node under a placement, and the obstacles that follow from it.
 
     Executors are numbered within their topology.
 
@@ -69,29 +69,29 @@ class Obstacles:
         self._reasons = {(u.topology, u.executor): u.reasons for u in assignment.unplaced}
 
     def component(self, topology: int, executor: int) -> str:
-        """Id of an executor's component."""
+        """Return the id of an executor's component."""
         of = self._problem.topologies[topology]
         component: str = of.components[of.executor_component[executor]].id
         return component
 
     def reasons(self, topology: int, executor: int) -> tuple[str, ...]:
-        """What the scheduler said of an executor."""
+        """Return the scheduler's reasons for an executor."""
         return self._reasons.get((self._problem.topologies[topology].id, executor), ())
 
     def said(self, topology: int, executor: int) -> tuple[str, ...]:
-        """What the scheduler said of an executor, or else of its topology."""
+        """Return the scheduler's reasons for an executor, or else for its topology."""
         status = self._assignment.status.get(self._problem.topologies[topology].id, "")
         of_topology = (status.removeprefix(f"{self._assignment.scheduler}: "),) if status else ()
         return self.reasons(topology, executor) or of_topology
 
     def own_slots(self, topology: int) -> IntArray:
-        """Slots of the executors of a topology that have one."""
+        """Return the slots of the executors of a topology that have one."""
         own = self.slots[self._problem.executors_of(topology)]
         placed: IntArray = own[own != UNPLACED]
         return placed
 
     def most_demanding(self, topology: int) -> list[int]:
-        """Of every component with executors without a slot, the one that asks for most CPU, then memory."""
+        """Return, for every component with unplaced executors, the one with the highest CPU request, then memory."""
         problem, own = self._problem, self._problem.executors_of(topology)
         waiting = np.flatnonzero(self.slots[own] == UNPLACED)
         cpu_hz, memory_mb = problem.executor_cpu_hz[own][waiting], problem.executor_memory_mb[own][waiting]
@@ -101,7 +101,7 @@ class Obstacles:
         return most
 
     def shortages(self, topology: int) -> Iterator[str]:
-        """What all executors of a topology without a slot lack together on the usable nodes."""
+        """Yield the total lack of all unplaced executors of a topology on the usable nodes."""
         problem, of = self._problem, self._problem.topologies[topology]
         own = np.arange(problem.num_executors)[problem.executors_of(topology)]
         waiting = own[self.slots[own] == UNPLACED]
@@ -123,7 +123,7 @@ class Obstacles:
                 yield f"{short} {nodes} for its {counted(len(waiting), 'executor')} without a slot"
 
     def of(self, topology: int, executor: int) -> list[RuledOutNodes]:
-        """What keeps an executor from nodes; of a node's obstacles the first is the one that counts."""
+        """Return the obstacles of an executor by nodes; the first obstacle of a node is the one that counts."""
         problem, named = self._problem, self._problem.topologies[topology]
         e = int(problem.executor_offset[topology]) + executor
         component = int(named.executor_component[executor])
@@ -137,9 +137,9 @@ class Obstacles:
         return [one for one in found if one.nodes.any()]
 
     def _short(self, demand: FloatArray) -> Iterator[RuledOutNodes]:
-        """Resources that nodes have too little left of for a demand, shape (K, 1); memory comes before CPU.
+        """Yield resources that nodes have too little left of for a demand, shape (K, 1); memory comes before CPU.
 
-        Who asks for nothing of a generic resource can go where others have taken too much of it.
+        An executor without a request for a generic resource can go where it is overcommitted.
         """
         lacking = demand - self.left
         lacking[2:] = np.where(demand[2:] > 0, lacking[2:], 0.0)
@@ -148,7 +148,7 @@ class Obstacles:
             yield RuledOutNodes(name, name, lacking[position] > 0, lacking[position], unit)
 
     def clashing(self, topology: int, executor: int) -> frozenset[int]:
-        """Slots of a topology's workers that hold executors which one may not share a worker with."""
+        """Return the slots of a topology's workers with executors that one may not share a worker with."""
         limits = self._problem.component_limits.get(topology)
         if limits is None:
             return frozenset()
@@ -174,7 +174,7 @@ class Obstacles:
             )
 
     def _full(self, topology: int, executor: int) -> Iterator[RuledOutNodes]:
-        """Neither can the executor join a worker of its topology on a node, nor may a further one start there."""
+        """Yield nodes where the executor can neither join a worker of its topology nor start a new one."""
         problem, of = self._problem, self._problem.topologies[topology]
         wanted, limit = min(of.num_workers, of.num_executors), max_executors_per_worker(of)
         own, sizes = np.unique(self.own_slots(topology), return_counts=True)

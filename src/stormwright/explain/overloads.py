@@ -1,4 +1,4 @@
-"""Which nodes a placement overloads, by how much and by whom."""
+"""Overloaded nodes of a placement, with amounts and consumers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stormwright.model.humanize import amount, amount_of, counted
 
 @dataclass(frozen=True)
 class _Share:
-    """What the executors of one component ask for on a node."""
+    """Total request of the executors of one component on a node."""
 
     topology: str
     component: str
@@ -26,7 +26,7 @@ class _Share:
 
 @dataclass(frozen=True)
 class Overload:
-    """A node on which executors ask for more than it has.
+    """A node whose executors request more than its capacity.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class Overload:
     used, capacity
         In `unit`.
     shares
-        Whose executors ask for it, most first, ties in the problem's order.
+        Consumers, most first, ties in the problem's order.
     """
 
     node: str
@@ -55,7 +55,7 @@ class Overload:
 
     @property
     def by_whom(self) -> list[str]:
-        """Its shares in words."""
+        """Its shares as text."""
         return [
             f"{amount(share.used, self.unit)} by {counted(share.executors, 'executor')} of {share.component}, "
             f"{share.topology}"
@@ -63,12 +63,12 @@ class Overload:
         ]
 
     def as_dict(self) -> dict[str, Any]:
-        """The same for programs."""
+        """Return the same for programs."""
         return asdict(self)
 
 
 def overloads(problem: Problem, slots: IntArray) -> list[Overload]:
-    """Every overloaded node under a placement, by resource, then in the problem's order."""
+    """Return every overloaded node under a placement, by resource, then in the problem's order."""
     found, names = [], problem.cluster.node_names
     for resource, demand, capacity in zip(
         problem.resources, problem.executor_demand, problem.node_capacity, strict=True

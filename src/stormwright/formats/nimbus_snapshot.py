@@ -1,4 +1,4 @@
-"""Nimbus's question from bytes to a problem; of what was in the question before nothing is read again."""
+"""Nimbus requests from bytes to a problem; unchanged parts of the previous request are not read again."""
 
 from __future__ import annotations
 
@@ -32,10 +32,11 @@ log = logging.getLogger(__name__)
 
 
 def snapshot_from_dict(document: object, source: str = "snapshot") -> tuple[Problem, dict[str, tuple[str, ...]]]:
-    """The problem that `document` (parsed JSON) describes, and topology id → faults of its configuration.
+    """Return the problem of `document` (parsed JSON), and topology id → faults of its configuration.
 
-    What is wrong with one topology must not stop the others. In the problem it is without the keys of its configuration
-    that have faults, and without slots that one before it in `document` has, which is logged: so it is placed anew.
+    A faulty topology must not stop the others. In the problem it is without the keys of its configuration
+    that have faults, and without slots that another one before it in `document` has, which is logged: so it is placed
+    again.
 
     Raises
     ------
@@ -53,13 +54,13 @@ def snapshot_from_dict(document: object, source: str = "snapshot") -> tuple[Prob
 
 
 def _without_guests(assignments: Mapping[object, object]) -> dict[object, object]:
-    """Assignments in which a slot has one topology; what is none is left to be told as a fault."""
+    """Return assignments in which a slot has one topology; invalid ones are left for the fault report."""
     owner: dict[tuple[str, int], object] = {}
     return {name: _without_slots_of_others(name, placed, owner) for name, placed in assignments.items()}
 
 
 def _without_slots_of_others(name: object, placed: object, owner: dict[tuple[str, int], object]) -> object:
-    """What is placed without slots that others have in `owner`, and its executors there without a slot."""
+    """Return the placement without slots of others in `owner`; its executors there have no slot."""
     if not isinstance(placed, Mapping):
         return placed
     slots, of_executor = placed.get("slots"), placed.get("slot_of_executor")
@@ -85,7 +86,7 @@ def _is_slot(slot: object) -> bool:
 
 
 def without_misfits(topology: object, unfit: dict[str, tuple[str, ...]]) -> object:
-    """`topology` without keys that have faults, which are noted in `unfit`."""
+    """Return `topology` without keys that have faults, which are added to `unfit`."""
     conf = topology.get("conf") if isinstance(topology, Mapping) else None
     misfits = conf_misfits(conf) if isinstance(conf, Mapping) else ()
     if not isinstance(topology, Mapping) or not isinstance(conf, Mapping) or not misfits:
@@ -108,7 +109,7 @@ _MARK = uuid4().hex
 
 
 class Snapshot(NamedTuple):
-    """The cluster as Nimbus shows it, and topology id → faults of its configuration."""
+    """The cluster as reported by Nimbus, and topology id → faults of its configuration."""
 
     problem: Problem
     unfit: Mapping[str, tuple[str, ...]]
@@ -129,12 +130,12 @@ _NO_LAYOUT = _Layout({}, b"", (), (), ())
 
 
 class SnapshotReader:
-    """Reads questions of Nimbus one after the other; for one thread.
+    """Reader of successive requests of Nimbus; not thread-safe.
 
     ``PlacementScheduler`` writes every supervisor, topology and assignment on a line of its own. A line that was in the
-    question before is not parsed again, and the same question gives the same problem; another one shares with the
-    problem before what did not change, which is not checked again. What is laid out otherwise, or has faults, is read
-    as a whole: the layout saves time and changes nothing.
+    previous request is not parsed again, and the same request gives the same problem; another one shares unchanged
+    parts with the previous problem, which are not checked again. A request with another layout, or with faults, is read
+    as a whole: the layout only saves time.
     """
 
     def __init__(self) -> None:
@@ -147,12 +148,12 @@ class SnapshotReader:
         self._placements: dict[bytes, tuple[str, TopologyAssignment] | None] = {}
 
     def read(self, body: bytes) -> Snapshot:
-        """What `body` shows.
+        """Read the snapshot in `body`.
 
         Raises
         ------
         InputError
-            It is no snapshot; all its faults.
+            It is not a snapshot; all its faults.
         """
         if self._snapshot is None or body != self._body:
             before, self._layout = self._layout, _NO_LAYOUT
@@ -161,7 +162,7 @@ class SnapshotReader:
         return self._snapshot
 
     def _by_lines(self, body: bytes, before: _Layout) -> Snapshot | None:
-        """The snapshot, or None where it has to be read as a whole."""
+        """Return the snapshot, or None if it has to be read as a whole."""
         layout = _lay_out(body)
         faults = FaultList()
         header = faults.parse(ProblemDocument, layout.header, "$") if layout else None
@@ -203,7 +204,7 @@ def _problem(
     held: Problem | None,
     same_header: bool,
 ) -> Problem:
-    """The problem of what was read, made of the one before, if any, so that what is the same is shared."""
+    """Return the problem of the parsed parts, derived from the previous one, if any, to share unchanged parts."""
     told: dict[str, Any] = {
         "supervisors": tuple(supervisors),
         "topologies": tuple(topologies),
@@ -229,7 +230,7 @@ def _problem(
 
 
 def _lay_out(body: bytes) -> _Layout | None:
-    """The lines of a question, None if it is not written so."""
+    """Return the lines of a request, None if it has another layout."""
     first, *lines = body.split(b"\n")
     rest, runs = [first], list[list[bytes]]()
     for start, group in groupby(lines, key=_first_byte):
@@ -288,7 +289,7 @@ def _placement(
 
 
 def _object(line: bytes) -> dict[str, Any]:
-    """What a line holds before its comma; empty, which is a fault of everything here, where it is not one object."""
+    """Return the object of a line, without its comma; if it is not one, an empty object, which is a fault here."""
     try:
         held = orjson.loads(line[:-1])
     except orjson.JSONDecodeError:
@@ -302,9 +303,9 @@ def _sound(
     topologies: Mapping[str, tuple[Topology, tuple[str, ...]]],
     current: Mapping[str, TopologyAssignment],
 ) -> bool:
-    """Whether every line was right by itself, and told of something else than all others.
+    """Return whether every line is valid and no two lines are about the same thing.
 
-    If not, and if the problem of them all refuses to be made, reading them as a whole tells why.
+    If not, and if the problem of them all is invalid, reading them as a whole reports why.
     """
     return (
         len({supervisor.id for supervisor in supervisors}) == len(layout.supervisors)

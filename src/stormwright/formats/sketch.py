@@ -1,4 +1,4 @@
-"""Problems in a line: a cluster by its size, topologies as chains of components."""
+"""Problems in a line of text: a cluster by its size, topologies as chains of components."""
 
 from __future__ import annotations
 
@@ -42,27 +42,28 @@ def sketch(
     workers: int | None = None,
     rate_tps: float = 1_000.0,
 ) -> Problem:
-    """A problem from a few words.
+    """Return a problem from a short description.
 
     ``sketch("lines 2 -> split 4 -> count 4 fields")`` is one topology of three components; a number is how many
-    executors, what follows it how they get their tuples, shuffled if nothing is said. Chains of one topology that name
-    a component again go on from it: ``sketch({"diamond": ["in 2 -> left 4 -> out 2", "in -> right 4 -> out"]})``.
+    executors, followed by the grouping of their input, shuffled by default. Chains of one topology that name
+    a component again continue from it: ``sketch({"diamond": ["in 2 -> left 4 -> out 2", "in -> right 4 -> out"]})``.
 
     Parameters
     ----------
     topologies
-        A chain, or by name of the topology one or several of them, or topologies as the model has them.
+        A chain, or by name of the topology one or several of them, or topologies of the model.
     nodes
-        How many alike, or the supervisors themselves; then `cores`, `memory_mb`, `slots` and `racks` say nothing.
+        Number of identical nodes, or the supervisors themselves; then `cores`, `memory_mb`, `slots` and `racks` are
+        ignored.
     cores, memory_mb, slots
         Of each node: CPU cores, memory for workers in MB, worker slots.
     racks
-        Over how many the nodes are dealt, in turn.
+        Number of racks, to which the nodes are assigned in turn.
     workers
         Of each topology that is a chain; by default one for every four executors, and no more than there are nodes.
     rate_tps
-        Tuples/s that each executor of a spout emits; bolts pass on what they get. CPU and memory are Storm's defaults
-        for what components ask for.
+        Tuples/s that each executor of a spout emits; bolts pass on their input. CPU and memory are Storm's default
+        requests of components.
 
     Returns
     -------
@@ -144,7 +145,7 @@ class _Draft:
             self.sizes[component] = int(count)
 
     def topology(self, number: int, workers: int | None, nodes: int) -> Topology:
-        """The topology, once every component has its size."""
+        """Return the topology, once every component has its size."""
         components = tuple(
             Component(name, "bolt" if name in self.inputs else "spout", size or 1, tuple(self.inputs.get(name, ())))
             for name, size in self.sizes.items()
@@ -182,5 +183,5 @@ def _nodes(count: int, cores: float, memory_mb: float, slots: int, racks: int) -
 
 
 def _at_rate(load: TopologyLoad, rate_tps: float) -> TopologyLoad:
-    """An assumed load, in which spouts emit 1 tuple/s, at another rate."""
+    """Return an assumed load, in which spouts emit 1 tuple/s, at another rate."""
     return replace(load, pair_tps=load.pair_tps * rate_tps, flow_tps=load.flow_tps * rate_tps)

@@ -1,8 +1,8 @@
-"""Where machine code is kept: what the set-up or the wheel brought, which is only read, then the user's own cache.
+"""Cache of machine code: prebuilt code of the installation or wheel, which is read-only, then the user's own cache.
 
-What is brought is made for processors of the level x86-64-v3 (AVX2, FMA), so that it fits other machines. Where it does
-not fit (another processor, Python or Numba, other sources), Numba compiles, and keeps that where it keeps everything:
-in the package's folder if that may be written to, else in the user's cache.
+Prebuilt code is for processors of the level x86-64-v3 (AVX2, FMA), so that it fits other machines. If it does
+not fit (another processor, Python or Numba, other sources), Numba compiles, and stores the result in its usual place:
+in the package's folder if that is writable, else in the user's cache.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ _OLD_S = 30 * 86_400.0
 
 @dataclass(frozen=True)
 class Room:
-    """A package with functions that are compiled.
+    """A package with compiled functions.
 
-    Functions call each other across modules, and machine code includes what is called. So it is told by a digest of all
-    sources of the room and of this one, and no function calls one of another room.
+    Functions call each other across modules, and machine code includes the called functions. So it is identified by a
+    digest of all sources of the package and of this one, and no function calls one of another package.
 
     Parameters
     ----------
     path
-        Where it is.
+        Folder of the package.
     sources
         Digest of all sources.
     """
@@ -60,7 +60,7 @@ class Room:
     @classmethod
     @cache
     def at(cls, path: Path) -> Room:
-        """The room in a folder."""
+        """Return the package in a folder."""
         digest = hashlib.sha256()
         for room in dict.fromkeys((_ROOM, path)):
             for module in sorted(room.rglob("*.py")):
@@ -69,41 +69,41 @@ class Room:
 
     @classmethod
     def of(cls, function: Callable[..., object]) -> Room:
-        """The room of a function: the folder beside this one that it is in."""
+        """Return the package of a function: the folder beside this one that contains it."""
         path = Path(function.__code__.co_filename)
         return cls.at(next(folder for folder in path.parents if folder.parent == _ROOM.parent))
 
     @property
     def brought(self) -> Path:
-        """What was brought: files of Numba's form."""
+        """Folder of the prebuilt code: files of Numba's format."""
         return self.path / "machine_code"
 
     @property
     def filed_as(self) -> str:
-        """The part of the digest that is in the names of functions, by which Numba files code in the user's cache."""
+        """Part of the digest in the names of functions, by which Numba files code in the user's cache."""
         return self.sources[:12]
 
     @property
     def stamp(self) -> str:
-        """Machine code that was made with anything else is not used."""
+        """Identity of the toolchain: machine code with another stamp is not used."""
         versions = f"numba {numba.__version__} llvmlite {llvm.llvm_version_info}"
         return f"{self.sources} {sys.implementation.cache_tag} {versions}"
 
 
 def rooms() -> list[Room]:
-    """All rooms with functions that are compiled."""
+    """Return all packages with compiled functions."""
     return [Room.at(_ROOM.parent / name) for name in ("optimize", "simulator")]
 
 
 class Making:
-    """Whether what is compiled now is to be brought to others."""
+    """Whether code that is compiled now is stored as prebuilt code."""
 
     on = False
 
 
 @cache
 def is_able() -> bool:
-    """Whether this machine's processor is of the level that machine code is brought for."""
+    """Return whether this machine's processor is of the level of prebuilt code."""
     if platform.machine().lower() not in ("x86_64", "amd64"):
         return False
     with suppress(RuntimeError):  # LLVM does not know
@@ -113,10 +113,10 @@ def is_able() -> bool:
 
 
 class CachedCode(_Cache):  # type: ignore[misc]
-    """The machine code of one function, for Numba: looked for in what was brought, then in the user's cache.
+    """Machine code of one function, for Numba: looked up in the prebuilt code, then in the user's cache.
 
-    It has what Numba asks of a cache, and is set in place of Numba's own. What was brought and cannot be read is no
-    error: the function is compiled. It is written to only while it is made (`Making`).
+    It has the interface of a Numba cache, and replaces Numba's own. Unreadable prebuilt code is not an
+    error: the function is compiled. Prebuilt code is written only while it is made (`Making`).
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ class CachedCode(_Cache):  # type: ignore[misc]
 
     @cached_property
     def _own(self) -> FunctionCache | None:
-        """Numba's own; it tries whether it may write, so not before it is needed."""
+        """Numba's own cache; it checks whether it may write, so it is created on demand."""
         try:
             return FunctionCache(self._function)
         except RuntimeError:  # neither the package's folder nor the user's cache can be written to
@@ -139,11 +139,11 @@ class CachedCode(_Cache):  # type: ignore[misc]
 
     @property
     def cache_path(self) -> str:
-        """Where machine code is looked for first."""
+        """Folder where machine code is looked up first."""
         return str(self._room.brought)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """The machine code for a signature, or None if it is kept nowhere.
+        """Return the machine code for a signature, or None if it is not stored.
 
         Parameters
         ----------
@@ -167,7 +167,7 @@ class CachedCode(_Cache):  # type: ignore[misc]
             return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep the machine code for a signature."""
+        """Store the machine code for a signature."""
         if Making.on:
             self._brought.save(_key(sig, data.codegen), data._reduce())  # noqa: SLF001
         elif self._own:
@@ -176,17 +176,17 @@ class CachedCode(_Cache):  # type: ignore[misc]
                 _drop_old(Path(self._own.cache_path), self._room.filed_as)
 
     def enable(self) -> None:
-        """It always is."""
+        """Do nothing: the cache is always enabled."""
 
     def disable(self) -> None:
-        """It never is."""
+        """Do nothing: the cache is never disabled."""
 
     def flush(self) -> None:
-        """What was brought stays."""
+        """Do nothing: prebuilt code is not deleted."""
 
 
 def _drop_old(directory: Path, filed_as: str) -> None:
-    """Delete machine code of other sources that nobody has made for long: no version of ours looks for it again."""
+    """Delete old machine code of other sources: no current version looks for it."""
     for path in directory.glob("*.nb[ic]"):
         filed = _FILED.search(path.name)
         if filed and filed["digest"] != filed_as and path.stat().st_mtime < time.time() - _OLD_S:
@@ -194,7 +194,7 @@ def _drop_old(directory: Path, filed_as: str) -> None:
 
 
 def _key(sig: Any, codegen: Any) -> tuple[Any, ...]:
-    """A signature and the processor: the level, where that will do."""
+    """Return a signature and the processor: only the level, if that is sufficient."""
     triple, *processor = codegen.magic_tuple()
     if config.CPU_NAME in (None, LEVEL) and is_able():
         processor = [LEVEL]

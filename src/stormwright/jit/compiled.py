@@ -1,15 +1,15 @@
-"""Machine code for loops: those that go through every pair of a large cluster, and through every tuple of one.
+"""Decorators that compile loops to machine code: over every pair of a large cluster, and every tuple of one.
 
-`compiled` is for functions that Python calls: their machine code is kept on disk (`kept`). `inner` is for those that
-only compiled ones call: they have no code of their own, but become part of whatever calls them (`part`); `seldom` for
-those of them that do so only where a problem needs it, `often` for those that do so at every step. Either way a
-function is compiled once: what looks like another whole number, as a field of 32 bits, is one of 64 bits to it.
+`compiled` is for functions that Python calls: their machine code is stored on disk (`cache`). `inner` is for those that
+only compiled ones call: they have no code of their own, but become part of their callers (`inlined`); `seldom` for
+those that are called only if a problem needs it, `often` for those that are called at every step. Either way a
+function is compiled once: any whole number, such as a field of 32 bits, is one of 64 bits to it.
 
-What such functions may do is limited by how they are compiled. They make no arrays, as memory is not counted
-(`_nrt`): all scratch comes with their arguments, and NumPy expressions that would make an array do not compile. They
-let go of the interpreter's lock, so that threads run beside each other, on arrays that they do not share. Arguments
+Such functions are limited by how they are compiled. They allocate no arrays, as memory is not counted
+(`_nrt`): all scratch comes with their arguments, and NumPy expressions that would allocate an array do not compile.
+They release the interpreter's lock, so that threads run in parallel, on arrays that they do not share. Arguments
 are numbers, arrays and named tuples of these; a named tuple is the same type each time only if its fields are, which
-is why what is made of Python numbers is turned into `float` or `int` first.
+is why values from Python numbers are converted to `float` or `int` first.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ _OPTIONS: dict[str, Any] = {"_nrt": False, "nogil": True, "no_cfunc_wrapper": Tr
 
 
 def compiled(function: F) -> F:
-    """Compile `function` with Numba when it is first called, unless its machine code is kept on disk.
+    """Compile `function` with Numba when it is first called, unless its machine code is stored on disk.
 
     Parameters
     ----------
     function
         Calls no Python. In compiled ones that call it, it is a part as `inner` ones are. Its qualified name gets a part
-        of the digest of all sources of its room, under which Numba files the code: other sources are another file, even
-        if the function itself is the same.
+        of the digest of all sources of its package, under which Numba files the code: other sources are another file,
+        even if the function itself is the same.
 
     Returns
     -------
-    What is called like `function`, and is in `ENTRIES`.
+    A function that is called like `function`, and is in `ENTRIES`.
     """
     function.__qualname__ = f"{function.__qualname__}.{Room.of(function).filed_as}"  # by which Numba files it
     dispatcher = numba.njit(pipeline_class=WholeCompiler, **_OPTIONS)(function)
@@ -65,7 +65,7 @@ def compiled(function: F) -> F:
 def inner(function: F) -> F:
     """Compile `function`, which only compiled functions call, as a part of these.
 
-    It is not to be called from Python, as it has no code of its own to go to (`part`). To try one, call a `compiled`
+    It cannot be called from Python, as it has no code of its own (`inlined`). To try one, call a `compiled`
     function around it, or set NUMBA_DISABLE_JIT, by which all of them stay plain Python.
     """
     dispatcher = numba.njit(pipeline_class=PartCompiler, no_cpython_wrapper=True, **_OPTIONS)(function)
@@ -73,25 +73,25 @@ def inner(function: F) -> F:
 
 
 def seldom(function: F) -> F:
-    """Compile `function` as `inner` does, but keep it apart from what calls it, which so stays small and fast.
+    """Compile `function` as `inner` does, but never inlined into its callers, which so stay small and fast.
 
-    For what most problems do not need, called behind a test of whether this one does.
+    For code that most problems do not need, called behind a test of whether this one does.
     """
     dispatcher = numba.njit(pipeline_class=SeldomPartCompiler, no_cpython_wrapper=True, **_OPTIONS)(function)
     return cast(F, _with_one_signature(dispatcher))
 
 
 def often(function: F) -> F:
-    """Compile `function` as `inner` does, and into each place that calls it, however large it is.
+    """Compile `function` as `inner` does, and inline it into each caller, however large it is.
 
-    A call hands over where all arrays are that a function works on, which takes as long as a small function itself.
+    A call passes the positions of all arrays that a function works on, which takes as long as a small function itself.
     """
     dispatcher = numba.njit(pipeline_class=OftenPartCompiler, no_cpython_wrapper=True, **_OPTIONS)(function)
     return cast(F, _with_one_signature(dispatcher))
 
 
 def _with_one_signature(dispatcher: Any) -> Any:
-    """Let compiled callers hand over whole numbers as `int64`, whatever they have them as."""
+    """Let compiled callers pass whole numbers of any type as `int64`."""
     template = getattr(dispatcher, "get_call_template", None)
     if template is None:  # a plain function, with NUMBA_DISABLE_JIT
         return dispatcher

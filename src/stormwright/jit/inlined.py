@@ -1,8 +1,8 @@
 """Functions that are compiled as a part of others: typed and lowered once, optimised with each caller, never alone.
 
-Numba makes machine code of every function, and optimises in each caller anew what that calls, level by level. Here only
-functions that Python calls go through all that, once, with everything that they call. Nobody else calls those parts
-then, so what they do not need of their arguments is not handed over.
+Numba makes machine code of every function, and optimises called functions again in each caller, level by level. Here
+only functions that Python calls go through all that, once, with everything that they call. Parts have no other
+callers then, so unused arguments are not passed.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from numba.core.typed_passes import NopythonTypeInference
 
 
 class _NoCodegen:
-    """A part runs nowhere by itself, so it has no environment to run in."""
+    """Code generation of a part, which never runs alone and so has no environment."""
 
     def set_env(self, name: str, env: object) -> None:
-        """Nothing to set."""
+        """Do nothing: there is no environment to set."""
 
 
 class _Part(JITCodeLibrary):  # type: ignore[misc]
@@ -43,7 +43,7 @@ class _Part(JITCodeLibrary):  # type: ignore[misc]
 
 class _SeldomPart(_Part):
     def add_ir_module(self, ir_module: ir.Module) -> None:
-        """Take a function in, as one that is never inlined, as it is not called where time counts."""
+        """Add a function that is never inlined, as it is not called where time counts."""
         for function in ir_module.functions:
             if not function.is_declaration:
                 function.attributes.add("noinline")
@@ -53,7 +53,7 @@ class _SeldomPart(_Part):
 
 class _OftenPart(_Part):
     def add_ir_module(self, ir_module: ir.Module) -> None:
-        """Take a function in, as one that is always inlined, however large it is."""
+        """Add a function that is always inlined, however large it is."""
         for function in ir_module.functions:
             if not function.is_declaration:
                 function.attributes.add("alwaysinline")
@@ -72,7 +72,7 @@ class _Whole(JITCodeLibrary):  # type: ignore[misc]
         super()._optimize_final_module()
 
     def serialize_using_object_code(self) -> tuple[str, str, tuple[bytes, bytes]]:
-        """Its machine code and the names in it, without what others would be compiled with: these take parts."""
+        """Return its machine code and the names in it, without its intermediate code: callers use parts."""
         name, kind, (code, _) = super().serialize_using_object_code()
         names, final = ir.Module(), self._final_module
         for symbol in chain(final.functions, final.global_variables):
@@ -82,7 +82,7 @@ class _Whole(JITCodeLibrary):  # type: ignore[misc]
 
 
 class _MadeInto(AnalysisPass):  # type: ignore[misc]
-    """Lets what is lowered become one of the above."""
+    """Base that turns lowered code into one of the above."""
 
     library: type[JITCodeLibrary]
 
@@ -119,12 +119,12 @@ class _AsWhole(_MadeInto):
 
 
 class _Compiler(CompilerBase):  # type: ignore[misc]
-    """Numba's way, but for what becomes of the code in the end."""
+    """Numba's compiler with another use of the final code."""
 
     made_into: type[_MadeInto]
 
     def define_pipelines(self) -> list[Any]:
-        """The one way there is."""
+        """Return the only pipeline."""
         passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
         passes.add_pass_after(self.made_into, NopythonTypeInference)
         passes.finalize()
@@ -132,24 +132,24 @@ class _Compiler(CompilerBase):  # type: ignore[misc]
 
 
 class PartCompiler(_Compiler):
-    """For functions that become part of those that call them."""
+    """Compiler of functions that become part of their callers."""
 
     made_into = _AsPart
 
 
 class SeldomPartCompiler(_Compiler):
-    """For such that are seldom called: they stay apart, once for all places that they are called from."""
+    """Compiler of rarely called functions: they are separate, once for all callers."""
 
     made_into = _AsSeldomPart
 
 
 class OftenPartCompiler(_Compiler):
-    """For such that are called so often that the call itself would cost: they are in each place that calls them."""
+    """Compiler of functions called so often that the call itself would cost: they are inlined into each caller."""
 
     made_into = _AsOftenPart
 
 
 class WholeCompiler(_Compiler):
-    """For functions that Python calls, with all their parts."""
+    """Compiler of functions that Python calls, with all their parts."""
 
     made_into = _AsWhole

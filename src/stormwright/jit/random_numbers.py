@@ -1,7 +1,7 @@
 """Random numbers of compiled searches.
 
-The whole state is one number of 64 bits in an array of the placement: whoever has the array has the sequence, threads
-have arrays of their own, and a copy of the array plays the same sequence again. Numba's own generator would have one
+The whole state is one number of 64 bits in an array of the placement: the owner of the array owns the sequence, threads
+have separate arrays, and a copy of the array repeats the same sequence. Numba's own generator would have one
 state for each thread, which Python neither sees nor sets.
 """
 
@@ -26,20 +26,20 @@ class Random(Protocol):
 
     @property
     def random(self) -> NDArray[np.uint64]:
-        """Changed by every drawing."""
+        """State, changed by every drawing."""
 
 
 @inner
 def draw(layout: Random) -> float:
-    """A random number in [0, 1), a multiple of 2⁻⁵³."""
+    """Return a random number in [0, 1), a multiple of 2⁻⁵³."""
     return draw_at(layout.random, 0)
 
 
 @inner
 def draw_at(random: NDArray[np.uint64], place: int) -> float:
-    """The same of one of several sequences: that with its state at a place of an array.
+    """Return the same from one of several sequences: that with its state at a place of an array.
 
-    SplitMix64 of G. L. Steele, D. Lea, C. H. Flood, https://doi.org/10.1145/2660193.2660195: any seed will do, 0
+    SplitMix64 of G. L. Steele, D. Lea, C. H. Flood, https://doi.org/10.1145/2660193.2660195: any seed is valid, 0
     included, and seeds that are close to each other do not give similar sequences.
     """
     random[place] += _STEP
@@ -52,8 +52,8 @@ def draw_at(random: NDArray[np.uint64], place: int) -> float:
 
 @inner
 def draw_below(layout: Random, count: int) -> int:
-    """A random whole number from 0 to `count` - 1; 0 for a `count` of 0.
+    """Return a random whole number from 0 to `count` - 1; 0 for a `count` of 0.
 
-    Some numbers are more probable than others by a part of `count` × 2⁻⁵³ at most, which no search notices.
+    Some numbers are more probable than others by a fraction of `count` × 2⁻⁵³ at most, which is irrelevant to searches.
     """
     return int(draw(layout) * count)

@@ -1,4 +1,4 @@
-"""The performance log: what every worker did in an interval."""
+"""The performance log: the activity of every worker per interval."""
 
 from stormwright.perflog.landing import Landing
 from stormwright.perflog.records import LogRecord, Rejected, encode, parse, parse_lines, read_file

@@ -1,4 +1,4 @@
-"""What crosses a node: the one count of tuples that went from a node to another."""
+"""Count of tuples that cross between nodes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Crossing(NamedTuple):
     crossing
         Those that went from one node to another.
     unknown
-        Those to a task of which no record told where it runs.
+        Those to a task whose node no record reports.
     """
 
     crossing: int
@@ -23,19 +23,19 @@ class Crossing(NamedTuple):
 
 
 class TaskNodes:
-    """Which node each task of a topology runs on, by executors: a record may tell of as many tasks as it likes."""
+    """Node of each task of a topology, by executors: the memory does not depend on the number of tasks in a record."""
 
     def __init__(self) -> None:
         self._firsts: list[int] = []
         self._of_first: dict[int, tuple[int, str]] = {}
 
     def add(self, record: Mapping[str, Any]) -> None:
-        """Take note of what a record tells of its worker's executors."""
+        """Add the executors of a record's worker."""
         for executor in record["executors"]:
             self.put(executor["first_task"], executor["last_task"], record["worker"]["supervisor"])
 
     def put(self, first: int, last: int, node: str) -> None:
-        """An executor of the tasks from `first` to `last` runs on a node; what was told of these before is over."""
+        """Set the node of an executor of the tasks from `first` to `last`; earlier information on these is dropped."""
         known = self._of_first.get(first)
         if known is None or known[0] != last:
             begin = bisect_left(self._firsts, first)
@@ -46,7 +46,7 @@ class TaskNodes:
         self._of_first[first] = (last, node)
 
     def of(self, task: int) -> str | None:
-        """The node of a task, None while unknown."""
+        """Return the node of a task, None while unknown."""
         position = bisect_right(self._firsts, task) - 1
         if position < 0:
             return None
@@ -55,7 +55,7 @@ class TaskNodes:
 
 
 def tasks_on_nodes(records: Iterable[Mapping[str, Any]]) -> TaskNodes:
-    """Where tasks run, as the records of one topology tell, the last one where they differ."""
+    """Return the nodes of tasks by the records of one topology; the last record counts if they differ."""
     found = TaskNodes()
     for record in records:
         found.add(record)
@@ -63,7 +63,7 @@ def tasks_on_nodes(records: Iterable[Mapping[str, Any]]) -> TaskNodes:
 
 
 def crossing(record: Mapping[str, Any], node_of: TaskNodes) -> Crossing:
-    """Count what a worker's executors sent, each tuple once; what goes to the system's own task counts for neither."""
+    """Count the tuples that a worker's executors sent, each once; tuples to the system's own task count for neither."""
     here, crossed, unknown = record["worker"]["supervisor"], 0, 0
     for _, target, _, tuples, _ in record["pairs"]:
         there = node_of.of(target)

@@ -1,4 +1,4 @@
-"""The landing directory: where performance log lines wait for the pipeline, in files that are whole."""
+"""The landing directory: performance log lines that wait for the pipeline, in complete files."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ GAP_S = 0.05
 
 
 class Landing:
-    """Writes batches of lines into a directory as files that appear at once; safe to use from threads.
+    """Writer of batches of lines into a directory, as files that appear atomically; thread-safe.
 
-    Names sort in the order of writing. A file is on disk, not only in memory, before it appears: a probe forgets what
-    it has delivered. Batches that come from several threads at once share a file.
+    Names sort in the order of writing. A file is on disk, not only in memory, before it appears: a probe forgets
+    delivered lines. Batches that come from several threads at once share a file.
 
     Parameters
     ----------
     directory
-        Where; is made if there is none.
+        The directory; created if it does not exist.
     clock
-        Tells when lines land.
+        Time of landing.
     """
 
     def __init__(self, directory: Path, clock: Clock = WALL) -> None:
@@ -45,12 +45,12 @@ class Landing:
         self._next_s = 0.0
 
     def write(self, lines: Iterable[bytes]) -> Path | None:
-        """Land lines and return the path of their file; None where every line is blank.
+        """Land lines and return the path of their file; None if every line is blank.
 
         Raises
         ------
         OSError
-            They could not be written, or it is not sure that they would outlast a power failure: deliver them again.
+            They could not be written, or may not survive a power failure: deliver them again.
         """
         body = b"".join(line.rstrip(b"\r\n") + b"\n" for line in lines if line.strip())
         if not body:
@@ -68,7 +68,7 @@ class Landing:
         return delivery.path
 
     def files(self) -> list[Path]:
-        """What has landed and was not pruned yet, oldest first."""
+        """Return the landed files that were not pruned yet, oldest first."""
         return sorted(p for p in self.directory.glob(f"*{SUFFIX}") if not p.name.startswith(TEMPORARY_PREFIX))
 
     def _land_waiting(self) -> None:

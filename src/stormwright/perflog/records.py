@@ -1,6 +1,6 @@
-"""Records in plain Python: one line to a record or to the reason why it is none, and back.
+"""Parsing of records in plain Python: one line to a record or to the reason of its rejection, and back.
 
-`stormwright.pipeline.parsing.parsed` and `stormwright.pipeline.parsing.clean` say the same of the same lines in Spark.
+`stormwright.pipeline.parsing.parsed` and `stormwright.pipeline.parsing.clean` give the same results in Spark.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _INT, _STR, _LIST = {int}, {str}, {list}
 
 
 def judge(kind: Type) -> _Judge:
-    """The function that gives the verdict of a value that is not None.
+    """Return the validator of a value that is not None.
 
     It sets nullable fields that were left out to None.
     """
@@ -156,7 +156,7 @@ def _structure(fields: Sequence[Field]) -> _Judge:
 
 
 def _all_right(kind: Type) -> Callable[[list[Any]], bool]:
-    """Whether all elements of a list are right, found without a look at each; False says nothing."""
+    """Return a fast check whether all elements of a list are valid, without a look at each; False is inconclusive."""
     match kind:
         case WholeNumber(minimum, maximum):
             return lambda value: (
@@ -215,7 +215,7 @@ _stream = itemgetter(2)  # of one of `pairs`
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A line that is no record, and why."""
+    """A line that is not a record, and why."""
 
     reason: str
     line: bytes
@@ -232,7 +232,7 @@ class WorkerId(NamedTuple):
 
 
 def worker_id(record: LogRecord) -> WorkerId:
-    """The life of the worker that wrote `record`."""
+    """Return the life of the worker that wrote `record`."""
     worker = record["worker"]
     return WorkerId(worker["topology"], worker["supervisor"], worker["port"], worker["pid"], worker["start_ms"])
 
@@ -243,12 +243,12 @@ def parse(line: bytes, landed_ms: int | None = None) -> LogRecord | Rejected:
     Parameters
     ----------
     landed_ms
-        When the line arrived, where known: an interval cannot end later.
+        When the line arrived, if known: an interval cannot end later.
 
     Returns
     -------
     LogRecord or Rejected
-        The record, nullable fields that were left out being None, or why it is none.
+        The record, nullable fields that were left out being None, or why it is rejected.
     """
     if len(line) > MAX_LINE_BYTES and len(line.rstrip(b"\n")) > MAX_LINE_BYTES:
         return Rejected(NOT_A_RECORD, line)
@@ -261,28 +261,28 @@ def parse(line: bytes, landed_ms: int | None = None) -> LogRecord | Rejected:
 
 
 def parse_lines(lines: Iterable[bytes], landed_ms: int | None = None) -> Iterator[LogRecord | Rejected]:
-    """Read line by line; blank lines are none."""
+    """Yield the result of every line, except blank ones."""
     return (parse(line, landed_ms) for line in lines if line.strip())
 
 
 def read_file(path: Path) -> Iterator[LogRecord | Rejected]:
-    """Read a landed file, which tells by its modification time when its lines arrived."""
+    """Read a landed file, whose modification time is the arrival of its lines."""
     with path.open("rb") as file:
         yield from parse_lines(file, landed_ms=path.stat().st_mtime_ns // 1_000_000)
 
 
 def encode(record: LogRecord) -> bytes:
-    """One line, without its newline."""
+    """Return one line, without its newline."""
     return orjson.dumps(record)
 
 
 def missing(name: str) -> str:
-    """The reason for a field that is absent or has a value outside its range."""
+    """Return the reason for a field that is absent or has a value outside its range."""
     return f"{name}: missing or out of range"
 
 
 def impossible(record: LogRecord, landed_ms: int | None = None) -> str | None:
-    """Say what cannot be true of a record whose fields are all right by themselves."""
+    """Return why a record with valid fields is impossible, if it is."""
     most_cpu_ns, cpu_ns = MAX_CPU_PER_WALL * record["length_ns"] + CPU_SLACK_NS, 0
     for executor in record["executors"]:
         if executor["first_task"] > executor["last_task"]:
@@ -299,7 +299,7 @@ def impossible(record: LogRecord, landed_ms: int | None = None) -> str | None:
 
 
 def _wrong(record: Any) -> str | None:
-    """The reason for the first field that is wrong; nullable fields that were left out are None from now on."""
+    """Return the reason for the first invalid field; nullable fields that were left out are set to None."""
     verdict = _JUDGE(record)
     if verdict == RIGHT:
         return None

@@ -1,8 +1,8 @@
-"""The one definition of a performance log record; everything else that knows its shape is derived from it.
+"""Definition of a performance log record; everything else that knows its shape is derived from it.
 
-A record is one JSON object on one line: what one worker did in one interval. `RECORD` describes it as a small tree
-of types. `json_schema` derives the JSON Schema from it, `stormwright.perflog.records` the validation of a line, and
-`stormwright.pipeline.parsing.parsed` the Spark type.
+A record is one JSON object on one line: the activity of one worker in one interval. `RECORD` describes it as a small
+tree of types. `json_schema` derives the JSON Schema from it, `stormwright.perflog.records` the validation of a line,
+and `stormwright.pipeline.parsing.parsed` the Spark type.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ IDENTITY = ("topology", "supervisor", "port", "pid", "start_ms")
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of one record; fields that it does not know are left to later versions."""
+    """Return the JSON Schema (draft 2020-12) of one record; unknown fields are left to later versions."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"stormwright performance log record, version {VERSION}",

@@ -26,18 +26,18 @@ from stormwright.model.arrays import frozen
 
 
 def parse_placement(raw: object, topology: Topology | None, path: str, faults: FaultList) -> TopologyAssignment | None:
-    """The placement that `raw` describes, or None if that added faults or `topology` itself is faulty.
+    """Return the placement of `raw`, or None if that added faults or `topology` itself is faulty.
 
     Parameters
     ----------
     raw
-        What came out of JSON; of any type.
+        Value from JSON; of any type.
     topology
-        What is placed; None where that is faulty, and then executors are not checked.
+        The placed topology; None if it is faulty, and then executors are not checked.
     path
         JSON path of `raw`.
     faults
-        Takes what is wrong.
+        Collects the faults.
     """
     found_before = len(faults)
     header = faults.parse(PlacementDocument, raw, path)
@@ -56,7 +56,7 @@ def parse_placement(raw: object, topology: Topology | None, path: str, faults: F
 
 
 def placement_to_dict(placement: TopologyAssignment) -> dict[str, Any]:
-    """`placement` as JSON has it."""
+    """Return `placement` for JSON."""
     return {
         "slots": [list(slot) for slot in placement.slots],
         "slot_of_executor": list(placement.slot_of_executor),
@@ -67,7 +67,7 @@ def placement_to_dict(placement: TopologyAssignment) -> dict[str, Any]:
 
 
 def read_assignment(path: Path, problem: Problem) -> Assignment:
-    """The assignment of `problem` in the file at `path`, gzipped or not.
+    """Read the assignment of `problem` in the file at `path`, gzipped or not.
 
     Raises
     ------
@@ -85,11 +85,11 @@ def write_assignment(path: Path, problem: Problem, assignment: Assignment, cost:
     path
         The file; gzipped if its name ends in ``.gz``.
     problem
-        What the assignment is of.
+        The assigned problem.
     assignment
-        What to write, with the reasons for what has no slot.
+        The assignment, with the reasons for unplaced executors.
     cost
-        Its cost, told beside it; None to leave that out.
+        Its cost, which is added; None to leave that out.
 
     Raises
     ------
@@ -100,10 +100,10 @@ def write_assignment(path: Path, problem: Problem, assignment: Assignment, cost:
 
 
 def assignment_from_dict(document: object, problem: Problem, source: str = "assignment") -> Assignment:
-    """The assignment of `problem` that `document` (parsed JSON) describes; `source` names it in errors.
+    """Return the assignment of `problem` in `document` (parsed JSON); `source` names it in errors.
 
-    A topology that is left out has no executor placed. Whether the placement is valid is not looked at: that is what
-    `stormwright.model.violations` tells.
+    A topology that is left out has no executor placed. Validity of the placement is not checked: use
+    `stormwright.model.violations`.
 
     Raises
     ------
@@ -157,7 +157,7 @@ def _unplaced(raw: object, problem: Problem, path: str, faults: FaultList) -> Un
 
 
 def assignment_to_dict(problem: Problem, assignment: Assignment, cost: Cost | None = None) -> dict[str, Any]:
-    """`assignment` as a `stormwright-assignment/1` document of plain Python values."""
+    """Return `assignment` as a `stormwright-assignment/1` document of plain Python values."""
     placements: Mapping[str, TopologyAssignment] = assignment.by_topology(problem)
     document: dict[str, Any] = {
         "schema": ASSIGNMENT_SCHEMA,

@@ -1,4 +1,4 @@
-"""Long lists of numbers into NumPy: checked as whole columns, item by item only to name what is wrong."""
+"""Long lists of numbers into NumPy: checked as whole columns, item by item only to locate faults."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _LARGEST = float(np.finfo(np.float64).max)
 
 @dataclass(frozen=True)
 class Column:
-    """Values that should be of one kind. A conversion that adds faults returns something harmless in their place.
+    """Values of one kind. A conversion that adds faults returns harmless values in their place.
 
     Parameters
     ----------
     values
-        As they came out of JSON.
+        Values from JSON.
     place
         Position → JSON path.
     """
@@ -43,26 +43,26 @@ class Column:
     faults: FaultList
 
     def amounts(self) -> FloatArray:
-        """The values as numbers from 0 to `MOST_AMOUNT`."""
+        """Return the values as numbers from 0 to `MOST_AMOUNT`."""
         array = self._numbers({int, float}, "should be a number", default=0)
         self._check((array >= 0) & (array <= MOST_AMOUNT), AMOUNT_WANTED)
         return frozen_floats(array)
 
     def indices(self, lowest: int, count: int, what: str) -> IntArray:
-        """The values as whole numbers from `lowest` to below `count`; `what` says of what, in messages."""
+        """Return the values as whole numbers from `lowest` to below `count`; `what` names the items, in messages."""
         array = self._numbers({int}, "should be an integer", default=lowest)
         sound = (array >= lowest) & (array < count)
         self._check(sound, f"should be {what}")
         return frozen_ints(np.where(sound, array, lowest).astype(np.int32))  # whole numbers, as was seen
 
     def names(self, known: Mapping[str, int], what: str) -> IntArray:
-        """The values as what `known` gives for them; `what` says what they should be, in messages."""
+        """Return the values as mapped by `known`; `what` describes valid ones, in messages."""
         positions = frozen_ints([known.get(value, -1) if isinstance(value, str) else -1 for value in self.values])
         self._check(positions >= 0, f"should be {what}")
         return positions
 
     def rows(self, width: int) -> list[Column]:
-        """The values, which should be lists of `width` items, turned into as many columns; others are left out."""
+        """Return the values, lists of `width` items, as that many columns; invalid ones are left out."""
         sound = np.fromiter((type(v) is list and len(v) == width for v in self.values), bool, len(self.values))
         self._check(sound, f"should be a list of {width}")
         kept = np.flatnonzero(sound).tolist()
@@ -73,7 +73,7 @@ class Column:
         return lambda position: join_path(self.place(kept[position]), k)
 
     def _numbers(self, types: set[type], wanted: str, default: float) -> FloatArray:
-        """The values as floats, `default` where one is not of `types`, which is a fault."""
+        """Return the values as floats, `default` for one that is not of `types`, which is a fault."""
         values = self.values
         # By exact type: True is an int for isinstance, and no number in JSON.
         if not set(map(type, values)) <= types:
@@ -97,20 +97,20 @@ class Column:
 def list_column(
     raw: Mapping[str, Any], key: str, path: str, faults: FaultList, *, length: int | None = None, of: str = "executors"
 ) -> Column:
-    """A list of a document as a column, empty if it is missing.
+    """Return a list of a document as a column, empty if it is missing.
 
     Parameters
     ----------
     raw, key
-        The object, and which of its values is the list.
+        The object, and the key of the list.
     path
         JSON path of `raw`.
     faults
-        Takes what is wrong, now and in the column's conversions.
+        Collects the faults, now and in the column's conversions.
     length
-        How many items there must be; None for any number.
+        Required number of items; None for any number.
     of
-        What there is an item for each of, as a fault says it.
+        Name of the things with one item each, in faults.
     """
     path = join_path(path, key)
     values = raw.get(key, [])

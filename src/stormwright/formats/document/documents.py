@@ -1,4 +1,4 @@
-"""The shape of our JSON formats: one pydantic model an object, keys we do not know forbidden.
+"""Shapes of our JSON formats: one pydantic model per object, unknown keys forbidden.
 
 The models check one level at a time. Lists of objects (`ListItem`) are walked by the readers, which continue after a
 fault and know the path; long lists of numbers (`Bulk`) go to NumPy (see `bulk`). Both appear in the published JSON
@@ -26,7 +26,7 @@ COSTS_SCHEMA = "stormwright-calibration/1"
 
 @dataclass(frozen=True)
 class ListItem:
-    """Marks a field whose objects a reader parses one by one: a list of `model`, or an object with such values."""
+    """Marker of a field whose objects a reader parses one by one: a list of `model`, or an object with such values."""
 
     model: type[BaseModel]
     keyed: bool = False
@@ -71,7 +71,7 @@ Total = Annotated[float, Field(ge=0)]
 class Document(BaseModel):
     """Base of our formats: no unknown keys, no conversions, no NaN.
 
-    What checks a document is made when there is the first of its kind: of most kinds a process sees none.
+    The validator of a model is built with the first document of its kind: most kinds never occur in a process.
     """
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
@@ -133,7 +133,7 @@ SlotDocument = Annotated[tuple[Name, Port], Field(strict=False)]
 
 
 class PlacementDocument(Document):
-    """Where a topology's executors run: an index into `slots` per executor, -1 where it has none."""
+    """Placement of a topology's executors: an index into `slots` per executor, -1 for none."""
 
     slots: list[SlotDocument]
     slot_of_executor: BulkSlots
@@ -143,9 +143,9 @@ class LoadDocument(Document):
     """Load of a topology: `cpu_hz` and `memory_mb` per executor, traffic in tuples/s.
 
     A pair is ``[source executor, target executor, tuples/s]``, a flow ``[source executor, component id, grouping,
-    tuples/s]``. `flow_limits` tells of components what one of their executors can take of flows, in tuples/s.
-    `pair_bytes_per_s` and `flow_bytes_per_s` tell the same traffic, in the same order, in bytes/s;
-    `forecast_cpu_hz` what `cpu_hz` is expected to become.
+    tuples/s]``. `flow_limits` are the most tuples/s that one executor of a component takes of flows.
+    `pair_bytes_per_s` and `flow_bytes_per_s` are the same traffic, in the same order, in bytes/s;
+    `forecast_cpu_hz` is the forecast of `cpu_hz`.
     """
 
     cpu_hz: BulkAmounts
@@ -165,9 +165,9 @@ Between = Annotated[tuple[Total, Total], Field(strict=False)]
 
 
 class InputWorkDocument(Document):
-    """What a tuple takes that comes to a component by one of several streams: µs of a core, and the part of its tuples.
+    """Work of a tuple at a component by one of several input streams: µs of a core, and the fraction of its tuples.
 
-    `told` is whether that could be told apart from what tuples of the other streams take.
+    `told` is whether the stream's own cost could be identified.
     """
 
     source: Name
@@ -178,9 +178,9 @@ class InputWorkDocument(Document):
 
 
 class CorrectionDocument(Document):
-    """What is known of one topology: factors of its executors' work and of its messages, the error left in the work.
+    """Correction of one topology: factors of its executors' work and of its messages, the error left in the work.
 
-    `inputs` say, by component, how its work divides among the streams that come to it.
+    `inputs` divide its work, by component, among the input streams.
     """
 
     work: Amount = 1.0
@@ -190,19 +190,19 @@ class CorrectionDocument(Document):
 
 
 class FittedInDocument(Document):
-    """In what range costs were fitted: CPU of nodes in parts of what they have, and trees/s by topology."""
+    """Range in which costs were fitted: utilisation of the CPU of nodes, and trees/s by topology."""
 
     node_utilisation: Between
     rate_tps: dict[str, Between] = EMPTY_OBJECT
 
 
 class CostsDocument(Document):
-    """What messages and workers of a cluster cost, as `stormwright calibrate` and a service write it.
+    """Costs of messages and workers of a cluster, as `stormwright calibrate` and a service write them.
 
-    `costs` are by the names that `docs/predict.md` lists; those left out are as they are without calibration. They are
-    told in the time of a core of `reference_hz`. `intervals` hold them 19 times in 20, `learned` says which part of
-    what was uncertain is settled; both are for people, as are `speeds` (of the cores of supervisors, as multiples of
-    that core), and how many `minutes` of the log and windows of `workers` they were fitted to.
+    `costs` are by the names that `docs/predict.md` lists; those left out have their defaults. They are
+    in the time of a core of `reference_hz`. `intervals` are their 95 % intervals, `learned` the fraction of the prior
+    uncertainty that was removed; both are for people, as are `speeds` (of the cores of supervisors, as multiples of
+    that core), and the numbers of `minutes` of the log and windows of `workers` in the fit.
     """
 
     schema_name: Literal["stormwright-calibration/1"] = Field(alias="schema")
@@ -218,10 +218,10 @@ class CostsDocument(Document):
 
 
 class ProblemDocument(Document):
-    """Topologies, cluster, load and what runs now, at one moment.
+    """Topologies, cluster, load and current placement, at one moment.
 
-    `costs` are those of the cluster, where they were fitted to the load. `drained` says of hosts that are blacklisted,
-    as people have drained them, by whom and since when.
+    `costs` are those of the cluster, if they were fitted to the load. `drained` gives, for blacklisted hosts that
+    people have drained, by whom and since when.
     """
 
     schema_name: Literal["stormwright-problem/1"] = Field(alias="schema")
@@ -260,7 +260,7 @@ class CostDocument(Document):
 
 
 class AssignmentDocument(Document):
-    """A scheduler's answer, by topology."""
+    """Result of a scheduler, by topology."""
 
     schema_name: Literal["stormwright-assignment/1"] = Field(alias="schema")
     assignments: Annotated[Any, ListItem(PlacementDocument, keyed=True)]

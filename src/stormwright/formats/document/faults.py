@@ -1,4 +1,4 @@
-"""Collects everything wrong with a document, each fault with its JSON path."""
+"""Collection of all faults of a document, each with its JSON path."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _BATCH = 10_000
 
 
 def require_schema(document: object, source: str, *wanted: str) -> None:
-    """Refuse with one sentence what says that it is another of our documents than those of the schemas `wanted`.
+    """Raise if a document declares another of our schemas than those `wanted`.
 
     Raises
     ------
@@ -44,7 +44,7 @@ def require_schema(document: object, source: str, *wanted: str) -> None:
 
 
 def raise_all(errors: Sequence[InputError]) -> None:
-    """Raise the errors of several inputs as one; none, and nothing happens."""
+    """Raise the errors of several inputs as one; do nothing without any."""
     if len(errors) == 1:
         raise errors[0]
     if errors:
@@ -54,7 +54,7 @@ def raise_all(errors: Sequence[InputError]) -> None:
 class FaultList:
     """The faults found so far; reading goes on after each, so that a file's faults are reported together.
 
-    Of more than `MOST_FAULTS` the others are counted.
+    Beyond `MOST_FAULTS` faults are only counted.
     """
 
     def __init__(self) -> None:
@@ -65,18 +65,18 @@ class FaultList:
         return len(self.faults) + self._more
 
     def add(self, message: str, path: str) -> None:
-        """Note a fault."""
+        """Add a fault."""
         if len(self.faults) < MOST_FAULTS:
             self.faults.append(Fault(message, path))
         else:
             self._more += 1
 
     def error(self, source: str) -> InputError:
-        """All faults as the error of `source`."""
+        """Return all faults as the error of `source`."""
         return InputError(source, self.faults, self._more)
 
     def parse(self, model: type[Model], raw: object, path: str) -> Model | None:
-        """`raw` as `model`; None, and a fault for each thing wrong with it, if it is not one."""
+        """Return `raw` as `model`; None, and a fault for each problem, if it is not one."""
         try:
             return model.model_validate(raw)
         except ValidationError as invalid:
@@ -88,7 +88,7 @@ class FaultList:
             return None
 
     def items(self, raw: object, key: str, path: str) -> Iterator[tuple[object, str]]:
-        """Each item of the list `raw[key]` with its path; a fault if it is something else than a list."""
+        """Yield each item of the list `raw[key]` with its path; add a fault if it is not a list."""
         values = raw.get(key, []) if isinstance(raw, dict) else []
         if not isinstance(values, list):
             self.add(f"should be a list, got {shown(values)}", join_path(path, key))
@@ -100,16 +100,16 @@ class FaultList:
     def parse_each(
         self, model: type[Model], raw: object, key: str, path: str
     ) -> Iterator[tuple[object, Model | None, str]]:
-        """Each item of the list `raw[key]`, the same as `model`, and its path; faults as with `items` and `parse`.
+        """Yield each item of the list `raw[key]`, the parsed model, and its path; faults as with `items` and `parse`.
 
-        Many are validated at once, and one by one only where that finds a fault. Of few items it saves no time.
+        Many are validated at once, and one by one only if that finds a fault. For few items it saves no time.
 
         Parameters
         ----------
         model
-            What each item should be; None is given for one that is not.
+            Type of each item; None is given for one that is invalid.
         raw, key
-            The object, and which of its values is the list. Anything but an object has no items.
+            The object, and the key of the list. Anything but an object has no items.
         path
             JSON path of `raw`.
         """
@@ -127,7 +127,7 @@ class FaultList:
                 yield item, value, at
 
     def distinct(self, raw: object, key: str, path: str) -> dict[str, int]:
-        """`id` of each object in the list `raw[key]` → its position; a fault for each that comes twice."""
+        """Return `id` of each object in the list `raw[key]` → its position; add a fault for each duplicate."""
         positions: dict[str, int] = {}
         values = raw.get(key) if isinstance(raw, Mapping) else None
         for position, value in enumerate(values if isinstance(values, list) else []):
@@ -140,7 +140,7 @@ class FaultList:
         return positions
 
     def entries(self, raw: object, key: str, path: str) -> Iterator[tuple[str, object, str]]:
-        """Each key and value of the object `raw[key]` with its path; a fault if it is something else."""
+        """Yield each key and value of the object `raw[key]` with its path; add a fault if it is not an object."""
         path = join_path(path, key)
         values = raw.get(key, {}) if isinstance(raw, Mapping) else {}
         if not isinstance(values, Mapping):

@@ -52,18 +52,18 @@ _GROUPING_WANTED = f"one of {', '.join(FLOW_GROUPINGS)} (what other groupings se
 
 
 def parse_load(raw: object, topology: Topology | None, path: str, faults: FaultList) -> TopologyLoad | None:
-    """The load that `raw` describes, or None if that added faults or `topology` itself is faulty.
+    """Return the load of `raw`, or None if that added faults or `topology` itself is faulty.
 
     Parameters
     ----------
     raw
-        What came out of JSON; of any type.
+        Value from JSON; of any type.
     topology
-        Whose load it is; None where that is faulty, and then only the outermost level is checked.
+        Topology of the load; None if it is faulty, and then only the outermost level is checked.
     path
         JSON path of `raw`.
     faults
-        Takes what is wrong.
+        Collects the faults.
     """
     found_before = len(faults)
     header = faults.parse(LoadDocument, raw, path)
@@ -113,7 +113,7 @@ def _parse_limits(limits: dict[str, float], topology: Topology, path: str, fault
 
 
 def load_to_dict(load: TopologyLoad, topology: Topology) -> dict[str, Any]:
-    """`load` as a problem document has it."""
+    """Return `load` as in a problem document."""
     components = [topology.components[c].id for c in load.flow_component]
     pairs = zip(load.pair_source.tolist(), load.pair_target.tolist(), load.pair_tps.tolist(), strict=True)
     flows = zip(load.flow_source.tolist(), components, load.flow_grouping, load.flow_tps.tolist(), strict=True)
@@ -142,20 +142,20 @@ def load_to_dict(load: TopologyLoad, topology: Topology) -> dict[str, Any]:
 def parse_topology(
     raw: object, header: TopologyDocument | None, path: str, faults: FaultList, *, conf_is_sound: bool = False
 ) -> Topology | None:
-    """The topology that a document describes; None if that added faults.
+    """Return the topology of a document; None if that added faults.
 
     Parameters
     ----------
     raw
-        What came out of JSON; of any type.
+        Value from JSON; of any type.
     header
-        Its outermost level, checked already; None where that had faults.
+        Its outermost level, checked already; None if that had faults.
     path
         JSON path of `raw`.
     faults
-        Takes what is wrong.
+        Collects the faults.
     conf_is_sound
-        Whether the configuration has been looked at before, and is not again.
+        Whether the configuration has been checked before, and is not checked again.
     """
     found_before = len(faults)
     known = faults.distinct(raw, "components", path)
@@ -187,7 +187,7 @@ def parse_topology(
 
 
 def add_misfits(misfits: Iterable[ConfigFault], path: str, faults: FaultList) -> None:
-    """Note what is wrong with the configuration of what is at `path`."""
+    """Add the faults of the configuration at `path`."""
     for message, value, steps in misfits:
         faults.add(f"{message}, got {shown(value)}", join_path(path, "conf", *steps))
 
@@ -218,7 +218,7 @@ def _component(
 
 
 def topology_to_dict(topology: Topology) -> dict[str, Any]:
-    """`topology` as a problem document has it."""
+    """Return `topology` as in a problem document."""
     return {
         "id": topology.id,
         "name": topology.name,
@@ -260,7 +260,7 @@ MOST_EXECUTORS = 10_000_000
 
 
 def problem_from_dict(document: object, source: str = "problem") -> Problem:
-    """The problem that `document` (parsed JSON) describes; `source` names it in errors.
+    """Return the problem of `document` (parsed JSON); `source` names it in errors.
 
     Raises
     ------
@@ -311,18 +311,18 @@ def problem_from_dict(document: object, source: str = "problem") -> Problem:
 
 
 def parse_supervisor(header: SupervisorDocument, core_hz: float, path: str, faults: FaultList) -> Supervisor:
-    """The supervisor that `header` describes.
+    """Return the supervisor of `header`.
 
     Parameters
     ----------
     header
-        As the document has it.
+        As in the document.
     core_hz
-        Speed of a core in Hz where the supervisor does not tell.
+        Speed of a core in Hz if the supervisor does not give one.
     path
         JSON path of the supervisor.
     faults
-        Takes what is wrong: ports that are there twice.
+        Collects the faults: duplicate ports.
     """
     if len(set(header.ports)) < len(header.ports):
         for position, port in enumerate(header.ports):
@@ -344,7 +344,7 @@ def parse_supervisor(header: SupervisorDocument, core_hz: float, path: str, faul
 
 
 def _named(document: object, topologies: list[Topology | None]) -> dict[str, Topology | None]:
-    """Topology id → the topology, or None for one that has faults."""
+    """Return topology id → the topology, or None for one that has faults."""
     raw = document.get("topologies") if isinstance(document, Mapping) else None
     ids = [item.get("id") if isinstance(item, Mapping) else None for item in raw] if isinstance(raw, list) else []
     return {name: topology for name, topology in zip(ids, topologies, strict=True) if isinstance(name, str)}
@@ -388,7 +388,7 @@ def _profile(load: dict[str, TopologyLoad], header: ProblemDocument) -> LoadProf
 
 
 def problem_to_dict(problem: Problem) -> dict[str, Any]:
-    """`problem` as a `stormwright-problem/1` document of plain Python values."""
+    """Return `problem` as a `stormwright-problem/1` document of plain Python values."""
     document: dict[str, Any] = {
         "schema": PROBLEM_SCHEMA,
         "name": problem.name,

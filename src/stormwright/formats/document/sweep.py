@@ -1,4 +1,4 @@
-"""`stormwright-sweep/1`: which schedulers with which parameters are tried on which problems; YAML or JSON."""
+"""`stormwright-sweep/1`: schedulers with parameters to try on problems; YAML or JSON."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _GRID = {
 
 
 class SimulateDocument(Document):
-    """Every placement runs for so many seconds of virtual time, without a trace and under each of those that are named.
+    """Every placement runs for `seconds` of virtual time, without a trace and under each of the given ones.
 
     A trace is a file (from the directory of this one) with lines ``SECONDS,FACTOR`` or ``SECONDS,FACTOR,TOPOLOGY``.
     """
@@ -58,12 +58,12 @@ class SweepDocument(Document):
 
 
 def read_sweep(path: Path) -> SweepDocument:
-    """The sweep in a YAML file (``*.yaml``, ``*.yml``) or a JSON file; its `schedulers` are grids (`Grid`) by name.
+    """Read the sweep in a YAML file (``*.yaml``, ``*.yml``) or a JSON file; its `schedulers` are `Grid`s by name.
 
     Raises
     ------
     InputError
-        The file cannot be read or is no sweep; all its faults.
+        The file cannot be read or is not a sweep; all its faults.
     """
     raw = read_yaml(path) if path.suffix in (".yaml", ".yml") else read_json(path)
     faults = FaultList()

@@ -1,8 +1,8 @@
 """A problem as one NumPy archive (``.npz``, not compressed): its long lists as arrays, everything else as JSON.
 
 Such an archive is a zip of plain arrays with a checksum of each; `numpy.load` reads it anywhere, without pickles.
-`ARRAYS` says which arrays there are. Lists of several topologies stand one behind the other, in the order of ``load``
-or of the assignments; ``*_count`` say how many items belong to each.
+`ARRAYS` lists the arrays. Lists of several topologies are concatenated, in the order of ``load``
+or of the assignments; ``*_count`` are the numbers of items of each.
 """
 
 from __future__ import annotations
@@ -73,17 +73,17 @@ Arrays = dict[str, NDArray[Any]]
 
 
 class LoadHeader(Document):
-    """What the arrays do not tell of a topology's load: bytes per tuple, and which of the optional arrays it is in."""
+    """Part of a topology's load outside of the arrays: bytes per tuple, and the optional arrays that it is in."""
 
     bytes_per_tuple: Amount | None = None
     arrays: list[Literal["pair_bytes_per_s", "flow_bytes_per_s", "forecast_cpu_hz", "flow_limit_tps"]] = EMPTY_LIST
 
 
 class ArraysDocument(Document):
-    """What a problem file has as JSON text in the array `document` of its NumPy archive, beside its other arrays.
+    """Part of a problem file as JSON text in the array `document` of its NumPy archive, beside its other arrays.
 
-    `problem` is a stormwright-problem/1 without `load` and without `slot_of_executor` in its assignments. `load` tells
-    which topologies have one, and of each the bytes per tuple where measured and which of the last four arrays tell of
+    `problem` is a stormwright-problem/1 without `load` and without `slot_of_executor` in its assignments. `load` lists
+    the topologies with a load, with the bytes per tuple if measured and which of the last four arrays include
     it. The arrays, little-endian, of one dimension: `slot_count` (int64, a number for each of the assignments),
     `slot_of_executor` (int32); for each of `load` `executor_count`, `pair_count`, `flow_count` (int64), then `cpu_hz`,
     `memory_mb` (float64, an executor each), `pair_source`, `pair_target` (int32), `pair_tps` (float64), `flow_source`,
@@ -99,7 +99,7 @@ class ArraysDocument(Document):
 
 
 def problem_from_archive(file: IO[bytes], source: str) -> Problem:
-    """The problem in the archive `file`, which can seek; `source` names it in errors.
+    """Read the problem in the archive `file`, which is seekable; `source` names it in errors.
 
     Raises
     ------
@@ -125,7 +125,7 @@ def problem_from_archive(file: IO[bytes], source: str) -> Problem:
 
 
 def problem_to_bytes(problem: Problem) -> bytes:
-    """`problem` as an archive."""
+    """Return `problem` as an archive."""
     document = problem_to_dict(replace(problem, load=None))
     if problem.load and problem.load.costs:
         document["costs"] = dict(problem.load.costs)
@@ -168,7 +168,7 @@ def problem_to_bytes(problem: Problem) -> bytes:
 
 
 def _arrays(file: IO[bytes], source: str) -> Arrays:
-    """The arrays in the archive, each of its type."""
+    """Return the arrays in the archive, each of its type."""
     faults = FaultList()
     found: Arrays = {}
     try:
@@ -192,7 +192,7 @@ def _arrays(file: IO[bytes], source: str) -> Arrays:
 
 
 def _check_counts(header: ArraysDocument, arrays: Arrays, faults: FaultList) -> None:
-    """There are as many counts as the document has of what they are for, and as many items as they say."""
+    """Check that counts match the items of the document, and arrays match the counts."""
     placed = header.problem.get("assignments")
     for count, counted in _COUNTED.items():
         of = placed if count == "slot_count" else header.load
@@ -209,7 +209,7 @@ def _check_counts(header: ArraysDocument, arrays: Arrays, faults: FaultList) -> 
 
 
 def _with_slots(document: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
-    """The document of the problem with its assignments as `problem_from_dict` reads them."""
+    """Return the document of the problem with its assignments as `problem_from_dict` reads them."""
     placed = document.get("assignments")
     if not isinstance(placed, Mapping):
         return document
@@ -222,7 +222,7 @@ def _with_slots(document: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
 
 
 def _loads(problem: Problem, header: ArraysDocument, arrays: Arrays, faults: FaultList) -> dict[str, TopologyLoad]:
-    """The load of every topology; arrays are checked as a whole."""
+    """Return the load of every topology; arrays are checked as a whole."""
     measured = header.load or {}
     unknown = [name for name in measured if name not in problem.topology_index]
     for name in unknown:
@@ -271,7 +271,7 @@ def _loads(problem: Problem, header: ArraysDocument, arrays: Arrays, faults: Fau
 def _optional(
     measured: Mapping[str, LoadHeader], components: IndexArray, arrays: Arrays, faults: FaultList
 ) -> dict[str, Arrays]:
-    """The optional arrays of every topology."""
+    """Return the optional arrays of every topology."""
     counts = {counted: count for count, names in _COUNTED.items() for counted in names}
     found: dict[str, Arrays] = {name: {} for name in measured}
     for array, beside in _OPTIONAL.items():
@@ -287,7 +287,7 @@ def _optional(
 
 
 def _check(sound: BoolArray, values: NDArray[Any], name: str, wanted: str, faults: FaultList) -> None:
-    """Note the first item that is not sound, and how many there are."""
+    """Add a fault for the first invalid item, with the number of them."""
     wrong: IndexArray = np.flatnonzero(~sound)
     if len(wrong):
         more = f" ({len(wrong) - 1} more like this)" if len(wrong) > 1 else ""

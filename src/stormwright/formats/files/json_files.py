@@ -28,7 +28,7 @@ _MOST_TOLD = 10
 
 
 def keys_given_twice(data: bytes, document: object) -> list[Fault]:
-    """A fault for each key that the text `data`, of which `document` was parsed, has twice in one object."""
+    """Return a fault for each duplicate key in an object of the text `data`, which was parsed into `document`."""
     # A text has a colon for every key, besides those in strings, and whatever was dropped takes its own along. Texts
     # are parsed with all keys, which takes ten times as long, only where some are missing.
     try:
@@ -49,7 +49,7 @@ def keys_given_twice(data: bytes, document: object) -> list[Fault]:
 
 
 class _Object(dict[str, Any]):
-    """An object that knows which of its keys were given more than once."""
+    """An object with its duplicate keys."""
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         super().__init__(pairs)
@@ -80,7 +80,7 @@ _CHUNK = 2**20
 
 
 def read_json(path: Path) -> object:
-    """What the JSON file at `path` holds; gzip is told by content, not by name.
+    """Read the JSON file at `path`; gzip is detected by content, not by name.
 
     Raises
     ------
@@ -93,7 +93,7 @@ def read_json(path: Path) -> object:
 
 @contextmanager
 def opened(path: Path) -> Iterator[io.BufferedReader]:
-    """The file at `path`, or standard input for ``-``, to be read.
+    """Open the file at `path`, or standard input for ``-``, for reading.
 
     Raises
     ------
@@ -113,17 +113,17 @@ def opened(path: Path) -> Iterator[io.BufferedReader]:
 
 
 def source_of(path: Path) -> str:
-    """What errors call the file at `path`."""
+    """Return the name of the file at `path` in errors."""
     return "standard input" if path == STANDARD_INPUT else str(path)
 
 
 def json_in(data: bytes, path: Path) -> object:
-    """`data`, read from `path`, as JSON, gzipped or not.
+    """Parse `data`, read from `path`, as JSON, gzipped or not.
 
     Raises
     ------
     InputError
-        It is not JSON, has a key twice in one object, or unpacks to more than `MOST_UNPACKED` bytes.
+        It is not JSON, has a duplicate key in an object, or unpacks to more than `MOST_UNPACKED` bytes.
     """
     if data.startswith(_GZIP_MAGIC):
         try:
@@ -148,7 +148,7 @@ def _unpacked(data: bytes, path: Path) -> bytes:
 
 
 def parse_json(data: bytes, source: str) -> object:
-    """`data` as JSON, with or without a byte order mark; `source` names it in errors.
+    """Parse `data` as JSON, with or without a byte order mark; `source` names it in errors.
 
     Raises
     ------

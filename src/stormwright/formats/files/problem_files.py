@@ -1,4 +1,4 @@
-"""Problem files, in and out: JSON, gzipped or not, or a NumPy archive; which, is told by content."""
+"""Problem files, in and out: JSON, gzipped or not, or a NumPy archive; detected by content."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MAGIC, _SUFFIX = b"PK\x03\x04", ".npz"
 
 @collection_paused()
 def read_problem(path: Path) -> Problem:
-    """The problem in the file at `path`; on standard input for ``-``.
+    """Read the problem in the file at `path`; from standard input for ``-``.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""YAML files as plain values, those that JSON has."""
+"""YAML files as plain values that JSON supports."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _ENDLESS = "a list or an object contains itself"
 
 
 def read_yaml(path: Path, change: Callable[[str], str] = lambda text: text) -> Any:
-    """What the YAML file at `path` holds, after `change` has been made to its text.
+    """Read the YAML file at `path`, after `change` has been applied to its text.
 
-    Keys become texts, and so does what JSON does not have (dates, for one), as on its way to Nimbus.
+    Keys become texts, and so do values that JSON does not have (dates, for one), as on their way to Nimbus.
 
     Raises
     ------
     InputError
-        The file cannot be read, is not YAML, or has what JSON cannot hold: integers of more than 64 bits, halves of
-        characters; all its faults. (``.nan`` and ``.inf``, which JSON does not have either, come as they are.)
+        The file cannot be read, is not YAML, or has values that JSON does not support: integers of more than 64 bits,
+        lone surrogates; all its faults. (``.nan`` and ``.inf``, which JSON does not have either, are kept.)
     """
     try:
         text = path.read_bytes().decode()
@@ -71,7 +71,7 @@ def _parsed(path: Path, text: str) -> Any:
 
 
 class _Sizes:
-    """How many values the nodes of a text stand for where each alias is written out, as ``<<`` does while it is read.
+    """Number of values of the nodes of a text with each alias expanded, as ``<<`` does while it is read.
 
     A text of 500 characters can stand for more than any memory holds.
     """
@@ -81,7 +81,7 @@ class _Sizes:
         self._inside: set[int] = set()
 
     def of(self, node: yaml.Node) -> int:
-        """Of `node` itself and all below it."""
+        """Return the number of values of `node`, including itself."""
         if isinstance(node.value, str):
             return 1
         if id(node) in self._inside:
@@ -96,14 +96,14 @@ class _Sizes:
 
 
 class _Plain:
-    """Makes values plain; each list and object once, however often the file refers to it."""
+    """Conversion of values to plain ones; each list and object once, however often the file refers to it."""
 
     def __init__(self) -> None:
         self.faults = FaultList()
         self._done: dict[int, Any] = {}
 
     def of(self, value: Any, path: str) -> Any:
-        """`value`, which is at `path`; what JSON cannot hold is a fault."""
+        """Return `value`, which is at `path`, as a plain one; add a fault if JSON does not support it."""
         if value is None or isinstance(value, (bool, float)):
             return value
         if isinstance(value, int):

@@ -1,1 +1,1 @@
-"""What Storm has of its own: its configuration, storm.yaml, submitted topologies, Flux."""
+"""Formats of Storm: its configuration, storm.yaml, submitted topologies, Flux."""

@@ -1,4 +1,4 @@
-"""Storm configuration in layers, read with the checks that Storm makes of it."""
+"""Storm configuration in layers, read with Storm's own checks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TOPOLOGY_KEYS = ("stormwright.", "topology.")
 
 @dataclass(frozen=True)
 class Layer:
-    """Keys and values of one file; `path` is where in it they are, `faults` are those of that file."""
+    """Keys and values of one file; `path` is their position in it, `faults` are those of that file."""
 
     values: Mapping[str, Any]
     faults: FaultList
@@ -40,24 +40,24 @@ class Layer:
 class StormConf:
     """Configuration of which the first layer that has a key gives the value.
 
-    A value that Storm would refuse is a fault of its layer, noted once; reading goes on with the default.
+    A value that Storm would refuse is a fault of its layer, recorded once; reading goes on with the default.
     """
 
     layers: Sequence[Layer]
 
     def over(self, *layers: Layer) -> StormConf:
-        """This with more layers on top, the topmost first."""
+        """Return this with more layers on top, the topmost first."""
         return StormConf([*layers, *self.layers])
 
     def __contains__(self, key: str) -> bool:
         return any(key in layer.values for layer in self.layers)
 
     def get(self, key: str) -> Any:
-        """The value of `key`, or None."""
+        """Return the value of `key`, or None."""
         return next((layer.values[key] for layer in self.layers if key in layer.values), None)
 
     def selected(self, prefixes: tuple[str, ...]) -> dict[str, Any]:
-        """All keys with one of these beginnings, and their values; what JSON cannot hold there is a fault."""
+        """Return all keys with one of these prefixes, and their values; values without a JSON form are faults."""
         values = {key: value for layer in reversed(self.layers) for key, value in layer.values.items()}
         found = {key: values[key] for key in sorted(values) if key.startswith(prefixes)}
         for key, value in found.items():
@@ -66,14 +66,14 @@ class StormConf:
         return found
 
     def refuse(self, key: str, message: str, *steps: str | int) -> None:
-        """Note a fault of the value of `key`, or of what lies at `steps` in it."""
+        """Add a fault of the value of `key`, or of the item at `steps` in it."""
         layer = next(layer for layer in self.layers if key in layer.values)
         path = join_path(layer.path, key, *steps)
         if Fault(message, path) not in layer.faults.faults:
             layer.faults.add(message, path)
 
     def count(self, key: str, default: int, least: int = 0) -> int:
-        """An integer of at least `least`; `default` where there is none, or null."""
+        """Return an integer of at least `least`; `default` if there is none, or null."""
         value = self.get(key)
         if value is None:
             return default
@@ -83,7 +83,7 @@ class StormConf:
         return value
 
     def amount(self, key: str, default: float = 0.0) -> float:
-        """A number from 0 to `MOST_AMOUNT`; `default` where there is none, or null."""
+        """Return a number from 0 to `MOST_AMOUNT`; `default` if there is none, or null."""
         value = self.get(key)
         if value is None:
             return default
@@ -93,7 +93,7 @@ class StormConf:
         return float(value)
 
     def amounts(self, key: str) -> dict[str, float]:
-        """An object of numbers under normalised resource names; empty where there is none, or null."""
+        """Return an object of numbers under normalised resource names; empty if there is none, or null."""
         value = self.get(key)
         if value is None:
             return {}
@@ -107,7 +107,7 @@ class StormConf:
 
 
 def _endless_numbers(value: object) -> Iterator[tuple[str | int, ...]]:
-    """Where in `value` there are infinite numbers, and what is none."""
+    """Yield the positions of infinite numbers and NaN in `value`."""
     if isinstance(value, float) and not isfinite(value):
         yield ()
     elif isinstance(value, (Mapping, list)):

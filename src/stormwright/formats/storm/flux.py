@@ -1,7 +1,7 @@
-"""Flux files to topologies, as a cluster would run them.
+"""Conversion of Flux files to topologies, as a cluster would run them.
 
-What only the Java classes know is not in them, and so not in the result: the streams that a component declares, what
-its code adds to its configuration, the checkpoint spout that Storm adds to stateful bolts.
+Information in Java classes is not in them, and so not in the result: the streams that a component declares, the
+configuration that its code adds, the checkpoint spout that Storm adds to stateful bolts.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _CPU = "topology.component.cpu.pcore.percent"
 def read_flux(
     paths: Sequence[Path], cluster: StormConf, substitution: Substitution = _NO_SUBSTITUTION
 ) -> tuple[tuple[Topology, ...], list[InputError]]:
-    """The topologies in the files at `paths`, as they would be submitted in this order to a cluster with that conf.
+    """Read the topologies in the files at `paths`, as submitted in this order to a cluster with that conf.
 
     Faults of the cluster's configuration go to its layers; those of the files are returned, all of them.
     """
@@ -64,7 +64,7 @@ def read_flux(
 
 
 def _components(flux: FluxTopology) -> Iterator[UserComponent]:
-    """Spouts, and the bolts that a stream goes to: Flux makes no other."""
+    """Yield spouts, and the bolts that a stream goes to: Flux makes no other."""
     for name in flux.spouts.keys() & flux.bolts.keys():
         flux.bolts[name].fault(f"{shown(name)} is the id of a spout already", "id")
     inputs = _inputs(flux)
@@ -76,7 +76,7 @@ def _components(flux: FluxTopology) -> Iterator[UserComponent]:
 
 
 def _inputs(flux: FluxTopology) -> dict[str, dict[tuple[str, str], Grouping]]:
-    """Bolt → its subscriptions; of two to the same stream the later one counts, as in Storm."""
+    """Return bolt → its subscriptions; of two to the same stream the later one counts, as in Storm."""
     inputs: dict[str, dict[tuple[str, str], Grouping]] = {}
     for stream in flux.streams:
         source, to = stream.content.source, stream.content.to
@@ -136,7 +136,7 @@ def _component(
 
 
 def _called(said: Located[VertexDocument]) -> Iterator[Layer]:
-    """Configuration that a shell component is given by calls of ``addComponentConfig``, the last one first."""
+    """Yield the configuration of a shell component by calls of ``addComponentConfig``, the last one first."""
     for position, call in reversed(list(enumerate(said.content.config_methods or []))):
         args = call.get("args")
         if call.get("name") == "addComponentConfig" and isinstance(args, list) and len(args) == 2:

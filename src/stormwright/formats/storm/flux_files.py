@@ -1,7 +1,7 @@
-"""Flux files as Flux reads them: ``${…}`` filled in, includes laid over or under, one topology.
+"""Flux files as Flux reads them: ``${…}`` substituted, includes merged, one topology.
 
-After FluxParser of Storm 2.8.3, with what surprises there kept: one property a line (the last one), includes of
-included files ignored, of two things with one id the one that `override` says, streams always added.
+After FluxParser of Storm 2.8.3, with its surprising behaviour: one property a line (the last one), includes of
+included files ignored, of two things with one id the one that `override` selects, streams always added.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from stormwright.formats.storm.conf import Layer
 
 
 def _text(value: object) -> object:
-    """SnakeYAML makes a text of any scalar where a text is due."""
+    """Return any scalar as text, as SnakeYAML does where a text is required."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         value = str(value)
     if isinstance(value, str) and (unfilled := next(filter(None, map(_first_property, value.split("\n"))), None)):
@@ -34,13 +34,13 @@ def _text(value: object) -> object:
 
 
 def _first_property(line: str) -> str | None:
-    """What stands between the first ``${`` and the last ``}`` of a line."""
+    """Return the text between the first ``${`` and the last ``}`` of a line."""
     begin, end = line.find("${"), line.rfind("}")
     return line[begin + 2 : end] if 0 <= begin < end - 2 else None
 
 
 def _number(value: object) -> object:
-    """… and a number of a quoted one, as a filled-in property often is."""
+    """Return a quoted number as a number, as a substituted property often is."""
     return int(value) if isinstance(value, str) and re.fullmatch(r"[+-]?\d{1,10}", value) else value
 
 
@@ -133,9 +133,9 @@ _TOPOLOGY_NAME = re.compile(r"[^/.:\\]+")
 
 
 def _last_property(line: str) -> str | None:
-    """What stands between the last ``${`` that a ``}`` follows and the last ``}``.
+    """Return the text between the last ``${`` that a ``}`` follows and the last ``}``.
 
-    By hand: on a long line without any, the expression that Flux finds it with takes hours.
+    Written by hand: on a long line without any, the regular expression of Flux takes hours.
     """
     end = line.rfind("}")
     begin = line.rfind("${", 0, max(end - 1, 0))
@@ -147,26 +147,26 @@ Content = TypeVar("Content", bound=BaseModel)
 
 @dataclass(frozen=True)
 class Located(Generic[Content]):
-    """Something with where it was said."""
+    """Something with its position."""
 
     content: Content
     faults: FaultList
     path: str
 
     def fault(self, message: str, *steps: str | int) -> None:
-        """Note a fault of what lies at `steps` in it."""
+        """Add a fault of the item at `steps` in it."""
         self.faults.add(message, join_path(self.path, *steps))
 
 
 @dataclass(frozen=True)
 class Substitution:
-    """What ``${…}`` in a file stands for: ``--filter`` and ``--env-filter`` of Flux."""
+    """Values of ``${…}`` in a file: ``--filter`` and ``--env-filter`` of Flux."""
 
     properties: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] | None = None
 
     def __call__(self, text: str) -> str:
-        """`text` with everything filled in that has a value."""
+        """Return `text` with everything substituted that has a value."""
         return "\n".join(self._line(line) for line in text.splitlines())
 
     def _line(self, line: str) -> str:
@@ -194,7 +194,7 @@ class Substitution:
 class FluxTopology:
     """A topology with its includes.
 
-    `config` has the layer that counts first in front; `broken` are ids of spouts and bolts that have faults themselves,
+    `config` has the layer with precedence in front; `broken` are ids of spouts and bolts that have faults themselves,
     `fed` those that a stream goes to, whether or not that has faults.
     """
 
@@ -208,7 +208,7 @@ class FluxTopology:
 
 
 class FluxReader:
-    """Reads a topology from a file and those it includes; `errors` has the faults of each afterwards."""
+    """Reader of a topology from a file and those it includes; `errors` has the faults of each afterwards."""
 
     def __init__(self, substitution: Substitution) -> None:
         self._substitution = substitution
@@ -221,7 +221,7 @@ class FluxReader:
         return [*self._unreadable, *(faults.error(source) for source, faults in self._files if faults)]
 
     def read(self, path: Path) -> FluxTopology | None:
-        """The topology in the file at `path`, or None if that or one of them cannot be read."""
+        """Read the topology in the file at `path`; return None if that or an included one cannot be read."""
         main = self._open(path)
         if main is None:
             return None
@@ -321,15 +321,15 @@ def _said(model: type[Content], raw: object, key: str, faults: FaultList) -> Ite
 
 
 def _ids(raw: object) -> set[str]:
-    """Ids of all spouts and bolts, sound or not."""
+    """Return the ids of all spouts and bolts, valid or not."""
     items = [item for key in ("spouts", "bolts") for item, _ in _items(raw, key, FaultList())]
     return {str(item.get("id")) for item in items if isinstance(item, Mapping)}
 
 
 def _found(include: IncludeDocument, including: Path) -> Path | None:
-    """A file by Flux's rule (from the working directory), or beside the one that includes it.
+    """Return a file by Flux's rule (from the working directory), or beside the one that includes it.
 
-    A resource lies on a class path that there is not here: it is looked for in the including file's directory, and in
+    A resource is on a class path, which is not available here: it is searched in the including file's directory, and in
     those above it up to the one of a class path (`_CLASS_PATHS`), or in the next one where there is none; in no case
     outside of these, wherever ``..`` or a link leads.
     """

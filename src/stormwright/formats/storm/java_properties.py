@@ -1,4 +1,4 @@
-"""Java's ``.properties`` files, which Flux fills topologies with."""
+"""Java's ``.properties`` files, which Flux substitutes in topologies."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.|\Z)", re.DOTALL)
 
 
 def read_properties(path: Path) -> dict[str, str]:
-    """The properties in the file at `path`, by the rules of ``java.util.Properties.load``.
+    r"""Read the properties in the file at `path`, by the rules of ``java.util.Properties.load``.
 
     Raises
     ------
     InputError
-        The file cannot be read, or has a ``\\u`` that is no character; all its faults.
+        The file cannot be read, or has a ``\u`` that is not a character; all its faults.
     """
     try:
         text = path.read_bytes().decode("latin-1")  # the encoding of these files, whatever the machine's is
@@ -38,7 +38,10 @@ def read_properties(path: Path) -> dict[str, str]:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Each line that is neither blank nor a comment with its number; an odd run of ``\\`` at its end joins the next."""
+    r"""Yield each line that is neither blank nor a comment with its number.
+
+    An odd run of ``\`` at the end of a line joins the next.
+    """
     parts: list[str] = []
     first = 0
     for number, raw in enumerate(re.split(r"\r\n|\r|\n", text), 1):
@@ -57,7 +60,7 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _split(line: str) -> tuple[str, str]:
-    """Key and value, still escaped: the key ends at the first ``=``, ``:`` or space that is not escaped."""
+    """Return key and value, still escaped: the key ends at the first ``=``, ``:`` or space that is not escaped."""
     end = 0
     while end < len(line) and line[end] not in f"=:{_SPACE}":
         end += 2 if line[end] == "\\" else 1

@@ -35,7 +35,7 @@ class StormYaml:
 
     @property
     def conf(self) -> StormConf:
-        """This file alone."""
+        """Configuration of this file alone."""
         return StormConf([self.layer])
 
 
@@ -44,12 +44,12 @@ DEFAULTS = StormYaml("Storm's defaults", Layer({}, FaultList()))
 
 
 def read_storm_yaml(path: Path) -> StormYaml:
-    """The file at `path`.
+    """Read the file at `path`.
 
     Raises
     ------
     InputError
-        It cannot be read, or is not YAML, or no object.
+        It cannot be read, or is not YAML, or not an object.
     """
     values = read_yaml(path)
     if values is None:  # comments only
@@ -60,14 +60,14 @@ def read_storm_yaml(path: Path) -> StormYaml:
 
 
 def cluster_conf(files: Sequence[StormYaml]) -> StormConf:
-    """The configuration of the cluster; where files differ, the first one that has a key is right."""
+    """Return the configuration of the cluster; if files differ, the first one that has a key takes precedence."""
     return StormConf([file.layer for file in files])
 
 
 def supervisors_of(files: Sequence[StormYaml], copies: int = 1) -> tuple[Supervisor, ...]:
-    """A supervisor for each file, `copies` times; the same file makes the same nodes.
+    """Return a supervisor for each file, `copies` times; the same file makes the same nodes.
 
-    A node is called by its ``storm.local.hostname``, or ``supervisor-1`` and so on; copies are numbered.
+    A node is named by its ``storm.local.hostname``, or ``supervisor-1`` and so on; copies are numbered.
     """
     names = list(_names(files, copies))
     hosts = Counter[str]()

@@ -1,4 +1,4 @@
-"""What Nimbus makes of a topology that is submitted: system components, task numbers, executors, resources.
+"""Nimbus's treatment of a submitted topology: system components, task numbers, executors, resources.
 
 After Storm 2.8.3: ``StormCommon`` (system components, tasks), ``ServerUtils`` (tasks of a component, ackers under the
 ResourceAwareScheduler), ``Nimbus.computeExecutors`` and ``Utils.partitionFixed`` (executors),
@@ -44,7 +44,7 @@ class UserComponent:
 
 @dataclass(frozen=True)
 class _Sized:
-    """A component with what it runs as."""
+    """A component with its executors and tasks."""
 
     component: Component
     tasks: int
@@ -53,21 +53,21 @@ class _Sized:
 def submitted(
     name: str, components: Sequence[UserComponent], conf: StormConf, cluster: StormConf, number: int
 ) -> Topology:
-    """The topology as a scheduler sees it; components without an executor are left out.
+    """Return the topology as a scheduler sees it; components without an executor are left out.
 
     Parameters
     ----------
     name
-        Under which it is submitted.
+        Name of the submitted topology.
     components
         Its spouts and bolts.
     conf
         Its configuration over that of the cluster. A value that Storm would refuse becomes a fault of its layer, and
         the default is taken.
     cluster
-        Configuration of the cluster alone: the scheduler that it names decides how many ackers there are.
+        Configuration of the cluster alone: its scheduler decides how many ackers there are.
     number
-        How many topologies a new cluster has been given with this one; a part of the id.
+        Number of topologies submitted to a new cluster including this one; a part of the id.
     """
     workers = conf.count(WORKERS, default=1, least=1)
     users = [_sized(component, conf) for component in components]
@@ -101,7 +101,7 @@ def submitted(
 
 
 def _runnable(sized: _Sized, alive: set[str]) -> Component:
-    """The component with as many executors as it has tasks for, and without inputs from components that do not run."""
+    """Return the component with at most as many executors as tasks, without inputs from absent components."""
     component = sized.component
     return Component(
         id=component.id,
@@ -114,7 +114,7 @@ def _runnable(sized: _Sized, alive: set[str]) -> Component:
 
 
 def _runs(components: Sequence[_Sized]) -> Iterator[ExecutorRun]:
-    """Tasks from 1 in the order of components; of a component's executors the first have one task more, if any do."""
+    """Yield tasks from 1 in the order of components; the first executors of a component have the excess tasks."""
     task = 1
     for index, sized in enumerate(components):
         executors = min(sized.component.parallelism, sized.tasks)
@@ -146,13 +146,13 @@ def _system(name: str, executors: int, conf: StormConf, inputs: tuple[Grouping, 
 
 
 def _ackers(conf: StormConf, workers: int, estimated: int, resource_aware: bool) -> int:
-    """As many as workers unless the topology says otherwise; the ResourceAwareScheduler has no fixed workers."""
+    """Return the number of ackers: that of workers by default; the ResourceAwareScheduler has no fixed workers."""
     each = conf.count("topology.ras.acker.executors.per.worker", default=1) if resource_aware else 1
     return conf.count(ACKERS, default=(estimated if resource_aware else workers) * each)
 
 
 def _estimated_workers(users: Sequence[_Sized], conf: StormConf, workers: int) -> int:
-    """ServerUtils.getEstimatedWorkerCountForRasTopo: the workers whose heaps hold what the executors ask for."""
+    """Return ServerUtils.getEstimatedWorkerCountForRasTopo: the workers whose heaps hold the executors' requests."""
     heap = sum(sized.component.resources[ON_HEAP] * sized.tasks for sized in users)
     acker = _resources(ACKER, conf, StormConf([]))
     ackers = conf.count(ACKERS, default=workers)
@@ -163,14 +163,14 @@ def _estimated_workers(users: Sequence[_Sized], conf: StormConf, workers: int) -
 
 
 def _acker_inputs(users: Sequence[_Sized]) -> Iterator[Grouping]:
-    """An acker hears of every tree and of every ack; its other inputs are silent in the ordinary run."""
+    """Yield an acker's inputs: every tree and every ack; its other inputs are silent in the ordinary run."""
     for sized in sorted(users, key=lambda sized: sized.component.id):
         stream = "__ack_init" if sized.component.type == "spout" else "__ack_ack"
         yield Grouping(sized.component.id, stream, "fields", _TREE_ID)
 
 
 def _consumers(conf: StormConf) -> dict[str, int]:
-    """Name of each metrics consumer → executors; a class that comes again is numbered from ``#2``."""
+    """Return the name of each metrics consumer → executors; a repeated class is numbered from ``#2``."""
     entries = conf.get(_CONSUMERS)
     if entries is None:
         return {}
@@ -196,7 +196,7 @@ def _consumers(conf: StormConf) -> dict[str, int]:
 
 
 def _resources(component: str, conf: StormConf, own: StormConf) -> dict[str, float]:
-    """What each executor asks for: own keys before those of the topology, and of each the map before single ones."""
+    """Return each executor's requests: own keys before those of the topology, the map before single ones."""
     requests, misfits = read_requests(conf.selected(TOPOLOGY_KEYS))
     for message, value, (key, *steps) in misfits:
         conf.refuse(str(key), f"{message}, got {shown(value)}", *steps)
@@ -205,7 +205,7 @@ def _resources(component: str, conf: StormConf, own: StormConf) -> dict[str, flo
 
 
 def _tags(own: StormConf) -> tuple[str, ...]:
-    """Tags may be given as a list or as one text with commas."""
+    """Return the tags, which may be given as a list or as one text with commas."""
     tags = own.get("tags")
     if tags is None:
         return ()
