@@ -1,1 +1,1 @@
-"""The virtual cluster: what happens to tuples in virtual time, and what a real cluster would tell of it."""
+"""Simulator: a virtual cluster that processes tuples in virtual time and reports like a real one."""

@@ -1,4 +1,4 @@
-"""The seam between what happens to tuples in the virtual cluster and what tells of it."""
+"""Interface between the engines that process tuples and the virtual cluster that reports on them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Counts = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class EngineCounts:
-    """What was counted in an interval of virtual time; E executors, P pairs, T topologies.
+    """Counts of an interval of virtual time; E executors, P pairs, T topologies.
 
     Parameters
     ----------
@@ -27,14 +27,14 @@ class EngineCounts:
     received, emitted, acked, failed
         Tuples of every executor, shape (E,); of a spout `acked` and `failed` are trees.
     cpu_ns, execute_ns
-        CPU time of every executor's thread, and for how long it worked on tuples, shape (E,).
+        CPU time and execute time of every executor's thread, shape (E,).
     queue
-        How full every executor's receive queue is at the end, from 0 to 1, shape (E,).
+        Fill level of every executor's receive queue at the end, from 0 to 1, shape (E,).
     source, target, tuples
-        Executors that sent, executors they sent to, and how many tuples, shape (P,).
+        Sending executors, receiving executors, and numbers of tuples, shape (P,).
     completed, timed_out, replayed, lost
-        Trees of every topology that were completed, failed by their timeout, were begun again by their spout, and are
-        known to have lost a tuple, shape (T,).
+        Trees of every topology that were completed, timed out, were replayed by their spout, and lost a tuple, shape
+        (T,).
     latency
         Complete latencies of every topology in the buckets of the performance log
         (`stormwright.perflog.schema.LATENCY_EDGES_MS`, and one more), shape (T, 66).
@@ -60,35 +60,35 @@ class EngineCounts:
 
 
 class Engine(Protocol):
-    """What happens to tuples in the virtual cluster between two instants; all instants in seconds of virtual time."""
+    """Engine that processes tuples of the virtual cluster; all times in seconds of virtual time."""
 
     @property
     def now_s(self) -> float:
-        """The instant that was reached."""
+        """Present time."""
 
     def until(self, time_s: float) -> None:
-        """Go on to an instant."""
+        """Advance to a time."""
 
     def take(self) -> EngineCounts:
-        """What was counted since this was last asked for."""
+        """Return the counts since the last call."""
 
     def place(self, slots: NDArray[np.int32]) -> None:
-        """Executors' slots from now on, `NOWHERE` for those that do not run, shape (E,).
+        """Set the executors' slots, `NOWHERE` for those that do not run, shape (E,).
 
-        Workers that are new, or whose executors change, start up as Storm's do.
+        Workers that are new, or whose executors change, start as Storm's do.
         """
 
     def activate(self, topology: int, active: bool) -> None:
-        """Whether a topology's spouts begin trees."""
+        """Set whether a topology's spouts begin trees."""
 
     def rate(self, topology: int, factor: float) -> None:
-        """Spouts of a topology begin as many trees as at first, times a factor."""
+        """Scale the initial rate of a topology's spouts."""
 
     def kill(self, slot: int) -> None:
-        """The workers in a slot die."""
+        """Kill the workers in a slot."""
 
     def node(self, node: int, up: bool) -> None:
-        """A node goes down, with all that runs there, or comes back."""
+        """Stop a node with everything that runs there, or bring it back."""
 
     def slow(self, node: int, factor: float) -> None:
-        """A node's cores have their speed times a factor."""
+        """Scale the speed of a node's cores."""

@@ -1,4 +1,4 @@
-"""All machine code of virtual time made ready at once: before a clock runs, and when the package is set up."""
+"""Ahead-of-time loading of the simulator's machine code: before measurements, and at installation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stormwright.simulator.storm.engine import Events
 
 @cache
 def ready_simulator() -> None:
-    """Nothing is simulated to speak of: the machine code is one for all networks and clusters."""
+    """Load the machine code, which is the same for all networks and clusters."""
     for events in (False, True):
         SimulatedNetwork([Station(1.0)], [Source(0, 1.0)], events=events).until(hops=1)
     SimulatedNetwork([Station(1.0)], inside={0: 1}).until(hops=1)

@@ -1,4 +1,4 @@
-"""Queueing networks as people write them, and what they come to."""
+"""Queueing networks: description, simulation, and results."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from stormwright.simulator.kernel.shares import JOB, SHARE, Shares, go_on, has_d
 from stormwright.simulator.kernel.times import draw_time
 
 # Records ------------------------------------------------------------------------------------------
-# A queueing network under way, as arrays of records.
+# State of a queueing network, as arrays of records.
 
-#: Who leaves the network goes to this station.
+#: Destination of jobs that leave the network.
 OUT = -1
 
-#: Kinds of who has a time in the clock.
+#: Kinds of actors in the clock.
 SERVER, SHARED, SOURCE = 0, 1, 2
 
 #: Its jobs: `inside` now; their number over time, added up until `since`; how many went out. A station with servers
@@ -57,21 +57,21 @@ RUN = np.dtype([("now", np.float64), ("hops", np.int64), ("full", np.bool_)])
 
 
 class Network(NamedTuple):
-    """A network under way.
+    """State of a network.
 
     Parameters
     ----------
     stations, ways, actors, run
-        Of the kinds above.
+        Record arrays of the kinds above.
     free
-        Servers that are idle, by station.
+        Idle servers, by station.
     shares
-        Nodes whose cores jobs share.
+        Nodes with shared cores.
     clock
-        When each actor next does something.
+        Next event time of each actor.
     random
-        States of random numbers: of every station for its services and for its ways, then of every source. So each has
-        its own sequence, whatever the others do.
+        Random states: of every station for its services and for its routing, then of every source. So each has its own
+        sequence, independent of the others.
     """
 
     stations: Records
@@ -85,29 +85,29 @@ class Network(NamedTuple):
 
 
 # Recursion ----------------------------------------------------------------------------------------
-# A queueing network without a list of events, where that is exact.
+# Simulation without a list of events, where that is exact.
 #
-# Where each station has one server and its jobs all come from one place, they come in the order in which they left
-# that. So one job after the other can be followed all the way: it begins at a station when it is there and the one
-# before it is done, whichever is later (D. V. Lindley, The theory of queues with a single server, Mathematical
-# Proceedings of the Cambridge Philosophical Society 48(2), 1952, https://doi.org/10.1017/S0305004100027638). As
-# stations and sources have random numbers of their own, what happens is the same as with events, job by job.
+# If each station has one server and one origin of its jobs, they arrive in the order in which they left it. So one job
+# after the other can be followed through the network: its service begins when it has arrived and the previous one is
+# done (D. V. Lindley, The theory of queues with a single server, Mathematical Proceedings of the Cambridge
+# Philosophical Society 48(2), 1952, https://doi.org/10.1017/S0305004100027638). As stations and sources have their own
+# random numbers, the result is the same as by events, job by job.
 
 
 @compiled
 def follow(of: Network, source: int, free_at: NDArray[np.float64], until: float, hops: int) -> None:
-    """Follow the jobs of a source, each all the way, until they come later than an instant, or for so many services.
+    """Follow the jobs of a source, each through the whole network, until a time or a number of services.
 
     Parameters
     ----------
     of
-        With the next job of the source in its clock. What is inside at the end is not counted: jobs are followed on.
+        Network with the next job of the source in its clock. Jobs inside at the end are followed to their exit.
     source
         Its number among the actors.
     free_at
-        When the server of each station is free again.
+        Time at which the server of each station is free.
     until, hops
-        The instant, and the number of services in all.
+        The end time, and the total number of services.
     """
     actor, run, when = of.actors[source], of.run[0], of.clock.when
     while when[source] <= until and run.hops < hops:
@@ -130,12 +130,12 @@ def follow(of: Network, source: int, free_at: NDArray[np.float64], until: float,
 
 
 # Events -------------------------------------------------------------------------------------------
-# A queueing network, one thing after the other.
+# Simulation by events.
 
 
 @compiled
 def go_on_until(of: Network, time: float, hops: int) -> None:
-    """Go on to an instant, or until so many services were completed in all, or a heap has no room."""
+    """Advance to a time, or until a total number of services, or a heap is full."""
     clock, run = of.clock, of.run[0]
     while run.hops < hops and not run.full:
         who = first_of(clock)
@@ -157,7 +157,7 @@ def go_on_until(of: Network, time: float, hops: int) -> None:
 
 @compiled
 def enter(of: Network, station: int, now: float) -> None:
-    """A job comes to a station."""
+    """Let a job enter a station."""
     here = of.stations[station]
     _count(here, now, 1)
     if here.node >= 0:
@@ -173,14 +173,14 @@ def enter(of: Network, station: int, now: float) -> None:
 
 @inner
 def _begin(of: Network, server: int, station: int, now: float) -> None:
-    """A server begins with the next job of its station."""
+    """Start the next job of a station on a server."""
     here = of.stations[station]
     set_time(of.clock, server, now + draw_time(of.random, 2 * station, here.mean_s, here.varies))
 
 
 @inner
 def _server(of: Network, who: int, station: int, now: float) -> None:
-    """A server is done with a job."""
+    """Complete a job on a server."""
     here = of.stations[station]
     _count(here, now, -1)
     if here.inside >= here.servers:
@@ -194,7 +194,7 @@ def _server(of: Network, who: int, station: int, now: float) -> None:
 
 @inner
 def _node(of: Network, who: int, station: int, now: float) -> None:
-    """Something happens at cores that are shared: most often the first job is done."""
+    """Handle an event of shared cores, usually the completion of the first job."""
     here = of.stations[station]
     node, jobs = of.shares.cores[here.node], of.shares.jobs
     go_on(node, now)
@@ -209,7 +209,7 @@ def _node(of: Network, who: int, station: int, now: float) -> None:
 
 @inner
 def _leave(of: Network, station: int, now: float) -> None:
-    """A job that was served goes on."""
+    """Route a served job."""
     here = of.stations[station]
     here.served += 1
     of.run[0].hops += 1
@@ -232,29 +232,29 @@ def _count(here: Record, now: float, more: int) -> None:
 
 # Queueing network ---------------------------------------------------------------------------------
 
-#: Jobs for which there is room at first on a node whose cores are shared.
+#: Initial heap size of a node with shared cores.
 _ROOM = 64
 
-#: As many services as nobody waits for.
+#: Number of services that stands for no limit.
 _ENDLESS = 1 << 62
 
 
 @dataclass(frozen=True)
 class Station:
-    """Where jobs are served: first come, first served by some servers, or all at once on cores that they share.
+    """A service station: first come, first served by some servers, or processor sharing on cores.
 
     Parameters
     ----------
     mean_s
-        Of a service.
+        Mean service time.
     varies
         Squared coefficient of variation of services: 0 for constant ones, 1 for exponential ones.
     servers
-        How many; or cores, where `shared`.
+        Number of servers; or of cores, if `shared`.
     shared
         Whether jobs share cores.
     ways
-        Number of a station → part of jobs that go there next; the rest leave the network.
+        Number of a station → fraction of jobs that go there next; the rest leave the network.
     """
 
     mean_s: float
@@ -266,7 +266,7 @@ class Station:
 
 @dataclass(frozen=True)
 class Source:
-    """Jobs that come to a station, `mean_s` apart in the mean; exponential times between them by default."""
+    """Source of jobs for a station, with mean distance `mean_s`; exponential by default."""
 
     station: int
     mean_s: float
@@ -274,18 +274,18 @@ class Source:
 
 
 class SimulatedNetwork:
-    """A network in virtual time.
+    """A simulated network in virtual time.
 
     Parameters
     ----------
     stations, sources
         By number.
     inside
-        Number of a station → jobs that are there at first.
+        Number of a station → initial jobs.
     seed
-        Of the random numbers.
+        Seed of the random numbers.
     events
-        Whether it goes on event by event also where jobs can be followed one after the other.
+        Whether to simulate by events even if jobs can be followed one after the other.
     """
 
     def __init__(
@@ -307,16 +307,16 @@ class SimulatedNetwork:
 
     @property
     def hops(self) -> int:
-        """Services that were completed."""
+        """Number of completed services."""
         return int(self.network.run[0]["hops"])
 
     @property
     def now_s(self) -> float:
-        """The instant that was reached."""
+        """Present time."""
         return float(self.network.run[0]["now"])
 
     def until(self, time_s: float = np.inf, hops: int = _ENDLESS) -> None:
-        """Go on to an instant, or until so many services were completed in all."""
+        """Advance to a time, or until a total number of services."""
         if self.recursive:
             follow(self.network, len(self.network.actors) - 1, self._free_at, float(time_s), hops)
             return
@@ -328,7 +328,7 @@ class SimulatedNetwork:
                 self._widen(number, 1)
 
     def take(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Mean number of jobs at each station since this was last asked for, and services by second; shape (S,)."""
+        """Return mean jobs at each station since the last call, and services per second; shape (S,)."""
         of, now = self.network.stations, self.now_s
         begun = getattr(self, "_taken_s", 0.0)
         self._taken_s = now
@@ -340,14 +340,14 @@ class SimulatedNetwork:
         return inside, served
 
     def _widen(self, station: int, more: int) -> None:
-        """Room for more jobs on a node."""
+        """Enlarge the heap of a node."""
         number = self.network.stations[station]["node"]
         nodes = self.network.shares.cores
         if number < 0 or nodes[number]["count"] + more < nodes[number]["room"]:
             return
         old = self.network.shares.jobs
         room = 2 * (int(nodes[number]["count"]) + more)
-        jobs = widened(old, len(old) + room)  # its old place stays empty: rooms double, so that is no more than all
+        jobs = widened(old, len(old) + room)  # its old place stays empty; as heaps double, that wastes at most half
         first, count = int(nodes[number]["first"]), int(nodes[number]["count"])
         jobs[len(old) : len(old) + count] = old[first : first + count]
         nodes[number]["first"], nodes[number]["room"] = len(old), room
@@ -356,7 +356,7 @@ class SimulatedNetwork:
 
 
 def _is_recursive(stations: Sequence[Station], sources: Sequence[Source]) -> bool:
-    """Whether each station has one server and one place that its jobs come from, beginning with one source."""
+    """Return whether each station has one server and one origin of its jobs, and there is one source."""
     comes = [to for station in stations for to, part in station.ways.items() if part > 0]
     comes += [source.station for source in sources]
     alone = all(station.servers == 1 and not station.shared for station in stations)
@@ -404,7 +404,7 @@ def _shares(stations: Sequence[Station]) -> Shares:
 
 
 def _ways(station: Station) -> list[tuple[float, int]]:
-    """Where its jobs go, with what is drawn below; the last one takes the rest."""
+    """Return the destinations of a station with cumulative probabilities; the last one takes the rest."""
     below = np.cumsum([*station.ways.values()]).tolist()
     ways = list(zip(below, station.ways, strict=True))
     if not ways or below[-1] < 1 - 1e-12:

@@ -1,4 +1,4 @@
-"""What a virtual cluster takes for given besides the problem."""
+"""Settings of a virtual cluster besides the problem."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from stormwright.predict.costs import Correction, Costs
 
 @dataclass(frozen=True)
 class Settings:
-    """What the virtual cluster takes for given besides the problem.
+    """Settings of a virtual cluster besides the problem.
 
     Parameters
     ----------
     costs, corrections
-        What messages and workers cost; what is known of single topologies, by id.
+        Costs of messages and workers; corrections of topologies, by id.
     varies
-        Squared coefficient of variation of executors' times of service: 0 for constant ones, 1 for exponential ones.
+        Squared coefficient of variation of executors' service times: 0 for constant ones, 1 for exponential ones.
     arrivals_vary
-        The same of the times between trees that spouts are offered.
+        The same for times between trees offered to spouts.
     saturated
-        Whether spouts begin as many trees as go, instead of those they are offered at the measured rate.
+        Whether spouts begin trees as fast as possible, instead of at the measured rate.
     reliable
-        Whether spouts begin trees again that have timed out.
+        Whether spouts replay trees that have timed out.
     startup_s
-        From a worker's assignment until it is up.
+        Seconds from a worker's assignment until it is up.
     link_buffer_bytes
-        Of every node, for what waits for its link.
+        Buffer size of every node's link.
     link_burst_bytes
-        What a link that was idle lets pass at once, as ``tc``'s token buckets do; 0 for wires.
+        Burst size of an idle link, as in ``tc``'s token buckets; 0 for wires.
     core_wait_s
-        Until a thread that wakes has a core of a node with a quota, at most, any time up to that being as likely:
-        others are on it where the machine is not such nodes' alone.
+        Maximum delay, uniformly distributed, until a waking thread gets a core of a node with a quota, as other
+        processes share the machine.
     tuples_at_once
-        How many like tuples are one event at most; fewer where few trees may be pending. 1 follows each of them, more
-        is as much faster and tells less of latencies (`stormwright.simulator.storm.placing`).
+        Maximum number of equal tuples per event; fewer if few trees may be pending. 1 follows each of them; more is
+        proportionally faster with less accurate latencies (`stormwright.simulator.storm.placing`).
     seed
-        Of the random numbers.
+        Seed of the random numbers.
     """
 
     costs: Costs = field(default_factory=Costs)
@@ -58,5 +58,5 @@ class Settings:
 
     @classmethod
     def of(cls, problem: Problem, **others: Any) -> Settings:
-        """With the costs that come with the problem's load, or those that were measured elsewhere."""
+        """Return settings with the costs of the problem's load, or those measured elsewhere."""
         return cls(*costs_of(problem), **others)

@@ -1,4 +1,4 @@
-"""An engine without tuples: in each interval what is predicted for it, spread evenly."""
+"""Steady engine: it spreads predicted rates evenly over each interval, without tuples."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from stormwright.simulator.engine import NOWHERE, EngineCounts
 from stormwright.simulator.steady_flows import Pace, Share, SteadyFlows
 
 # Counting -----------------------------------------------------------------------------------------
-# From rates that hold for a while to whole numbers: what was counted of executors, pairs of them and topologies.
+# Conversion of constant rates to integer counts of executors, pairs of them and topologies.
 
 Whole = NDArray[np.int64]
 
 
 class Stretch(NamedTuple):
-    """What was counted while rates held: by executor, by pair, and latencies by topology."""
+    """Counts while rates were constant: by executor, by pair, and latencies by topology."""
 
     handled: Whole
     emitted: Whole
@@ -37,20 +37,20 @@ class Stretch(NamedTuple):
 
 
 class Counting:
-    """Counts while one placement holds; fractions of tuples are kept for the next time.
+    """Counts during one placement; fractions of tuples are carried over.
 
     Parameters
     ----------
     share
-        What a tree means to executors.
+        Work of executors per tree.
     of, acker
         Topology of every executor, and whether it is an acker, shape (E,).
     spouts
         Executors of spouts, shape (S,).
     latency
-        How long trees take, shape (T,).
+        Latency of trees, shape (T,).
     varies
-        Part by which that differs from one interval to the next.
+        Relative variation of latency between intervals.
     """
 
     def __init__(
@@ -69,16 +69,16 @@ class Counting:
         self._buckets = _buckets(latency)
 
     def count(self, done: FloatArray, begun: Whole, acked: Whole, rng: np.random.Generator) -> Stretch:
-        """What has happened since the last time.
+        """Return the counts since the last call.
 
         Parameters
         ----------
         done
-            Trees that were worked on, by topology, shape (T,).
+            Trees processed, by topology, shape (T,).
         begun, acked
             Trees by executor of a spout, shape (S,).
         rng
-            Tells which acker hears of a tree, and how long single trees took.
+            Selects ackers and latencies of trees.
         """
         share, trees = self._share, done[self._of]
         handled = share.handled * trees + self._left
@@ -97,7 +97,7 @@ class Counting:
         return Stretch(whole, emitted, cpu_ns, share.source, share.target, tuples, latency)
 
     def _deal(self, tuples: Whole, begun: Whole, rng: np.random.Generator) -> None:
-        """An acker hears of every tree that is begun, one of each."""
+        """Assign every tree that is begun to one acker."""
         at, share = self._begins, self._share
         tuples[at] = 0
         for (first, last), trees in zip(self._begins_of, begun.tolist(), strict=True):
@@ -108,7 +108,7 @@ class Counting:
 
 
 def joined(stretches: Sequence[Stretch]) -> Stretch:
-    """Several in one."""
+    """Return the sum of several stretches."""
     if len(stretches) == 1:
         return stretches[0]
     handled, emitted, cpu_ns, source, target, tuples, latency = zip(*stretches, strict=True)
@@ -124,7 +124,7 @@ def joined(stretches: Sequence[Stretch]) -> Stretch:
 
 
 def _later(buckets: FloatArray, part: FloatArray) -> FloatArray:
-    """The same where times are longer (or shorter) by a small part, shape (T,): so much goes on to the next bucket."""
+    """Return buckets for times that are longer or shorter by a small fraction, shape (T,)."""
     moves = np.clip(part / np.log(LATENCY_EDGES_MS[1] / LATENCY_EDGES_MS[0]), -1.0, 1.0)[:, None]
     up, down = np.maximum(moves, 0.0), np.maximum(-moves, 0.0)
     higher, lower = np.roll(buckets, 1, axis=1), np.roll(buckets, -1, axis=1)
@@ -135,8 +135,8 @@ def _later(buckets: FloatArray, part: FloatArray) -> FloatArray:
 
 
 def _buckets(latency: Times) -> FloatArray:
-    """Part of the trees of every topology in each bucket of the performance log, by a gamma distribution."""
-    from scipy.special import gammainc  # takes longer to import than the rest
+    """Return the fraction of every topology's trees in each latency bucket, by a gamma distribution."""
+    from scipy.special import gammainc  # slow to import
 
     mean, variance = (np.where(np.isfinite(each) & (each > 0), each, 1e-9)[:, None] for each in latency)
     below = gammainc(np.minimum(mean**2 / variance, 1e6), np.array(LATENCY_EDGES_MS) * 1e-3 * mean / variance)
@@ -147,32 +147,32 @@ def _buckets(latency: Times) -> FloatArray:
 
 
 # Trees --------------------------------------------------------------------------------------------
-# Trees of a steady state that begins and ends: how many are pending, acked, failed and lost.
+# Pending, acked, failed and lost trees between changes of the steady state.
 #
-# Trees begun at λ per second, of which each takes L seconds, are λ L pending (Little's law); from one rate to the
-# next their number goes on exponentially, as from a queue that serves everyone at once. What is begun beyond what a
-# placement completes queues up, and is completed at that rate.
+# Trees begun at λ per second, of which each takes L seconds, are λ L pending (Little's law); from one rate to the next
+# their number changes exponentially, as in a queue with infinitely many servers. Trees begun beyond the capacity of a
+# placement queue up, and are completed at that rate.
 
-#: Fewer pending trees are none; no tree takes less time, in seconds; and what is lost in sums.
+#: Pending trees that count as 0; minimum latency in seconds; rounding tolerance of sums.
 _NONE, _SHORTEST_S, _ROUNDING = 0.5, 1e-6, 1e-6
 
 
 class Trees:
-    """Trees of all spouts' executors since the beginning, in whole numbers; a tree that nobody answers times out.
+    """Integer numbers of trees of all spout executors since the start; unanswered trees time out.
 
     Parameters
     ----------
     spouts, topology
         Executors of spouts, and the topology of each, shape (S,).
     topologies
-        How many there are.
+        Number of topologies.
     timeout_s
-        Seconds after which a spout gives up what nobody answers.
+        Seconds after which a spout fails an unanswered tree.
 
     Attributes
     ----------
     begun, acked, failed
-        By executor, shape (S,).
+        Trees by executor, shape (S,).
     lost
         Trees that lost a tuple, by topology, shape (T,).
     """
@@ -183,36 +183,36 @@ class Trees:
         self.lost = np.zeros(topologies, np.int64)
         self._pending = np.zeros(topologies)
         self._begun, self._share = np.zeros(len(spouts)), np.zeros(len(spouts))
-        # Of those that nobody answers: whom the spout will give up, until when, and whom it knows no longer.
+        # Unanswered trees: those that the spout will fail, their timeouts, and those that it forgot.
         self._gone, self._forgotten = (np.zeros(len(spouts), np.int64) for _ in range(2))
         self._until_s = np.full(len(spouts), np.inf)
 
     def share(self, handled: FloatArray) -> None:
-        """Which part of its topology's trees each executor begins from now on, by any unit; shape (S,)."""
+        """Set the fraction of its topology's trees that each executor begins, in any unit; shape (S,)."""
         whole = np.bincount(self._topology, handled, len(self._pending))[self._topology]
         self._share = np.divide(handled, whole, out=np.zeros(len(handled)), where=whole > 0)
 
     def unanswered(self) -> FloatArray:
-        """Trees that take a place among those that may be pending though nobody works on them, shape (T,)."""
+        """Return unanswered trees that count as pending, shape (T,)."""
         return np.bincount(self._topology, self._gone, len(self._pending)).astype(np.float64)
 
     def pending(self) -> FloatArray:
-        """Trees that are worked on, shape (T,)."""
+        """Return trees in process, shape (T,)."""
         return self._pending
 
     def go_on(
         self, seconds: float, now_s: float, begin_tps: FloatArray, reach_tps: FloatArray, stay_s: FloatArray
     ) -> FloatArray:
-        """Let time pass; how many trees were completed, shape (T,).
+        """Advance time; return the number of completed trees, shape (T,).
 
         Parameters
         ----------
         seconds, now_s
-            How long, and what time it is then.
+            Duration, and the resulting time.
         begin_tps, reach_tps
-            Trees/s that are begun, and that could be completed, shape (T,).
+            Rates at which trees are begun and could be completed, shape (T,).
         stay_s
-            How long each takes where nothing queues up, shape (T,).
+            Latency without queueing, shape (T,).
         """
         begun = begin_tps * seconds
         after = _after(seconds, self._pending, begin_tps, reach_tps, np.maximum(stay_s, _SHORTEST_S))
@@ -226,7 +226,7 @@ class Trees:
         return done
 
     def lose(self, topologies: BoolArray, restarted: BoolArray, now_s: float) -> None:
-        """All that some topologies are working on is lost, shape (T,); spouts that start anew know of nothing, (S,)."""
+        """Lose all trees in process of some topologies, shape (T,); restarted spouts forget theirs, (S,)."""
         self._count()
         of = topologies[self._topology]
         open_ = np.where(of, self._open(), 0)
@@ -238,7 +238,7 @@ class Trees:
         self._gone[restarted], self._until_s[restarted] = 0, np.inf
 
     def _open(self) -> IndexArray:
-        """Trees that are worked on, by executor, shape (S,)."""
+        """Return trees in process, by executor, shape (S,)."""
         whole: IndexArray = np.rint(self._pending[self._topology] * self._share).astype(np.int64)
         return whole
 
@@ -250,7 +250,7 @@ class Trees:
 def _after(
     seconds: float, pending: FloatArray, begin_tps: FloatArray, reach_tps: FloatArray, stay_s: FloatArray
 ) -> FloatArray:
-    """How many trees are pending after some time, shape (T,)."""
+    """Return the number of pending trees after some time, shape (T,)."""
     usual, spare = reach_tps * stay_s, reach_tps - begin_tps
     ahead, inside = np.maximum(pending - usual, 0.0), np.minimum(pending, usual)
     queued_s = np.divide(ahead, spare, out=np.where(ahead > 0, np.inf, 0.0), where=spare > 0)
@@ -263,34 +263,33 @@ def _after(
 
 # Engine -------------------------------------------------------------------------------------------
 
-#: Storm's message timeout is found by a wheel that turns: so long after, on average, in parts of it.
+#: Mean delay of Storm's message timeout, as a fraction of it, due to its rotating map.
 _WHEEL = 1.5
 
-#: Tuples that a receive queue holds, by Storm's default.
+#: Capacity of a receive queue, by Storm's default.
 _BUFFER = 32_768.0
 
-#: Placement (nodes as they are now, slots, offered rates) → what topologies come to.
+#: (Problem with present nodes, slots, offered rates) → pace and work of topologies.
 Under = Callable[[Problem, NDArray[np.int32], FloatArray], tuple[Pace, Share]]
 
 
 @dataclass(frozen=True)
 class SteadySettings:
-    """What a steady engine takes for given.
+    """Settings of a steady engine.
 
     Parameters
     ----------
     start_s
-        Seconds from when a worker is started until its executors run.
+        Seconds from the start of a worker until its executors run.
     timeout_s
-        Seconds after which a spout gives up a tree, by Storm's default and on average.
+        Mean timeout of a tree in seconds, by Storm's default.
     offered_tps
-        Topology id → trees/s that its spouts would begin, inf for as many as they can; those not named begin as many
-        as were measured.
+        Topology id → offered trees/s, inf for as many as possible; measured rates by default.
     seed
-        Of what is left to chance: which acker hears of a tree.
+        Seed of random choices, such as the acker of a tree.
     varies
-        Part by which times that trees take differ from one interval to the next, as they do on real clusters for
-        reasons that nobody models; who judges moves by statistics relies on it.
+        Relative variation of latencies between intervals, as on real clusters; the statistical evaluation of moves
+        relies on it.
     """
 
     start_s: float = 6.0
@@ -301,20 +300,20 @@ class SteadySettings:
 
 
 class SteadyEngine:
-    """Between two changes everything goes on evenly, at the rates that `stormwright.predict` finds.
+    """Engine with constant rates between changes, predicted by `stormwright.predict`.
 
-    1. A topology of which an executor does not run begins no tree.
-    2. Whoever moves an executor that has trees under way loses all of its topology: each visits most workers.
-    3. Queues show that they are not empty, and not how they differ.
+    1. A topology with an executor that does not run begins no tree.
+    2. Moving an executor loses all trees in process of its topology, as each visits most workers.
+    3. Fill levels of queues only show that they are not empty.
 
     Parameters
     ----------
     problem
-        With a load; nothing of it runs yet.
+        Problem with a load; nothing runs yet.
     settings
         Times and rates; None for the defaults.
     under
-        Who predicts; by default `stormwright.predict`.
+        Predictor; by default `stormwright.predict`.
     """
 
     def __init__(self, problem: Problem, settings: SteadySettings | None = None, under: Under | None = None) -> None:
@@ -346,16 +345,16 @@ class SteadyEngine:
 
     @property
     def now_s(self) -> float:
-        """The instant that was reached."""
+        """Present time."""
         return self._now_s
 
     @property
     def lost(self) -> NDArray[np.int64]:
-        """Trees of every topology that have lost a tuple since the beginning, shape (T,)."""
+        """Trees of every topology that have lost a tuple since the start, shape (T,)."""
         return self._trees.lost
 
     def until(self, time_s: float) -> None:
-        """Go on to an instant."""
+        """Advance to a time."""
         while self._now_s < time_s:
             starting = self._up_s[self._up_s > self._now_s]
             ends_s = min(time_s, float(starting.min(initial=np.inf)))
@@ -364,7 +363,7 @@ class SteadyEngine:
                 self._change()
 
     def take(self) -> EngineCounts:
-        """What was counted since this was last asked for."""
+        """Return the counts since the last call."""
         self._count()
         trees, found = self._trees, joined(self._stretches)
         acked, failed, lost = (
@@ -400,11 +399,11 @@ class SteadyEngine:
         )
 
     def place(self, slots: NDArray[np.int32]) -> None:
-        """Executors' slots from now on, `NOWHERE` for those that do not run, shape (E,)."""
+        """Set the executors' slots, `NOWHERE` for those that do not run, shape (E,)."""
         changed = self._slots != slots
         if not changed.any():
             return
-        # A worker is a topology's in a slot; one of which an executor leaves or comes starts anew, with all others.
+        # A worker is identified by topology and slot; if an executor leaves or enters, it restarts completely.
         many = len(self._nodes.slots) + 1
         before, after = self._of * many + self._slots, self._of * many + slots
         touched = np.concatenate([before[changed & (self._slots != NOWHERE)], after[changed & (slots != NOWHERE)]])
@@ -412,28 +411,28 @@ class SteadyEngine:
         self._restart(changed | np.isin(after, touched))
 
     def activate(self, topology: int, active: bool) -> None:
-        """Whether a topology's spouts begin trees."""
+        """Set whether a topology's spouts begin trees."""
         if self._active[topology] != active:
             self._count()
             self._active[topology] = active
 
     def rate(self, topology: int, factor: float) -> None:
-        """Spouts of a topology begin as many trees as at first, times a factor."""
+        """Scale the initial rate of a topology's spouts."""
         self._factor[topology] = factor
         self._change()
 
     def kill(self, slot: int) -> None:
-        """The workers in a slot die."""
+        """Kill the workers in a slot."""
         self._end(self._slots == slot)
 
     def node(self, node: int, up: bool) -> None:
-        """A node goes down, with all that runs there, or comes back."""
+        """Stop a node with everything that runs there, or bring it back."""
         if not up:
             there = np.append(self._nodes.slot_node, NOWHERE)[self._slots] == node
             self._end(there & (self._slots != NOWHERE))
 
     def slow(self, node: int, factor: float) -> None:
-        """A node's cores have their speed times a factor."""
+        """Scale the speed of a node's cores."""
         self._speed[node] = factor
         self._change()
 
@@ -442,13 +441,13 @@ class SteadyEngine:
         self._restart(executors)
 
     def _restart(self, executors: BoolArray) -> None:
-        """Some executors have ended, and run again once they have started where they are now."""
+        """Stop some executors, and run them again after their start-up time."""
         up = executors & (self._up_s <= self._now_s)
         topologies = np.bincount(self._of, executors & np.isfinite(self._up_s), len(self._offered)) > 0
         self._trees.lose(topologies, executors[self._trees.spouts], self._now_s)
         starts_s = np.where(self._slots == NOWHERE, np.inf, self._now_s + self._settings.start_s)
         self._up_s = np.where(executors, starts_s, self._up_s)
-        if up.any():  # what is not up yet does nothing to the others
+        if up.any():  # executors that are not up do not affect the others
             self._change()
 
     def _go_on(self, to_s: float) -> None:
@@ -461,12 +460,12 @@ class SteadyEngine:
         self._done += self._trees.go_on(seconds, to_s, begin, pace.reach_tps, pace.stay_s)
 
     def _change(self) -> None:
-        """From now on other rates hold."""
+        """Recompute rates from now on."""
         self._count()
         self._known = False
 
     def _look(self) -> None:
-        """What holds now; only what is up does anything."""
+        """Predict the present rates of everything that is up."""
         up = np.where(self._up_s <= self._now_s, self._slots, NOWHERE).astype(np.int32)
         pairs = zip(self._nodes.supervisors, self._speed.tolist(), strict=True)
         nodes = tuple(replace(node, cpu_hz=node.cpu_hz * speed) if speed != 1 else node for node, speed in pairs)

@@ -1,4 +1,4 @@
-"""What topologies come to under a placement, and what every tree means to each executor, by prediction."""
+"""Predicted flows: rates of topologies under a placement, and the work of each executor per tree."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from stormwright.predict.shares import with_shares
 from stormwright.predict.steady import Placed, Steady
 from stormwright.simulator.engine import Counts
 
-#: Of what a placement sustains: nearer to it, an open queue has no time that a tree takes.
+#: Maximum utilisation of an open queue with a finite latency.
 _NEARLY = 0.97
 
 _SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
 
 
 class Pace(NamedTuple):
-    """What topologies come to, shape (T,) each.
+    """Rates of topologies, shape (T,) each.
 
     Parameters
     ----------
     begin_tps, reach_tps
-        Trees/s that they begin, and could complete.
+        Trees/s begun, and the highest sustainable ones.
     stay_s
-        How long each is among those that may be pending.
+        Time that each tree counts as pending.
     latency
         Complete latency, as Storm measures it.
     """
@@ -46,14 +46,14 @@ class Pace(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Share:
-    """What a tree means to executors.
+    """Work of executors per tree.
 
     Parameters
     ----------
     handled, cpu_s
-        Tuples of a tree that each handles, and CPU time that they take, shape (E,); of a spout, trees that it begins.
+        Tuples of a tree that each handles, and their CPU time, shape (E,); of a spout, trees that it begins.
     source, target, tuples
-        Executors that send, to whom, and how many tuples of a tree, shape (P,).
+        Sending executors, receiving executors, and tuples per tree, shape (P,).
     """
 
     handled: FloatArray
@@ -64,16 +64,16 @@ class Share:
 
 
 class SteadyFlows:
-    """Predicts a problem's topologies under one placement after the other.
+    """Predicts a problem's topologies under successive placements.
 
-    Shuffled tuples go as near as they can, also where a queue is so long that Storm would send some further.
+    Shuffled tuples go to the nearest targets, even if Storm would send some further due to long queues.
 
     Parameters
     ----------
     problem
-        With a load that was measured where `Problem.measured` says.
+        Problem with a load measured under `Problem.measured`.
     costs
-        Of messages and workers.
+        Costs of messages and workers.
     """
 
     def __init__(self, problem: Problem, costs: Costs) -> None:
@@ -81,16 +81,16 @@ class SteadyFlows:
         self._weights = weights_of(problem)
 
     def under(self, problem: Problem, slots: IntArray, offered_tps: FloatArray) -> tuple[Pace, Share]:
-        """What they come to.
+        """Return pace and share under a placement.
 
         Parameters
         ----------
         problem
-            Has the nodes as they are now.
+            Problem with the present nodes.
         slots
             Slot of every executor, -1 for none, shape (E,).
         offered_tps
-            Trees/s that spouts would begin, inf for as many as they can, shape (T,).
+            Offered trees/s, inf for as many as possible, shape (T,).
         """
         profile, measured = self.profile, self.profile.rate_tps
         placed, state = self._state(Placed.under(profile, problem, slots), measured)
@@ -99,12 +99,12 @@ class SteadyFlows:
         limited = np.isfinite(most)
         reach = np.where(running, np.where(limited, state.pending.rate_tps, state.highest_tps), 0.0)
         begin = np.where(running, np.minimum(offered_tps, np.where(limited, reach, np.inf)), 0.0)
-        # Where nothing limits what is begun nor what is pending, it is what the placement can do.
+        # Without a limit of begun or pending trees the placement is the limit.
         begin = np.where(np.isfinite(begin), begin, reach)
         full = limited & (begin >= reach) & (reach > 0)
         placed, state = self._state(placed, np.minimum(begin, _NEARLY * reach))
         given, pending = state.given.ways, state.pending.ways
-        # Little's law: so long as many as may be are pending, that is how long each is.
+        # Little's law, with the maximum number of pending trees.
         stay = np.divide(most, reach, out=given.cycle.mean.copy(), where=full)
         factor = np.divide(stay, pending.cycle.mean, out=np.ones_like(stay), where=full & (pending.cycle.mean > 0))
         mean = np.where(full, pending.latency.mean * factor, given.latency.mean)
@@ -117,7 +117,7 @@ class SteadyFlows:
         return with_shares(placed, self._costs), state
 
     def _share(self, placed: Placed, state: Steady, full: BoolArray) -> Share:
-        """Of topologies that begin as many trees as they can (full), by the routes at highest rates."""
+        """Return the share of topologies, saturated if `full`, by the routes at highest rates."""
         routes, profile = placed.routes, self.profile
         of = full[profile.layout.executor_topology]
         handled = np.where(of, (placed.full_routes or routes).handled, routes.handled)
@@ -127,7 +127,7 @@ class SteadyFlows:
         pairs, flows, graph = profile.pairs, profile.flows, profile.graph
         near = Flows(flows.source, graph.of_flow, flows.local)
         where = spread(routes.workers.scopes, profile.layout.executor_component, graph.target, near)
-        # Every flow of a lot goes to all members of it.
+        # Every flow of a group goes to all its members.
         order = np.argsort(where.of, kind="stable")
         first, last = (np.searchsorted(where.of[order], where.lot, side) for side in _SIDES)
         times = last - first

@@ -1,1 +1,1 @@
-"""A virtual Storm in virtual time: Nimbus, supervisors, workers and the probes in them."""
+"""Virtual Storm in virtual time: Nimbus, supervisors, workers and their probes."""

@@ -1,4 +1,4 @@
-"""Virtual time: it passes only while somebody waits, and everything that is due by then happens meanwhile."""
+"""Virtual time: it advances only while a thread waits, and runs all events that are due."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from itertools import count
 
 Event = Callable[[], None]
 
-#: Seconds of this machine for which it goes faster than it should, to make up for what it was too slow before.
+#: Real seconds of delay that it makes up for by running faster.
 _BEHIND_S = 1.0
 
 
 class VirtualClock:
-    """A clock in which the one thread that waits makes time pass; others may read it.
+    """Clock that advances while its one waiting thread waits; other threads may read it.
 
-    Events at the same instant happen in the order in which they were planned.
+    Events at the same instant run in the order in which they were scheduled.
 
     Parameters
     ----------
     epoch_s
-        The time of day at its beginning, in seconds since 1970.
+        Time at the start, in seconds since 1970.
     speed
-        Virtual seconds per second of this machine, at most; None for as many as it can.
+        Maximum virtual seconds per real second; None for no limit.
     """
 
     def __init__(self, epoch_s: float, speed: float | None = None) -> None:
@@ -34,40 +34,40 @@ class VirtualClock:
         self._numbers = count()
 
     def time(self) -> float:
-        """Seconds since 1970."""
+        """Return seconds since 1970."""
         return self._epoch_s + self._now_s
 
     def monotonic(self) -> float:
-        """Seconds since its beginning."""
+        """Return seconds since the start."""
         return self._now_s
 
     def sleep(self, seconds: float) -> None:
-        """Let time pass."""
+        """Advance by some seconds."""
         self._pass(self._now_s + max(seconds, 0.0))
         self._wait(time.sleep)
 
     def wait(self, changed: threading.Condition, timeout_s: float) -> None:
-        """Let time pass until something has happened, or to the end; the caller holds the condition."""
+        """Advance until an event has run, or the timeout; the caller holds the condition."""
         self._pass(self._now_s + max(timeout_s, 0.0), at_most=1)
         self._wait(changed.wait)
 
     def stopped(self, stop: threading.Event, timeout_s: float) -> bool:
-        """Let time pass, unless the event is set; whether it is."""
+        """Advance unless the event is set; return whether it is."""
         if not stop.is_set():
             self._pass(self._now_s + max(timeout_s, 0.0))
             self._wait(stop.wait)
         return stop.is_set()
 
     def keep_pace(self, speed: float | None) -> None:
-        """From now on at most so many virtual seconds pass in a second of this machine; None for as many as can."""
+        """Limit virtual seconds per real second from now on; None for no limit."""
         self._speed, self._paced_s = speed, time.monotonic() - (self._now_s / speed if speed else 0.0)
 
     def after(self, seconds: float, event: Event) -> None:
-        """Plan something."""
+        """Schedule an event."""
         heappush(self._events, (self._now_s + max(seconds, 0.0), next(self._numbers), event))
 
     def every(self, seconds: float, event: Event, first_s: float | None = None) -> None:
-        """Plan something that happens again and again."""
+        """Schedule a periodic event."""
 
         def again() -> None:
             self.after(seconds, again)
@@ -76,7 +76,7 @@ class VirtualClock:
         self.after(seconds if first_s is None else first_s, again)
 
     def _pass(self, until_s: float, at_most: int | None = None) -> None:
-        """Let what is due until then happen; no more than what is due at so many instants."""
+        """Run all events due until a time, at most those of `at_most` instants."""
         instants = 0
         while self._events and self._events[0][0] <= until_s:
             due_s = self._events[0][0]
@@ -89,7 +89,7 @@ class VirtualClock:
         self._now_s = until_s
 
     def _wait(self, wait: Callable[[float], object]) -> None:
-        """Wait where it is ahead; what it has fallen behind by more than a little is never made up for."""
+        """Wait if virtual time is ahead; larger delays are never made up for."""
         if self._speed is not None:
             ahead_s = self._paced_s + self._now_s / self._speed - time.monotonic()
             self._paced_s += max(-ahead_s - _BEHIND_S, 0.0)

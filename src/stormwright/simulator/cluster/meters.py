@@ -1,4 +1,4 @@
-"""What an engine has counted and no probe has told yet."""
+"""Meters: counts of the engine that no probe has reported yet."""
 
 from __future__ import annotations
 
@@ -15,13 +15,12 @@ from stormwright.predict.costs import Costs
 from stormwright.simulator.engine import NOWHERE, EngineCounts
 
 # Transfers ----------------------------------------------------------------------------------------
-# How many tuples executors have sent each other, of which no record told yet.
 
 Whole = NDArray[np.int64]
 
 
 class Pairs(NamedTuple):
-    """Executors that send, executors they send to, and how many tuples, shape (P,)."""
+    """Sending executors, receiving executors, and numbers of tuples, shape (P,)."""
 
     source: Whole
     target: Whole
@@ -29,12 +28,12 @@ class Pairs(NamedTuple):
 
 
 class Transfers:
-    """Adds up what pairs of executors send; where the same pairs send again and again, that costs little.
+    """Sums of tuples by pair of executors; cheap for recurring pairs.
 
     Parameters
     ----------
     executors
-        How many there are.
+        Number of executors.
     """
 
     def __init__(self, executors: int) -> None:
@@ -44,14 +43,14 @@ class Transfers:
         self._at: IndexArray = np.empty(0, np.int64)
 
     def add(self, source: Whole, target: Whole, tuples: Whole) -> None:
-        """Some more was sent, shape (P,) each."""
+        """Add tuples, shape (P,) each."""
         if self._last is None or self._last[0] is not source or self._last[1] is not target:
             self._meet(source * self._executors + target)
             self._last = source, target
         np.add.at(self._tuples, self._at, tuples)
 
     def take(self, executors: IndexArray) -> Pairs:
-        """What some executors have sent since this was asked last; by source as they are given, then by target."""
+        """Return and reset the tuples sent by some executors; by source as given, then by target."""
         own = executors.astype(np.int64) * self._executors
         first, last = np.searchsorted(self._keys, own), np.searchsorted(self._keys, own + self._executors)
         times = last - first
@@ -63,10 +62,10 @@ class Transfers:
         return Pairs(source, target, tuples)
 
     def _meet(self, keys: Whole) -> None:
-        """Keep a count for these, and for all that have one that was not told."""
+        """Allocate counters for these keys and all pending ones."""
         left = self._tuples > 0
         known, counts = self._keys[left], self._tuples[left]
-        found = np.sort(np.concatenate([known, keys]))  # of so many numbers faster than by a set
+        found = np.sort(np.concatenate([known, keys]))  # faster than a set for large arrays
         self._keys = found[np.diff(found, prepend=-1) > 0]
         self._tuples = np.zeros(len(self._keys), np.int64)
         self._tuples[np.searchsorted(self._keys, known)] = counts
@@ -75,47 +74,47 @@ class Transfers:
 
 # Meters -------------------------------------------------------------------------------------------
 
-#: Bytes of a tuple where no load tells.
+#: Default bytes of a tuple.
 _TUPLE_BYTES = 40.0
 
 
 class NodeUsage(NamedTuple):
-    """What nodes have used: CPU time, shape (N,), and bytes over their links, out and in, shape (2, N)."""
+    """Usage of nodes: CPU time, shape (N,), and bytes over their links, out and in, shape (2, N)."""
 
     cpu_s: NDArray[np.float64]
     link_bytes: NDArray[np.float64]
 
 
 class Meters:
-    """What has been counted and not told yet; and what spouts have pending since their workers started.
+    """Unreported counts, and pending trees of spouts since their workers started.
 
     Parameters
     ----------
     problem
-        Numbers executors, slots and nodes, and tells how large tuples are.
+        Problem with the numbering of executors, slots and nodes, and tuple sizes.
     costs
-        Of messages: the threads that carry them belong to no executor.
+        Costs of messages, whose threads belong to no executor.
 
     Attributes
     ----------
     counts
-        Name of a count → that of every executor, shape (E,).
+        Name of a counter → its values by executor, shape (E,).
     sent
-        What executors have sent each other.
+        Tuples between executors.
     pending, queue
-        Trees, and how full queues are, shape (E,).
+        Pending trees, and fill levels of queues, shape (E,).
     latency
-        By topology and bucket, shape (T, 66).
+        Trees by topology and latency bucket, shape (T, 66).
     messaging_ns
         CPU time of the threads that carry messages, by slot, shape (S,).
     link_bytes
-        Over every node's link, out and in, shape (2, N).
+        Bytes over every node's link, out and in, shape (2, N).
     spout
-        Whether an executor is one's, shape (E,).
+        Whether an executor belongs to a spout, shape (E,).
     used
-        What nodes have used since the beginning.
+        Usage of nodes since the start.
     worker_cores
-        What a worker takes by being there.
+        Cores that an idle worker uses.
     """
 
     def __init__(self, problem: Problem, costs: Costs) -> None:
@@ -135,7 +134,7 @@ class Meters:
         self.sent = Transfers(executors)
 
     def add(self, counted: EngineCounts, slots: NDArray[np.int32]) -> None:
-        """What the engine has counted while executors ran in `slots`, shape (E,)."""
+        """Add counts of the engine while executors ran in `slots`, shape (E,)."""
         source, target, tuples = counted.source, counted.target, counted.tuples
         begins = self.spout[source] & self._acker[target]
         begun = np.bincount(source[begins], tuples[begins], len(slots)).astype(np.int64)
@@ -149,19 +148,19 @@ class Meters:
         self.sent.add(source, target, tuples)
 
     def tell(self, executors: IndexArray) -> None:
-        """What was counted of them is told, or lost with their worker."""
+        """Reset the counts of executors after they were reported, or lost with their worker."""
         for count in self.counts.values():
             count[executors] = 0
 
     def begin(self, executors: IndexArray) -> None:
-        """They start in a new worker, which knows of nothing before."""
+        """Reset executors that start in a new worker."""
         self.sent.take(executors)
         self.tell(executors)
         self.pending[executors] = 0
         self.queue[executors] = 0.0
 
     def next_interval(self, slots: list[int]) -> None:
-        """What the nodes of these slots tell begins anew."""
+        """Start a new interval for the nodes of these slots."""
         self.link_bytes[:, self._node[slots]] = 0.0
 
     def _carry(
@@ -171,7 +170,7 @@ class Meters:
         tuples: NDArray[np.int64],
         size: NDArray[np.float64],
     ) -> None:
-        """Tuples between slots: what it takes to carry them."""
+        """Add the cost of carrying tuples between slots."""
         out = (source != target) & (source != NOWHERE) & (target != NOWHERE)
         source, target, tuples, size, costs = source[out], target[out], tuples[out], size[out], self._costs
         kilobytes = size / 1e3
@@ -190,7 +189,7 @@ class Meters:
             self.used.link_bytes[number] += carried
 
     def stand(self, slots: list[int], seconds: float) -> None:
-        """Workers have been there for a while."""
+        """Add the idle cost of workers for some seconds."""
         np.add.at(self.used.cpu_s, self._node[slots], self.worker_cores * seconds)
 
     def _spend(self, slots: NDArray[np.int32], cpu_ns: NDArray[np.float64] | NDArray[np.int64]) -> None:
@@ -200,7 +199,7 @@ class Meters:
 
 
 def tuple_bytes(problem: Problem) -> list[float]:
-    """Bytes of a tuple of every topology."""
+    """Return the bytes of a tuple of every topology."""
     loads = problem.load.topologies if problem.load else {}
     told = [loads[t.id].bytes_per_tuple if t.id in loads else None for t in problem.topologies]
     return [_TUPLE_BYTES if size is None else size for size in told]

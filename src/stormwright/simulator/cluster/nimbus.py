@@ -1,4 +1,4 @@
-"""A virtual Nimbus: it answers as the real one does where stormwright asks, and asks as the real one does."""
+"""Virtual Nimbus with the behaviour of the real one as far as stormwright uses it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,13 @@ from stormwright.simulator.cluster.clock import VirtualClock
 from stormwright.simulator.cluster.timings import PUSH, REBALANCE, STATUS, Delay, Timings
 
 # ZooKeeper ----------------------------------------------------------------------------------------
-# What ZooKeeper has of a virtual cluster, and what Nimbus says to whom.
 
-#: Storm's words for what a topology does.
+#: Storm's names of a topology's status.
 ACTIVE, INACTIVE, REBALANCING, KILLED = "ACTIVE", "INACTIVE", "REBALANCING", "KILLED"
 
 
 class Answer(Protocol):
-    """What a scheduler says: topology (id) → where it goes, and what Storm's UI shows of it."""
+    """Answer of a scheduler: topology id → assignment, and its status for Storm's UI."""
 
     @property
     def assignments(self) -> Mapping[str, TopologyAssignment]: ...
@@ -31,28 +30,28 @@ class Answer(Protocol):
     def status(self) -> Mapping[str, str]: ...
 
 
-#: The cluster as Nimbus sees it → what becomes of it. It raises ConnectionError where nobody answers.
+#: Cluster state → answer. It raises ConnectionError if the scheduler does not respond.
 Ask = Callable[[Problem], Answer]
 
 
 @dataclass
 class Entry:
-    """What ZooKeeper has of a topology, whatever becomes of Nimbus.
+    """State of a topology in ZooKeeper, which survives failures of Nimbus.
 
     Parameters
     ----------
     topology
-        With the workers that it was given last.
+        Topology with its latest number of workers.
     since_s
-        When it was submitted.
+        Time of submission.
     status, before
-        What it does, and what it did before it was rebalanced.
+        Status, and status before the rebalance.
     assignment
-        Where it runs; None for nowhere.
+        Assignment; None for none.
     told
-        What its scheduler says of it.
+        Status text of its scheduler.
     rebalance
-        Workers that it gets by the rebalance under way; None for as many as it has.
+        New number of workers in the current rebalance; None for no change.
     """
 
     topology: Topology
@@ -65,7 +64,7 @@ class Entry:
 
 
 class NimbusListener(Protocol):
-    """Who is told what Nimbus has decided."""
+    """Receiver of Nimbus's decisions."""
 
     def assigned(self, supervisor: str) -> None: ...
 
@@ -81,23 +80,23 @@ NOT_ALIVE, ALIVE, INVALID = "NotAliveException", "AlreadyAliveException", "Inval
 
 
 class VirtualNimbus:
-    """Nimbus, and what ZooKeeper keeps for it.
+    """Nimbus with its state in ZooKeeper.
 
     Parameters
     ----------
     clock
         Virtual time.
     cluster
-        Nodes, and what the cluster is told.
+        Supervisors and the receiver of decisions.
     ask, fallback
-        Who places topologies; and who does where that one does not answer, as Storm's own scheduler would.
+        Scheduler, and its fallback, such as Storm's own, if it does not answer.
     timings, delay
-        How long things take.
+        Durations.
 
     Attributes
     ----------
     changes
-        How often it has changed what should run where.
+        Number of changes of assignments.
     """
 
     def __init__(
@@ -110,7 +109,7 @@ class VirtualNimbus:
         delay: Delay,
     ) -> None:
         self._clock, self._delay = clock, delay
-        # What topologies do is to be measured.
+        # Topologies are measured.
         self._cluster = replace(cluster, topologies=(), current={}, load=None, measured=None)
         self.ask, self._fallback = ask, fallback
         self.entries: dict[str, Entry] = {}
@@ -120,10 +119,10 @@ class VirtualNimbus:
         self._shown: Problem | None = None
         clock.every(timings.monitor_s, self.look)
 
-    # What clients call --------------------------------------------------------------------------------
+    # Client API ---------------------------------------------------------------------------------------
 
     def cluster(self) -> dict[str, Any]:
-        """Supervisors and topologies."""
+        """Return supervisors and topologies."""
         self._require_up("cluster")
         now_s, used = self._clock.monotonic(), Counter(slot.supervisor for slot in self._used())
         supervisors = [
@@ -139,20 +138,20 @@ class VirtualNimbus:
         return {"supervisors": supervisors, "topologies": [self._summary(each) for each in self.entries.values()]}
 
     def problem(self) -> dict[str, Any]:
-        """The cluster as a document without load."""
+        """Return the cluster as a document without load."""
         self._require_up("problem")
         return problem_to_dict(self.snapshot())
 
     def activate(self, name: str) -> None:
-        """Let the spouts of a topology emit."""
+        """Activate the spouts of a topology."""
         self._switch(name, ACTIVE)
 
     def deactivate(self, name: str) -> None:
-        """Pause them."""
+        """Deactivate the spouts of a topology."""
         self._switch(name, INACTIVE)
 
     def rebalance(self, name: str, wait_s: int, num_workers: int | None = None) -> None:
-        """Drop a topology's assignment after a while and have it scheduled again, with other workers if told."""
+        """Drop a topology's assignment after a delay and reschedule it, optionally with other workers."""
         entry = self._entry("rebalance", name)
         if entry.status not in (ACTIVE, INACTIVE):
             raise _refused("rebalance", f"{name} is {entry.status}")
@@ -161,7 +160,7 @@ class VirtualNimbus:
         self._clock.after(wait_s + self._delay(REBALANCE), lambda: self._do_rebalance(entry))
 
     def release(self, topology_id: str, supervisor: Supervisor) -> bool:
-        """Tell a supervisor that a topology has left it; False as long as it has not."""
+        """Report that a topology left a supervisor; False as long as it has not."""
         self._require_up("release")
         entry = self.entries.get(topology_id)
         slots = entry.assignment.slots if entry and entry.assignment else ()
@@ -171,28 +170,28 @@ class VirtualNimbus:
         return True
 
     def kill(self, name: str, wait_s: int) -> None:
-        """End a topology after a while."""
+        """Kill a topology after a delay."""
         entry = self._entry("kill", name)
         entry.status = KILLED
         self._clock.after(self._delay(STATUS), lambda: self.hears.status(entry.topology.id))
         self._clock.after(wait_s + self._delay(REBALANCE), lambda: self._remove(entry))
 
-    # What happens to it -------------------------------------------------------------------------------
+    # Failures and news -----------------------------------------------------------------------------
 
     def submit(self, topology: Topology, placed: TopologyAssignment | None = None) -> None:
-        """A topology comes; it is placed when Nimbus next looks, which it does at once, unless it is already.
+        """Submit a topology; it is scheduled at once, unless it is already placed.
 
         Raises
         ------
         NimbusError
-            There is one of that name.
+            The name is in use.
         """
         self._require_up("submit")
         if any(each.topology.name == topology.name for each in self.entries.values()):
             raise NimbusError(f"Nimbus refused submit: {topology.name} already exists on cluster ({ALIVE})", ALIVE)
         self.entries[topology.id] = Entry(topology, self._clock.monotonic(), assignment=placed)
         self.changes += 1
-        if placed is not None and not self._news:  # of all that come at this instant supervisors hear at once
+        if placed is not None and not self._news:  # one notification for all changes at this instant
             self._clock.after(0.0, self._tell)
         self._news |= {slot.supervisor for slot in placed.slots} if placed else set()
         if placed is None and not self._soon:
@@ -200,20 +199,20 @@ class VirtualNimbus:
             self._clock.after(self._delay(REBALANCE), self.look)
 
     def die(self, seconds: float) -> None:
-        """It ends, and is back after a while: what ZooKeeper has goes on."""
+        """Fail, and return after some seconds; ZooKeeper's state survives."""
         self.up = False
         self._clock.after(seconds, self._back)
 
     def lose(self, supervisor: str) -> None:
-        """A supervisor has been silent for too long."""
+        """Record that a supervisor has timed out."""
         self._dead.add(supervisor)
 
     def find(self, supervisor: str) -> None:
-        """It is back."""
+        """Record that a supervisor is back."""
         self._dead.discard(supervisor)
 
     def snapshot(self) -> Problem:
-        """The cluster as it shows it to a scheduler."""
+        """Return the cluster as passed to a scheduler."""
         topologies = tuple(entry.topology for entry in self.entries.values() if entry.status != KILLED)
         current = {t.id: self.entries[t.id].assignment for t in topologies}
         nodes = self._alive_nodes()
@@ -226,10 +225,10 @@ class VirtualNimbus:
         self._shown = base
         return base
 
-    # What it does by itself -----------------------------------------------------------------------------
+    # Periodic work ------------------------------------------------------------------------------------
 
     def look(self) -> None:
-        """Ask where topologies should run, as it does again and again."""
+        """Run the scheduler, as it does periodically."""
         self._soon = False
         if self.up:
             self._schedule()
@@ -262,7 +261,7 @@ class VirtualNimbus:
     def _do_rebalance(self, entry: Entry) -> None:
         if entry.status != REBALANCING:
             return
-        if not self.up:  # it goes on with that when it is back
+        if not self.up:  # continued after its return
             return
         if entry.rebalance is not None:
             entry.topology = replace(entry.topology, num_workers=entry.rebalance)

@@ -1,4 +1,4 @@
-"""From what was counted to the records that probes write."""
+"""Conversion of counts to the records that probes write."""
 
 from __future__ import annotations
 
@@ -17,30 +17,29 @@ from stormwright.simulator.cluster.meters import Meters
 from stormwright.simulator.cluster.supervisors import Worker
 
 # Streams ------------------------------------------------------------------------------------------
-# Streams between components, as records have them, and which of them a pair of executors is on.
 
-#: A stream as records have it: component that sends, name, component that receives, grouping.
+#: A stream in records: sending component, name, receiving component, grouping.
 Stream = tuple[str, str, str, str]
 
 #: Streams of Storm's ackers.
 _BEGUN, _ACKED = "__ack_init", "__ack_ack"
 
-#: Where a load has traffic that the topology does not declare.
+#: Stream of traffic that the topology does not declare.
 _UNDECLARED = "default", "fields"
 
 
 class Streams:
-    """The streams of all topologies of a problem.
+    """Streams of all topologies of a problem.
 
     Parameters
     ----------
     problem
-        Its loads may have traffic besides what topologies declare.
+        Problem whose loads may contain traffic on undeclared streams.
 
     Attributes
     ----------
     of_topology
-        Streams of every topology; of several between the same components the first.
+        Streams of every topology; the first of several between the same components.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -60,7 +59,7 @@ class Streams:
             self.of_topology.append(streams)
 
     def between(self, source: IndexArray, target: IndexArray) -> IndexArray:
-        """Which of its topology's streams each pair of executors is on, shape (P,)."""
+        """Return the stream of each pair of executors, by number in its topology, shape (P,)."""
         of = self._topology[source]
         cell = self._component[source] * self._size[of] + self._component[target]
         found: IndexArray = self._number[self._first[of] + cell]
@@ -68,7 +67,7 @@ class Streams:
 
 
 def _streams(problem: Problem, number: int) -> dict[tuple[str, str], Stream]:
-    """Component that sends and component that receives → their stream."""
+    """Return the stream of each pair of sending and receiving component."""
     topology, load = problem.topologies[number], problem.loads[number]
     found = _declared(topology)
     of, names = topology.executor_component, [component.id for component in topology.components]
@@ -100,19 +99,19 @@ def _declared(topology: Topology) -> dict[tuple[str, str], Stream]:
 
 # Records ------------------------------------------------------------------------------------------
 
-#: What a worker's heap is said to hold: nothing models it.
+#: Constant heap usage of a worker, as it is not modelled.
 HEAP_BYTES = 128 * 2**20
 
 
 class Recording:
-    """Writes the records of workers, from what was counted of their executors.
+    """Writes records of workers from the counts of their executors.
 
     Parameters
     ----------
     problem
-        With all topologies.
+        Problem with all topologies.
     meters
-        What was counted.
+        Unreported counts.
     """
 
     def __init__(self, problem: Problem, meters: Meters) -> None:
@@ -133,23 +132,23 @@ class Recording:
         *,
         last: bool = False,
     ) -> list[dict[str, Any]]:
-        """The records of some workers, all at once; what is in them counts as told.
+        """Return the records of some workers, and mark their counts as reported.
 
         Parameters
         ----------
         workers
-            Whose they are, one at least, each on a slot of its own.
+            At least one worker, each on a slot of its own.
         slots
-            Where all executors run, shape (E,).
+            Slots of all executors, shape (E,).
         spans_ms
-            When the interval of each began and when it ended, in ms since 1970.
+            Start and end of each interval, in ms since 1970.
         last
             Whether the workers have ended.
         """
         meters, sizes = self._meters, [len(worker.executors) for worker in workers]
         executors = np.concatenate([worker.executors for worker in workers])
         worker, slot = np.repeat(np.arange(len(workers)), sizes), np.array([worker.slot for worker in workers])
-        # An executor that was started elsewhere counts there.
+        # An executor that was started elsewhere is reported there.
         here = slots[executors] == slot[worker]
         told, ends = self._executors(executors, here), np.cumsum(sizes).tolist()
         own, worker = executors[here], worker[here]
@@ -226,7 +225,7 @@ class Recording:
         ]
 
     def _pairs(self, executors: IndexArray, worker: IndexArray, workers: int) -> list[list[list[int]]]:
-        """What executors have sent, by their worker; in it by source, then target."""
+        """Return the tuples sent by executors, by worker, source, and target."""
         self._worker[executors] = worker
         source, target, tuples = self._meters.sent.take(executors[np.lexsort((executors, worker))])
         ends = self._task[source], self._task[target], self._streams.between(source, target)
@@ -236,7 +235,7 @@ class Recording:
         return [rows[first:end] for first, end in pairwise(bounds)]
 
     def _latency(self, worker: Worker, spouts: float) -> list[int]:
-        """Trees by bucket, which the first worker tells that has a spout."""
+        """Return trees by bucket, reported by the first worker with a spout."""
         if not spouts:
             return []
         counts = self._meters.latency[self._problem.topology_index[worker.topology]]
@@ -246,7 +245,7 @@ class Recording:
         return told
 
     def _nodes(self, slots: IndexArray) -> list[dict[str, int]]:
-        """What workers in these slots tell of their nodes."""
+        """Return the node statistics of workers in these slots."""
         nodes, core_hz = self._problem.slot_node[slots], round(self._problem.core_hz)
         sent, received = np.rint(self._meters.link_bytes[:, nodes]).astype(np.int64).tolist()
         return [
@@ -256,7 +255,7 @@ class Recording:
 
 
 def _kinds(topology: Topology) -> list[dict[str, Any]]:
-    """What is always said of its executors."""
+    """Return the constant fields of a topology's executors."""
     of = [topology.components[component] for component in topology.executor_component.tolist()]
     runs = zip(topology.executor_start_task.tolist(), topology.executor_end_task.tolist(), strict=True)
     return [

@@ -1,4 +1,4 @@
-"""A virtual Storm cluster: Nimbus, supervisors and workers on one clock, over an engine that makes tuples flow."""
+"""Virtual Storm cluster: Nimbus, supervisors and workers on one clock, with an engine for tuples."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from stormwright.simulator.cluster.supervisors import Supervisors, Worker
 from stormwright.simulator.cluster.timings import RECORD, Delay, Timings
 from stormwright.simulator.engine import Engine, EngineCounts
 
-#: Takes lines of the performance log as they arrive.
+#: Receiver of lines of the performance log.
 Deliver = Callable[[Sequence[bytes]], None]
 
-#: An interval may be so many times as long as the one before: a worker that tells still more rarely is taken for dead.
+#: Maximum ratio of consecutive intervals: a worker that reports less often is considered dead.
 _RARER = 4
 
-#: Takes what was counted while nothing changed where executors run.
+#: Receiver of counts during one placement.
 Heard = Callable[[EngineCounts], None]
 
 
 def nobody(_: Problem) -> Any:
-    """A scheduler's service that is not there.
+    """Scheduler service that is unavailable.
 
     Raises
     ------
@@ -40,29 +40,29 @@ def nobody(_: Problem) -> Any:
 
 
 class VirtualStorm:
-    """A Storm cluster in virtual time.
+    """Storm cluster in virtual time.
 
     Parameters
     ----------
     clock
-        Virtual time; as it passes everything here goes on.
+        Virtual time, which drives everything here.
     problem
-        All nodes, and all topologies that will ever be submitted, with the load that they have.
+        All nodes, and all topologies that will ever be submitted, with their load.
     engine
-        Makes tuples flow among the problem's executors.
+        Processes tuples of the problem's executors.
     fallback
-        Places topologies where no service answers, as Storm's own scheduler would.
+        Scheduler if no service responds, such as Storm's own.
     timings, delay
-        How long things take; what is told takes `Timings.message_s` where nobody says else.
+        Durations; messages take `Timings.message_s` by default.
 
     Attributes
     ----------
     nimbus
-        What clients call.
+        Client API.
     deliver
-        Takes what probes write, which write nothing as long as nobody does.
+        Receiver of the probes' records; without it they write nothing.
     heard
-        Takes what is counted, at once and whole; nobody at first.
+        Receiver of all counts, immediately; none at first.
     """
 
     def __init__(
@@ -85,27 +85,27 @@ class VirtualStorm:
         self._recording = Recording(problem, self._meters)
         self.heard: Heard = lambda _: None
         self._counted_s = -1.0
-        # Of every life of a worker: when its next record begins, and how long the last one was, in ms.
+        # Start of the next record and length of the last one, in ms, of every worker.
         self._known: dict[int, float] = {}
         self._length_ms: dict[int, float] = {}
         clock.every(timings.probe_s, self._probe)
 
     def submit(self, topology: Topology, placed: TopologyAssignment | None = None) -> None:
-        """Submit a topology of the problem, which Nimbus places where that was not done already."""
+        """Submit a topology of the problem, which Nimbus schedules unless it is already placed."""
         self.nimbus.submit(topology, placed)
 
     def gateway(self) -> AbstractContextManager[VirtualNimbus]:
-        """Nimbus as a service opens it."""
+        """Return a context manager with Nimbus, as a service opens it."""
         return _Open(self.nimbus)
 
     def used(self) -> NodeUsage:
-        """What nodes have used since the beginning."""
+        """Return the usage of nodes since the start."""
         self.count()
         used = self._meters.used
         return NodeUsage(used.cpu_s.copy(), used.link_bytes.copy())
 
     def count(self) -> None:
-        """What was done until now was done where everything is now."""
+        """Attribute everything counted so far to the present placement."""
         now_s = self.clock.monotonic()
         if now_s == self._counted_s:
             return
@@ -117,20 +117,20 @@ class VirtualStorm:
         self.heard(counted)
 
     def begin(self, worker: Worker) -> None:
-        """A worker was started, or has come up: its next record begins now."""
+        """Start the first interval of a worker that was started or has come up."""
         if worker.pid not in self._known:
             self._meters.begin(worker.executors)
         self._known[worker.pid] = self._now_ms()
 
     def tell(self, worker: Worker, *, last: bool = False) -> None:
-        """A worker tells of what its executors did; it may be the last time."""
+        """Write a record of a worker, possibly its last one."""
         if self.deliver is None:
             return
         self.count()
         self._ship(self._lines([worker], last=last))
 
     def _probe(self) -> None:
-        """Every worker that is up writes a record; where nothing changes, less and less often."""
+        """Write records of all live workers that are due; ever less often if nothing changes."""
         told = self._due() if self.deliver else []
         if told:
             self.count()
@@ -139,7 +139,7 @@ class VirtualStorm:
             self._ship(lines)
 
     def _due(self) -> list[Worker]:
-        """Workers that tell now."""
+        """Return the workers that are due."""
         now_ms, calm_ms, entries = self._now_ms(), self._timings.calm_s * 1000, self.nimbus.entries
         up = [worker for worker in self._up() if self._known[worker.pid] < now_ms]
         if not calm_ms:
@@ -158,7 +158,7 @@ class VirtualStorm:
         return [worker for worker in self.supervisors.workers.values() if worker.up]
 
     def _lines(self, workers: Sequence[Worker], *, last: bool = False) -> list[bytes]:
-        """The records of workers, whose next ones begin now."""
+        """Return the records of workers, and start their next intervals."""
         now_ms = self._now_ms()
         spans_ms = [(self._known[worker.pid], now_ms) for worker in workers]
         for worker, (begun_ms, _) in zip(workers, spans_ms, strict=True):
@@ -175,7 +175,7 @@ class VirtualStorm:
 
 
 class _Open:
-    """Nimbus, which nobody needs to start or end."""
+    """Context manager with a Nimbus that needs no start or end."""
 
     def __init__(self, nimbus: VirtualNimbus) -> None:
         self._nimbus = nimbus

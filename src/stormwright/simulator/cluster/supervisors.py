@@ -1,4 +1,4 @@
-"""Virtual supervisors, and the workers that they start and end."""
+"""Virtual supervisors, and the workers that they start and stop."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from stormwright.simulator.cluster.timings import Timings
 from stormwright.simulator.engine import NOWHERE, Engine
 
 # Wanted workers -----------------------------------------------------------------------------------
-# What should run on each supervisor, by what Nimbus has decided.
+# Workers that should run on each supervisor by Nimbus's assignments.
 
-#: Port → topology and its executors there.
+#: Port → topology and executors.
 Ports = Mapping[int, tuple[str, tuple[int, ...]]]
 
 
 class DesiredWorkers:
-    """Is asked by all supervisors again and again; what has not changed is not worked out anew.
+    """Cache of the desired workers by supervisor, as all supervisors poll them.
 
     Parameters
     ----------
     problem
-        Numbers executors.
+        Problem with the numbering of executors.
     nimbus
-        Decides.
+        Source of assignments.
     """
 
     def __init__(self, problem: Problem, nimbus: VirtualNimbus) -> None:
@@ -40,7 +40,7 @@ class DesiredWorkers:
         self._on: dict[str, dict[str, Ports]] = {}
 
     def on(self, supervisor: str) -> Ports:
-        """What should run on one of them."""
+        """Return the desired workers of a supervisor."""
         if self._changes != self._nimbus.changes:
             self._renew()
             self._changes = self._nimbus.changes
@@ -79,24 +79,24 @@ class DesiredWorkers:
 
 @dataclass(eq=False)
 class Worker:
-    """One life of one worker.
+    """One run of a worker process.
 
     Parameters
     ----------
     topology
-        Its id.
+        Id of its topology.
     supervisor, port, slot
-        Where it is; the last is the number of its slot.
+        Its location; the last is the number of its slot.
     executors
-        Which it holds, numbered over the problem.
+        Its executors, numbered over the problem.
     pid
-        No other life has it.
+        Unique process id.
     start_ms
-        When it was started, in ms since 1970.
+        Start time, in ms since 1970.
     up
         Whether its executors run.
     ending
-        Whether it was told to end.
+        Whether it is stopping.
     seq
         Number of its next record.
     """
@@ -114,16 +114,16 @@ class Worker:
 
 
 class Probes(Protocol):
-    """What counts for workers."""
+    """Interface of the probes of workers."""
 
     def count(self) -> None:
-        """What was done until now was done where everything is now."""
+        """Attribute everything counted so far to the present placement."""
 
     def begin(self, worker: Worker) -> None:
-        """A worker was started, or has come up: its next record begins now."""
+        """Start the first interval of a worker that was started or has come up."""
 
     def tell(self, worker: Worker, *, last: bool = False) -> None:
-        """A worker tells of what its executors did; it may be the last time."""
+        """Write a record of a worker, possibly its last one."""
 
 
 class Supervisors:
@@ -132,20 +132,20 @@ class Supervisors:
     Parameters
     ----------
     clock, timings
-        Virtual time, and how long things take.
+        Virtual time, and durations.
     problem
-        With all nodes, and all topologies that will ever be there: it numbers executors and slots.
+        Problem with all nodes, and all topologies that will ever exist, which numbers executors and slots.
     nimbus
-        Tells what should run.
+        Source of assignments.
     engine
-        Makes tuples flow.
+        Processes tuples.
     probes
-        Count what workers do, each time before anything of that changes.
+        Probes of workers, called before every change.
 
     Attributes
     ----------
     workers
-        By supervisor and port.
+        Workers by supervisor and port.
     slots
         Slot of every executor, `NOWHERE` for those that do not run, shape (E,).
     running
@@ -176,10 +176,10 @@ class Supervisors:
             first_s = timings.sync_s * (number + 1) / len(nodes)
             clock.every(timings.sync_s, lambda node=node: self.assigned(node), first_s)  # type: ignore[misc]
 
-    # What Nimbus tells ----------------------------------------------------------------------------------
+    # Messages of Nimbus -------------------------------------------------------------------------------
 
     def assigned(self, supervisor: str) -> None:
-        """Let run what Nimbus has there now, and nothing else."""
+        """Start and stop workers according to Nimbus's assignments."""
         if supervisor in self._down:
             return
         wanted = self._wanted.on(supervisor)
@@ -192,20 +192,20 @@ class Supervisors:
                 self._start(supervisor, port, *told)
 
     def status(self, topology: str) -> None:
-        """Spouts hear whether they may emit."""
+        """Pass a topology's status to its spouts."""
         entry, number = self._nimbus.entries.get(topology), self._problem.topology_index[topology]
         self._engine.until(self._clock.monotonic())
         self._engine.activate(number, entry is not None and entry.status == ACTIVE)
 
     def gone(self, topology: str) -> None:
-        """A topology was killed: its workers end."""
+        """Stop the workers of a killed topology."""
         for supervisor in {worker.supervisor for worker in self.workers.values() if worker.topology == topology}:
             self.assigned(supervisor)
 
-    # What happens to them ------------------------------------------------------------------------------
+    # Failures -----------------------------------------------------------------------------------------
 
     def kill(self, supervisor: str, port: int) -> None:
-        """A worker dies, without another word; it is found dead and started again."""
+        """Kill a worker abruptly; its supervisor detects that and restarts it."""
         self._probes.count()
         worker = self.workers.pop((supervisor, port), None)
         if worker is not None:
@@ -213,7 +213,7 @@ class Supervisors:
             self._clock.after(self._timings.restart_s, lambda: self.assigned(supervisor))
 
     def node(self, supervisor: str, up: bool) -> None:
-        """A node goes down with all its workers, or comes back."""
+        """Stop a node with all its workers, or bring it back."""
         if up:
             self._down.discard(supervisor)
             self._nimbus.find(supervisor)
@@ -242,7 +242,7 @@ class Supervisors:
         self.slots[worker.executors] = slot
         self.running[worker.executors] = False
         self._probes.begin(worker)
-        if not self._starting:  # of all that start at this instant the engine hears at once
+        if not self._starting:  # one engine call for all starts at this instant
             self._starting = True
             self._clock.after(0.0, self._place)
         self._clock.after(self._timings.start_s, lambda: self._come_up(worker))
@@ -266,7 +266,7 @@ class Supervisors:
 
     def _has_ended(self, worker: Worker) -> None:
         if self.workers.get((worker.supervisor, worker.port)) is not worker:
-            return  # it has died before
+            return  # it is already dead
         if worker.up:
             self._probes.tell(worker, last=True)
         del self.workers[worker.supervisor, worker.port]
@@ -274,7 +274,7 @@ class Supervisors:
         self.assigned(worker.supervisor)
 
     def _leave(self, worker: Worker) -> None:
-        """Its executors run no longer, unless they were started elsewhere."""
+        """Stop a worker's executors, unless they were started elsewhere."""
         own = worker.executors[self.slots[worker.executors] == worker.slot]
         self.slots[own], self.running[own] = NOWHERE, False
         self._place()

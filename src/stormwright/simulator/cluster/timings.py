@@ -1,41 +1,41 @@
-"""How long things take in a virtual Storm."""
+"""Durations in a virtual Storm."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-#: What takes time between two parts of the cluster → seconds that it takes this once.
+#: Kind of a message → delay in seconds.
 Delay = Callable[[str], float]
 
-#: What `Delay` is asked for: a push to a supervisor, a change of status that spouts hear of, a worker's record on its
-#: way, and a rebalance until Nimbus makes it.
+#: Kinds of messages for `Delay`: a push to a supervisor, a change of status for spouts, a worker's record, and a
+#: rebalance.
 PUSH, STATUS, RECORD, REBALANCE = "push", "status", "record", "rebalance"
 
 
 @dataclass(frozen=True)
 class Timings:
-    """Seconds, by Storm's defaults and as measured on a local cluster of Storm 2.8.3.
+    """Durations in seconds, by Storm's defaults and as measured on a local cluster of Storm 2.8.3.
 
     Parameters
     ----------
     monitor_s
-        From one time that Nimbus asks where topologies should run to the next (``nimbus.monitor.freq.secs``).
+        Interval between scheduling rounds of Nimbus (``nimbus.monitor.freq.secs``).
     sync_s
-        From one time that a supervisor asks what it should run to the next, unless it is told.
+        Interval between polls of a supervisor without notification.
     start_s, stop_s
-        From when a worker is started or told to end until it has.
+        Time to start or stop a worker.
     restart_s
-        Until a supervisor finds that a worker has died.
+        Time until a supervisor detects a dead worker.
     supervisor_s
-        After which Nimbus takes a silent supervisor for dead (``nimbus.supervisor.timeout.secs``).
+        Time after which Nimbus considers a silent supervisor dead (``nimbus.supervisor.timeout.secs``).
     probe_s
-        From one record of a worker to the next.
+        Interval between records of a worker.
     calm_s
-        The same, at most, where nothing has changed for a while; 0 where that makes no difference, as in Storm. Large
-        clusters write less so.
+        Maximum interval if nothing has changed for a while; 0 to disable that, as in Storm. It reduces records of large
+        clusters.
     message_s
-        What everything takes that is told over the network.
+        Time of every message over the network.
     """
 
     monitor_s: float = 10.0
@@ -49,5 +49,5 @@ class Timings:
     message_s: float = 0.05
 
     def delay(self, what: str) -> float:  # noqa: ARG002  # others tell things apart
-        """The same for all that is told."""
+        """Return the same delay for all messages."""
         return self.message_s

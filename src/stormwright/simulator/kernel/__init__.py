@@ -1,4 +1,4 @@
-"""What all virtual time is made of.
+"""Building blocks of discrete-event simulation.
 
 ::
 

@@ -1,4 +1,4 @@
-"""Arrays of records that compiled functions and plain Python read alike.
+"""Record arrays that compiled functions and plain Python access alike.
 
 With NUMBA_DISABLE_JIT all functions are plain Python: the twin, which does the same step by step. It reads the field of
 a record as compiled functions do, which NumPy allows of its record arrays only, and not of a field that has the name of
@@ -12,18 +12,18 @@ from numba import config
 
 from stormwright.jit.compiled import Records
 
-#: Later than anything.
+#: Infinite time.
 NEVER = np.inf
 
 
 def records(count: int, kind: np.dtype[np.void]) -> Records:
-    """So many records, all 0."""
+    """Return `count` zeroed records."""
     made = np.zeros(count, kind)
     return made.view(np.recarray) if config.DISABLE_JIT else made
 
 
 def widened(old: Records, count: int) -> Records:
-    """The same records, and so many in all."""
+    """Return the records extended to `count`."""
     made = records(count, old.dtype)
     made[: len(old)] = old
     return made

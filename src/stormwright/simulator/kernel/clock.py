@@ -1,12 +1,12 @@
-"""When each of many next does something, and who is first.
+"""Event clock: the next time of each actor, and which actor is first.
 
-Everyone has one time at most: what is to happen to them next. So there is no list of events that grows, but a tree of
-winners over fixed arrays, as in a tournament: the first of all is at its root, and a new time for one of n plays
-log₂ n matches again (D. E. Knuth, The Art of Computer Programming 3, 5.4.1, without a DOI). Of several with the same
-time the one with the lowest number is first.
+Each actor has at most one time: that of its next event. So there is no growing list of events, but a tournament tree
+over fixed arrays: the first actor is at its root, and a new time for one of n replays log₂ n matches (D. E. Knuth, The
+Art of Computer Programming 3, 5.4.1, without a DOI). Of several with the same time the one with the lowest number is
+first.
 
-No time is negative, so times are in the same order as their bits read as whole numbers (IEEE 754), which a processor
-compares in one step.
+Times are not negative, so they are ordered like their bits read as integers (IEEE 754), which a processor compares in
+one step.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from stormwright.simulator.kernel.arrays import NEVER
 
 
 class Clock(NamedTuple):
-    """Times of some, and the tree of who is first of which.
+    """Times of actors, and the tournament tree.
 
     Parameters
     ----------
     when
-        Of everyone, infinite for nothing; as many as a power of two.
+        Next time of each actor, infinite for none; the length is a power of two.
     bits
-        The same memory as whole numbers.
+        The same memory as integers.
     tree
-        Two numbers each, the bits of a time and whose that is: of who is first of all at 2 and 3, of the two halves
-        from 4 and from 6 on, and so on; those themselves at the end.
+        Pairs of the bits of a time and its actor: that of the winner at 2 and 3, of the two halves from 4 and from 6
+        on, and so on; the actors themselves at the end.
     """
 
     when: NDArray[np.float64]
@@ -40,7 +40,7 @@ class Clock(NamedTuple):
 
     @classmethod
     def of(cls, times: NDArray[np.float64]) -> Clock:
-        """With these times of everyone."""
+        """Create a clock with these times."""
         size = 1 << max(len(times) - 1, 1).bit_length()
         when, first = np.full(size, NEVER), np.zeros(2 * size, np.int64)
         when[: len(times)], first[size:] = times, np.arange(size)
@@ -55,17 +55,17 @@ class Clock(NamedTuple):
 
 @inner
 def first_of(clock: Clock) -> int:
-    """Who is first of all."""
+    """Return the first actor."""
     return int(clock.tree[3])
 
 
 @inner
 def set_time(clock: Clock, who: int, time: float) -> None:
-    """From now on something is next to happen to `who` at a time.
+    """Set the next time of `who`.
 
-    Nobody can foresee who of two is first, and a processor that guesses wrong loses more time than all else here takes:
-    so there is no branch for it. What others have is read a step ahead, as compilers make a branch of what is read for
-    one outcome only. Nor is there one for whether others are first as before.
+    Matches are unpredictable, and a mispredicted branch costs more than everything else here: so they are branch-free.
+    Opponents are read one step ahead, as compilers create a branch for reads that only one outcome needs. Nor is there
+    a branch for an unchanged winner.
     """
     tree = clock.tree
     clock.when[who] = time
@@ -73,7 +73,7 @@ def set_time(clock: Clock, who: int, time: float) -> None:
     tree[place] = at
     others, whose = tree[place ^ 2], tree[(place ^ 2) + 1]
     while place > 2:
-        before = others < at + ((place >> 1) & 1)  # that at the odd place is not before one with the same time
+        before = others < at + ((place >> 1) & 1)  # ties go to the even place
         wins += (whose - wins) * before
         at = min(at, others)
         place = (place >> 2) << 1

@@ -1,11 +1,11 @@
-"""Quotas of CPU, as Linux deals them out (``cpu.max``, or ``cpu.cfs_quota_us``): kernel/sched/fair.c.
+"""CPU quotas as Linux implements them (``cpu.max``, or ``cpu.cfs_quota_us``): kernel/sched/fair.c.
 
-The threads of a group may use so many core seconds in a period. They are dealt out to the cores that the group runs on
-in pieces. A core that has used up its piece takes another one; where none is left it is held, with all threads of the
-group that are on it, until a period begins in which it gets a piece, while another core may still have some of its own.
-What is left of the quota at the end of a period is lost; what is left of a piece is not. A core that runs out of
-threads gives back its piece but for a millisecond. As a period begins all that are held are let go at once, and who
-asks first has the first piece: that is drawn. Where the quota is one piece, the others wait for another period.
+The threads of a group may use a number of core seconds in a period, distributed in slices to the cores that the group
+runs on. A core that has used up its slice takes another one; if none is left it is throttled, with all threads of the
+group on it, until a period begins in which it gets a slice, while another core may still have some of its own. The rest
+of the quota expires at the end of a period; the rest of a slice does not. A core without threads returns its slice
+except a millisecond. When a period begins all throttled cores are released at once, and the first to ask gets the first
+slice: the order is random. If the quota is one slice, the others wait for another period.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from stormwright.jit.compiled import Record, Records, inner
 from stormwright.simulator.kernel.arrays import records
 from stormwright.simulator.kernel.shares import SHARE
 
-#: Core seconds of a `period`, pieces in which they are dealt out; what is `left` until the period `ends`. Of every
-#: period, `taken` cores are used whatever happens. Its cores are `count` from `first` on.
+#: Core seconds of a `period`, slices; the amount `left` until the period `ends`. `taken` cores of every period are
+#: always in use. Its cores are `count` from `first` on.
 QUOTA = np.dtype(
     [
         *((name, np.float64) for name in ("amount", "period", "piece", "left", "ends", "taken")),
@@ -29,25 +29,25 @@ QUOTA = np.dtype(
     align=True,
 )
 
-#: Core seconds that are none, and those that a core without threads keeps.
+#: Core seconds that count as 0, and those that a core without threads retains.
 _NONE_S, _KEPT_S = 1e-9, 1e-3
 
 
 def with_quotas(
     amounts: NDArray[np.float64], each: int, period_s: float, piece_s: float, begin: NDArray[np.float64]
 ) -> tuple[Records, Records]:
-    """Nodes with quotas: their cores, of `stormwright.simulator.kernel.shares.SHARE`, and quotas, of `QUOTA`.
+    """Return nodes with quotas: their cores, of `stormwright.simulator.kernel.shares.SHARE`, and quotas, of `QUOTA`.
 
     Parameters
     ----------
     amounts
-        Of every node, in cores, shape (N,).
+        Quota of every node, in cores, shape (N,).
     each
-        Cores of a node that its threads run on.
+        Number of cores of a node for its threads.
     period_s, piece_s
-        Of all quotas.
+        Period and slice of all quotas.
     begin
-        In which part of its first period each node begins, shape (N,).
+        Fraction of its first period at which each node begins, shape (N,).
     """
     cores, quotas = records(each * len(amounts), SHARE), records(len(amounts), QUOTA)
     cores["cores"], cores["speed"], cores["turn"] = 1.0, 1.0, -1
@@ -60,7 +60,7 @@ def with_quotas(
 
 @inner
 def account(quota: Record, core: Record, now: float) -> None:
-    """A core that has used up what it was dealt takes a piece, or is held."""
+    """Charge a core; if its slice is used up it takes another one, or is throttled."""
     if core.left > _NONE_S or core.held or core.count == 0:
         return
     begin(quota, now)
@@ -70,7 +70,7 @@ def account(quota: Record, core: Record, now: float) -> None:
 
 @inner
 def give_back(quota: Record, core: Record, now: float) -> None:
-    """A core has no threads at the moment."""
+    """Return the slice of a core without threads."""
     if core.left > _KEPT_S:
         begin(quota, now)
         _pay(quota, core, _KEPT_S - core.left)
@@ -78,7 +78,7 @@ def give_back(quota: Record, core: Record, now: float) -> None:
 
 @inner
 def count_held(quota: Record, cores: Records) -> int:
-    """How many of its cores are held."""
+    """Return the number of throttled cores."""
     count = 0
     for number in range(quota.first, quota.first + quota.count):
         count += cores[number].held
@@ -87,7 +87,7 @@ def count_held(quota: Record, cores: Records) -> int:
 
 @inner
 def serve(quota: Record, cores: Records, place: int) -> int:
-    """Of the cores that are held, that at a place among them takes a piece and goes on; -1 if there is none for it."""
+    """Give a slice to the throttled core at `place` and release it; -1 if none is left."""
     if quota.left <= _NONE_S:
         return -1
     for number in range(quota.first, quota.first + quota.count):
@@ -109,7 +109,7 @@ def _pay(quota: Record, core: Record, amount: float) -> None:
 
 @inner
 def begin(quota: Record, now: float) -> None:
-    """Begin the period in which `now` is, if that is another one."""
+    """Begin the period that contains `now`, if it is a new one."""
     if now >= quota.ends:
         quota.ends += (floor((now - quota.ends) / quota.period) + 1.0) * quota.period
         quota.left = max(quota.amount - quota.taken * quota.period, 0.0)

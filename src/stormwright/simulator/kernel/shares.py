@@ -1,10 +1,9 @@
-"""Jobs that share cores: processor sharing.
+"""Processor sharing: jobs that share cores.
 
-n jobs on c cores all run at the speed min(1, c / n) of a core. So what they have done since a moment is the same for
-all, and a job that wants the work w is done when everyone has done w more than now: jobs wait in a heap by that, and no
-job is touched when others come or go.
+n jobs on c cores all run at the speed min(1, c / n) of a core. So all jobs progress equally, and a job with the work w
+is done when each has done w more than now: jobs are in a heap by that, and none is updated when others enter or leave.
 
-A core that belongs to a quota (`stormwright.simulator.kernel.quotas`) is one that jobs have one after the other
+On a core with a quota (`stormwright.simulator.kernel.quotas`) jobs run one after the other
 (`stormwright.simulator.kernel.turns`); its record is the same.
 """
 
@@ -33,15 +32,15 @@ SHARE = np.dtype(
     align=True,
 )
 
-#: A job: when everyone has done that much it is done; and whose it is.
+#: A job: progress at which it is done; and its owner.
 JOB = np.dtype([("at", np.float64), ("who", np.int64)])
 
-#: Work that is left by rounding only, in parts of the instant.
+#: Tolerance of remaining work, relative to the time.
 _ROUNDING = 1e-14
 
 
 class Shares(NamedTuple):
-    """Cores that are shared, of `SHARE`, and the heaps of their jobs, of `JOB`."""
+    """Shared cores, of `SHARE`, and the heaps of their jobs, of `JOB`."""
 
     cores: Records
     jobs: Records
@@ -49,7 +48,7 @@ class Shares(NamedTuple):
 
 @inner
 def go_on(here: Record, now: float) -> None:
-    """All its jobs have run until now."""
+    """Advance all jobs to `now`."""
     passed = now - here.since
     here.since = now
     here.done += passed * here.rate
@@ -58,7 +57,7 @@ def go_on(here: Record, now: float) -> None:
 
 @inner
 def next_end(here: Record, jobs: Records) -> float:
-    """How fast its jobs run from now on, and when something is next to happen to it; `go_on` was called for now."""
+    """Update the speed of jobs and return the next event time, after `go_on` for now."""
     here.rate = 0.0
     if here.count == 0:
         return NEVER
@@ -70,7 +69,7 @@ def next_end(here: Record, jobs: Records) -> float:
 
 @inner
 def has_done(here: Record, jobs: Records) -> bool:
-    """Whether its first job is done by now, up to rounding."""
+    """Return whether the first job is done, up to rounding."""
     if here.count == 0:
         return False
     return bool(jobs[here.first].at - here.done <= _ROUNDING * max(here.since, here.done))
@@ -78,9 +77,9 @@ def has_done(here: Record, jobs: Records) -> bool:
 
 @inner
 def put(here: Record, jobs: Records, who: int, work: float) -> None:
-    """The job of `who`, which wants so much `work`, joins the heap `jobs` of `here`; there is room."""
+    """Insert the job of `who` with `work` into the heap `jobs` of `here`, which has space."""
     if here.count == 0:
-        here.done = 0.0  # small numbers are exact
+        here.done = 0.0  # avoids rounding errors
     at, first, place = here.done + work, here.first, here.count
     here.count += 1
     while place > 0:
@@ -94,7 +93,7 @@ def put(here: Record, jobs: Records, who: int, work: float) -> None:
 
 @inner
 def take_first(here: Record, jobs: Records) -> int:
-    """Its first job leaves; whose it was."""
+    """Remove the first job and return its owner."""
     first = here.first
     who = jobs[first].who
     drop(here, jobs, 0)
@@ -103,7 +102,7 @@ def take_first(here: Record, jobs: Records) -> int:
 
 @inner
 def drop(here: Record, jobs: Records, place: int) -> None:
-    """The job at a place of its heap leaves."""
+    """Remove the job at a place of the heap."""
     first = here.first
     here.count -= 1
     count = here.count
@@ -127,7 +126,7 @@ def drop(here: Record, jobs: Records, place: int) -> None:
 
 @inner
 def drop_of(here: Record, jobs: Records, who: int) -> None:
-    """The job of `who` leaves."""
+    """Remove the job of `who`."""
     for place in range(here.count):
         if jobs[here.first + place].who == who:
             drop(here, jobs, place)

@@ -1,6 +1,6 @@
-"""How long something takes: constant, exponential, in between or beyond.
+"""Random durations: constant, exponential, in between or beyond.
 
-Two numbers say it: the mean, and by how much it varies (the squared coefficient of variation, variance by mean²).
+Two parameters: the mean, and the squared coefficient of variation (variance by mean²).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from stormwright.jit.random_numbers import draw_at
 
 @inner
 def draw_time(random: NDArray[np.uint64], place: int, mean: float, varies: float) -> float:
-    """A random time with the mean `mean` that varies by `varies`, drawn from the sequence at a `place` of `random`.
+    """Return a random time with mean `mean` and squared coefficient of variation `varies`.
 
     For `varies` from 0 to 1 it is a constant part and an exponential one, which is a constant for 0 and exponential
     for 1. Beyond it is one of two exponential times with balanced means: W. Whitt, Approximating a Point Process by a

@@ -1,12 +1,12 @@
-"""Jobs that take turns at a core, as Linux has them do it.
+"""Time slicing: jobs that take turns on a core, as in Linux.
 
-A thread that has a core keeps it until it sleeps, or, where others wait, until it has run for a slice; then the one
-that has waited longest has its turn. So a thread that always has the next tuple to work on works on many of them before
-another one does anything. That is the scheduler's round robin among threads of the same weight that protects the one
-that runs (kernel/sched/fair.c, RUN_TO_PARITY): by its deadlines alone the order might be a little different.
+A running thread continues until it sleeps, or, if others wait, until its slice is over; then the thread that has waited
+longest runs. So a thread with many tuples processes several of them before another one runs. That is the scheduler's
+round robin among threads of the same weight that protects the running one (kernel/sched/fair.c, RUN_TO_PARITY): by its
+deadlines alone the order might differ slightly.
 
-Records are those of `stormwright.simulator.kernel.shares`, a core's jobs a ring in place of a heap; `at` is what is
-left of a job.
+Records are those of `stormwright.simulator.kernel.shares`, with a ring of jobs instead of a heap; `at` is the remaining
+work of a job.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from stormwright.simulator.kernel.arrays import NEVER
 #: ``base_slice_ns`` of Linux on two cores; it grows with the logarithm of their number.
 SLICE_S = 1.4e-3
 
-#: Nobody.
+#: No owner.
 _NONE = -1
 
-#: Work that is left by rounding only, in parts of the instant; and time that is none.
+#: Tolerance of remaining work, relative to the time; and time that counts as 0.
 _ROUNDING, _NONE_S = 1e-14, 1e-9
 
 
 @inner
 def run_on(core: Record, jobs: Records, now: float) -> None:
-    """Who has the turn has run until now."""
+    """Advance the running job to `now`."""
     passed = now - core.since
     core.since = now
     if core.rate > 0.0:
@@ -38,7 +38,7 @@ def run_on(core: Record, jobs: Records, now: float) -> None:
 
 @inner
 def turn_ends(core: Record, jobs: Records) -> float:
-    """When something is next to happen to a core; `run_on` was called for now."""
+    """Return the next event time of a core, after `run_on` for now."""
     core.rate = 0.0
     if core.count == 0 or core.held:
         return NEVER
@@ -53,7 +53,7 @@ def turn_ends(core: Record, jobs: Records) -> float:
 
 @inner
 def has_finished(core: Record, jobs: Records) -> bool:
-    """Whether the job that has its turn is done, up to rounding."""
+    """Return whether the running job is done, up to rounding."""
     if core.count == 0 or core.held:
         return False
     return bool(jobs[core.first + core.head].at <= _ROUNDING * core.since)
@@ -61,7 +61,7 @@ def has_finished(core: Record, jobs: Records) -> bool:
 
 @inner
 def finish(core: Record, jobs: Records) -> int:
-    """The job that has its turn leaves; whose it was, who may go on with another one."""
+    """Remove the running job; return its owner, who may continue with another one."""
     core.turn = jobs[core.first + core.head].who
     core.head = core.head + 1 if core.head + 1 < core.room else 0
     core.count -= 1
@@ -70,7 +70,7 @@ def finish(core: Record, jobs: Records) -> int:
 
 @inner
 def enter(core: Record, jobs: Records, who: int, work: float) -> None:
-    """The job of `who`, which wants so much `work`, joins the ring `jobs` of a `core`: last, or first in its turn."""
+    """Insert the job of `who` with `work` into the ring `jobs` of a `core`: last, or first in its turn."""
     if core.turn == who and core.ran < SLICE_S - _NONE_S:
         core.head = core.head - 1 if core.head > 0 else core.room - 1
         place = core.head
@@ -83,20 +83,20 @@ def enter(core: Record, jobs: Records, who: int, work: float) -> None:
 
 @inner
 def end_turn(core: Record, jobs: Records) -> None:
-    """The turn of whose job was done is over, unless they have gone on with another one."""
+    """End the turn of the owner of the finished job, unless it continued with another one."""
     if core.count == 0 or jobs[core.first + core.head].who != core.turn:
         core.turn, core.ran = _NONE, 0.0
 
 
 @inner
 def is_over(core: Record) -> bool:
-    """Whether who has the turn has had it for long enough, and others wait."""
+    """Return whether the running job has used its slice, and others wait."""
     return bool(core.count > 1 and core.ran >= SLICE_S - _NONE_S and not core.held)
 
 
 @inner
 def give_way(core: Record, jobs: Records) -> None:
-    """Who has the turn waits for the next one."""
+    """Preempt the running job."""
     at, who = jobs[core.first + core.head].at, jobs[core.first + core.head].who
     core.head = core.head + 1 if core.head + 1 < core.room else 0
     core.count -= 1
@@ -106,7 +106,7 @@ def give_way(core: Record, jobs: Records) -> None:
 
 @inner
 def withdraw(core: Record, jobs: Records, who: int) -> None:
-    """A job leaves that is not done."""
+    """Remove an unfinished job."""
     found, place = False, core.head
     for _ in range(core.count):
         later = place + 1 if place + 1 < core.room else 0
