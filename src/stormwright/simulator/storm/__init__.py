@@ -14,28 +14,27 @@
     layout     all of this for a problem under a placement; sets of like tuples as one event
     engine     `stormwright.simulator.engine.Engine` by it
 
-Executors and the two messaging threads of each worker share the cores of their node. Where it has one for each of them
-there is nothing to share: when a thread is done is known as it gets a tuple, which so is the one event there. A tuple
-is served, then what it sets off is sent: into the queue of an executor of the same worker, or through the worker's
-sending thread, the links of two nodes and the receiving thread there. Where a queue is full, who sends waits. What
-differs from Storm 2.8.3:
+Executors and the two messaging threads of each worker share the cores of their node. If it has one for each of them,
+the completion time of a thread is known when it gets a tuple, so this is the only event there. After a tuple is
+processed, its results are sent: into the queue of an executor of the same worker, or through the worker's sending
+thread, the links of two nodes and the receiving thread there. If a queue is full, the sender waits. Differences from
+Storm 2.8.3:
 
 - Batches are of one tuple, which is Storm's default for producers and for transfer.
-- An executor learns at once, and not after some ms, that a queue in another worker is full or no longer is.
-- A message that waits for its link does so in a buffer of its node; TCP has one for each connection.
-- A message that an idle link takes at most 10 µs for has its turn on the next link at once; of two that come to that
-  within so short a time the one that was sent later may be first.
-- Shuffled choices are drawn anew only when weights have changed; Storm shuffles equal ones each second, too.
-- What is to be acked of a tree is counted, instead of combined by exclusive or, with the same outcome.
-- What a tuple costs to serialise is paid with the next one's work.
-- The timeouts of all spouts of a topology are looked at in the same instants.
-- A JVM that was started is as fast as an old one.
+- An executor learns immediately, not after some ms, that a queue in another worker is full or no longer is.
+- Messages wait for their link in one buffer per node; TCP has one per connection.
+- A message that takes at most 10 µs on an idle link enters the next link at once; of two that arrive there within so
+  short a time the later one may be first.
+- Choices are shuffled again only when weights have changed; Storm also shuffles equal ones each second.
+- Pending acks of a tree are counted, instead of combined by exclusive or, with the same result.
+- Serialisation of a tuple is charged with the next one's work.
+- Timeouts of all spouts of a topology are checked at the same instants.
+- A new JVM is as fast as an old one.
 - A node with less than a core and no quota has a slow core.
 
-On a node with a quota of CPU (`stormwright.simulator.kernel.quotas`) threads are each on one of its cores and stay
-there. An executor and a sending thread that find nothing sleep for a millisecond and wake, which takes CPU
-(`Costs.polling_share`) whether there is something or not. So a quota is used up at rates far below the highest one,
-and tuples wait for threads that sleep, for cores that are held and for cores that others have. A receiving thread
-wakes when a message comes. Garbage collection and all else that workers do comes off each period's quota evenly. On
-other nodes what threads take to wake is left out: nothing that is scarce goes by it.
+On a node with a CPU quota (`stormwright.simulator.kernel.quotas`) each thread is pinned to one of its cores. Idle
+executors and sending threads sleep for a millisecond and wake, which takes CPU (`Costs.polling_share`) in any case. So
+a quota is used up at rates far below the highest one, and tuples wait for sleeping threads, for throttled cores and for
+busy cores. A receiving thread wakes when a message arrives. Garbage collection and other work of workers is charged
+evenly to each period's quota. On other nodes waking is ignored, as it limits nothing there.
 """

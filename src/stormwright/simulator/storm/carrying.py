@@ -1,4 +1,4 @@
-"""Messages: tuples that go from one worker to another, through its sending thread, two links and a receiving thread."""
+"""Messages between workers, through a sending thread, two links and a receiving thread."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SHORT_S = 1e-5
 
 @inner
 def carry_on(of: Cluster, who: int, now: float) -> bool:
-    """A sending thread is done with a message, which goes to the link; False while there is no room in its buffer."""
+    """Pass a message from a sending thread to the link; False while its buffer is full."""
     thread, run = of.threads[who], of.run[0]
     number = thread.tuple
     target = of.threads[of.pairs[of.tuples[number].pair].target]
@@ -36,7 +36,7 @@ def carry_on(of: Cluster, who: int, now: float) -> bool:
 
 @inner
 def link_done(of: Cluster, which: int, now: float) -> None:
-    """A link has sent its first message."""
+    """Complete the first message of a link."""
     link, run = of.links[which], of.run[0]
     number = take(of, link)
     link.bytes -= of.tuples[number].bytes
@@ -52,7 +52,7 @@ def link_done(of: Cluster, which: int, now: float) -> None:
 
 @inner
 def deliver(of: Cluster, who: int, number: int, now: float) -> None:
-    """The receiving thread `who` puts the tuple `number` into its executor's queue, full or not, `now`, in `of`."""
+    """Put tuple `number` into its executor's queue by the receiving thread `who`, even if it is full."""
     target = of.pairs[of.tuples[number].pair].target
     if of.threads[target].worker == of.threads[who].worker:
         hand(of, target, number, now + of.run[0].local_hop_s)
@@ -62,7 +62,7 @@ def deliver(of: Cluster, who: int, number: int, now: float) -> None:
 
 @often
 def _come(of: Cluster, number: int, target: Record, at: float) -> None:
-    """A message to a thread has left its node for another one, or will have at an instant that is near."""
+    """Schedule the arrival of a message for a thread of another node."""
     if target.worker == NONE:
         lose(of, number)
         return
@@ -73,7 +73,7 @@ def _come(of: Cluster, number: int, target: Record, at: float) -> None:
 
 @inner
 def _passes(of: Cluster, which: int, number: int, at: float, most_s: float) -> float:
-    """When a message will have passed a link, if that is idle and takes so long at most; NEVER while it waits there."""
+    """Return when a message will have passed an idle link within `most_s`; NEVER while it waits there."""
     link, message = of.links[which], of.tuples[number]
     link.sent_bytes += message.bytes
     if link.bytes_per_s == 0.0:
@@ -93,7 +93,7 @@ def _passes(of: Cluster, which: int, number: int, at: float, most_s: float) -> f
 
 @inner
 def _sends(link: Record, message: Record, free: float) -> float:
-    """Until when a link that is free from an instant on sends a message: what it may send at once takes no time."""
+    """Return until when a free link sends a message; its burst takes no time."""
     begins, lasts = max(free, message.ready), message.bytes / link.bytes_per_s
     link.busy_s += lasts
     if link.burst > 0.0:
@@ -106,7 +106,7 @@ def _sends(link: Record, message: Record, free: float) -> float:
 
 @inner
 def _arrive(of: Cluster, number: int, worker: int, at: float) -> None:
-    """A message comes to its node at an instant: the receiving thread of a worker gets it, if that is there."""
+    """Let a message arrive at its node: the receiving thread of a worker gets it, if it is up."""
     run = of.run[0]
     if worker == NONE or not of.workers[worker].up:
         lose(of, number)
@@ -123,7 +123,7 @@ def _arrive(of: Cluster, number: int, worker: int, at: float) -> None:
 
 @inner
 def _swap(of: Cluster, last: int, number: int) -> None:
-    """A message that is yet on a link lets one that comes from its node itself go before it."""
+    """Let the last message of a link, from its own node, pass one still on its way."""
     one, other = of.tuples[last], of.tuples[number]
     one.ready, other.ready = other.ready, one.ready
     one.bytes, other.bytes = other.bytes, one.bytes

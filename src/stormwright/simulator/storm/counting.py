@@ -1,4 +1,4 @@
-"""What was counted of a virtual cluster."""
+"""Counts of a virtual cluster."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from stormwright.simulator.engine import EngineCounts
 from stormwright.simulator.storm.records import BUCKETS, BY_OCTAVE, WORKS, Cluster
 
-#: Buckets of ours that make one of the performance log, which has 4 for each doubling.
+#: Number of buckets per bucket of the performance log, which has 4 for each doubling.
 _TOGETHER = BY_OCTAVE // 4
 
 _OF_THREADS = ("received", "emitted", "acked", "failed")
@@ -20,18 +20,18 @@ _OF_TOPOLOGIES = ("begun", "completed", "timed_out", "replayed", "lost", "latenc
 
 @dataclass(frozen=True, eq=False)
 class TakenCounts:
-    """What was counted until an instant.
+    """Counts up to a time.
 
     Parameters
     ----------
     now_s
-        The instant.
+        The time.
     threads, topologies
-        Name → of every executor, shape (E,), and of every topology, shape (T,).
+        Name → values by executor, shape (E,), and by topology, shape (T,).
     pairs, latency
-        Tuples of every pair, and trees by topology and bucket of latency.
+        Tuples of every pair, and trees by topology and latency bucket.
     busy_s, link_bytes
-        Core seconds that nodes worked, shape (N,); bytes that links took, out of nodes and into them, shape (2, N).
+        Busy core seconds of nodes, shape (N,); bytes of links, out of nodes and into them, shape (2, N).
     """
 
     now_s: float
@@ -44,11 +44,11 @@ class TakenCounts:
 
     @classmethod
     def of(cls, cluster: Cluster, at_once: int = 1) -> TakenCounts:
-        """As it is now, so many tuples being one."""
+        """Return the present counts, with `at_once` tuples per event."""
         run, cores = cluster.run[0], cluster.shares.cores
         executors, now = int(run["executors"]), float(run["now"])
         own = cluster.threads[:executors]
-        # A core's own count is as of when something happened there last.
+        # A core's counter is as of its last event.
         since = (now - cores["since"]) * cores["rate"] / cores["speed"] * cores["count"]
         busy = cores["busy"] + since + cores["taken"] * now - _to_come(cluster, now)
         node = np.arange(len(cores)) * int(run["nodes"]) // max(len(cores), 1)
@@ -64,7 +64,7 @@ class TakenCounts:
         )
 
     def since(self, before: TakenCounts) -> TakenCounts:
-        """What was counted since then; `now_s` is for how long."""
+        """Return the difference to earlier counts; `now_s` is the duration."""
         return TakenCounts(
             self.now_s - before.now_s,
             {name: of - before.threads[name] for name, of in self.threads.items()},
@@ -77,7 +77,7 @@ class TakenCounts:
 
 
 def _to_come(cluster: Cluster, now: float) -> NDArray[np.float64]:
-    """What cores that threads have for themselves have counted already and is yet to come, in core seconds."""
+    """Return core seconds that dedicated cores have counted in advance."""
     threads = cluster.threads
     alone = np.flatnonzero(threads["alone"] & (threads["state"] == WORKS))
     left = cluster.clock.when[alone] - np.maximum(threads["begins"][alone], now)
@@ -85,7 +85,7 @@ def _to_come(cluster: Cluster, now: float) -> NDArray[np.float64]:
 
 
 def counted(cluster: Cluster, before: TakenCounts, now: TakenCounts) -> tuple[TakenCounts, EngineCounts]:
-    """What was counted until now, and since then."""
+    """Return the counts up to now, and since `before`."""
     new = now.since(before)
     executors = len(now.threads["received"])
     own = cluster.threads[:executors]
@@ -112,14 +112,14 @@ def counted(cluster: Cluster, before: TakenCounts, now: TakenCounts) -> tuple[Ta
 
 
 def by_performance_log(latency: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Trees in the buckets of the performance log, shape (T, 66)."""
+    """Return trees in the buckets of the performance log, shape (T, 66)."""
     whole = latency[:, 1:].reshape(len(latency), -1)[:, : BUCKETS - 2]
     together = whole.reshape(len(latency), -1, _TOGETHER).sum(axis=2)
     return np.concatenate([latency[:, :1], together, latency[:, BUCKETS - 1 :]], axis=1)
 
 
 def quantile_s(latency: NDArray[np.int64], part: float) -> float:
-    """The latency that a part of the trees is below, in s; nan where there are none.
+    """Return a quantile of latency in s; nan if there are no trees.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The virtual cluster's engine that follows every tuple."""
+"""Engine of the virtual cluster that follows every tuple."""
 
 from __future__ import annotations
 
@@ -45,28 +45,27 @@ from stormwright.simulator.storm.trees import end_tree, time_out
 from stormwright.simulator.storm.working import divide_cores, pass_time, set_core, set_speed, stop_alone
 
 # Event loop ---------------------------------------------------------------------------------------
-# The loop, and what the cluster is told to do in between.
 
-#: What a cluster is told: nothing; executors are elsewhere; a worker is up or starts at an instant, or stops; spouts
-#: are to look whether they may begin trees; cores have a speed.
+#: Commands: none; executors moved; a worker starts at a time; a worker stops; spouts check whether they may begin
+#: trees; cores change speed.
 NOTHING, PLACED, START, STOP, LOOK, SPEED = range(6)
 
-#: Loads are looked at so often, in seconds.
+#: Interval of load checks, in seconds.
 _LOOKS_S = 1.0
 
 
 @compiled
 def go_on_until(of: Cluster, told: int, which: int, amount: float, until: float) -> None:
-    """Do what is told, then go on to an instant, or until there is no room for more tuples or trees.
+    """Apply a command, then advance to a time, or until there is no space for more tuples or trees.
 
     Parameters
     ----------
     of
         The cluster.
     told, which, amount
-        What is told of whom, and an instant or a factor.
+        Command, its target, and a time or factor.
     until
-        The instant.
+        The end time.
     """
     run = of.run[0]
     if told != NOTHING:
@@ -99,7 +98,7 @@ def go_on_until(of: Cluster, told: int, which: int, amount: float, until: float)
 
 @often
 def _thread_or_core(of: Cluster, who: int, now: float) -> None:
-    """A thread's time has come, or something happens at cores: most often a job is done."""
+    """Handle an event of a thread or a core, usually the completion of a job."""
     run, jobs = of.run[0], of.shares.jobs
     if who < run.threads:
         number, goes_on = NONE, who if _wakes(of, who, now) else NONE
@@ -124,7 +123,7 @@ def _thread_or_core(of: Cluster, who: int, now: float) -> None:
 
 @inner
 def _finished(of: Cluster, core: Record, now: float) -> int:
-    """The thread that has done its work by now on cores, if there is one; or another one's turn comes."""
+    """Return the thread that has completed its work on a core, if any; else switch turns."""
     jobs = of.shares.jobs
     pass_time(of, core, now)
     if core.quota < 0:
@@ -138,7 +137,7 @@ def _finished(of: Cluster, core: Record, now: float) -> int:
 
 @inner
 def _wakes(of: Cluster, who: int, now: float) -> bool:
-    """Whether a thread goes on as its time has come: not while it wakes, and not if it has only begun to be."""
+    """Return whether a thread continues at its time: not while it wakes, and not when it has only begun to."""
     thread = of.threads[who]
     if thread.state == ASLEEP and thread.wakes_s > 0.0:
         rouse(of, who, now)
@@ -161,7 +160,7 @@ def _account(of: Cluster, core: Record, now: float) -> None:
 
 @inner
 def _serve(of: Cluster, who: int, now: float) -> None:
-    """A period of a quota begins: cores that were held go on, as far as it lasts."""
+    """Begin a period of a quota: release throttled cores, as far as it lasts."""
     quota = of.quotas[who - of.run[0].first_quota]
     begin(quota, now)
     while True:
@@ -192,7 +191,7 @@ def _tell(of: Cluster, told: int, which: int, amount: float, now: float) -> None
 
 @inner
 def _up(of: Cluster, worker: int, now: float) -> None:
-    """A worker is up: its threads run."""
+    """Start the threads of a worker."""
     here, run = of.workers[worker], of.run[0]
     here.up = True
     for who in range(run.threads):
@@ -206,7 +205,7 @@ def _up(of: Cluster, worker: int, now: float) -> None:
 
 @inner
 def _started(of: Cluster, topology: int, now: float) -> None:
-    """One worker fewer of a topology is starting; after the last of them spouts begin."""
+    """Record the start of a worker of a topology; after the last one its spouts begin."""
     here = of.topologies[topology]
     here.starting -= 1
     if here.starting == 0:
@@ -228,7 +227,7 @@ def _look_of_spouts(of: Cluster, topology: int, now: float) -> None:
 
 @inner
 def _stop(of: Cluster, worker: int, now: float) -> None:
-    """A worker dies, with all that is in it; tuples that others send to it are lost until it is up again."""
+    """Stop a worker with everything in it; tuples sent to it are lost until it is up again."""
     here, run = of.workers[worker], of.run[0]
     starting = not here.up and of.clock.when[run.executors + worker] != NEVER
     here.up = here.ready = False
@@ -275,7 +274,7 @@ def _end_thread(of: Cluster, who: int, now: float) -> None:
 
 @inner
 def _wait_no_more(of: Cluster, who: int) -> None:
-    """A thread that waits for room somewhere no longer does."""
+    """Remove a thread from a waiting list."""
     for each in range(of.run[0].threads):
         _leave_list(of, of.threads[each], who)
     for each in range(len(of.links)):
@@ -302,28 +301,28 @@ def _leave_list(of: Cluster, queue: Record, who: int) -> None:
 
 
 class Events:
-    """A virtual Storm cluster, tuple by tuple (`stormwright.simulator.engine.Engine`).
+    """Virtual Storm cluster, tuple by tuple (`stormwright.simulator.engine.Engine`).
 
     Parameters
     ----------
     problem
-        With nodes, and a load.
+        Problem with nodes and a load.
     slots
         Slot of every executor, `NOWHERE` for those that do not run, shape (E,); their workers are up at once.
     settings
-        What else is taken for given; by default with the costs that come with the problem.
+        Other settings; by default with the costs of the problem's load.
     profile
-        Of the load, where that was measured under another placement or on other nodes than `problem` has.
+        Profile of the load, if it was measured under another placement or on other nodes.
 
     Attributes
     ----------
     at_once
-        How many tuples are one event: as many as the settings say, or fewer where so many do not fit.
+        Number of tuples per event, at most that of the settings.
 
     Raises
     ------
     InputError
-        What comes with the problem's load are no costs.
+        The costs of the problem's load are invalid.
     """
 
     def __init__(
@@ -348,56 +347,56 @@ class Events:
 
     @property
     def now_s(self) -> float:
-        """The instant that was reached."""
+        """Present time."""
         return float(self.cluster.run[0]["now"])
 
     @property
     def hops(self) -> int:
-        """Tuples that executors have handled so far."""
+        """Number of tuples handled by executors so far."""
         return self.at_once * int(self.cluster.run[0]["hops"])
 
     def until(self, time_s: float) -> None:
-        """Go on to an instant."""
+        """Advance to a time."""
         self._tell(NOTHING, until_s=float(time_s))
 
     def take(self) -> EngineCounts:
-        """What was counted since this was last asked for."""
+        """Return the counts since the last call."""
         self._taken, found = counted(self.cluster, self._taken, self.seen)
         return found
 
     @property
     def seen(self) -> TakenCounts:
-        """What was counted so far, with what `take` does not tell."""
+        """All counts so far, including those that `take` leaves out."""
         return TakenCounts.of(self.cluster, self.at_once)
 
     @property
     def pending(self) -> NDArray[np.int64]:
-        """Trees of every topology that are under way, shape (T,)."""
+        """Pending trees of every topology, shape (T,)."""
         spouts, count = self.cluster.spouts, len(self.problem.topologies)
         topology = np.array(self.cluster.threads["topology"][spouts["thread"]])
         return self.at_once * np.bincount(topology, spouts["pending"], count).astype(np.int64)
 
     @property
     def queue_peaks(self) -> NDArray[np.int64]:
-        """Most tuples that were in the receive queue of every executor so far, shape (E,)."""
+        """Peak length of every executor's receive queue so far, shape (E,)."""
         return self.at_once * np.array(self.cluster.seen["most"][: self.problem.num_executors])
 
     @property
     def queue_limits(self) -> NDArray[np.int64]:
-        """How many there may be, shape (E,)."""
+        """Capacity of every executor's receive queue, shape (E,)."""
         return self.at_once * np.array(self.cluster.threads["limit"][: self.problem.num_executors])
 
     def place(self, slots: NDArray[np.int32]) -> None:
-        """Executors' slots from now on; workers that are new or whose executors change start up."""
+        """Set the executors' slots; workers that are new or whose executors change start up."""
         self._place(slots, self.settings.startup_s)
 
     def activate(self, topology: int, active: bool) -> None:
-        """Whether a topology's spouts begin trees."""
+        """Set whether a topology's spouts begin trees."""
         self.cluster.topologies["active"][topology] = active
         self._tell(LOOK, topology)
 
     def rate(self, topology: int, factor: float) -> None:
-        """Spouts of a topology are offered as many trees as at first, times a factor."""
+        """Scale the initial offered rate of a topology's spouts."""
         spouts = self.cluster.spouts
         own = np.flatnonzero(self.cluster.threads["topology"][spouts["thread"]] == topology)
         for number in own:
@@ -405,20 +404,20 @@ class Events:
             if not 0 < first_s < np.inf:
                 continue
             new_s = first_s / factor if factor > 0 else np.inf
-            # The part of the time until the next tree that is left stays.
+            # The remaining fraction of the time until the next tree is preserved.
             left = (spouts["comes"][number] - self.now_s) / old_s if old_s < np.inf else 1.0
             spouts["apart_s"][number] = new_s
             spouts["comes"][number] = self.now_s + left * new_s if new_s < np.inf else np.inf
         self._tell(LOOK, topology)
 
     def kill(self, slot: int) -> None:
-        """The workers in a slot die; their supervisor starts them again."""
+        """Kill the workers in a slot; their supervisor restarts them."""
         for worker in self._workers.in_slot(slot):
             self._tell(STOP, worker)
             self._start(worker, self.settings.startup_s)
 
     def node(self, node: int, up: bool) -> None:
-        """A node goes down, with all that runs there, or comes back and starts its workers."""
+        """Stop a node with everything that runs there, or bring it back with its workers."""
         if up != self._down[node]:
             return
         self._down[node] = not up
@@ -429,7 +428,7 @@ class Events:
                 self._tell(STOP, worker)
 
     def slow(self, node: int, factor: float) -> None:
-        """A node's cores have their speed times a factor."""
+        """Scale the speed of a node's cores."""
         each = len(self.cluster.shares.cores) // len(self._down)
         for core in range(node * each, (node + 1) * each):
             self._tell(SPEED, core, max(factor, 1e-9))

@@ -1,4 +1,4 @@
-"""Executors in workers: who is where, and what that changes."""
+"""Placement of executors in workers, and its changes."""
 
 from __future__ import annotations
 
@@ -18,34 +18,32 @@ from stormwright.simulator.settings import Settings
 from stormwright.simulator.storm.records import GONE, NONE, Cluster
 
 # Sets ---------------------------------------------------------------------------------------------
-# Sets of like tuples that are one event, for long runs.
+# Sets of equal tuples that form one event, for long runs.
 #
-# A set of m trees is begun at once, and what each executor handles, sends and acks are sets of m tuples: m times the
-# work, the bytes and the time between them, in m times fewer events. Its work varies by m times less, as that of m
-# tuples together does, and so do the times between sets. So what executors, cores and links have to do is the same,
-# and near saturation so is for how long tuples wait (J. F. C. Kingman, The single server queue in heavy traffic,
-# Proceedings of the Cambridge Philosophical Society 57(4), 1961, https://doi.org/10.1017/S0305004100036094). What
-# differs:
+# A set of m trees is begun at once, and each executor handles, sends and acks sets of m tuples: m times the work, the
+# bytes and the time between them, in m times fewer events. Its work varies by m times less, like that of m tuples
+# together, and so do the times between sets. So the load of executors, cores and links is the same, and near saturation
+# so are waiting times (J. F. C. Kingman, The single server queue in heavy traffic, Proceedings of the Cambridge
+# Philosophical Society 57(4), 1961, https://doi.org/10.1017/S0305004100036094). Differences:
 #
-# - An executor hands on a set once it has worked on all of it: latencies are longer, by up to m tuples' work at each
-#   executor on the way.
-# - A set goes to one executor where single tuples would go to several, whose queues grow and shrink by m.
-# - What may be pending, and what queues hold, is rounded down to whole sets.
-# - What it takes to wake a thread, where nodes have a quota, is paid once for a set: there CPU comes out too low.
+# - An executor passes a set on once it has processed all of it: latencies are longer, by up to m tuples' work at each
+# executor on the way. - A set goes to one executor where single tuples would go to several, whose queues grow and
+# shrink by m. - Limits of pending trees and capacities of queues are rounded down to whole sets. - Waking a thread of a
+# node with a quota is charged once per set: there CPU is too low.
 
-#: So many sets may be pending and be in a queue at least, for executors to have work beside each other.
+#: Minimum number of sets that may be pending or in a queue, for executors to work in parallel.
 _LEAST_SETS = 8
 
 
 def fitting(of: Cluster, most: int) -> int:
-    """How many tuples are a set: `most`, or fewer where spouts may have few trees pending, or queues are short."""
+    """Return the tuples per set: at most `most`, fewer if limits of pending trees or queues are small."""
     executors = int(of.run[0]["executors"])
     rooms = [*of.spouts["most"], *of.threads["limit"][: executors + int(of.run[0]["workers"])]]
     return max(min(most, int(min(rooms, default=0)) // _LEAST_SETS), 1)
 
 
 def put_together(of: Cluster, count: int) -> None:
-    """Have so many tuples be one in a cluster in which nothing has happened yet."""
+    """Combine `count` tuples into one in a cluster without events so far."""
     spouts, executors = of.spouts, int(of.run[0]["executors"])
     spouts["apart_s"] *= count
     spouts["comes"] *= count
@@ -65,16 +63,16 @@ Seat = tuple[int, int]
 
 
 class Workers:
-    """Workers by topology and slot, and what threads are on each node.
+    """Workers by topology and slot, and the threads of each node.
 
     Parameters
     ----------
     problem, profile
-        With the nodes, and the load.
+        Problem with the nodes, and profile of the load.
     settings
-        With the costs.
+        Settings with the costs.
     at_once
-        How many tuples are one.
+        Tuples per set.
     """
 
     def __init__(self, problem: Problem, profile: Profile, settings: Settings, at_once: int = 1) -> None:
@@ -87,7 +85,7 @@ class Workers:
         self._numbers: dict[Seat, int] = {}
 
     def seats(self, slots: NDArray[np.int32]) -> dict[Seat, tuple[int, ...]]:
-        """Executors of every worker of a placement."""
+        """Return the executors of every worker of a placement."""
         found: dict[Seat, list[int]] = defaultdict(list)
         placed = np.flatnonzero(slots != NOWHERE)
         topology = self.problem.executor_topology[placed]
@@ -96,50 +94,50 @@ class Workers:
         return {seat: tuple(executors) for seat, executors in found.items()}
 
     def number(self, seat: Seat) -> int:
-        """The number of a worker."""
+        """Return the number of a worker."""
         return self._numbers[seat]
 
     def take(self, seat: Seat) -> int:
-        """A number for a new worker, the lowest that is free."""
+        """Return the lowest free number for a new worker."""
         taken = set(self._numbers.values())
         self._numbers[seat] = next(number for number in range(len(taken) + 1) if number not in taken)
         return self._numbers[seat]
 
     def free(self, seat: Seat) -> None:
-        """A worker is no more."""
+        """Release the number of a worker."""
         del self._numbers[seat]
 
     def in_slot(self, slot: int) -> list[int]:
-        """Workers in a slot."""
+        """Return the workers in a slot."""
         return sorted(number for (_, at), number in self._numbers.items() if at == slot)
 
     def on_node(self, of: Cluster, node: int) -> list[int]:
-        """Workers on a node."""
+        """Return the workers on a node."""
         return sorted(number for number in self._numbers.values() if of.workers["node"][number] == node)
 
     def seat_of(self, worker: int) -> Seat:
-        """Topology and slot of a worker."""
+        """Return topology and slot of a worker."""
         return next(seat for seat, number in self._numbers.items() if number == worker)
 
 
 def freed(of: Cluster, worker: int, executors: Sequence[int]) -> None:
-    """A worker that has stopped is no more, and its executors are nowhere."""
+    """Remove a stopped worker; its executors are nowhere."""
     run = of.run[0]
     threads = [*executors, run["executors"] + worker, run["executors"] + run["workers"] + worker]
     of.threads["worker"][threads] = of.threads["node"][threads] = of.threads["core"][threads] = NONE
 
 
 def seated(of: Cluster, workers: Workers, come: Sequence[tuple[int, tuple[int, ...]]]) -> Cluster:
-    """The cluster with workers that are new, none of them up yet.
+    """Return the cluster with new workers, none of them up yet.
 
     Parameters
     ----------
     of
         The cluster.
     workers
-        All that are there.
+        All workers.
     come
-        Number and executors of those that are new.
+        Number and executors of new ones.
     """
     run, problem, reference_hz = of.run[0], workers.problem, workers.problem.core_hz
     for worker, executors in come:
@@ -161,10 +159,10 @@ def seated(of: Cluster, workers: Workers, come: Sequence[tuple[int, tuple[int, .
 
 
 def _cores_for(of: Cluster, node: int, threads: int) -> NDArray[np.int64]:
-    """Cores of a node for threads that are new on it: one after the other, that with the fewest threads.
+    """Return cores of a node for new threads: each gets the one with the fewest threads.
 
-    Where all cores have enough to do threads stay where they are, and those with a quota always do: Linux balances no
-    load between cores that are held.
+    Threads stay on their cores if all are busy, and always with a quota: Linux does not balance load between throttled
+    cores.
     """
     each = int(of.run[0]["cores"]) // int(of.run[0]["nodes"])
     first, core = node * each, of.threads["core"]
@@ -177,7 +175,7 @@ def _cores_for(of: Cluster, node: int, threads: int) -> NDArray[np.int64]:
 
 
 def _take_cores(of: Cluster, workers: Workers) -> None:
-    """What nodes have no longer because workers are there, and executors that work whatever their rate."""
+    """Set the constant CPU usage of nodes by workers, and by executors that poll."""
     executors, nodes = int(of.run[0]["executors"]), int(of.run[0]["nodes"])
     own = of.threads[:executors]
     there = np.flatnonzero((own["node"] != NONE) & (workers.idle_hz > 0))
@@ -188,14 +186,14 @@ def _take_cores(of: Cluster, workers: Workers) -> None:
 
 
 def _with_room(of: Cluster) -> Shares:
-    """Heaps of jobs with room for all threads of each core."""
+    """Return shares with heaps for all threads of each core."""
     cores, old = of.shares
     room = np.bincount(of.threads["core"][of.threads["core"] != NONE], minlength=len(cores))
     first = np.cumsum([0, *room])
     jobs = records(int(first[-1]), JOB)
     for number in np.flatnonzero(cores["count"]):
         at, count, size = (int(cores[name][number]) for name in ("first", "count", "room"))
-        places = (int(cores["head"][number]) + np.arange(count)) % size  # heaps have theirs at the beginning
+        places = (int(cores["head"][number]) + np.arange(count)) % size  # heaps start at 0
         jobs[first[number] : first[number] + count] = old[at + places]
     cores["first"], cores["room"], cores["head"] = first[:-1], room, 0
     return Shares(cores, jobs)

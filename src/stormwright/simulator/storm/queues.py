@@ -1,4 +1,4 @@
-"""Tuples made, queued, taken and lost; and who waits for room in a queue."""
+"""Queues of tuples: creation, insertion, removal, loss; and threads that wait for space."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stormwright.simulator.storm.working import looks_at, work
 
 @inner
 def make_tuple(of: Cluster, pair: int, what: int, tree: int, use: int) -> int:
-    """A new tuple of `of`, in no queue: `what` it is, its `pair`, its `tree` and which `use` of that is meant."""
+    """Create a tuple in no queue, of kind `what`, with its `pair`, `tree` and the `use` of that record."""
     run = of.run[0]
     number = run.free_tuple
     made = of.tuples[number]
@@ -23,7 +23,7 @@ def make_tuple(of: Cluster, pair: int, what: int, tree: int, use: int) -> int:
 
 @inner
 def end_tuple(of: Cluster, number: int) -> None:
-    """A tuple is no more."""
+    """Free a tuple."""
     run = of.run[0]
     of.tuples[number].next = run.free_tuple
     run.free_tuple = number
@@ -32,14 +32,14 @@ def end_tuple(of: Cluster, number: int) -> None:
 
 @inner
 def lose(of: Cluster, number: int) -> None:
-    """A tuple, or a message to or from an acker, never arrives."""
+    """Lose a tuple, or a message to or from an acker."""
     note_lost(of, of.tuples[number].tree, of.tuples[number].use)
     end_tuple(of, number)
 
 
 @inner
 def note_lost(of: Cluster, tree: int, use: int) -> None:
-    """Something of a tree is lost, so that it will time out."""
+    """Mark a tree as incomplete, so that it will time out."""
     if tree != NONE and of.trees[tree].use == use and not of.trees[tree].lost:
         of.trees[tree].lost = True
         of.topologies[of.threads[of.trees[tree].spout].topology].lost += 1
@@ -47,7 +47,7 @@ def note_lost(of: Cluster, tree: int, use: int) -> None:
 
 @inner
 def join(of: Cluster, queue: Record, number: int) -> None:
-    """A tuple joins the queue of a thread or a link, as the last one."""
+    """Append a tuple to the queue of a thread or a link."""
     if queue.count == 0:
         queue.first = number
     else:
@@ -58,7 +58,7 @@ def join(of: Cluster, queue: Record, number: int) -> None:
 
 @inner
 def take(of: Cluster, queue: Record) -> int:
-    """The first tuple of a queue leaves it."""
+    """Remove the first tuple of a queue."""
     number = queue.first
     queue.first = of.tuples[number].next
     of.tuples[number].next = NONE
@@ -68,7 +68,7 @@ def take(of: Cluster, queue: Record) -> int:
 
 @often
 def hand(of: Cluster, who: int, number: int, ready: float) -> None:
-    """In `of` the tuple `number` joins the queue of the thread `who`, which sees it once it is `ready`."""
+    """Append tuple `number` to the queue of the thread `who`, visible once it is `ready`."""
     thread = of.threads[who]
     if thread.count >= of.seen[who].most:
         of.seen[who].most = thread.count + 1
@@ -86,10 +86,10 @@ def hand(of: Cluster, who: int, number: int, ready: float) -> None:
 
 @inner
 def begins_by_itself(of: Cluster, thread: Record, ready: float) -> bool:
-    """Whether it is known already that a thread begins with a tuple once that is ready, which so needs no event.
+    """Return whether a thread will begin with a tuple once that is ready without an event.
 
-    Nothing comes in between where it has a core of its own, and no tuple comes before one that was handed to it. That
-    may be so with a message that is yet on a link, as one from another worker of the node passes none.
+    That holds if it has a core of its own, and no tuple can overtake the present one, as a message from another worker
+    of the node may overtake one on a link.
     """
     if not thread.alone or thread.kind == SPOUT:
         return False
@@ -98,7 +98,7 @@ def begins_by_itself(of: Cluster, thread: Record, ready: float) -> bool:
 
 @inner
 def wait_for(of: Cluster, who: int, queue: Record) -> None:
-    """A thread waits until there is room in a queue."""
+    """Let a thread wait for space in a queue."""
     thread = of.threads[who]
     thread.state, thread.next = BLOCKED, NONE
     if of.clock.when[who] != NEVER:
@@ -112,7 +112,7 @@ def wait_for(of: Cluster, who: int, queue: Record) -> None:
 
 @inner
 def call_waiting(of: Cluster, queue: Record, now: float) -> None:
-    """There is room in a queue: who has waited longest for that tries again."""
+    """Wake the thread that has waited longest for space in a queue."""
     who = queue.waiting
     if who != NONE:
         queue.waiting = of.threads[who].next

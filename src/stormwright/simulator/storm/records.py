@@ -1,9 +1,9 @@
-"""A virtual Storm cluster under way, as arrays of records.
+"""State of a virtual Storm cluster, as arrays of records.
 
-Things are known by number. Threads are the executors (E), then one of each worker that sends and one that receives
-(W of each, whether that worker is there or not). Who has a time in the clock: threads, then cores, links out of nodes,
-links into nodes, topologies (timeouts), quotas, and last of all who looks at loads. A list is a number of its first and
-of its last, and each one's `next`; -1 is none.
+Everything is identified by number. Threads are the executors (E), then a sending and a receiving thread of each worker
+(W of each, whether that worker exists or not). Actors in the clock: threads, then cores, links out of nodes, links into
+nodes, topologies (timeouts), quotas, and finally the load check. A list has its first and its last number, and each
+element's `next`; -1 is none.
 """
 
 from __future__ import annotations
@@ -19,34 +19,34 @@ from stormwright.simulator.kernel.shares import Shares
 
 NONE = -1
 
-#: Kinds of threads. A bolt that gets nothing and sends by the clock counts as a spout.
+#: Kinds of threads. A bolt without input that sends periodically counts as a spout.
 BOLT, ACKER, SPOUT, SENDER, RECEIVER = range(5)
 
-#: What a thread is at: its worker is not up; it has nothing to do yet; it works; it waits for room for what it sends.
+#: States of a thread: its worker is down; idle; working; blocked by a full queue.
 GONE, ASLEEP, WORKS, BLOCKED = range(4)
 
-#: What a tuple is: of a stream, or between executors and ackers: a tree was begun, a tuple acked, a tree is complete.
+#: Kinds of tuples: of a stream, or between executors and ackers: tree begun, tuple acked, tree complete.
 DATA, BEGUN, ACK, DONE = range(4)
 
-#: How a route chooses: shuffled, by fields with weights, a copy to all, the tree's acker, the tree's spout.
+#: Kinds of routes: shuffle, fields with weights, all, the tree's acker, the tree's spout.
 SHUFFLE, FIELDS, ALL, TO_ACKER, TO_SPOUT = range(5)
 
 #: Scopes of a shuffle, from near to far.
 IN_WORKER, IN_NODE, IN_RACK, EVERYWHERE = range(4)
 
-#: Choices of a shuffle until it begins anew, and the weights that targets have at most.
+#: Choices per round of a shuffle, and maximum weight of targets.
 ROUND, MOST_WEIGHT = 1_000, 100
 
-#: Latencies are counted in buckets: 16 for each doubling from 1 ms on, which are those of the performance log in 4.
+#: Latency buckets: 16 for each doubling from 1 ms on, 4 of which form one of the performance log.
 BY_OCTAVE, BUCKETS = 16, 16 * 16 + 2
 
-#: `work_s` of a tuple on a core of its node, varying by `varies`; `message_factor` is by how much longer its node takes
-#: for messages; `debt_s` is what it has serialised and not yet taken the time for; `cpu_s` what it took. With nothing
-#: to do since `idle_since` it looks all the time for `parks_s`, then every `sleeps_s`; if waking takes CPU, `wakes_s`,
-#: what `polls` wakes whether there is something or not, every `park_s` at first. It runs on `core`, all of those of its
-#: node or one of them; where each thread has one it works `alone`, and `begins` to at an instant. Its queue is `first`
-#: to `last`, `count` tuples of `limit`; in `waiting` and `last_waiting` are threads that wait for room in it. `tuple`
-#: is at work, as yet to be sent along `route`, `left` times, to `pair` next.
+#: A thread: `work_s` of a tuple on a core of its node, varying by `varies`; `message_factor` scales the cost of
+#: messages on its node; `debt_s` is serialisation not yet charged; `cpu_s` the CPU time used. Idle since `idle_since`
+#: it spins for `parks_s`, then polls every `sleeps_s`; if waking takes CPU, `wakes_s`, threads that `polls` wake in any
+#: case, every `park_s` at first. It runs on `core`, all of those of its node or one of them; on a core of its own it
+#: works `alone`, and `begins` at a time. Its queue is `first` to `last`, `count` tuples of `limit`; `waiting` and
+#: `last_waiting` are threads that wait for space in it. `tuple` is in process, still to be sent along `route`, `left`
+#: times, to `pair` next.
 THREAD = np.dtype(
     [
         *((name, np.float64) for name in ("work_s", "varies", "message_factor", "debt_s", "cpu_s")),
@@ -60,9 +60,8 @@ THREAD = np.dtype(
     align=True,
 )
 
-#: Of a spout: mean time between trees that it is offered, 0 for as many as go; when the next one comes; how many have
-#: come and were not begun; trees to begin again; pending trees, how many there may be, and the list of them, the oldest
-#: first.
+#: A spout: mean time between offered trees, 0 for no limit; arrival of the next one; offered trees not yet begun; trees
+#: to replay; pending trees, their limit, and their list, oldest first.
 SPOUT_STATE = np.dtype(
     [
         *((name, np.float64) for name in ("apart_s", "varies", "comes")),
@@ -72,9 +71,9 @@ SPOUT_STATE = np.dtype(
     align=True,
 )
 
-#: What an executor sends to a component: `whole` tuples for each that it handles, and one more as often as `part` says,
-#: with `bytes` in each; its `count` pairs from `first` on. Of a shuffle: where its choices are in `choices`, which is
-#: next, whether it knows only the worker and all, whether it looks at loads, and its scope.
+#: A route from an executor to a component: `whole` tuples for each handled one, and one more with probability `part`,
+#: with `bytes` in each; its `count` pairs from `first` on. Of a shuffle: the position in `choices`, the next one,
+#: whether it only distinguishes the worker, whether it is load aware, and its scope.
 ROUTE = np.dtype(
     [
         *((name, np.float64) for name in ("part", "bytes")),
@@ -84,10 +83,10 @@ ROUTE = np.dtype(
     align=True,
 )
 
-#: An executor that is sent to: tuples so far; of fields, the part that goes to this or one before; weight of a shuffle.
+#: A target executor: tuples so far; cumulative probability of fields; weight of a shuffle.
 PAIR = np.dtype([("below", np.float64), *((name, np.int64) for name in ("target", "tuples", "weight"))])
 
-#: A tuple: from when on it can be seen in its queue; its tree, and which use of that record is meant.
+#: A tuple: time from which it is visible in its queue; its tree, and the use number of that record.
 TUPLE = np.dtype(
     [
         *((name, np.float64) for name in ("ready", "bytes")),
@@ -96,8 +95,8 @@ TUPLE = np.dtype(
     align=True,
 )
 
-#: A tree: when it was begun, when its acker heard of it first (once it is complete: its latency); tuples and messages
-#: that its acker is yet to hear of; its neighbours in its spout's list.
+#: A tree: when it was begun, when its acker first heard of it (its latency once complete); tuples and messages that its
+#: acker still expects; its neighbours in its spout's list.
 TREE = np.dtype(
     [
         *((name, np.float64) for name in ("begun", "heard")),
@@ -107,14 +106,14 @@ TREE = np.dtype(
     align=True,
 )
 
-#: Whether it is up, and whether all workers of its topology have been since: before that its spouts do not begin.
+#: A worker: whether it is up, and whether all workers of its topology have been since: its spouts begin after that.
 WORKER = np.dtype(
     [*((name, np.int64) for name in ("topology", "node", "slot")), *((name, np.bool_) for name in ("up", "ready"))],
     align=True,
 )
 
-#: Its timeout, when that was last looked at, and the bounds by which its shuffles change their scope; its first spout;
-#: workers that are starting; what became of its trees.
+#: A topology: its timeout, the last timeout check, and the bounds by which its shuffles change their scope; its first
+#: spout; starting workers; outcomes of its trees.
 TOPOLOGY = np.dtype(
     [
         *((name, np.float64) for name in ("timeout_s", "looked", "latency_s", "higher", "lower")),
@@ -128,7 +127,8 @@ TOPOLOGY = np.dtype(
 )
 
 #: A link in one direction: 0 bytes/s for no limit; bytes in its buffer, of `limit`; `tokens` as of `since`, bytes that
-#: may go at once, `burst` at most; it is `free` from an instant on, but for what waits; otherwise as a thread's queue.
+#: may pass at once, `burst` at most; it is `free` from a time on, except for waiting ones; otherwise like a thread's
+#: queue.
 LINK = np.dtype(
     [
         *((name, np.float64) for name in ("bytes_per_s", "bytes", "limit", "sent_bytes", "busy_s")),
@@ -138,10 +138,10 @@ LINK = np.dtype(
     align=True,
 )
 
-#: Loads of executors as their own worker knows them and as others were told.
+#: Loads of executors as known in their own worker and as reported to others.
 SEEN = np.dtype([("here", np.float64), ("told", np.float64), ("most", np.int64)])
 
-#: One record of what holds for all, and of what was done so far; a core that was idle is had within `wait_s`.
+#: Global parameters and counters; an idle core is available within `wait_s`.
 RUN = np.dtype(
     [
         *((name, np.float64) for name in ("now", "local_hop_s", "remote_hop_s", "overhead_bytes", "wait_s")),
@@ -157,24 +157,24 @@ RUN = np.dtype(
 
 
 class Cluster(NamedTuple):
-    """A virtual Storm cluster under way.
+    """State of a virtual Storm cluster.
 
     Parameters
     ----------
     threads, spouts, routes, pairs, tuples, trees, workers, topologies, links, seen, run, quotas
-        Of the kinds above, and of `QUOTA`. Links are those out of nodes, then those into them.
+        Record arrays of the kinds above, and of `QUOTA`. Links are those out of nodes, then those into them.
     choices
-        Of all shuffles, the number of a target among those of its route.
+        Choices of all shuffles, as numbers of targets in their routes.
     racks
-        Of every node.
+        Rack of every node.
     latency
-        Trees by topology and bucket.
+        Trees by topology and latency bucket.
     shares
-        Cores that threads share: those of a node together, or one by one where the node has a quota.
+        Shared cores: those of a node together, or one by one if the node has a quota.
     clock
-        When each next does something.
+        Next event times.
     random
-        State of the random numbers, one number.
+        Random state, one number.
     """
 
     threads: Records

@@ -1,10 +1,10 @@
-"""To which executor a tuple goes, and when that is looked at anew.
+"""Routing: which executor a tuple goes to, and load awareness.
 
-A shuffle goes through a round of choices, shuffled, in which each target is as often as its weight says. Once a second
-it looks at loads, that is how full receive queues are. A target within 5 % of the least load gains a little weight,
-another one loses ten times that. Its scope is the nearest with a target: worker, node, rack, all; it goes to the next
-one where the mean load in it passes an upper bound, and comes back where that of the nearer one is under a lower bound.
-Loads of other workers are five seconds old at most. (Storm 2.8.3: LoadAwareShuffleGrouping, Worker, WorkerState.)
+A shuffle goes through a shuffled round of choices, in which each target occurs according to its weight. Once a second
+it checks loads, that is fill levels of receive queues. A target within 5 % of the least load gains a little weight,
+another one loses ten times that. Its scope is the nearest with a target: worker, node, rack, all; it widens if the mean
+load in it exceeds an upper bound, and narrows if that of the nearer one is below a lower bound. Loads of other workers
+are five seconds old at most. (Storm 2.8.3: LoadAwareShuffleGrouping, Worker, WorkerState.)
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from stormwright.simulator.storm.records import (
     Cluster,
 )
 
-#: So much more load than the least is as good; gained and lost weights.
+#: Tolerance of load above the least; gained and lost weights.
 _AS_GOOD, _GAINS, _LOSES = 0.05, 1, 10
 
-#: Every so many looks others are told of loads.
+#: Load checks between reports to other workers.
 _TOLD_EVERY = 5
 
 
 @inner
 def choose(of: Cluster, route: Record, left: int) -> int:
-    """The pair that the next tuple of a route goes along; of copies to all, one of them is `left` to be sent."""
+    """Return the pair for the next tuple of a route; of copies to all, `left` are still to be sent."""
     if route.kind == SHUFFLE:
         chosen = of.choices[route.choices + route.at]
         route.at = route.at + 1 if route.at + 1 < ROUND else 0
@@ -46,7 +46,7 @@ def choose(of: Cluster, route: Record, left: int) -> int:
         drawn = draw(of)
         while low < high:
             middle = (low + high) >> 1
-            beyond = drawn >= of.pairs[middle].below  # nobody can foresee that, so there is no branch for it
+            beyond = drawn >= of.pairs[middle].below  # branch-free, as it is unpredictable
             low += (middle + 1 - low) * beyond
             high += (middle - high) * (not beyond)
     return int(low)
@@ -54,7 +54,7 @@ def choose(of: Cluster, route: Record, left: int) -> int:
 
 @inner
 def look_at_loads(of: Cluster) -> None:
-    """Look at how full queues are, and shuffle by that."""
+    """Check loads of queues, and adapt all shuffles."""
     run = of.run[0]
     for who in range(run.executors):
         of.seen[who].here = of.threads[who].count / of.threads[who].limit
@@ -69,7 +69,7 @@ def look_at_loads(of: Cluster) -> None:
 
 @inner
 def place_shuffles(of: Cluster) -> None:
-    """Executors are elsewhere: all shuffles begin anew, as near as they can."""
+    """Restart all shuffles, as near as possible, after executors moved."""
     for number in range(len(of.routes)):
         route = of.routes[number]
         if route.kind == SHUFFLE and of.threads[route.source].worker != NONE:
@@ -82,7 +82,7 @@ def place_shuffles(of: Cluster) -> None:
 
 @inner
 def shuffle(of: Cluster, route: Record) -> None:
-    """A new round of choices, in which targets are by their weights."""
+    """Start a new round of choices by the targets' weights."""
     whole, filled = 0, 0
     for pair in range(route.first, route.first + route.count):
         if _within(of, route, pair, route.scope):
@@ -107,7 +107,7 @@ def shuffle(of: Cluster, route: Record) -> None:
 
 @inner
 def _look(of: Cluster, route: Record) -> bool:
-    """Set scope and weights of a shuffle by loads; whether they changed."""
+    """Update scope and weights of a shuffle by loads; return whether they changed."""
     if not route.aware:
         return False
     bounds, before, changed = of.topologies[of.threads[route.source].topology], route.scope, False
@@ -151,7 +151,7 @@ def _wider(route: Record) -> int:
 
 @inner
 def _mean_load(of: Cluster, route: Record, scope: int) -> float:
-    """Of its targets in a scope, -1 where there are none."""
+    """Return the mean load of the targets in a scope, -1 if there are none."""
     count, load = 0, 0.0
     for pair in range(route.first, route.first + route.count):
         if _within(of, route, pair, scope):
@@ -162,7 +162,7 @@ def _mean_load(of: Cluster, route: Record, scope: int) -> float:
 
 @inner
 def _within(of: Cluster, route: Record, pair: int, scope: int) -> bool:
-    """Whether the target of a pair is in a scope of its source."""
+    """Return whether the target of a pair is in a scope of its source."""
     source, target = of.threads[route.source], of.threads[of.pairs[pair].target]
     if target.worker == NONE:
         return False

@@ -1,4 +1,4 @@
-"""A virtual Storm cluster for a problem, before anything runs in it."""
+"""Initial state of a virtual Storm cluster for a problem."""
 
 from __future__ import annotations
 
@@ -52,17 +52,16 @@ from stormwright.simulator.storm.records import (
 )
 
 # Edges --------------------------------------------------------------------------------------------
-# To whom executors send, as routes and pairs.
 
-#: A tuple more often than that is one always, and less often than that never: it is rounding.
+#: Probabilities above it count as 1, and those below its complement as 0, due to rounding.
 _ROUNDING = 1e-9
 
-#: Tuples that are made for an executor besides what it sends.
+#: Additional tuples of an executor besides those it sends.
 _BESIDES = 8
 
 
 class _Route(NamedTuple):
-    """A route of one executor; `parts` of its tuples that go to each target."""
+    """A route of one executor; `parts` are the fractions of its tuples by target."""
 
     kind: int
     targets: NDArray[np.int64]
@@ -78,11 +77,11 @@ class Edges(NamedTuple):
     Parameters
     ----------
     routes, pairs, choices
-        As `stormwright.simulator.storm.records.Cluster` has them.
+        See `stormwright.simulator.storm.records.Cluster`.
     first
         First route of every executor, shape (E + 1,).
     most_sent
-        Tuples that an executor sends for one that it handles, at most.
+        Maximum tuples that an executor sends for one handled tuple.
     """
 
     routes: Records
@@ -93,14 +92,14 @@ class Edges(NamedTuple):
 
     @classmethod
     def of(cls, problem: Problem, profile: Profile, spouts: NDArray[np.int64]) -> Self:
-        """Those of a profile.
+        """Return the routes of a profile.
 
         Parameters
         ----------
         problem, profile
-            And its load.
+            Problem and its load.
         spouts
-            Executors that begin trees, or send by the clock.
+            Executors that begin trees, or send periodically.
         """
         found = list(_found(problem, profile, spouts))
         flat = [(source, route) for source, of_source in enumerate(found) for route in of_source]
@@ -136,7 +135,7 @@ def _most(route: _Route) -> int:
 
 
 def _found(problem: Problem, profile: Profile, spouts: NDArray[np.int64]) -> Iterator[list[_Route]]:
-    """Routes of one executor after the other."""
+    """Yield the routes of one executor after the other."""
     layout, flows = profile.layout, profile.flows
     to_all, acking = _to_all(problem, profile), _acking(profile)
     of_pairs, ack_size = _pairs_by_source(profile)
@@ -176,7 +175,7 @@ _Sent = tuple[NDArray[np.int64], NDArray[np.float64], float]
 
 
 def _pairs_by_source(profile: Profile) -> tuple[dict[int, dict[int, _Sent]], float]:
-    """Source → component that it sends to → executors, tuples and size; and the size of messages to ackers."""
+    """Return the targets by source and component, and the size of messages to ackers."""
     pairs, layout = profile.pairs, profile.layout
     target = layout.executor_component[pairs.target]
     system = layout.is_acker[target] | layout.is_acker[layout.executor_component[pairs.source]]
@@ -194,14 +193,14 @@ def _pairs_by_source(profile: Profile) -> tuple[dict[int, dict[int, _Sent]], flo
 
 
 def _acking(profile: Profile) -> set[int]:
-    """Components that tell ackers of what they begin or ack."""
+    """Return the components that send messages to ackers."""
     layout, pairs = profile.layout, profile.pairs
     to_ackers = layout.is_acker[layout.executor_component[pairs.target]] & (pairs.tuples > 0)
     return set(layout.executor_component[pairs.source[to_ackers]].tolist())
 
 
 def _to_all(problem: Problem, profile: Profile) -> set[tuple[int, int]]:
-    """Pairs of components, one of which sends copies to all executors of the other."""
+    """Return the pairs of components with an all grouping."""
     found = set()
     for topology, offset in zip(problem.topologies, profile.layout.component_offset[:-1].tolist(), strict=True):
         for number, component in enumerate(topology.components):
@@ -218,10 +217,10 @@ def _to_all(problem: Problem, profile: Profile) -> set[tuple[int, int]]:
 #: Storm's defaults (defaults.yaml of 2.8.3).
 _RECEIVES, _TRANSFERS, _TIMEOUT_S, _HIGHER, _LOWER = 32_768, 1_000, 30.0, 0.8, 0.2
 
-#: How often a bolt's thread looks for tuples before it sleeps, and how long that takes each time.
+#: Number of polls of a bolt's thread before it sleeps, and duration of each.
 _PARKS, _PARK_S = 1_000, 55e-6
 
-#: Of a thread at first.
+#: Initial state of a thread.
 _NOBODY = [
     "worker",
     "node",
@@ -237,24 +236,24 @@ _NOBODY = [
     "left",
 ]
 
-#: Tuples and trees for which there is room at first; there is made more as needed.
+#: Initial capacity of tuples and trees; extended as needed.
 _ROOM = 4_096
 
-#: More than can be pending.
+#: More than can ever be pending.
 _NO_LIMIT = 1 << 60
 
 
 def start(problem: Problem, settings: Settings, profile: Profile) -> Cluster:
-    """The cluster with nothing placed.
+    """Return the cluster without any placement.
 
     Parameters
     ----------
     problem
-        With nodes, and a load.
+        Problem with nodes and a load.
     settings
-        What else is taken for given.
+        Other settings.
     profile
-        Of the load.
+        Profile of the load.
     """
     costs, layout = settings.costs, profile.layout
     spouts = np.flatnonzero((profile.begins > 0) | layout.is_spout[layout.executor_component])
@@ -299,7 +298,7 @@ def start(problem: Problem, settings: Settings, profile: Profile) -> Cluster:
 
 
 def with_room(of: Cluster, tuples: int, trees: int) -> Cluster:
-    """The same cluster with room for so many more tuples and trees."""
+    """Return the cluster with space for more tuples and trees."""
     run = of.run[0]
     made, grown = _more(of.tuples, tuples, int(run["free_tuple"])), _more(of.trees, trees, int(run["free_tree"]))
     for name, old, new in (("tuple", of.tuples, made), ("tree", of.trees, grown)):
@@ -310,7 +309,7 @@ def with_room(of: Cluster, tuples: int, trees: int) -> Cluster:
 
 
 def _more(old: Records, more: int, free: int) -> Records:
-    """With more records at the head of the list of those that are free."""
+    """Return the records extended by free ones at the head of the free list."""
     made = records(len(old) + more, old.dtype)
     made[: len(old)] = old
     if more:
@@ -351,21 +350,21 @@ def _threads(
     _set_waits(of_executors, confs, problem.executor_topology, costs)
     made["kind"][executors : executors + workers] = SENDER
     if costs.quota_period_ms > 0:
-        # Only there it matters what threads take for nothing: it is a part of the quota that they all share.
+        # Idle polling only matters there, as it uses the shared quota.
         made["sleeps_s"][executors : executors + workers] = 2e-6 * costs.asleep_us
         made["sleeps_s"][executors + workers :] = 0.0
         made["wakes_s"] = costs.polling_share * 2e-6 * costs.asleep_us
         made["polls"] = (made["wakes_s"] > 0) & (made["sleeps_s"] > 0)
     made["kind"][executors + workers :] = RECEIVER
     transfers = [number_of(conf, "topology.transfer.buffer.size", _TRANSFERS) for conf in confs]
-    # Which topology a worker is of changes; the least buffer of all is that of each.
+    # The topology of a worker changes; each has the smallest buffer of all.
     made["limit"][executors : executors + workers] = min(transfers, default=_TRANSFERS)
     made["limit"][executors + workers :] = _NO_LIMIT
     return made
 
 
 def _set_waits(of: Records, confs: Sequence[Mapping[str, Any]], topology: IntArray, costs: Costs) -> None:
-    """How executors wait for tuples: Storm's progressive strategy, which looks often at first, then sleeps."""
+    """Set how executors wait for tuples: Storm's progressive strategy, which spins at first, then sleeps."""
     for kind, (parks, spouts) in {"bolt": (_PARKS, False), "spout": (0.0, True)}.items():
         key = f"topology.{kind}.wait.progressive.level"
         parks_s = [_PARK_S * _count(conf, f"{key}2.count", parks) for conf in confs]
@@ -392,7 +391,7 @@ def _spouts(profile: Profile, spouts: NDArray[np.int64], settings: Settings) -> 
     )
     made["varies"], made["reliable"] = settings.arrivals_vary, settings.reliable
     chance = np.random.default_rng([settings.seed % 2**64, 1])
-    # Spouts that are offered trees at constant times do not all begin them at once.
+    # Spouts with constant intervals do not all begin at once.
     made["comes"] = np.where(np.isfinite(made["apart_s"]), made["apart_s"] * chance.random(len(spouts)), NEVER)
     made["comes"][~by_rate] = NEVER
     made["thread"], made["first"], made["last"] = spouts, NONE, NONE
@@ -408,11 +407,11 @@ def _spouts(profile: Profile, spouts: NDArray[np.int64], settings: Settings) -> 
 
 
 def _cores(problem: Problem, costs: Costs, seed: int) -> tuple[Shares, Records]:
-    """Cores of nodes: of each together, or one by one with its quota, as many as the machine has."""
+    """Return the cores of nodes: of each together, or one by one with its quota, as many as the machine has."""
     cores = nodes_of(problem).cores
     if costs.quota_period_ms > 0:
         each = max(round(costs.machine_cores), ceil(cores.max(initial=1.0)))
-        begin = np.random.default_rng([seed % 2**64, 2]).random(len(cores))  # periods of nodes do not begin together
+        begin = np.random.default_rng([seed % 2**64, 2]).random(len(cores))  # periods of nodes are not synchronised
         made, quotas = with_quotas(cores, each, 1e-3 * costs.quota_period_ms, 1e-3 * costs.quota_piece_ms, begin)
         return Shares(made, records(0, JOB)), quotas
     made = records(len(cores), SHARE)
@@ -446,7 +445,7 @@ def _run(costs: Costs, executors: int, workers: int, edges: Edges) -> Records:
 
 
 def number_of(conf: Mapping[str, Any], key: str, default: float) -> float:
-    """A positive number of a configuration; what is none counts as not said."""
+    """Return a positive number of a configuration; invalid values count as missing."""
     value = conf.get(key)
     sound = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < 1e15
     return float(value) if sound and value is not None else default

@@ -1,4 +1,4 @@
-"""What a thread does next: it looks for a tuple, works on it, sends what that sets off, and looks again."""
+"""Threads: fetch a tuple, process it, send the results, and repeat."""
 
 from __future__ import annotations
 
@@ -42,12 +42,11 @@ from stormwright.simulator.storm.trees import begin_tree, complete, hear
 from stormwright.simulator.storm.working import looks_at, run_for, work
 
 # Sending ------------------------------------------------------------------------------------------
-# What an executor emits for a tuple that it has handled, and how far that goes at once.
 
 
 @inner
 def emit(of: Cluster, who: int, now: float) -> bool:
-    """Send what a tuple sets off, or go on with that; whether all is sent, else the thread waits for room."""
+    """Send the results of a tuple, or continue; return whether all is sent, else the thread waits for space."""
     thread = of.threads[who]
     number, left, pair = thread.route, thread.left, thread.pair
     while number < thread.last_route:
@@ -69,7 +68,7 @@ def emit(of: Cluster, who: int, now: float) -> bool:
 
 @inner
 def _copies(of: Cluster, thread: Record, route: Record) -> int:
-    """How many tuples go along a route for the tuple at work."""
+    """Return the number of tuples along a route for the present tuple."""
     if route.kind == TO_ACKER:
         return 1 if of.tuples[thread.tuple].tree != NONE else 0
     if route.kind == TO_SPOUT:
@@ -92,7 +91,7 @@ def _pair(of: Cluster, thread: Record, route: Record, left: int) -> int:
 
 @inner
 def _send(of: Cluster, who: int, route: Record, pair: int, now: float) -> bool:
-    """Send one tuple; False if there is no room for it yet."""
+    """Send one tuple; False if there is no space for it yet."""
     thread, run = of.threads[who], of.run[0]
     target = of.pairs[pair].target
     receiver, current = of.threads[target], of.tuples[thread.tuple]
@@ -127,16 +126,16 @@ def _send(of: Cluster, who: int, route: Record, pair: int, now: float) -> bool:
 
 # Threads ------------------------------------------------------------------------------------------
 
-#: A thread that wakes and finds tuples works on the first of them with cold caches: as many wakings more.
+#: Cost of cold caches for the first tuple after waking, in wakings.
 COLD = 1.0
 
-#: To write to a socket, or to read from one, a thread of its own wakes and calls the system: as many wakings.
+#: Cost of a write to or read from a socket by a separate thread, in wakings.
 AT_SOCKET = 3.0
 
 
 @inner
 def step(of: Cluster, who: int, now: float) -> None:
-    """A thread is done with its work, tries again to send, or has none: it goes on until it has to wait."""
+    """Continue a thread after work, a retry or idleness, until it has to wait."""
     thread = of.threads[who]
     sends = thread.state == BLOCKED
     if thread.state == WORKS:
@@ -156,9 +155,9 @@ def step(of: Cluster, who: int, now: float) -> None:
 
 @inner
 def _done(of: Cluster, who: int, now: float) -> bool:
-    """A thread has done its work on a tuple: whether it sends something then."""
+    """Complete the work on a tuple; return whether results have to be sent."""
     thread = of.threads[who]
-    if thread.tuple == NONE:  # it has only woken
+    if thread.tuple == NONE:  # it only woke up
         if thread.count > 0 and thread.kind != RECEIVER:
             thread.debt_s += thread.wakes_s * (AT_SOCKET if thread.kind == SENDER else COLD)
         return False
@@ -182,7 +181,7 @@ def _done(of: Cluster, who: int, now: float) -> bool:
 
 @inner
 def rouse(of: Cluster, who: int, now: float) -> None:
-    """A thread wakes, which takes CPU: it looks what there is once that is done."""
+    """Wake a thread, which takes CPU before it looks for tuples."""
     thread = of.threads[who]
     set_time(of.clock, who, NEVER)
     run_for(of, who, thread.wakes_s * (AT_SOCKET if thread.kind == RECEIVER else 1.0), now)
@@ -190,7 +189,7 @@ def rouse(of: Cluster, who: int, now: float) -> None:
 
 @inner
 def _next(of: Cluster, thread: Record, now: float) -> float:
-    """A thread takes its next tuple if it may, or knows when it will begin with it; or sleeps until an instant."""
+    """Take the next tuple, or return when the thread will begin with it; or sleep until a time."""
     if thread.count == 0:
         return NEVER
     ready = float(of.tuples[thread.first].ready)
@@ -208,7 +207,7 @@ def _next(of: Cluster, thread: Record, now: float) -> float:
 
 @inner
 def _sleep(of: Cluster, who: int, until: float, now: float) -> None:
-    """A thread has nothing to do until an instant, at which it may sleep for a little longer."""
+    """Let a thread sleep until a time, or a little longer."""
     thread = of.threads[who]
     if thread.state != ASLEEP:
         thread.state, thread.idle_since = ASLEEP, now
@@ -222,7 +221,7 @@ def _sleep(of: Cluster, who: int, until: float, now: float) -> None:
 
 @inner
 def _next_of_spout(of: Cluster, who: int, now: float) -> float:
-    """A spout takes note of trees that are complete, then begins another one if it may."""
+    """Process completed trees of a spout, then begin another one if allowed."""
     thread = of.threads[who]
     spout = of.spouts[thread.spout]
     while thread.count > 0 and of.tuples[thread.first].ready <= now:
@@ -244,7 +243,7 @@ def _next_of_spout(of: Cluster, who: int, now: float) -> float:
 
 @inner
 def _come(of: Cluster, spout: Record, now: float) -> None:
-    """Trees that the spout is offered have come."""
+    """Add trees offered to a spout."""
     while spout.comes <= now:
         spout.offered += 1
         spout.comes += draw_time(of.random, 0, spout.apart_s, spout.varies)
@@ -252,7 +251,7 @@ def _come(of: Cluster, spout: Record, now: float) -> None:
 
 @inner
 def _begun(of: Cluster, who: int, now: float) -> None:
-    """A spout begins a tree: one that it has begun before, if there is such."""
+    """Begin a tree, a replayed one first."""
     thread = of.threads[who]
     spout, topology, current = of.spouts[thread.spout], of.topologies[thread.topology], of.tuples[thread.tuple]
     if spout.again > 0:

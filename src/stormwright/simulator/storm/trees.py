@@ -18,13 +18,13 @@ from stormwright.simulator.storm.records import (
     Cluster,
 )
 
-#: Drawn below that and taken modulo the number of ackers, all are about as probable.
+#: Range of random integers that modulo the number of ackers are about uniform.
 _MANY = 1 << 30
 
 
 @inner
 def begin_tree(of: Cluster, who: int, now: float) -> int:
-    """A spout begins a tree."""
+    """Begin a tree."""
     run, spout = of.run[0], of.spouts[of.threads[who].spout]
     number = run.free_tree
     tree = of.trees[number]
@@ -44,7 +44,7 @@ def begin_tree(of: Cluster, who: int, now: float) -> int:
 
 @inner
 def hear(of: Cluster, who: int, now: float) -> None:
-    """An acker hears of a tree; if it is complete the message at work becomes one to its spout."""
+    """Process a message of an acker; if the tree is complete it becomes one to its spout."""
     message = of.tuples[of.threads[who].tuple]
     tree = of.trees[message.tree]
     if tree.use == message.use:
@@ -60,7 +60,7 @@ def hear(of: Cluster, who: int, now: float) -> None:
 
 @inner
 def complete(of: Cluster, who: int, number: int, use: int) -> None:
-    """In `of` the spout `who` is told that its tree `number` is complete, unless that record has another `use` now."""
+    """Report to spout `who` that its tree `number` is complete, unless the record was reused since `use`."""
     tree, thread = of.trees[number], of.threads[who]
     if tree.use != use:
         return
@@ -76,7 +76,7 @@ def complete(of: Cluster, who: int, number: int, use: int) -> None:
 
 @inner
 def end_tree(of: Cluster, number: int) -> None:
-    """A tree is no more: what still is under way of it belongs to none."""
+    """Free a tree; its remaining tuples belong to none."""
     tree, run = of.trees[number], of.run[0]
     spout = of.spouts[of.threads[tree.spout].spout]
     if tree.before == NONE:
@@ -96,7 +96,7 @@ def end_tree(of: Cluster, number: int) -> None:
 
 @inner
 def time_out(of: Cluster, topology: int, now: float) -> None:
-    """Fail all trees of a topology that were there already when this was last looked at."""
+    """Fail all trees of a topology that existed at the previous check."""
     here = of.topologies[topology]
     for each in range(len(of.spouts)):
         spout = of.spouts[each]

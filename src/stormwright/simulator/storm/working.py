@@ -1,7 +1,7 @@
-"""A thread works: on a core of its own, or on cores that it shares.
+"""Work of threads: on a core of their own, or on shared cores.
 
-A node with a core for each of its threads, and no quota, has nothing to share: a thread that begins with a tuple is
-done so much later, whatever others do. So there is no heap of jobs there, and the clock has each thread's own end.
+On a node with a core for each of its threads, and no quota, the completion time of a thread does not depend on others.
+So there is no heap of jobs there, and the clock has each thread's completion.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from stormwright.simulator.storm.records import NONE, RECEIVER, SENDER, WORKS, C
 
 @inner
 def looks_at(thread: Record, ready: float) -> float:
-    """When a thread that has nothing to do sees what is ready at an instant: it may sleep then."""
+    """Return when an idle thread notices what is ready at a time, as it may sleep then."""
     asleep_s = ready - thread.idle_since - thread.parks_s
     if thread.sleeps_s == 0.0 or asleep_s <= 0.0:
         return ready
@@ -29,7 +29,7 @@ def looks_at(thread: Record, ready: float) -> float:
 
 @often
 def work(of: Cluster, who: int, begins: float) -> None:
-    """A thread begins to work on its tuple: now, or on a core of its own at an instant."""
+    """Let a thread process its tuple: now, or on a core of its own at a time."""
     thread, run = of.threads[who], of.run[0]
     amount = thread.debt_s
     thread.debt_s = 0.0
@@ -44,7 +44,7 @@ def work(of: Cluster, who: int, begins: float) -> None:
 
 @often
 def run_for(of: Cluster, who: int, amount: float, begins: float) -> None:
-    """In `of` the thread `who` wants the `amount` of CPU from when it `begins`."""
+    """Let the thread `who` use the `amount` of CPU from when it `begins`."""
     thread = of.threads[who]
     thread.state = WORKS
     thread.cpu_s += amount
@@ -52,15 +52,15 @@ def run_for(of: Cluster, who: int, amount: float, begins: float) -> None:
         _share(of, who, amount, begins)
         return
     core = of.shares.cores[thread.core]
-    lasts = amount if core.speed == 1.0 else amount / core.speed  # dividing takes long
-    core.busy += lasts  # all of it at once: who reads it takes off what is to come
+    lasts = amount if core.speed == 1.0 else amount / core.speed  # division is slow
+    core.busy += lasts  # counted in advance; readers subtract the future part
     thread.begins = begins
     set_time(of.clock, who, begins + lasts)
 
 
 @inner
 def _share(of: Cluster, who: int, amount: float, now: float) -> None:
-    """In `of` the thread `who` wants the `amount` of CPU of cores that it shares from `now` on."""
+    """Let the thread `who` use the `amount` of CPU of shared cores from `now` on."""
     core = of.shares.cores[of.threads[who].core]
     if of.clock.when[who] != NEVER:
         set_time(of.clock, who, NEVER)
@@ -75,7 +75,7 @@ def _share(of: Cluster, who: int, amount: float, now: float) -> None:
 
 @inner
 def pass_time(of: Cluster, core: Record, now: float) -> None:
-    """A core has worked until now."""
+    """Advance a core to now."""
     if core.quota >= 0:
         run_on(core, of.shares.jobs, now)
     else:
@@ -84,20 +84,20 @@ def pass_time(of: Cluster, core: Record, now: float) -> None:
 
 @inner
 def set_core(of: Cluster, number: int) -> None:
-    """When something is next to happen to a core, jobs or speed of which have changed."""
+    """Schedule the next event of a core after a change of its jobs or speed."""
     core, jobs = of.shares.cores[number], of.shares.jobs
     set_time(of.clock, of.run[0].threads + number, turn_ends(core, jobs) if core.quota >= 0 else next_end(core, jobs))
 
 
 @inner
 def left_alone(of: Cluster, who: int, now: float) -> float:
-    """For how long a thread that works on a core of its own is yet to do so; it may be to begin."""
+    """Return the remaining time of a thread on a core of its own, which may not have begun yet."""
     return float(of.clock.when[who] - max(now, of.threads[who].begins))
 
 
 @inner
 def stop_alone(of: Cluster, who: int, now: float) -> float:
-    """A thread no longer works on a core of its own; how much work it leaves."""
+    """Stop a thread on a core of its own; return its remaining work."""
     core, left = of.shares.cores[of.threads[who].core], left_alone(of, who, now)
     core.busy -= left
     set_time(of.clock, who, NEVER)
@@ -106,7 +106,7 @@ def stop_alone(of: Cluster, who: int, now: float) -> float:
 
 @inner
 def set_speed(of: Cluster, number: int, speed: float, now: float) -> None:
-    """In `of` the core `number` has another `speed` from `now` on."""
+    """Set the `speed` of the core `number` from `now` on."""
     core = of.shares.cores[number]
     pass_time(of, core, now)
     for who in range(of.run[0].threads if core.alone else 0):
@@ -122,7 +122,7 @@ def set_speed(of: Cluster, number: int, speed: float, now: float) -> None:
 
 @inner
 def divide_cores(of: Cluster, now: float) -> None:
-    """Threads are on other nodes: on some there is a core for each now, on others there no longer is."""
+    """Update which threads have cores of their own after threads moved."""
     for number in range(len(of.shares.cores)):
         core = of.shares.cores[number]
         enough = core.quota < 0 and core.room <= core.cores - core.taken
