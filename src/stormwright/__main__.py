@@ -1,4 +1,4 @@
-"""``python -m stormwright`` is ``stormwright``."""
+"""Entry point of ``python -m stormwright``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What time it is, and waiting: by this machine's clocks, or by those of a virtual cluster."""
+"""Clocks: time and waiting by this machine, or by a virtual cluster."""
 
 from __future__ import annotations
 
@@ -8,45 +8,45 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Times in seconds. Whoever waits by it waits by the time of what it belongs to."""
+    """Time in seconds, and waiting by it, of a machine or a virtual cluster."""
 
     def time(self) -> float:
-        """Since 1970."""
+        """Return seconds since 1970."""
 
     def monotonic(self) -> float:
-        """Since some moment; it is never set back."""
+        """Return seconds since some moment; it is never set back."""
 
     def sleep(self, seconds: float) -> None:
-        """Return once so much time has passed."""
+        """Return after `seconds`."""
 
     def wait(self, changed: threading.Condition, timeout_s: float) -> None:
-        """Return once something has changed, or so much time has passed; the caller holds the condition."""
+        """Return once the condition is notified, or after the timeout; the caller holds the condition."""
 
     def stopped(self, stop: threading.Event, timeout_s: float) -> bool:
-        """Return once an event is set, or so much time has passed; whether it is set."""
+        """Wait until an event is set, or for the timeout; return whether it is set."""
 
 
 class WallClock:
-    """This machine's clocks."""
+    """Clock of this machine."""
 
     def time(self) -> float:
-        """Since 1970."""
+        """Return seconds since 1970."""
         return time.time()
 
     def monotonic(self) -> float:
-        """As `time.monotonic` has it."""
+        """Return `time.monotonic`."""
         return time.monotonic()
 
     def sleep(self, seconds: float) -> None:
-        """Return after so much time."""
+        """Return after `seconds`."""
         time.sleep(seconds)
 
     def wait(self, changed: threading.Condition, timeout_s: float) -> None:
-        """Return when it is notified, or after so much time."""
+        """Return when it is notified, or after the timeout."""
         changed.wait(timeout_s)
 
     def stopped(self, stop: threading.Event, timeout_s: float) -> bool:
-        """Return when it is set, or after so much time."""
+        """Return when it is set, or after the timeout."""
         return stop.wait(timeout_s)
 
 

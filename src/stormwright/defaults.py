@@ -1,4 +1,4 @@
-"""Whom users get where they name no scheduler: the one place besides a scheduler's own file that calls it by name."""
+"""Default schedulers: the one place besides a scheduler's own file that names it."""
 
 from __future__ import annotations
 

@@ -1,20 +1,20 @@
-"""What can go wrong, as one tree.
+"""Exceptions, as one tree.
 
 ::
 
-    StormwrightError              anything a user can act on; exit code 2 unless it says otherwise
+    StormwrightError              anything a user can act on; exit code 2 by default
     ├── InputError                bad input: every fault of a file at once, each with its path
-    ├── MissingDependencyError    an optional engine or a system tool is absent: says what to install
-    ├── ClusterError              a Storm daemon, namespace or worker did not do what was asked
+    ├── MissingDependencyError    an optional engine or a system tool is missing: states what to install
+    ├── ClusterError              a Storm daemon, namespace or worker failed
     ├── NimbusError               Nimbus refused a call or could not be reached
-    ├── MoveError                 a safe move was given up; what ran before runs on
-    │   └── MoveStoppedError      as whoever moves is being stopped: nothing has failed
-    ├── NotThereError            there is nothing of the name that was asked for
-    ├── ConflictError            what is asked cannot be done as things are now
-    ├── NotAllowedError          whoever asks may not do what is asked
-    ├── NotLeadingError          another service of the cluster leads, or this one cannot be sure that it does
+    ├── MoveError                 a safe move was cancelled; the previous placement runs on
+    │   └── MoveStoppedError      cancelled because the mover is being stopped: nothing has failed
+    ├── NotThereError             nothing has the given name
+    ├── ConflictError             the request is impossible in the current state
+    ├── NotAllowedError           the caller is not authorised
+    ├── NotLeadingError           another service of the cluster leads, or leadership is uncertain
     ├── HookError                 the operator's program or function for failures failed or took too long
-    └── SchedulerError            a scheduler that is not ours failed; the message has its own cause
+    └── SchedulerError            an external scheduler failed; the message has its cause
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ class StormwrightError(Exception):
 
     @property
     def line(self) -> str:
-        """What it says in one line, for a table, a page or a log."""
+        """Message in one line, for a table, a page or a log."""
         return str(self)
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing wrong with an input: what, and where.
+    """One fault of an input: description and position.
 
     Parameters
     ----------
     path
-        A JSON path such as ``$.supervisors[2].ports``, ``$`` for the whole; or what was given, such as a name.
+        A JSON path such as ``$.supervisors[2].ports``, ``$`` for the whole; or the given value, such as a name.
     """
 
     message: str
@@ -64,9 +64,9 @@ class InputError(StormwrightError):
     source
         The file, option or endpoint that was read.
     faults
-        What was found wrong with it.
+        Its faults.
     more
-        How many faults there are besides those.
+        Number of faults besides those.
     """
 
     def __init__(self, source: str, faults: Sequence[Fault], more: int = 0) -> None:
@@ -80,16 +80,16 @@ class InputError(StormwrightError):
 
     @property
     def line(self) -> str:
-        """Its faults."""
+        """Its faults, in one line."""
         return "; ".join([*map(str, self.faults), *([f"and {self.more:,} more"] if self.more else [])])
 
 
 class MissingDependencyError(StormwrightError):
-    """A package or tool that this part needs is not installed."""
+    """A required package or tool is not installed."""
 
 
 class ClusterError(StormwrightError):
-    """The Storm cluster, or the machine under it, did not do what was asked."""
+    """The Storm cluster, or the machine under it, failed to carry out a request."""
 
 
 class NimbusError(ClusterError):
@@ -98,7 +98,7 @@ class NimbusError(ClusterError):
     Parameters
     ----------
     kind
-        Name of Storm's exception, where it refused.
+        Name of Storm's exception, if it refused.
     """
 
     def __init__(self, message: str, kind: str = "") -> None:
@@ -107,47 +107,47 @@ class NimbusError(ClusterError):
 
 
 class MoveError(StormwrightError):
-    """A safe move was given up before the swap; the topology runs on where it was."""
+    """A safe move was cancelled before the swap; the topology runs on in its previous slots."""
 
 
 class MoveStoppedError(MoveError):
-    """A safe move was given up before the swap because whoever makes it is being stopped."""
+    """A safe move was cancelled before the swap because the mover is being stopped."""
 
 
 class NotThereError(StormwrightError):
-    """There is nothing of the name or number that was asked for."""
+    """Nothing has the given name or number."""
 
 
 class ConflictError(StormwrightError):
-    """What is asked cannot be done as things are now; the message says what has to be different."""
+    """The request is impossible in the current state; the message states what has to be different."""
 
 
 class NotAllowedError(StormwrightError):
-    """Whoever asks may not do what is asked."""
+    """The caller is not authorised for the request."""
 
 
 class NotLeadingError(StormwrightError):
-    """Of several services beside a cluster another one decides, or this one cannot be sure that it does."""
+    """Another service of the cluster leads, or this one cannot be sure that it does."""
 
 
 class HookError(StormwrightError):
-    """What the operator wants called on failures failed or took too long; scheduling goes on."""
+    """The operator's hook for failures failed or took too long; scheduling goes on."""
 
 
 class SchedulerError(StormwrightError):
-    """Code of a scheduler that is not ours failed, or could not be run; the message has its own cause."""
+    """Code of an external scheduler failed, or could not be run; the message has its cause."""
 
 
 @contextmanager
 def collected(faults: list[Fault], option: str) -> Iterator[None]:
-    """Go on after the block where an input of it is bad, so that all that is wrong can be told at once.
+    """Continue after the block on bad input, so that all faults can be reported at once.
 
     Parameters
     ----------
     faults
-        Gets what is wrong.
+        Collects the faults.
     option
-        What the user gave the input with.
+        Option of the input.
     """
     try:
         yield
@@ -158,14 +158,14 @@ def collected(faults: list[Fault], option: str) -> Iterator[None]:
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The one of `known` that `name` nearly is, if any: what was meant."""
+    """Return the one of `known` that is closest to `name`, if any: the probable intention."""
     from difflib import get_close_matches  # only mistakes need it
 
     return next(iter(get_close_matches(name, list(known), n=1)), None)
 
 
 def who_is_there(name: str, known: Iterable[str], most: int = 3) -> str:
-    """The end of a sentence that says that there is no `name`: who may be meant, or the first of those there are."""
+    """Return the end of a sentence about an unknown `name`: a suggestion, or the first of the known names."""
     there = sorted(known)
     meant = nearest(name, there)
     told = [meant] if meant else there[:most]

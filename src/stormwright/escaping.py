@@ -1,4 +1,4 @@
-"""Texts of others as people may see them: without what steers a terminal, and cut where they are long."""
+"""Safe display of external texts: control characters escaped, long texts truncated."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _MOST_PLAIN = 10**_MAX_SHOWN
 
 
 def printable(text: str) -> str:
-    r"""`text` on one line, with ``\x1b`` for an escape character, ``\n`` for a new line and so on.
+    r"""Return `text` on one line, with ``\x1b`` for an escape character, ``\n`` for a new line and so on.
 
-    Names come from files and from whoever submits topologies: none may move the cursor, set a title or forge a line.
+    Names come from files and from users who submit topologies: none may move the cursor, set a title or forge a line.
     """
     if text.isprintable():
         return text
@@ -24,7 +24,7 @@ def printable(text: str) -> str:
 
 
 def is_text(text: str) -> bool:
-    """Whether UTF-8, and so JSON, can hold `text`: it has no lone half of a surrogate pair."""
+    """Return whether UTF-8, and so JSON, can represent `text`: it has no lone surrogate."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -33,7 +33,7 @@ def is_text(text: str) -> bool:
 
 
 def shown(value: object) -> str:
-    """`value` as a message quotes it, cut where it is long; of a large one no more is looked at than is shown."""
+    """Return `value` as quoted in a message, truncated if long; of a large one no more is read than is shown."""
     text = ""
     for piece in _pieces(value):
         text += piece
@@ -43,12 +43,12 @@ def shown(value: object) -> str:
 
 
 def cut(text: str) -> str:
-    """`text`, or its beginning where it is long."""
+    """Return `text`, or its beginning if it is long."""
     return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 1]}…"
 
 
 def _pieces(value: object) -> Iterator[str]:
-    """`repr` of what JSON and YAML have, piece by piece."""
+    """Yield the `repr` of a JSON or YAML value, piece by piece."""
     if isinstance(value, str):
         yield repr(value[: _MAX_SHOWN + 1])
     elif isinstance(value, Mapping):

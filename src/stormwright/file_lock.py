@@ -1,4 +1,4 @@
-"""One process at a time at what is kept in a directory."""
+"""Lock of a directory: one process at a time."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from stormwright.errors import StormwrightError
 
 @contextmanager
 def alone(directory: Path, told: str, lock: str = "lock") -> Iterator[None]:
-    """Keep others from a directory, which is made if there is none, until the block ends.
+    """Lock a directory, which is created if needed, until the block ends.
 
-    The lock of a process that ends, however it does, is gone.
+    The lock of a process that ends, however it does, is released.
 
     Parameters
     ----------
     told
-        What one hears who comes second; who came first is added.
+        Error message for the second process; the holder's PID is appended.
     lock
-        The file that stands for it, which holds the number of the process. It is never deleted: who waits for a file
-        that is gone would lock nothing.
+        The lock file, which holds the number of the process. It is never deleted: a process that waits for a deleted
+        file would lock nothing.
 
     Raises
     ------
     StormwrightError
-        Another one is at it.
+        Another process holds the lock.
     """
     directory.mkdir(parents=True, exist_ok=True)
     with os.fdopen(os.open(directory / lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644), "r+") as file:

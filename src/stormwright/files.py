@@ -1,4 +1,4 @@
-"""Files written whole or not at all: what was there before counts until all of the new is on disk."""
+"""Atomic file writes: the previous content is valid until all of the new is on disk."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def write_whole(path: Path, data: bytes, modified_s: float | None = None) -> Non
     Parameters
     ----------
     path, data
-        Where, and what.
+        The file and its content.
     modified_s
-        When it is to have been modified last, in seconds since 1970; None for now.
+        Its modification time, in seconds since 1970; None for now.
 
     Raises
     ------
@@ -51,16 +51,16 @@ def write_whole(path: Path, data: bytes, modified_s: float | None = None) -> Non
 
 @contextmanager
 def writing(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write to, which replaces the one at `path` when the block ends, and is on disk then.
+    """Open a file for writing, which replaces the one at `path` when the block ends, and is on disk then.
 
-    1. A link is written through: its target is replaced, with its mode and, where that is allowed, its owner.
+    1. A link is written through: its target is replaced, with its mode and, if permitted, its owner.
     2. Pipes, devices, standard output under any name (``/dev/stdout``, ``/proc/self/fd/1``), files with several hard
        links and those in a directory that takes no new file are written to in place, since they cannot be replaced.
 
     Raises
     ------
     OSError
-        It cannot be written; in the first case what was there before is unchanged. Whatever the block raises likewise.
+        It cannot be written; in the first case the previous file is unchanged. Errors of the block likewise.
     """
     target = target_of(path)
     descriptor = _own_descriptor(target)
@@ -97,12 +97,12 @@ def writing(path: Path) -> Iterator[IO[bytes]]:
 
 
 def target_of(path: Path) -> Path:
-    """Where writing to `path` ends: links are followed, also to what does not exist yet, but not those of the kernel.
+    """Return where writing to `path` ends: links are followed, also to missing files, but not those of the kernel.
 
     Raises
     ------
     OSError
-        They lead in a circle.
+        They form a cycle.
     """
     for _ in range(_MOST_LINKS):
         path = Path(os.path.realpath(path.parent)) / path.name
@@ -113,7 +113,7 @@ def target_of(path: Path) -> Path:
 
 
 def is_standard_output(path: Path) -> bool:
-    """Whether what is written to `path` goes where this process prints."""
+    """Return whether `path` is the standard output of this process."""
     try:
         return _own_descriptor(target_of(path)) == 1
     except OSError:
@@ -121,7 +121,7 @@ def is_standard_output(path: Path) -> bool:
 
 
 def name_of_output(path: Path) -> str:
-    """What people call the file that is written at `path`."""
+    """Return the name for people of the file that is written at `path`."""
     return "standard output" if is_standard_output(path) else str(path)
 
 
@@ -148,7 +148,7 @@ def sync_directory(directory: Path) -> None:
 
 
 def delete_abandoned(directory: Path) -> None:
-    """Delete what processes that were killed had begun to write in `directory`, as far as that is allowed."""
+    """Delete partial files of killed processes in `directory`, as far as permitted."""
     for path in directory.glob(".*.partial"):
         with suppress(OSError):
             if _PARTIAL_NAME.fullmatch(path.name) and time.time() - path.lstat().st_mtime > _ABANDONED_S:
@@ -156,7 +156,7 @@ def delete_abandoned(directory: Path) -> None:
 
 
 def _own_descriptor(target: Path) -> int | None:
-    """N of ``/proc/self/fd/N``."""
+    """Return N of ``/proc/self/fd/N``."""
     own = target.parent == Path(f"/proc/{os.getpid()}/fd") and target.name.isdecimal()
     return int(target.name) if own else None
 
@@ -177,7 +177,7 @@ def _in_place(target: Path, known: os.stat_result | None) -> bool:
 
 
 def _take_over(number: int, known: os.stat_result) -> None:
-    """Give the file the owner and the rights of the one that it replaces."""
+    """Give the file the owner and the mode of the one that it replaces."""
     new = os.fstat(number)
     if (new.st_uid, new.st_gid) != (known.st_uid, known.st_gid):
         with suppress(OSError):  # only root gives files away

@@ -1,4 +1,4 @@
-"""When Python looks for rubbish."""
+"""Pausing garbage collection."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def collection_paused() -> Iterator[None]:
-    """Suspends cyclic garbage collection: among millions of new objects it costs more than making them."""
+    """Suspend cyclic garbage collection: among millions of new objects it costs more than creating them."""
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""The Java that everything here runs on: Spark, Storm, and helpers of ours."""
+"""The Java runtime for Spark, Storm, and our helpers."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ OLDEST = 17
 
 
 def find_java(user: str) -> str:
-    """The ``java`` of JAVA_HOME if that is set, else of PATH.
+    """Return the ``java`` of JAVA_HOME if that is set, else of PATH.
 
     Parameters
     ----------
     user
-        Who needs it, for the error.
+        Component that needs it, for the error.
 
     Raises
     ------

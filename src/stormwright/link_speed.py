@@ -1,4 +1,4 @@
-"""Speeds of links as people and ``tc`` write them: ``40mbit``, ``512kbit``, ``1gbit``."""
+"""Link speeds in the notation of ``tc``: ``40mbit``, ``512kbit``, ``1gbit``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MOST = 1e15
 
 
 def link_bits_per_s(text: str) -> float:
-    """Bits per second of a speed such as ``40mbit``, in small letters or large; 0 for anything that is none."""
+    """Return bits per second of a speed such as ``40mbit``, in any case of letters; 0 for anything invalid."""
     match = _SPEED.fullmatch(text)
     speed = float(match[1]) * _BITS[match[2].lower()] if match else 0.0
     return speed if speed <= _MOST else 0.0

@@ -1,4 +1,4 @@
-"""Files in which something is kept over restarts, and what becomes of one that is damaged."""
+"""State files that survive restarts, and recovery from damaged ones."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ _T = TypeVar("_T")
 
 
 def unless_damaged(path: Path, read: Callable[[], _T], from_scratch: Callable[[], _T], lost: str) -> _T:
-    """What `read` makes of a file, or `from_scratch` where there is none.
+    """Return the result of `read` for a file, or of `from_scratch` without one.
 
-    One that makes no sense, as after a loss of power, is put aside as ``*.damaged``.
+    A damaged one, as after a loss of power, is renamed to ``*.damaged``.
 
     Parameters
     ----------
     path
         The file.
     read
-        Reads it; raises where it is damaged.
+        Reads it; raises if it is damaged.
     from_scratch
-        What there is without it.
+        Returns the state without a file.
     lost
-        What the log says of one that is damaged.
+        Log message for a damaged file.
     """
     if not path.exists():
         return from_scratch()

@@ -1,4 +1,4 @@
-"""Standard output turned to standard error while code runs whose output is none of ours."""
+"""Redirection of standard output to standard error while external code runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _STDOUT, _STDERR = 1, 2
 
 
 class _Turned:
-    """Turned from the first of several threads that want it until the last that does no longer."""
+    """Redirection from the first of several threads that want it until the last that ends it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -54,17 +54,17 @@ _TURNED = _Turned()
 
 
 def turn_away() -> None:
-    """Turn it to standard error, for child processes too, until this thread has called `turn_back` as often."""
+    """Redirect it to standard error, for child processes too, until this thread has called `turn_back` as often."""
     _TURNED.begin(threading.get_ident())
 
 
 def turn_back() -> None:
-    """End what the last `turn_away` of this thread began, unless the thread was left alone meanwhile."""
+    """End the redirection of the last `turn_away` of this thread, unless the thread was abandoned meanwhile."""
     _TURNED.end(threading.get_ident(), 1)
 
 
 def leave_alone(thread: threading.Thread) -> None:
-    """End what a thread began that hangs: nobody waits for it, and it would keep standard output for ever."""
+    """End the redirection of a thread that hangs: otherwise it would hold standard output for ever."""
     if thread.ident is not None:
         _TURNED.end(thread.ident, sys.maxsize)
 
