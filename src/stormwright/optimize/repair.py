@@ -248,10 +248,10 @@ def _comes_before(mending: RepairState, a: int, b: int) -> bool:
 # workers on each of two nodes and e executors in each of these, that is O(w² e²) steps for a pair of nodes; a bound
 # of what any of them can gain (`_most_gain`) spares most pairs.
 
-#: A gain, as a part of the cluster's capacity, below which it is rounding; far less than one node's tolerance.
+#: Gain, relative to the cluster's capacity, below which it is rounding; far less than one node's tolerance.
 NOISE = 1e-15
 
-#: What a bound of a gain may lack by rounding, as a part of it.
+#: Relative rounding error of a bound of a gain.
 _ROUNDING = 1e-9
 
 #: The kinds of steps.
@@ -370,7 +370,7 @@ def _note_step(mending: RepairState, node: int, other: int, worker: int, executo
         best.gain, best.worker, best.executor, best.kind, best.target = gain, *step
 
 
-# Loops --------------------------------------------------------------------------------------------
+# Repair -------------------------------------------------------------------------------------------
 
 
 @compiled

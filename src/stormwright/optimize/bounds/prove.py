@@ -26,17 +26,17 @@ from stormwright.optimize.bounds.sets.exact import KnownSet, Proof
 from stormwright.optimize.bounds.sets.put_together import Puzzle, Unproven, compile_loops
 from stormwright.optimize.bounds.sets.small_problem import Executors, Kind, Scratch, SetPrices
 
-#: Executors of a problem that is solved exactly, if time allows.
+#: Most executors of a problem that is solved exactly, if time allows.
 MOST_EXACT = 40
 
-#: Seconds for the certificate of a topology that is part of an exact proof, at most.
+#: Most seconds for the certificate of a topology that is part of an exact proof.
 _CERTIFY_S = 0.5
 
-#: Part of the time, and seconds at most, kept back for the relaxation, where a proof is not complete by then.
+#: Fraction of the time, and most seconds, reserved for the relaxation if a proof is not complete by then.
 _SPARE, _MOST_SPARE_S = 0.15, 1.0
 
-#: Part of all traffic that rounding takes from a bound, and within which a bound proves the optimum: of relaxations,
-#: which are as exact as their solvers, and of complete proofs, where only sums are rounded.
+#: Relative rounding margin of a bound, and tolerance within which it proves the optimum: of relaxations, which are as
+#: exact as their solvers, and of complete proofs, where only sums are rounded.
 _ROUNDING, _ROUNDING_OF_SUMS = 4e-9, 4e-11
 
 

@@ -24,7 +24,7 @@ from stormwright.model.topology_config import MAX_EXECUTORS_PER_WORKER
 from stormwright.model.traffic_matrix import pair_traffic
 from stormwright.optimize.layout.links import Links
 
-#: Room for rounding: nodes are a little larger than a valid placement may make them.
+#: Rounding tolerance: nodes are slightly larger than the limits of a valid placement.
 _LARGER = 1 + 2 * RELATIVE_TOLERANCE
 
 

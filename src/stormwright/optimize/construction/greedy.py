@@ -30,22 +30,22 @@ from stormwright.optimize.construction import packing as records
 from stormwright.optimize.construction.packing import Packing, account, comes_before, groups_may, is_full, takes
 from stormwright.optimize.kernel.records import NOWHERE, Records
 
-# Loops --------------------------------------------------------------------------------------------
-# The loops of `Greedy`, on arrays, compiled. Of equal choices the one that stays wins, then the lower index.
+# Compiled loops -----------------------------------------------------------------------------------
+# Of equal choices the unchanged one wins, then the lower index.
 #
-# They count what is *saved*, not what is paid: with c(x, y) = 1 + zone_weight in one bin, zone_weight in one zone, else
-# 0, an item i in bin x saves Σ_j rate_ij · c(x, bin of j). What is saved and what is paid add up to a constant, and
-# items without a bin need no case of their own.
+# They count the *savings*, not the cost: with c(x, y) = 1 + zone_weight in one bin, zone_weight in one zone, else 0, an
+# item i in bin x saves Σ_j rate_ij · c(x, bin of j). Savings and cost add up to a constant, and items without a bin
+# need no special case.
 #
-# The least loaded bin that takes something is found without a look at all bins: they are kept in classes of about the
-# same CPU, in each by load, full ones last. In a class the first that takes it is the one; it is over as soon as even
-# the largest of the class would be too full with it. So the time is in the number of classes, not in that of bins,
-# unless memory, or the most bins of a group, turns many of them down.
+# The least loaded bin that takes an item is found without a look at all bins: they are sorted into classes of similar
+# CPU, in each by load, full ones last. In a class the first that takes it is the result; the search ends as soon as
+# even the largest of the class would be too full with it. So the time depends on the number of classes, not on that of
+# bins, unless memory, or the most bins of a group, excludes many of them.
 
-#: Which bins: all of them. Zones are numbered from 0.
+#: Selects all bins. Zones are numbered from 0.
 _ALL_ZONES = -1
 
-#: A gain below this part of what is saved already is rounding.
+#: Relative gain that is only rounding.
 _NOISE = 1e-12
 
 
@@ -206,7 +206,7 @@ def _sum_kept(packing: Packing, row: int, item: int, partner: int, tried: int) -
     array has to be cleared as a whole.
     """
     with_partner = 0.0
-    # Summed by bin and zone: a comparison with each bin tried would be one that processors cannot foresee.
+    # Summed by bin and zone: a comparison with each bin tried would be an unpredictable branch.
     for position in range(packing.items[item].first, packing.items[item].last):
         other, rate = packing.links[position].item, packing.links[position].rate
         if other == partner:
@@ -315,12 +315,12 @@ def _can_enter(packing: Packing, item: int, to: int, at: int, other: int, other_
     return takes(packing, to, count, cpu_hz, memory_mb)
 
 
-# Greedy -------------------------------------------------------------------------------------------
+# Greedy packing -----------------------------------------------------------------------------------
 
-#: Sums of many loads differ from a capacity in the last digits only by rounding.
+#: Relative rounding error of sums of many loads against a capacity.
 _TOLERANCE = 1 + 1e-9
 
-#: Classes of bins by CPU; in each the least loaded one is looked for apart.
+#: Classes of bins by CPU; in each the least loaded one is searched separately.
 _MOST_SIZES = 32
 
 #: Bins that are tried for a pair: those of the two, the least loaded, and that of each one's zone.
@@ -519,7 +519,7 @@ class Greedy:
         rows["most_cpu_hz"] = bins.cpu_hz * _TOLERANCE
         rows["most_memory_mb"] = bins.memory_mb * _TOLERANCE
         cpu_hz, size = np.unique(rows["most_cpu_hz"], return_inverse=True)
-        # Where almost every bin has a CPU of its own, similar ones share a class.
+        # If almost every bin has another CPU, similar ones share a class.
         rows["size"] = size // max(1, math.ceil(len(cpu_hz) / _MOST_SIZES))
         sizes, _ = _spans(rows["size"], records.SIZE)
         np.maximum.at(sizes["cpu_hz"], rows["size"], rows["most_cpu_hz"])

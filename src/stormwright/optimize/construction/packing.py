@@ -148,7 +148,7 @@ def _group_may(packing: Packing, i: int, j: int, x: int, y: int) -> bool:
             then += 1
         if not _bin_may(packing, group, y, others + 1, others + (at_i == y) + (at_j == y)):
             return False
-    # Fixed items may be in more bins than allowed; what does not add to them is no worse.
+    # Fixed items may be in more bins than allowed; a move that does not add to them is no worse.
     return bool(then <= max(packing.groups[group].most_bins, now))
 
 
@@ -182,7 +182,7 @@ def account(packing: Packing, item: int, bin_: int, sign: int) -> None:
     """
     packing.bins[bin_].items += sign
     if packing.bins[bin_].items == 0:
-        # An empty bin holds exactly nothing, whatever rounding left.
+        # The load of an empty bin is exactly zero, without rounding errors.
         packing.bins[bin_].cpu_hz = packing.bins[bin_].memory_mb = 0.0
     else:
         packing.bins[bin_].cpu_hz += sign * packing.items[item].cpu_hz

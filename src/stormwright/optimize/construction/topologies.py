@@ -17,16 +17,7 @@ from stormwright.optimize.kernel.records import NOWHERE, Layout, Rules
 from stormwright.optimize.kernel.rules import demand_of, left_on, put_in, take_from
 from stormwright.optimize.kernel.steps import join, leave, start_worker, stop_worker, tabulate
 
-# Choice of nodes ----------------------------------------------------------------------------------
-# Which node construction goes on to: one with room for the largest part of what is still to be placed.
-#
-# A topology on one node costs least, so a node that takes all that is left comes first, and of these the one that it
-# fills best: larger ones stay free for larger topologies. Else the node that takes the largest part, in a rack whose
-# nodes can take all together, if there is one; the rack of the worker before is tried first. How large a part a node
-# takes is the least over ports, CPU, memory and further resources of what it has left over what is asked for.
-
 # Limits of workers --------------------------------------------------------------------------------
-# Who may grow a worker, of those that limits beside CPU, memory, ports and places leave.
 
 
 @inner
@@ -45,7 +36,11 @@ def may_join(rules: Rules, topology: int, executor: int, worker: int, node: int)
     return bool(rise <= 0)
 
 
-# Next node ----------------------------------------------------------------------------------------
+# Choice of nodes ----------------------------------------------------------------------------------
+# A topology on one node costs least, so a node that takes the whole rest comes first, and of these the one that it
+# fills best: larger ones stay free for larger topologies. Else the node that takes the largest part, in a rack whose
+# nodes can take all together, if there is one; the rack of the previous worker is tried first. The part that a node
+# takes is the least over ports, CPU, memory and further resources of its remaining capacity by the demand.
 
 
 @inner
@@ -162,7 +157,7 @@ def _part(layout: Layout, node: int, cpu_hz: float, memory_mb: float, workers: i
 #     waiting   │ near: exchange tuples with the node │ the others │ placed already │
 #               0                                  near         left
 
-#: Executors that are looked at for the next place in a worker: at least, and at most.
+#: Least and most executors that are evaluated for the next place in a worker.
 _FEWEST_SEEN, _MOST_SEEN = 512, 2048
 
 
@@ -281,12 +276,12 @@ def _attract_neighbours(layout: Layout, executor: int, near: int) -> int:
     return near
 
 
-# Topologies ---------------------------------------------------------------------------------------
+# Construction -------------------------------------------------------------------------------------
 
-#: Topologies with more executors are grown (`grow_topology`): it takes long to look at all that wait for every place.
+#: Topologies with more executors are grown (`grow_topology`): evaluating all waiting executors for every place is slow.
 _LARGE = 2048
 
-#: What traffic with the node counts beside that with the worker when a worker grows.
+#: Weight of traffic with the node relative to that with the worker when a worker grows.
 _NODE_FIRST = 2.0
 
 

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     pass
 
 
-#: Of a topology: its first worker, how many components it has, and what they share; where its tables are in `counts`,
-#: `NOWHERE` for none: workers × components, nodes × components, components × components, components.
+#: Of a topology: its first worker, number of components, and shared memory; start of its tables in `counts`, `NOWHERE`
+#: for none: workers × components, nodes × components, components × components, components.
 RULED = np.dtype(
     [
         *((name, np.int64) for name in ("first_worker", "components", "first_region", "last_region")),
@@ -37,12 +37,12 @@ RULED = np.dtype(
     align=True,
 )
 
-#: Memory that components share, in MB: heap of a worker, all memory of a worker, and memory of a node; and where
-#: `counts` says which components.
+#: Memory shared by components, in MB: heap of a worker, all memory of a worker, and memory of a node; and the start of
+#: its components in `counts`.
 REGION = np.dtype([("heap", np.float64), ("memory", np.float64), ("on_node", np.float64), ("users", np.int64)])
 
-#: How many resources there are, and which of them shared memory takes, `NOWHERE` for none; where tables are in
-#: `amounts`, and the components of executors in `counts`.
+#: Number of resources, and those of shared memory, `NOWHERE` for none; start of tables in `amounts`, and of the
+#: components of executors in `counts`.
 SHELF = np.dtype(
     [
         (name, np.int64)

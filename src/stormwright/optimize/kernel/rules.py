@@ -103,7 +103,7 @@ def rise_of_step(rules: Rules, topology: int, executor: int, places: tuple[int, 
     total = 0.0
     for back in range(2):  # there, and back: one place in the code for each change
         for turn in range(4):
-            # What leaves goes first.
+            # The leaving executor goes first.
             moved = executor if turn % 2 == 0 else partner
             if moved < 0:
                 continue

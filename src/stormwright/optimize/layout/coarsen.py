@@ -19,7 +19,7 @@ from stormwright.optimize.kernel.records import NOWHERE, Layout
 from stormwright.optimize.layout.ruling import only_of
 from stormwright.optimize.layout.start import rearrange
 
-#: Executors of a topology that is worth it: with 600 it gained nothing, with 1,000 up to 5 %.
+#: Least executors of a topology for coarsening: with 600 it gained nothing, with 1,000 up to 5 %.
 _FEWEST = 1000
 
 

@@ -13,13 +13,13 @@ from stormwright.model.constraints.resources import RequestLimits, Shared
 from stormwright.optimize.kernel.records import NOWHERE, REGION, RULED, SHELF, Records, Rules
 from stormwright.optimize.kernel.rules import is_limited, put_in
 
-#: Bits of a sum of amounts that count.
+#: Significant bits of a sum of amounts.
 _BITS = 50
 
-#: Room left for rounding in sums; a part of that which a valid placement may use.
+#: Rounding tolerance of sums; a fraction of that of a valid placement.
 _TOLERANCE = RELATIVE_TOLERANCE / 2
 
-#: Below any amount that is asked for.
+#: Less than any request.
 _LEAST = 1e-9
 
 

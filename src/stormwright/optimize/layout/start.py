@@ -21,9 +21,8 @@ from stormwright.optimize.layout.objective import Prices
 from stormwright.optimize.layout.ruling import make_rules
 
 # Scratch arrays -----------------------------------------------------------------------------------
-# Arrays that loops on a layout write to in passing.
 
-#: Topologies that are taken out at once, at most.
+#: Most topologies that are removed at once.
 _MOST_RUINED = 3
 
 
@@ -49,15 +48,15 @@ def scratch(executors: int, workers: int, nodes: int, racks: int) -> dict[str, A
     }
 
 
-# Start --------------------------------------------------------------------------------------------
+# Layout of a problem ------------------------------------------------------------------------------
 
 #: Topologies with more workers have no tables: these would grow with the square, and walking the links is as fast.
 _MOST_TABLED = 256
 
-#: Topologies with more executors are not taken out as a whole: one such step would take as long as all others.
+#: Topologies with more executors are not removed as a whole: one such step would take as long as all others.
 _MOST_WHOLE = 400
 
-#: Room left for rounding in sums of loads; a part of that which a valid placement may use.
+#: Rounding tolerance of sums of loads; a fraction of that of a valid placement.
 _TOLERANCE = RELATIVE_TOLERANCE / 2
 
 

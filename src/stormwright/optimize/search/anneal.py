@@ -22,15 +22,15 @@ from stormwright.optimize.kernel.records import Layout
 from stormwright.optimize.search.cooling import Cooling
 from stormwright.optimize.search.refine import refine
 
-#: Steps of one temperature at least, where time counts.
+#: Least steps of one temperature, if time counts.
 _SHORTEST = 500
 
-#: Moves are at their limit from this part of it on; the price then goes up by this factor, from this part of what an
-#: executor exchanges on average.
+#: Fraction of the limit from which moves count as at the limit; the factor of the price then, and its start relative to
+#: the mean traffic of an executor.
 _FULL, _SHADOW_STEP, _LEAST_SHADOW = 0.97, 1.1, 0.003
 
-#: Restarts begin at such a price, in the same parts, so that the first go where they gain most: once they are at their
-#: limit there is no way from one topology to another.
+#: Initial price of restarts, in the same unit, so that the first go where they gain most: once they are at their limit
+#: there is no way from one topology to another.
 _FIRST_RESTARTS = 10.0
 
 

@@ -21,26 +21,25 @@ from stormwright.optimize.search.refine import relieve
 from stormwright.optimize.search.tabu import improve_small, is_small
 
 # Threads ------------------------------------------------------------------------------------------
-# Searches on one or several threads, which run at the same time as compiled code needs no interpreter.
+# Searches on one or several threads, which run in parallel as compiled code needs no interpreter. The outcome depends
+# on the seed, the steps and the number of threads, and not on which thread is faster.
 #
-# The outcome depends on the seed, the steps and the number of threads, and not on which thread is faster.
-#
-# Two ways, as problems differ. `search_apart`: every thread searches the whole from the same placement with random
-# numbers of its own, and the best counts: for few topologies, where all steps meet. `search_regions`: every thread
+# There are two ways, as problems differ. `search_apart`: every thread searches the whole from the same placement with
+# separate random numbers, and the best counts: for few topologies, where all steps meet. `search_regions`: every thread
 # searches other regions of one placement at once, for very many topologies: with k threads k times as many steps.
 
 #: Executors of a region, and how many executors of the largest topology make one larger, so that few lie across.
 _REGION, _OF_LARGEST = 2500, 8
 
-#: A layout of fewer regions is searched as a whole: as fast, and nothing lies across. With so many steps for each
-#: executor, what it takes to cut it is soon made up for.
+#: A layout of fewer regions is searched as a whole: it is as fast, and nothing lies across. With this many steps per
+#: executor, the time to cut it is negligible.
 _FEWEST, _FEWEST_OF_MANY, _MANY_STEPS = 8, 3, 300
 
-#: How often regions are cut anew in each cooling that has so many steps an executor (once in shorter ones), and
-#: stretches of one temperature in each region then.
+#: Cuts into regions in each cooling that has this many steps an executor (one in shorter ones), and stretches of one
+#: temperature in each region then.
 _CUTS, _LONG, _STRETCHES = 3, 30, 16
 
-#: What no search changes.
+#: Fields that no search changes.
 _SHARED = ("links", "pull", "flowing", "flows", "racks", "rack_nodes")
 
 
@@ -164,20 +163,20 @@ def _copy(layout: Layout, rng: np.random.Generator) -> Layout:
 # Executors are joined within workers only, so each level holds the placement of the one before without a change of
 # cost.
 
-#: Places in a worker that executors which are joined take at most, from the finest level that has any.
+#: Most places in a worker of joined executors, from the finest level that has any.
 _PLACES = (3, 6, 12)
 
-#: First temperature of each level, in parts of what is exchanged on average, finest first, if there are steps enough:
-#: it is at most so much for each step that one of the level makes. The finer ones must not undo what is good.
+#: First temperature of each level, relative to the mean traffic, finest first, if there are enough steps: it is at most
+#: this much for each step of the level. The finer ones must not undo what is good.
 _HEATS, _HEAT_PER_STEP = (0.03, 0.05, 0.1, 0.25), 0.02
 
-#: With fewer steps for each executor joining takes longer than it gains.
+#: With fewer steps per executor joining takes longer than it gains.
 _FEWEST_STEPS = 5
 
-#: Steps that a core makes in a second on so large topologies, roughly.
+#: Approximate steps per second of a core on topologies of this size.
 _JOINED_STEPS_PER_S = 1e6
 
-#: A level is not left out when time is over: too little to make more than the fewest steps.
+#: Budget of a level when time is over: only enough for the fewest steps.
 _LEAST_S = 1e-6
 
 
@@ -219,16 +218,16 @@ def search_levels(layout: Layout, effort: Effort, threads: int) -> tuple[Placed,
 
 # Budget -------------------------------------------------------------------------------------------
 
-#: Steps that a core makes in a second, roughly; with a budget in seconds the first temperature goes by it.
+#: Approximate steps per second of a core; with a budget in seconds the first temperature depends on it.
 _STEPS_PER_S = 3e6
 
-#: Overloaded nodes that are relieved between two looks at the clock: some milliseconds.
+#: Overloaded nodes that are relieved between two checks of the clock: some milliseconds.
 _NODES = 16
 
-#: Part of the time left that relieving takes at most.
+#: Largest fraction of the remaining time for relieving.
 _RELIEVING = 0.5
 
-#: What may follow when time is up, until all limits hold: so many seconds, or such a part of those given if more.
+#: Extension of the time until all limits hold: seconds, or a fraction of the given ones if more.
 _GRACE_S, _GRACE = 0.5, 0.1
 
 

@@ -17,16 +17,16 @@ import numpy as np
 
 from stormwright.optimize.kernel.records import Layout
 
-#: Stretches of one temperature in a search, at least so many in each cooling.
+#: Stretches of one temperature in a search, and the least in each cooling.
 _STRETCHES, _FEWEST_STRETCHES = 200, 40
 
-#: A cooling takes at most so many steps for each topology of E executors, factor × E ** power; then comes the next.
-#: It takes no fewer than `_FEWEST_STRETCHES` × 50, or Python between them would take longer than the steps.
+#: Most steps of a cooling for each topology of E executors, factor × E ** power; then comes the next. It takes no fewer
+#: than `_FEWEST_STRETCHES` × 50, or Python between them would take longer than the steps.
 _COOLING, _COOLING_POWER, _SHORTEST_COOLING = 2, 2.7, 50 * _FEWEST_STRETCHES
 
-#: First and last temperature, in parts of what an executor exchanges on average and what uneven CPU costs through it;
-#: the first for very many topologies, and what is added for a single one, which is never placed anew as a whole. With
-#: few steps for each executor there is no time to recover from a hot start.
+#: First and last temperature, relative to the mean traffic of an executor and its price of uneven CPU; the first for
+#: very many topologies, and the addition for a single one, which is never placed again as a whole. With few steps for
+#: each executor there is no time to recover from a hot start.
 _HOTTEST, _HOTTER, _HEAT_PER_STEP, _COLDEST = 0.1, 0.2, 1.2e-4, 0.001
 
 

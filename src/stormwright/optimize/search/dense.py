@@ -13,7 +13,6 @@ from stormwright.optimize.kernel.records import NOWHERE, Layout, Records, Rules
 from stormwright.optimize.kernel.rules import bring, clear, copied, is_limited, put_in, rise_of_step, take_from
 
 # Further limits -----------------------------------------------------------------------------------
-# What changes and steps of a small placement break of further limits.
 
 
 @inner
@@ -69,8 +68,7 @@ def broken_by_step(dense: Dense, executor: int, to: int, partner: int) -> float:
     return rise_of_step(dense.rules, dense.topology[executor], executor, places, partner)
 
 
-# Remembered placements ----------------------------------------------------------------------------
-# A small placement that can be gone back to.
+# Saved placements ---------------------------------------------------------------------------------
 
 
 class Checkpoint(NamedTuple):
@@ -101,9 +99,9 @@ def copy_array(source: FloatArray | IndexArray, to: FloatArray | IndexArray) -> 
         to[place] = source[place]
 
 
-# Dense --------------------------------------------------------------------------------------------
+# Dense placement ----------------------------------------------------------------------------------
 
-#: Executors of a problem that is searched in this way.
+#: Most executors of a problem that is searched in this way.
 MOST_DENSE = 64
 
 STATE = np.dtype(
@@ -113,8 +111,8 @@ STATE = np.dtype(
     ]
 )
 
-#: An overload by less than this, in parts of what an executor asks for on average, is rounding; so is a difference in
-#: cost by less than this part of what an executor exchanges on average.
+#: Tolerances: of an overload relative to the mean demand of an executor, and of a difference in cost relative to its
+#: mean traffic.
 NOTHING = 1e-10
 
 

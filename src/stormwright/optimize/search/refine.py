@@ -41,10 +41,10 @@ from stormwright.optimize.search.steps import draw_member, step_executor, step_w
 # way there are too little, no exchange with that worker gains. So a topology of fifty executors has settled in the time
 # of some hundred random steps, which would leave half of the gain.
 
-#: Executors of a topology, at most: looks take time in their square.
+#: Most executors of a topology: evaluation takes quadratic time.
 _MOST = 128
 
-#: A rise is below 0 only by more than this part of what an executor exchanges: the rest is rounding.
+#: Relative tolerance, by the traffic of an executor, for a decrease: the rest is rounding.
 _NOTHING = 1e-9
 
 
@@ -184,26 +184,26 @@ def _shift(layout: Layout, topology: int, executor: int, to: int) -> None:
     shift_executor(layout, executor, to)
 
 
-# Replace ------------------------------------------------------------------------------------------
+# Ruin and recreate --------------------------------------------------------------------------------
 
-#: What placing a topology anew counts as, in steps for each executor, and the steps of executors that follow on it
-#: before the result is judged.
+#: Steps per executor that placing a topology again counts as, and the steps of executors that polish the result before
+#: it is evaluated.
 _PLACING, _POLISH = 4, 5
 
-#: Executors that an executor may change places with are looked at as fast as so many in a step.
+#: Exchange partners that are evaluated in the time of a step.
 _LOOKED_AT = 32
 
-#: What costs more than this part of what it did before, unpolished, is not polished where there are so many topologies:
-#: it would mostly lose, and others are tried instead. With 5 topologies placements got worse by 0.1 %.
+#: Relative cost, unpolished, above which a result is not polished if there are this many topologies: it would mostly
+#: lose, and others are tried instead. With 5 topologies placements got worse by 0.1 %.
 _HOPELESS, _MANY = 1.4, 16
 
-#: So many topologies are drawn, and that one taken out which costs most beyond a single node.
+#: Topologies drawn, of which the one with the highest cost beyond a single node is removed.
 _DRAWN = 3
 
-#: Part of the topologies taken out with one that are drawn from all, not from its nodes.
+#: Fraction of the additional topologies drawn from all, not from its nodes.
 _FROM_ANYWHERE = 0.7
 
-#: Topologies are placed anew with nodes overlooked, and traffic with the node weighed, at random up to this.
+#: Upper limits of the random probability of overlooking a node, and of the weight of traffic with the node.
 _BLINK, _NODE_FIRST = 0.3, 4.0
 
 
@@ -330,23 +330,23 @@ def _restore(layout: Layout, topology: int) -> None:
     tabulate(layout, topology)
 
 
-# Refine -------------------------------------------------------------------------------------------
+# Refinement ---------------------------------------------------------------------------------------
 
-#: Part of the steps of executors and workers that are of workers.
+#: Fraction of the steps of executors and workers that are of workers.
 _WORKERS = 0.3
 
-#: Part of all steps that goes into placing topologies anew where there are many; none where there are at most so many,
-#: since nearly everything would be taken out.
+#: Fraction of all steps for placing topologies again if there are many; none with at most this many, since nearly
+#: everything would be removed.
 _RUIN, _FEW_TOPOLOGIES = 0.85, 4
 
-#: Steps are made of so many executors that follow each other, as many times as there are: these are of one topology or
-#: two, and so stay in the nearest cache. Fewer where there would be less than so many windows.
+#: Size of a window of consecutive executors, which gets as many steps: these are of one topology or two, and so stay in
+#: the nearest cache. Smaller if there would be fewer windows than the second number.
 _WINDOW, _FEWEST_WINDOWS = 64, 32
 
-#: How much hotter the steps of workers are than those of executors, as they change more at once.
+#: Factor of the temperature for steps of workers over those of executors, as they change more at once.
 _WORKER_HEAT = 1.5
 
-#: Steps that are tried on each overloaded node before the search, at most.
+#: Most steps on each overloaded node before the search.
 _RELIEVING = 2000
 
 

@@ -33,11 +33,9 @@ from stormwright.optimize.kernel.steps import (
 from stormwright.optimize.search.accept import accepts, is_overloaded, may, note_step, price_of, restarted_by
 
 # Steps of workers ---------------------------------------------------------------------------------
-# Steps of workers: to another node, or in exchange with one there.
-#
-# A worker goes with all that is in it, so what it holds inside keeps its cost, and only what it exchanges with other
-# workers of its topology counts. Nodes are drawn where those are, mostly: a step to anywhere hardly ever gains. Two
-# workers that change nodes need no free port, which is the only way on a cluster whose ports are all taken.
+# A worker moves with all its executors, so its internal traffic keeps its cost, and only its traffic with other workers
+# of its topology counts. Nodes are mostly drawn where those are: a step to anywhere hardly ever gains. Two workers that
+# change nodes need no free port, which is the only way on a cluster whose ports are all taken.
 
 
 @inner
@@ -148,15 +146,15 @@ def _moved_with(layout: Layout, worker: int, to: int) -> int:
     return int(layout.workers[worker].at_home) * (int(layout.workers[worker].node == home) - int(to == home))
 
 
-# Steps --------------------------------------------------------------------------------------------
+# Steps of executors -------------------------------------------------------------------------------
 
-#: A rise of so many temperatures is not taken: one in 10 million would be.
+#: Increase, in temperatures, that is never accepted: one in 10 million would be.
 _HOPELESS = 16
 
-#: By how many places of its ring the executor drawn from a worker is further than that before, at most.
+#: Most positions of its ring by which the next executor drawn from a worker advances.
 _STRIDE = 4
 
-#: Part of the steps towards where something is that tuples are exchanged with, among very many workers; else to any.
+#: Fraction of the steps towards traffic partners, among very many workers; else to any.
 NEIGHBOURS = 0.8
 
 

@@ -38,8 +38,7 @@ from stormwright.optimize.search.dense import (
     shift_worker,
 )
 
-# Steps of workers ---------------------------------------------------------------------------------
-# Whole workers to other nodes, as long as one of them lowers the cost: what steps of executors cannot do.
+# Moves of whole workers ---------------------------------------------------------------------------
 
 
 @compiled
@@ -85,25 +84,26 @@ def _rise(dense: Dense, worker: int, to: int) -> float:
     return rise
 
 
-# Tabu ---------------------------------------------------------------------------------------------
+# Search -------------------------------------------------------------------------------------------
 
-#: Steps for which an executor may not return, at least, and up to so many more.
+#: Least steps for which an executor may not return, and the range of the random addition.
 _BARRED, _BARRED_MORE = 4, 6
 
-#: Steps for each executor without anything better that end a round: drawn anew for every round from these limits, small
-#: ones more often. Some problems want many short rounds, others longer ones.
+#: Steps per executor without improvement that end a round: drawn for every round from these limits, small ones more
+#: often. Some problems want many short rounds, others longer ones.
 _LEAST_PATIENCE, _MOST_PATIENCE = 0.7, 4.0
 
-#: The price of an overload, in parts of what an executor exchanges on average: its limits, and by how much it changes.
+#: Price of an overload, relative to the mean traffic of an executor: its limits, and the factor of its change.
 _CHEAPEST, _DEAREST, _DEARER = 0.01, 10.0, 1.1
 
-#: Part of the rounds that begin with workers moved, and that of moves to where the topology has no worker or any.
+#: Fraction of the rounds that begin with moved workers, and that of moves to nodes without a worker of the topology, or
+#: any.
 _WORKERS, _ANYWHERE = 0.4, 0.5
 
-#: A round that ends with this part of all traffic more cost than it began with is begun from with probability 1/e.
+#: Increase of the cost in a round, relative to all traffic, at which the next begins from it with probability 1/e.
 _HEAT = 0.003
 
-#: Looks at all steps between two looks at the clock.
+#: Evaluations of all steps between two checks of the clock.
 _STRETCH = 100
 
 
@@ -183,7 +183,7 @@ def _is_better(dense: Dense, overload: float, cost: float, kept: Checkpoint) -> 
 def _step(dense: Dense) -> None:
     """Make the best step that is not barred, the price of an overload included."""
     price = dense.state[0].price
-    # An overload that is left cannot fall by more than all of it: what costs more than that need not be looked at.
+    # The remaining overload cannot fall by more than all of it: more expensive steps need not be evaluated.
     least, most_relief = math.inf, price * dense.state[0].overload
     executor, partner, to, overload = -1, -1, -1, 0.0
     for number in range(len(dense.free_executors)):

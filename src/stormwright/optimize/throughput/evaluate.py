@@ -11,13 +11,13 @@ from stormwright.jit.compiled import inner
 from stormwright.optimize.kernel.records import NOWHERE
 from stormwright.optimize.throughput.records import Sustained
 
-# Deals --------------------------------------------------------------------------------------------
-# What is sent to a component in deals: by each of many in the same parts to its executors, as tuples go by a hash.
+# Distributions ------------------------------------------------------------------------------------
+# Input of a component from many sources, each in the same proportions to its executors, as tuples go by a hash.
 #
-# What leaves a worker is all but the parts of those in it, and what comes to it all but what was sent in it: so the
-# time is linear in executors, not in pairs of them.
+# The messages that leave a worker are all tuples minus the parts of its own executors, and those that come to it are
+# all minus those sent in it: so the time is linear in executors, not in pairs of them.
 
-#: What is left of 1 once all of it is taken off.
+#: Rounding error of a difference from 1.
 _ROUNDING = 1e-12
 
 
@@ -103,7 +103,6 @@ def _forget(of: Sustained, topology: int) -> None:
 
 
 # Messages -----------------------------------------------------------------------------------------
-# What tuples add to executors, workers and places on their way.
 
 
 @inner
@@ -183,7 +182,7 @@ def come_in(of: Sustained, node: int, tuples: float, volume: float) -> None:
     of.tried[of.nodes[node].place].into += volume + tuples * of.cost[0].overhead
 
 
-# Evaluate -----------------------------------------------------------------------------------------
+# Evaluation of a topology -------------------------------------------------------------------------
 
 
 @inner
@@ -209,7 +208,7 @@ def _send(of: Sustained, topology: int) -> None:
         it = of.components[component]
         number = it.first_flow
         while it.first < it.last and number < it.last_flow:
-            # Those that take as long are handed out together.
+            # Tuples with equal work are distributed together.
             more = of.flows[number].more
             _count_members(of, component)
             number, everywhere, volume = _receive_flows(of, topology, component, number)

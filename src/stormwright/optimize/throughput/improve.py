@@ -18,29 +18,30 @@ from stormwright.optimize.throughput.records import Sustained
 from stormwright.optimize.throughput.score import NODES, THROUGHPUT, add_up, headroom
 from stormwright.optimize.throughput.search import keep, search
 
-#: Stretches, if what is worked out after each takes no more than a part of the steps, or of the time, of one.
+#: Number of stretches, and the most overhead after each relative to the steps, or the time, of one.
 _STRETCHES, _FEWEST, _STEPS_A_TOPOLOGY, _TIMES = 40, 4, 8, 4
 
-#: By what part a step may make things worse so that it is taken with probability 1/e, at first and at last.
+#: Relative increase that is accepted with probability 1/e, at first and at last.
 _HOT, _COLD = 0.02, 0.0002
 
-#: These are parts of the whole score, to which a node adds the less, the more there are: of more nodes than these, so
-#: much less. Else a step might make any node the worst, and a large cluster would only get worse.
+#: They are relative to the whole score, in which the weight of a node falls with their number: with more nodes than
+#: these, they are proportionally less. Else a step might overload any node, and a large cluster would only get worse.
 _NODES = 10
 
-#: With fewer steps for each executor than these it begins so much colder: nothing would be mended that was made worse.
+#: With fewer steps per executor than these the start is proportionally colder: there is no time to recover from a hot
+#: one.
 _ENOUGH = 100.0
 
 #: Steps a second, about.
 _A_SECOND = 50_000
 
-#: Executors that are searched at a time.
+#: Executors of a batch.
 _AT_A_TIME = 2_500
 
-#: Steps between two looks at the clock.
+#: Steps between two checks of the clock.
 _LOOK = 2_000
 
-#: What grows by more at once is limited by nothing that is known.
+#: Factor of growth beyond which no known limit applies.
 _ENDLESS = 1e9
 
 

@@ -14,10 +14,10 @@ from stormwright.predict.flow.mix import Mix
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.sums import ratio, sums
 
-#: Tuples that circle are followed for so many rounds.
+#: Rounds for which tuples in a cycle are followed.
 _ROUNDS = 30
 
-#: And if some executors of a component begin trees and others handle what that one is sent.
+#: Rounds if some executors of a component begin trees and others handle its input.
 _MIXED = 3
 
 

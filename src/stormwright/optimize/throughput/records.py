@@ -25,17 +25,16 @@ def _record(floats: str, counts: str, flags: str = "") -> np.dtype[np.void]:
 #: `work_s` of a tuple at a core of the reference speed; `begins` of a tree.
 EXECUTOR = _record("work_s begins memory_mb handled busy_s", "topology worker")
 COMPONENT = _record("", "first last first_flow last_flow first_pair last_pair first_deal last_deal")
-#: What is sent to a component, shuffled, and to an executor: `tuples` for each that the source handles, bytes of one.
-#: `more` is what one takes beyond a tuple of which `work_s` is told, in parts of that; `holds` for how many it counts
-#: where they hold a tree up one after the other.
+#: Input of a component (shuffled), and of an executor: `tuples` for each that the source handles, bytes of one. `more`
+#: is the relative work of one beyond the mean `work_s`; `holds` its weight if it delays a tree sequentially.
 FLOW = _record("tuples size more holds", "source", "local")
 PAIR = _record("tuples size more holds", "source target")
-#: What many send to many, dealt out in the same parts by each (`stormwright.predict.flow.fields_grouping`).
+#: Distributions of several sources in the same proportions (`stormwright.predict.flow.fields_grouping`).
 DEAL = _record("", "component first_hand last_hand first_taker last_taker")
 HAND = _record("tuples bytes more holds", "source")
 TAKER = _record("part part_of_bytes", "executor")
-#: `rate` in trees/s is what the score is made for, 0 of a topology that begins none; `dearer` a factor of what messages
-#: take; `rounds` is 1 where no tuple circles; `last_filled` is where the topology's workers with executors end, see
+#: `rate` in trees/s is the basis of the score, 0 of a topology that begins none; `dearer` a factor of message costs;
+#: `rounds` is 1 without cycles; `last_filled` is the end of the topology's workers with executors, see
 #: `Sustained.filled`.
 TOPOLOGY = _record(
     "rate dearer busiest_s messages tried_busiest_s tried_messages",
@@ -43,8 +42,8 @@ TOPOLOGY = _record(
     "movable may_be_empty",
 )
 WORKER = _record("near send_s receive_s part part_of_bytes from_tuples from_bytes", "topology node size count")
-#: `base` in cores that depend on no rate; `link_s` of a byte, 0 where its speed is not known; `filled` where it is not
-#: to be left idle.
+#: `base` in cores that depend on no rate; `link_s` of a byte, 0 if its speed is unknown; `filled` if it should not be
+#: idle.
 NODE = _record(
     "cores speed link_s memory_left base cpu out into term cpu_by out_by into_by tuples bytes from_tuples from_bytes",
     "rack ports used workers count place workers_by",
@@ -60,11 +59,11 @@ COST = _record(
     "",
 )
 STATE = _record("score rise short scale limit", "kind touched logged")
-#: What a step changed: an executor and the worker that it left, or a worker (as -1 - its number) and the node.
+#: Change by a step: an executor and its previous worker, or a worker (as -1 - its number) and the node.
 CHANGE = _record("", "what before")
 
 
-#: A port that is not there counts as so much memory that is not; so does 1 that is broken of `rules`, a power of two.
+#: Memory by which a missing port counts; so does 1 of violation of `rules`, a power of two.
 PORT_MB, BROKEN_MB = 1e9, 2.0**30
 
 

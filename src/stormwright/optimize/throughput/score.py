@@ -20,13 +20,13 @@ from stormwright.optimize.throughput.records import Sustained
 
 THROUGHPUT, LATENCY, NODES = 0, 1, 2
 
-#: What is fuller than that is taken to be in an open queue, which would have no end; it costs so much more from there.
+#: Utilisation limit of the open queue, whose waiting time would diverge; the slope of the cost beyond it.
 _NEARLY_FULL, _STEEP = 0.95, 400.0
 
-#: What an idle node counts for that is to be filled, beside 1 for a full one.
+#: Term of an idle node that should be filled, relative to 1 for a full one.
 _IDLE = 4.0
 
-#: Of a node's price, what being all full is worth, and what being too full by its whole capacity costs.
+#: Relative to a node's price: the reward of full utilisation, and the cost of an excess by its whole capacity.
 _UNEVEN, _TOO_FULL = 0.3, 100.0
 
 

@@ -16,8 +16,7 @@ from stormwright.optimize.kernel.rules import bring, put_in, take_from
 from stormwright.optimize.throughput.records import BROKEN_MB, PORT_MB, Sustained
 from stormwright.optimize.throughput.score import NODES, THROUGHPUT, begin, rise, settle, take, try_topology
 
-# Steps --------------------------------------------------------------------------------------------
-# Changes of a placement that can be taken back: executors to other workers, and workers to other nodes.
+# Reversible changes -------------------------------------------------------------------------------
 
 
 @inner
@@ -176,11 +175,11 @@ def exchange(of: Sustained, worker: int) -> int:
 
 # Search -------------------------------------------------------------------------------------------
 
-#: How often which step is tried, added up: an executor to another worker, two executors exchanged, a worker to another
-#: node, two workers exchanged, a worker joined to another, and for the rest a whole topology in one worker.
+#: Cumulative probabilities of steps: an executor to another worker, two executors exchanged, a worker to another node,
+#: two workers exchanged, a worker joined to another, and for the rest a whole topology in one worker.
 _MOVE, _SWAP, _CARRY, _EXCHANGE, _JOIN = 0.4, 0.7, 0.82, 0.92, 0.98
 
-#: Part of what nothing changes but rounding.
+#: Relative change that is only rounding.
 _ROUNDING = 1e-12
 
 

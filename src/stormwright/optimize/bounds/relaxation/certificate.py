@@ -9,7 +9,7 @@ import numpy as np
 
 from stormwright.model.arrays import FloatArray
 
-#: Rounding of a sum of so many numbers as a topology has pairs, in parts of the sum of their amounts.
+#: Rounding error of a sum over all pairs of a topology, relative to the sum of absolute values.
 ROUNDING = 1e-12
 
 

@@ -22,11 +22,10 @@ from stormwright.optimize.bounds.relaxation.certificate import ROUNDING, Certifi
 # Grötschel, Y. Wakabayashi, "A cutting plane algorithm for a clustering problem", Mathematical Programming 45, 1989,
 # https://doi.org/10.1007/BF01589097: whatever the multipliers, Σ τ (X_ij + X_jk - X_ik) is no more than Σ τ.
 
-#: Executors of a topology of which triangles are looked at: finding those that are broken takes time by their cube.
+#: Most executors of a topology with triangle inequalities: finding violated ones takes cubic time.
 MOST_EXECUTORS = 150
 
-#: Triangles that are added at a time for each executor, of these with one in the middle at most; and by how much they
-#: are broken at least.
+#: Triangles added at a time per executor, most of these with one in the middle; and the least violation.
 _EACH, _IN_THE_MIDDLE, _BROKEN = 5, 50, 0.01
 
 
@@ -108,19 +107,19 @@ class Triangles:
 
 # Multipliers --------------------------------------------------------------------------------------
 
-#: Halvings by which the price of a group's room is found.
+#: Bisection steps for the price of a group's capacity.
 _HALVINGS = 30
 
-#: The penalty changes by this factor where one residual is so many times the other.
+#: Factor of the penalty, and the ratio of residuals at which it changes.
 _FASTER, _UNEVEN = 1.4, 4.0
 
-#: By how much of its breach the multiplier of a triangle rises in a step, in parts of the penalty.
+#: Increase of a triangle's multiplier per violation in a step, relative to the penalty.
 _PRESSED = 0.2
 
-#: Multipliers above this, in parts of what an executor exchanges on average, say that there are no such groups at all.
+#: Multipliers above this, relative to the mean traffic of an executor, prove that there are no such groups at all.
 _DIVERGED = 1e6
 
-#: Added to a matrix that is to be semidefinite, in parts of its norm, before Cholesky's method shows that it is.
+#: Relative shift of a matrix that should be semidefinite, before Cholesky's method verifies it.
 _SHIFT = 1e-11
 
 

@@ -41,11 +41,10 @@ from stormwright.predict.bounds.program import Rows
 #
 # Prices (`sharing`) let topologies have parts of large pieces, and choose one certificate of each.
 
-#: By so much an unknown may be worth more than the solver takes it to be, and a solution more than the best that it
-#: knows; in parts of all traffic: its tolerances.
+#: Tolerances of the solver, relative to all traffic: of the value of an unknown, and of the best known solution.
 _TOLERANCE, _PRUNED = 1e-7, 1e-6
 
-#: Numbers as small as a half of this the solver takes for 0: what fills a piece counts as this much at least.
+#: The solver rounds half of this to 0: the least filling of a piece.
 _SMALL = 2e-9
 
 
@@ -71,13 +70,13 @@ class Pieces:
 
     def __init__(self, sizes: Sequence[FloatArray], groups: Sequence[int], room: NodeSizes, all_tps: float) -> None:
         self._room, self._unit = room, all_tps
-        # As executors are in pieces once, and there are no more of these than groups, so many unknowns count.
+        # As executors are in pieces once, and there are no more of these than groups, this many unknowns count.
         self._rounding = _PRUNED + _TOLERANCE * (sum(map(len, sizes)) + sum(groups) + len(sizes))
         numbers, kinds = len(room.grid), len(room.size)
         shapes = [(len(size), numbers) for size in sizes] + [(kinds, numbers)] * len(sizes)
         ends = np.cumsum([len(sizes), *(rows * columns for rows, columns in shapes)])
         blocks = [np.arange(end - a * b, end).reshape(a, b) for (a, b), end in zip(shapes, ends[1:], strict=True)]
-        # Where K of each topology stands; x of each, shape (n, Q); and u of each, shape (K, Q).
+        # Columns of K of each topology; x of each, shape (n, Q); and u of each, shape (K, Q).
         self._kept: IndexArray = np.arange(len(sizes))
         self._parts, self._pieces = blocks[: len(sizes)], blocks[len(sizes) :]
         self._upper = np.full(int(ends[-1]), np.inf)
@@ -138,17 +137,15 @@ class Pieces:
             self._rows.add((len(room.size),), [(of_kind, large.astype(float))], 0.0, places * room.count)
 
 
-# Rounds -------------------------------------------------------------------------------------------
-# Certificates made for what the program of whole pieces chose, round by round.
-#
-# Each certificate bounds what a topology keeps in pieces of any size, but it is good for those only that it was made
-# for. So the program (`pieces`) says what pieces every executor would be in at best, certificates are made for just
-# these, and so on: column generation, of which each round gives a bound.
+# Rounds of certificates and pieces ----------------------------------------------------------------
+# Each certificate bounds the traffic of a topology in pieces of any size, but it is tight only for those that it was
+# made for. So the program (`Pieces`) gives the best pieces for every executor, certificates are made for these, and so
+# on: column generation, of which each round gives a bound.
 
-#: Part of the time for rounds; the rest is for whole pieces. Rounds that there is to be time for in any case.
+#: Fraction of the time for rounds; the rest is for whole pieces. Rounds that must have time in any case.
 _ROUNDS_S, _ROUNDS = 0.7, 2
 
-#: A round that brings less than this part is the last one.
+#: Relative improvement below which a round is the last one.
 _ENOUGH = 2e-4
 
 
@@ -240,17 +237,17 @@ class _UnderWay:
 
 # Relaxed bound ------------------------------------------------------------------------------------
 
-#: Executors of a topology that a certificate is made for: the time for it grows with their cube.
+#: Most executors of a topology with a certificate: the time for it grows with their cube.
 MOST_CERTIFIED = 1_200
 
-#: Executors of a topology whose first certificate takes no time to speak of.
+#: Executors of a topology whose first certificate takes negligible time.
 _AT_ONCE = 100
 
-#: Sizes of pieces that are told apart, and those that a topology gets certificates for: where these are all that there
-#: will be, and where the program of whole pieces asks for others.
+#: Numbers of piece sizes: those distinguished, and those with certificates: if these are all there will be, and if the
+#: program of whole pieces asks for others.
 _GRID, _LIMITS, _FIRST_LIMITS = 24, 3, 1
 
-#: Unknowns of a program of whole pieces that is tried, and the part of the time that is for it.
+#: Most unknowns of a program of whole pieces, and the fraction of the time that is for it.
 _MOST_UNKNOWNS, _FOR_PIECES = 50_000, 0.7
 
 

@@ -32,10 +32,10 @@ from stormwright.optimize.bounds.relaxation.multipliers import Multipliers
 #: Steps between two certificates.
 _STEPS = 15
 
-#: A certificate is as good as it gets when the next ones are better by less than this part of the traffic.
+#: Improvement relative to the traffic below which certificates count as converged.
 _SLOW, _PATIENCE = 2e-4, 4
 
-#: For how many certificates nothing better is expected after triangles were added.
+#: Number of certificates after adding triangles for which no improvement is expected.
 _GRACE = 4
 
 

@@ -28,10 +28,10 @@ from scipy.optimize import linprog
 
 from stormwright.model.arrays import BoolArray, FloatArray
 
-#: A node holds at most so many pieces of more than 1/2, 1/3, 1/4 of it.
+#: Most pieces of a node larger than 1/2, 1/3, 1/4 of it.
 PIECES = np.array([1.0, 2.0, 3.0])
 
-#: Cutting planes, and the part of the bound within which it is as good as it gets.
+#: Most cutting planes, and the relative tolerance of the bound.
 _ROUNDS, _ENOUGH = 80, 1e-4
 
 
@@ -90,7 +90,7 @@ def share(worth: FloatArray, size: FloatArray, room: NodeSizes, until: float = m
     held = np.concatenate([room.size * room.count, (room.count[:, None] * PIECES).ravel()])
     scale = float(size.sum()) or 1.0
     prices = np.zeros(len(held))
-    # No price is of use above what the dearest executor is worth for its size; prices are counted in these.
+    # No price is useful above the highest worth of an executor per size; prices are in this unit.
     finite = np.where(np.isfinite(worth), worth, 0.0)
     unit = np.concatenate([np.full(kinds, 1 / scale), np.full(3 * kinds, float(np.median(room.grid)) / scale)]) * max(
         float(finite.max(axis=1).sum()), 1e-300

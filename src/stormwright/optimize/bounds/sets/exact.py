@@ -34,20 +34,20 @@ from stormwright.optimize.bounds.sets.node_sets import find_sets
 from stormwright.optimize.bounds.sets.put_together import STEPS_PER_S, Puzzle, Unproven, fitting, put_together
 from stormwright.optimize.bounds.sets.small_problem import Executors, FoundSets, Kind, Scratch, SetPrices, members_of
 
-#: Sets that one pass of the search brings, at most.
+#: Most sets from one pass of the search.
 _FEW = 400
 
 #: Prices are half those of the linear program and half the best so far: P. Wentges, "Weighted Dantzig–Wolfe
 #: Decomposition for Linear Mixed-integer Programming", 1997, https://doi.org/10.1111/1475-3995.00006.
 _SMOOTHING = 0.5
 
-#: A search keeps sets that are worth less than the best by so much of what is unproven: more sets, fewer searches.
+#: Slack of a search relative to the unproven gap: with more slack more sets, fewer searches.
 _SLACK = 0.05
 
-#: Prices are good enough when better ones could take no more than so much from what is not proven yet.
+#: Prices are good enough if better ones could close no more than this fraction of the gap.
 _ENOUGH = 0.1
 
-#: Part of all traffic within which two sums are the same: more than sums of some thousand rates lose by rounding.
+#: Relative tolerance of equal sums: more than sums of some thousand rates lose by rounding.
 _SAME = 1e-11
 
 
@@ -174,7 +174,7 @@ class Proof:
         limit = np.zeros((len(self._kinds) + 1, equal.shape[1]))
         limit[[kind for _, kind in uses], np.arange(len(uses))] = 1.0
         limit[-1, : len(uses)] = -1.0
-        # An executor is worth no more than all it exchanges, so that is what leaving one out costs.
+        # An executor is worth no more than all of its traffic, so that is the cost of leaving one out.
         dear = np.full(count + topologies, 2 * executors.tps.sum(axis=1).max(initial=0.0) + 1.0)
         cost = np.concatenate([[-column.kept for column, _ in uses], dear, dear])
         found = linprog(

@@ -40,7 +40,7 @@ from stormwright.optimize.bounds.sets.worker_split import least_apart, split_int
 # Then i is worth no more than own_i and its best shares with those that fit beside it, and S no more than the best
 # executors that fit on the node: two knapsacks, one within the other, each filled in parts. Any skew is right.
 
-#: Steps by which traffic is divided between executors, and the part of Polyak's length that each has.
+#: Subgradient steps, and the fraction of Polyak's length of each.
 _POLYAK, _STEP = 60, 0.7
 
 
@@ -202,9 +202,9 @@ def level_of(left: float, capacity: float, scratch: Scratch) -> int:
     return min(levels, math.ceil(left / capacity * levels * (1 + 1e-12)))
 
 
-# Node sets ----------------------------------------------------------------------------------------
+# Enumeration of sets ------------------------------------------------------------------------------
 
-#: Prices of the first resource that a bound tries, in parts of the best one where nothing is chosen.
+#: Prices of the first resource that a bound tries, relative to the best one for the empty set.
 _SHARES = np.array([0.0, 0.4, 0.7, 0.9, 1.0, 1.15, 1.5])
 
 

@@ -23,13 +23,12 @@ from stormwright.optimize.bounds.sets.node_sets import find_sets
 from stormwright.optimize.bounds.sets.small_problem import Executors, FoundSets, Kind, Scratch, SetPrices, members_of
 from stormwright.optimize.bounds.sets.worker_split import lost_in_workers, tabulate_losses
 
-# Partitions ---------------------------------------------------------------------------------------
-# The ways to put sets together so that every executor is in one of them and no node is used twice.
-#
-# Exact cover, depth first. The first executor that is in no set yet must be in some set, and no executor before it can
-# be in that one: so only the sets whose first executor it is are tried, a few of all. They are sorted by worth, so that
-# as soon as one is too little, all that follow are. What is bounded: worth so far, that of the set, and the most that
-# each node left over could have.
+# Partitions into sets -----------------------------------------------------------------------------
+# Exact cover, depth first: combinations of sets in which every executor is in one set and no node is used twice. The
+# first executor that is in no set yet must be in some set, and no executor before it can be in that one: so only the
+# sets whose first executor it is are tried, a few of all. They are sorted by worth, so that as soon as one is too
+# little, all that follow are. The bound: worth so far, that of the set, and the most that each remaining node could
+# have.
 
 
 class Sets(NamedTuple):
@@ -267,19 +266,19 @@ def _note(way: Way, depth: int, found: IndexArray, row: int) -> None:
         found[row, place] = way.chosen[level]
 
 
-# Put together -------------------------------------------------------------------------------------
+# Proof by enumeration -----------------------------------------------------------------------------
 
-#: Sets that are put together, and ways to do so that are looked at, at most.
+#: Most sets that are combined, and most combinations.
 _MANY, _WAYS = 1_500_000, 2_000
 
-#: Steps of a search for sets, and sets tried in putting them together, that surely fit into a second: neither looks at
-#: the clock.
+#: Steps of a search for sets, and sets tried in combinations, that surely fit into a second: neither looks at the
+#: clock.
 STEPS_PER_S, _TRIES_PER_S = 500_000, 100_000_000
 
-#: Sets split by their workers between looks at the clock; part of the time for looking without workers.
+#: Sets split by their workers between checks of the clock; fraction of the time for combinations without workers.
 _CHUNK, _FIRST = 1_000, 0.3
 
-#: Seconds of one search, at most.
+#: Most seconds of one search.
 _LONGEST_S = 400.0
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from stormwright.model.arrays import FloatArray, IndexArray
 
-#: Levels of the room left on a node that bounds tell apart.
+#: Levels of remaining capacity of a node that bounds distinguish.
 _LEVELS = 12
 
 

@@ -39,7 +39,7 @@ def least_apart(executors: Executors, scratch: Scratch, members: int, limit: int
     total = 0.0
     for a in range(members):
         row = scratch.members[a]
-        # The others that it exchanges least with are apart from it: as many as do not fit beside it.
+        # The others with least traffic are separated from it: as many as do not fit next to it.
         for position in range(members - limit):
             scratch.best[position] = math.inf
         apart = members - limit
