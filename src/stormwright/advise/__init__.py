@@ -1,8 +1,8 @@
-"""How many executors, workers and nodes a rate or an objective needs: advice, and the rules that others published.
+"""Capacity advice: executors, workers and nodes for a rate or an objective; published rules for comparison.
 
 ::
 
     a window of measurements ─▶ Observation ─▶ Adviser ─▶ Wanted: executors by component, workers
 
-`rules` has DS2, Dhalion and Stela; `own` the search that goes by `stormwright.predict`.
+`rules` has DS2, Dhalion and Stela; `search` the search by `stormwright.predict`.
 """

@@ -1,4 +1,4 @@
-"""What an adviser is told of a window of time, and what it answers."""
+"""Input and output of advisers: observations of a window, and wanted sizes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stormwright.model import Assignment, Problem
 
 @dataclass(frozen=True, slots=True)
 class ComponentObservation:
-    """What a component did in a window.
+    """Behaviour of a component in a window.
 
     Parameters
     ----------
@@ -20,18 +20,18 @@ class ComponentObservation:
     is_spout
         Whether it begins trees.
     executors, tasks
-        How many it has; a rebalance gives it at most as many executors as it has tasks.
+        Their numbers; a rebalance gives it at most as many executors as tasks.
     true_tps
         Tuples/s that one executor handles while it has work (DS2's true processing rate), on average over the
-        executors; inf where it took no time.
+        executors; inf if it took no time.
     input_tps, output_tps
-        Tuples/s that it handled, of a spout trees that it began; and tuples/s that it sent.
+        Handled tuples/s, of a spout begun trees/s; and sent tuples/s.
     busy, busiest
-        Part of the time for which its executors had work: on average, and that of the busiest one.
+        Utilisation of its executors: mean and maximum.
     held_back
-        Part of the time for which its full queues held the spouts back; 0 where they did not.
+        Fraction of the time during which its full queues throttled the spouts.
     inputs
-        Component that it gets tuples from → tuples/s.
+        Source component → tuples/s.
     """
 
     component: str
@@ -48,7 +48,7 @@ class ComponentObservation:
 
     @property
     def selectivity(self) -> float:
-        """Tuples that it sends for each that it handles."""
+        """Tuples sent per handled tuple."""
         return self.output_tps / self.input_tps if self.input_tps > 0 else 0.0
 
 
@@ -63,13 +63,13 @@ class Observation:
     components
         In the topology's order.
     wanted_tps, reached_tps
-        Trees/s that its sources have for it, and those that it began.
+        Offered trees/s, and those that it began.
     workers
-        How many it has.
+        Number of its workers.
     p95_ms
-        95th percentile of complete latency; None where it is not known.
+        95th percentile of complete latency; None if unknown.
     problem
-        Cluster, what ran and the measured load, where a probe tells or metrics were turned into one.
+        Cluster, placement and measured load, if known from probes or metrics.
     """
 
     topology: str
@@ -82,30 +82,30 @@ class Observation:
 
     @property
     def executors(self) -> dict[str, int]:
-        """Component → how many executors it has."""
+        """Component → number of its executors."""
         return {seen.component: seen.executors for seen in self.components}
 
     @property
     def total(self) -> int:
-        """Executors of all components."""
+        """Number of executors of all components."""
         return sum(seen.executors for seen in self.components)
 
 
 @dataclass(frozen=True)
 class WantedSize:
-    """What an adviser wants of a topology.
+    """Size of a topology that an adviser wants.
 
     Parameters
     ----------
     executors
-        Component → executors, each with from 1 to as many as it has tasks.
+        Component → executors, from 1 to its number of tasks.
     workers
-        How many; None to leave it as it is.
+        Number of workers; None for no change.
     why
-        In words.
+        Reason as text.
     problem, assignment
-        Where they are to run: the topology with these executors on the nodes that are wanted, and its placement. None
-        where an adviser says nothing of that.
+        The topology with these executors on the wanted nodes, and its placement; None if the adviser does not determine
+        them.
     """
 
     executors: Mapping[str, int]
@@ -115,28 +115,28 @@ class WantedSize:
     assignment: Assignment | None = None
 
     def changes(self, seen: Observation) -> bool:
-        """Whether carrying it out would rebalance the topology."""
+        """Return whether applying it would rebalance the topology."""
         other = dict(self.executors) != seen.executors or self.workers not in (None, seen.workers)
         return other or self.assignment is not None
 
 
 class Adviser(Protocol):
-    """Says window by window what it wants; it may remember what it saw."""
+    """Recommends a size after every window; it may have state."""
 
     def advise(self, seen: Observation) -> WantedSize:
-        """What it wants after a window."""
+        """Return the wanted size after a window."""
         ...
 
 
 def target_rates(seen: Observation, capacity_tps: Mapping[str, float] | None = None) -> dict[str, float]:
-    """Tuples/s that reach each component if spouts begin all that is wanted, with the selectivities that were seen.
+    """Return tuples/s of each component if spouts begin all offered trees, with measured selectivities.
 
     Parameters
     ----------
     seen
         The window.
     capacity_tps
-        Component → tuples/s that it handles at most, so that no more goes on from there; by default all goes on.
+        Component → maximum tuples/s that it passes on; unlimited by default.
     """
     begun = sum(each.input_tps for each in seen.components if each.is_spout)
     first = {
@@ -160,7 +160,7 @@ def target_rates(seen: Observation, capacity_tps: Mapping[str, float] | None = N
 
 
 def within_tasks(executors: Mapping[str, float], seen: Observation) -> dict[str, int]:
-    """Whole numbers from 1 to each component's tasks, those not named as they are."""
+    """Return integers from 1 to each component's tasks; unnamed components are unchanged."""
     return {
         each.component: int(min(max(executors.get(each.component, each.executors), 1), max(each.tasks, 1)))
         for each in seen.components

@@ -1,4 +1,4 @@
-"""Advice as orders for Storm: what ``storm rebalance`` is told."""
+"""Conversion of advice to ``storm rebalance`` commands."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from stormwright.model import Problem
 
 
 class _Nimbus(Protocol):
-    """What is asked of Nimbus."""
+    """Required interface of Nimbus."""
 
     def cluster(self) -> dict[str, Any]:
-        """Its topologies."""
+        """Return its topologies."""
         ...
 
     def rebalance(
@@ -28,16 +28,16 @@ class _Nimbus(Protocol):
 
 @dataclass(frozen=True)
 class RebalanceOrder:
-    """What one topology's rebalance is to change.
+    """Changes of one topology by a rebalance.
 
     Parameters
     ----------
     name
         Of the topology.
     executors
-        Component → executors, of those that get another number.
+        Component → executors, of changed ones.
     workers
-        How many; None where that stays.
+        Number of workers; None for no change.
     """
 
     name: str
@@ -46,7 +46,7 @@ class RebalanceOrder:
 
     @property
     def command(self) -> str:
-        """The line that an operator would type."""
+        """Return the command line for an operator."""
         parts = ["storm", "rebalance", self.name]
         if self.workers is not None:
             parts += ["-n", str(self.workers)]
@@ -56,7 +56,7 @@ class RebalanceOrder:
 
 
 def orders_of(advice: Advice) -> tuple[RebalanceOrder, ...]:
-    """The rebalances that carry advice out; none for a topology of which nothing changes."""
+    """Return the rebalances that apply advice; none for unchanged topologies."""
     orders = []
     for topology in advice.topologies:
         executors = {
@@ -71,36 +71,36 @@ def orders_of(advice: Advice) -> tuple[RebalanceOrder, ...]:
 
 
 def carry_out(order: RebalanceOrder, nimbus: _Nimbus, wait_s: int) -> None:
-    """Have Nimbus rebalance a topology; where its executors then run is for the cluster's scheduler to say.
+    """Rebalance a topology by Nimbus; the cluster's scheduler then places its executors.
 
     Parameters
     ----------
     order
-        As `orders_of` gives it.
+        Order from `orders_of`.
     nimbus
-        Who is asked.
+        Gateway to Nimbus.
     wait_s
-        Seconds for which Storm lets a topology finish what is under way before it is scheduled anew.
+        Seconds for a topology to finish pending trees before it is rescheduled.
 
     Raises
     ------
     NimbusError
-        It refused.
+        Nimbus refused.
     """
     nimbus.rebalance(order.name, wait_s, order.workers, order.executors or None)
 
 
 def not_as_told(problem: Problem, orders: Sequence[RebalanceOrder], nimbus: _Nimbus) -> list[Fault]:
-    """What is wrong with carrying out orders now: a topology is gone, or has other executors than advice was made for.
+    """Return why orders no longer apply: a topology is gone, or has other executors than before.
 
     Parameters
     ----------
     problem
-        What advice was made from.
+        Problem of the advice.
     orders
-        As `orders_of` gives them.
+        Orders from `orders_of`.
     nimbus
-        Who knows what runs.
+        Gateway to Nimbus.
     """
     running = {one["name"]: one for one in nimbus.cluster()["topologies"]}
     known = {one.name: one for one in problem.topologies}

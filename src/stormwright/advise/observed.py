@@ -1,4 +1,4 @@
-"""From a problem with a measured load to what a topology did, component by component."""
+"""Conversion of a problem with a measured load to observations by component."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ P95 = 0.95
 
 
 def observed(problem: Problem, topology: int, wanted_tps: float | None = None) -> Observation:
-    """What a topology did in the window in which its load was measured.
+    """Return the observation of a topology in the window of its measured load.
 
-    How busy an executor was is what `stormwright.predict` says of its node at the measured rates: a probe counts the
-    CPU of a thread, and not how long that waited for a core.
+    Utilisation of executors is predicted by `stormwright.predict` at the measured rates, as a probe counts the CPU of a
+    thread, but not its waiting time for a core.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def observed(problem: Problem, topology: int, wanted_tps: float | None = None) -
     topology
         Its index.
     wanted_tps
-        Trees/s that its sources have for it; by default those that it began.
+        Offered trees/s; by default those that it began.
     """
     profile, assumptions = Profile.of(problem), Assumptions.of(problem)
     placed = Placed.under(profile, problem, problem.current_slot)
@@ -46,20 +46,20 @@ def observed(problem: Problem, topology: int, wanted_tps: float | None = None) -
 def seen_in(
     placed: Placed, state: Steady, topology: int, wanted_tps: float | None = None, problem: Problem | None = None
 ) -> Observation:
-    """What a steady state shows of a topology at the rates that were given.
+    """Return the observation of a topology in a steady state at given rates.
 
-    What is wanted and not begun is held back by its busiest component.
+    Offered trees that are not begun are attributed to its busiest component.
 
     Parameters
     ----------
     placed, state
-        The placement, and what it comes to.
+        The placement, and its steady state.
     topology
         Its index.
     wanted_tps
-        Trees/s that its sources have for it; by default those that are given.
+        Offered trees/s; by default those of the state.
     problem
-        With what was measured; by default that of the placement.
+        Measured problem; by default that of the placement.
     """
     rate_tps = float(state.given.rate_tps[topology])
     wanted_tps = rate_tps if wanted_tps is None else wanted_tps

@@ -1,4 +1,4 @@
-"""Stela: a machine more or less, its executors to what is congested and has most of the throughput behind it."""
+"""Published scaling rules: Dhalion, DS2, Stela."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Dhalion:
     scale_down
         Part by which an idle bolt is scaled down.
     idle_below
-        How busy its busiest executor is at most then: with half of the time one tuple waits at most on average.
+        Maximum utilisation of its busiest executor: at 0.5 at most one tuple waits on average.
     """
 
     def __init__(self, scale_down: float = 0.2, idle_below: float = 0.5) -> None:
@@ -47,7 +47,7 @@ class Dhalion:
         return self._down(seen)
 
     def _judge(self, seen: Observation, held_back: bool) -> None:
-        """Remember the last change as useless where it was."""
+        """Record the last change as useless if it did not help."""
         if self._last is None:
             return
         component, up, reached_tps = self._last
@@ -98,7 +98,7 @@ class Ds2:
     Parameters
     ----------
     target_ratio
-        Rate that is counted for, in parts of the one wanted; 1 in the paper.
+        Rate to plan for, relative to the wanted one; 1 in the paper.
     """
 
     def __init__(self, target_ratio: float = 1.0) -> None:
@@ -198,7 +198,7 @@ def _congested(seen: Observation, counts: Mapping[str, int]) -> set[str]:
 
 
 def _etp(seen: Observation, counts: Mapping[str, int]) -> dict[str, float]:
-    """Effective throughput percentage of every congested component."""
+    """Return the effective throughput percentage of every congested component."""
     capacity = _capacity(seen, counts)
     rates = target_rates(seen, capacity)
     congested = {name for name, rate in rates.items() if rate > _CONGESTED * capacity[name]}

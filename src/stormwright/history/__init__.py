@@ -1,4 +1,4 @@
-"""What a cluster did, and what was decided about it, kept for months: staged locally, taken into tables by Spark.
+"""History of a cluster and its decisions for months: staged locally, ingested into tables by Spark.
 
 ::
 

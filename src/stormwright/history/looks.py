@@ -1,4 +1,4 @@
-"""Recorded looks at the placement, each with the cluster and the load that it was made on."""
+"""Recorded scheduling rounds, each with its cluster and load."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from stormwright.pipeline.streaming.batch import TimeStretch
 
 
 def known_at(store: Store, moment_ms: int) -> Problem:
-    """The cluster and what ran on it, under the load that was measured last, as known at a moment.
+    """Return the cluster and its placement under the load measured last, as known at a moment.
 
     Raises
     ------
@@ -40,7 +40,7 @@ def known_at(store: Store, moment_ms: int) -> Problem:
 
 
 def problem_of(snapshot: str, profile: Mapping[str, Any] | None, name: str) -> Problem:
-    """A problem from the document of a snapshot and a row of profiles.
+    """Return the problem of a snapshot document and a row of profiles.
 
     Topologies that are no longer as they were when the load was measured have none: they were killed, or have another
     number of executors.
@@ -76,7 +76,7 @@ _SPARK_TYPES = {pa.int64(): "long", pa.float64(): "double", pa.string(): "string
 
 
 def look_moments(store: Store, stretch: TimeStretch) -> list[int]:
-    """When it was looked in a stretch of time, oldest first."""
+    """Return the moments of scheduling rounds in a stretch of time, oldest first."""
     rows = within(store, DECISIONS, stretch).select("at_ms").orderBy("at_ms").collect()
     return [row["at_ms"] for row in rows]
 
@@ -87,7 +87,7 @@ def answers(
     ask: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
     schema: pa.Schema,
 ) -> list[dict[str, Any]]:
-    """What a function makes of the looks in a closed stretch of time, in as many tasks as there are, in any order.
+    """Apply a function to the rounds in a closed stretch of time, one task each, in any order.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def answers(
 
 
 def clusters(store: Store, stretch: TimeStretch) -> list[dict[str, Any]]:
-    """The nodes of the cluster in a stretch of time and right before it, oldest first.
+    """Return the states of the cluster in a stretch of time and right before it, oldest first.
 
     Of each state ``at_ms``, when it was first seen, and as JSON ``supervisors`` and ``core_hz``, as
     a `stormwright-problem/1` has them.
@@ -138,7 +138,7 @@ def _with_documents(store: Store, looks: DataFrame, stretch: TimeStretch) -> Dat
 
 
 def newest(store: Store, table: Table, moment_ms: int) -> dict[str, Any] | None:
-    """The last row of a table (one with `at_ms`) up to a moment; None where there is none."""
+    """Return the last row of a table (with `at_ms`) up to a moment; None if there is none."""
     rows = store.read(table, Days(last=day_at(moment_ms))).where(F.col("at_ms") <= moment_ms)
     # Documents are long: which one it is, is found without them.
     (found,) = rows.agg(F.max("at_ms").alias("at_ms")).collect()
@@ -151,7 +151,7 @@ def newest(store: Store, table: Table, moment_ms: int) -> dict[str, Any] | None:
 
 
 def within(store: Store, table: Table, stretch: TimeStretch) -> DataFrame:
-    """Rows of a table whose moment is in a stretch of time; only in days that it cuts each moment is looked at."""
+    """Return rows of a table in a stretch of time, checked by moment only in partial days."""
     days = _days(stretch)
     cut = [day for ms in (stretch.start_ms, stretch.end_ms) if ms is not None and ms % _DAY_MS for day in [day_at(ms)]]
     whole = Days(

@@ -1,4 +1,4 @@
-"""What people ask the history."""
+"""Reports on the history."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Episode:
 
 
 def overload_episodes(store: Store, stretch: TimeStretch, after_s: float) -> list[Episode]:
-    """All episodes of more than `after_s` seconds in a stretch of time, oldest first; the parts inside of it.
+    """Return episodes of more than `after_s` seconds in a stretch of time, clipped, oldest first.
 
     Capacities are those that the nodes had at the time, as Nimbus told; before it first told in the stretch, or in the
     day before it, those that it told then.
@@ -75,7 +75,7 @@ def overload_episodes(store: Store, stretch: TimeStretch, after_s: float) -> lis
 
 
 def _capacities(states: list[dict[str, Any]]) -> list[Capacity]:
-    """What nodes had, from one state of the cluster to the next."""
+    """Yield the capacities of nodes between states of the cluster."""
     changes = [state["at_ms"] // 1000 for state in states[1:]]
     stretches = itertools.pairwise([0, *changes, FOREVER_S])
     return [
@@ -110,7 +110,7 @@ _LEAST_KNOWN = 0.5
 def hourly_trees(
     store: Store, stretch: TimeStretch, left_out: Sequence[TimeStretch] = ()
 ) -> dict[str, tuple[int, FloatArray]]:
-    """Topology id → its first hour since 1970, and trees/s hour by hour, NaN where less than half of one is known.
+    """Return first hour since 1970 and hourly trees/s by topology id, NaN if less than half of an hour is known.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ def hourly_trees(
 
 @dataclass(frozen=True)
 class TopologyReport:
-    """What a topology did in a stretch of time, or in a day of it.
+    """Report on a topology for a stretch of time, or a day of it.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ _SUMS = ("emitted", "received", "trees", "acked", "failed", "cpu_ns", "tuples")
 
 
 def topology_reports(store: Store, stretch: TimeStretch, by_day: bool = False) -> list[TopologyReport]:
-    """Traffic and load by topology, and by day if asked for, of the panes that begin in a stretch of time."""
+    """Return traffic and load by topology, optionally by day, of panes that begin in a stretch of time."""
     rows = within(store, FACTS, stretch)
     keys = ["topology", *([DAY] if by_day else [])]
     # Nearly all rows are traffic, so it is added up with as little work a row as can be: bytes and samples are of
@@ -232,7 +232,7 @@ def _total(rows: list[dict[str, Any]], name: str) -> int:
 
 
 def decisions(store: Store, stretch: TimeStretch, moving_only: bool = False) -> list[dict[str, Any]]:
-    """The rows of `DECISIONS` in a stretch of time, each with its ``judgements``, oldest first."""
+    """Return rows of `DECISIONS` in a stretch of time with their ``judgements``, oldest first."""
     rows = within(store, DECISIONS, stretch)
     if moving_only:
         rows = rows.where(F.col("moves") != "{}")
@@ -247,7 +247,7 @@ def decisions(store: Store, stretch: TimeStretch, moving_only: bool = False) -> 
 
 
 def table_summaries(store: Store) -> list[dict[str, Any]]:
-    """Of each table its rows, days and bytes."""
+    """Return rows, days and bytes of each table."""
     summaries = []
     for table in TABLES.values():
         days = store.days(table)
@@ -266,7 +266,7 @@ def table_summaries(store: Store) -> list[dict[str, Any]]:
 
 
 def run_sql(spark: SparkSession, store: Store, statement: str) -> DataFrame:
-    """The answer to a query over the tables, which are there by their names.
+    """Run a query over the tables, which are available by name.
 
     Raises
     ------
@@ -287,13 +287,13 @@ def run_sql(spark: SparkSession, store: Store, statement: str) -> DataFrame:
 
 
 def documents(answer: DataFrame) -> list[orjson.Fragment]:
-    """All rows as JSON has them, written: Spark knows how to write each of its types, and numbers of any length."""
+    """Return all rows as encoded JSON, as Spark can write each of its types and numbers of any length."""
     text = F.to_json(F.struct("*"), {"ignoreNullFields": "false"}).alias("row")
     return [orjson.Fragment(row["row"]) for row in answer.select(text).collect()]
 
 
 def texts(answer: DataFrame, most: int) -> list[tuple[str | None, ...]]:
-    """The first rows as people read them: Spark knows how to tell each of its types."""
+    """Return the first rows as text, as Spark formats each of its types."""
     # Two columns may have one name, and bytes may be no text.
     numbered = answer.toDF(*(str(number) for number in range(len(answer.columns))))
     told = numbered.limit(most).select(*(F.make_valid_utf8(numbered[c].cast("string")) for c in numbered.columns))

@@ -1,4 +1,4 @@
-"""For tests of schedulers, ours and other packages': the contract, problems to draw, and oracles to compare with.
+"""Test support for schedulers of any package: contract, problem strategies, and oracles.
 
 Needs the extra ``testing``; nothing else of stormwright imports it.
 """
@@ -11,7 +11,7 @@ try:
 except ImportError as error:
     raise MissingDependencyError(f"{error}; install it with: pip install 'stormwright[testing]'") from error
 
-# Before its first import: its assertions show their values then, as those of a test module do.
+# Before the first import, so that its assertions show values like those of a test module.
 pytest.register_assert_rewrite("stormwright.testing.contract", "stormwright.testing.contract")
 
 from stormwright.testing.contract import SchedulerContract  # noqa: E402 (see above)

@@ -1,7 +1,7 @@
-"""What every scheduler promises, as tests to inherit.
+"""Contract of every scheduler, as tests to inherit.
 
-A scheduler's own test module subclasses `SchedulerContract`, says how to make one, and which of the optional promises
-it gives::
+A scheduler's own test module subclasses `SchedulerContract`, defines how to create one, and which optional promises it
+gives::
 
     class TestMine(SchedulerContract):
         never_moves = True
@@ -9,7 +9,7 @@ it gives::
         def make(self):
             return MyScheduler()
 
-Not in the contract: that a placement is good.
+The quality of placements is not part of the contract.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from stormwright.testing.shared import SharedExamples, for_any, only_if
 from stormwright.testing.strategies import problems, roomy
 
 # Checks -------------------------------------------------------------------------------------------
-# What an answer to a problem must be, each promise a function that raises `AssertionError` where it is broken.
+# Promises about an answer, each a function that raises `AssertionError` if it is violated.
 
 
 def each_executor_is_placed_once_or_explained(problem: Problem, answer: Assignment) -> None:
-    """An executor has one slot of the problem, or a line with counted reasons, and its topology a status."""
+    """Assert that an executor has a slot, or counted reasons and its topology a status."""
     assert answer.slot_of_executor.shape == (problem.num_executors,)
     assert np.all((answer.slot_of_executor >= UNPLACED) & (answer.slot_of_executor < len(problem.slots)))
     without_slot = {
@@ -62,14 +62,14 @@ def each_executor_is_placed_once_or_explained(problem: Problem, answer: Assignme
 
 
 def a_slot_holds_one_topology(problem: Problem, answer: Assignment) -> None:
-    """As Storm's workers do."""
+    """Assert that a slot holds one topology, as in Storm."""
     owners: dict[int, int] = {}
     for slot, topology in zip(answer.slot_of_executor.tolist(), problem.executor_topology.tolist(), strict=True):
         assert slot == UNPLACED or owners.setdefault(slot, topology) == topology
 
 
 def nothing_new_comes_to_a_blacklisted_host(problem: Problem, answer: Assignment) -> None:
-    """What runs there may stay."""
+    """Assert that blacklisted hosts get no new executors; running ones may stay."""
     slots = answer.slot_of_executor
     arriving = slots[(slots != problem.current_slot) & (slots != UNPLACED)]
     hosts = {problem.supervisors[node].host for node in problem.slot_node[arriving]}
@@ -77,7 +77,7 @@ def nothing_new_comes_to_a_blacklisted_host(problem: Problem, answer: Assignment
 
 
 def the_answer_survives_its_file_format(problem: Problem, answer: Assignment) -> None:
-    """Written and read again it is the same."""
+    """Assert that writing and reading preserves the answer."""
     again = assignment_from_dict(assignment_to_dict(problem, answer), problem)
     assert np.array_equal(again.slot_of_executor, answer.slot_of_executor)
     assert again.unplaced == answer.unplaced
@@ -85,19 +85,19 @@ def the_answer_survives_its_file_format(problem: Problem, answer: Assignment) ->
 
 
 def what_runs_is_not_stopped(problem: Problem, answer: Assignment) -> None:
-    """A live executor keeps a slot, whatever lacks."""
+    """Assert that a live executor has a slot, whatever is short."""
     assert np.all(answer.slot_of_executor[problem.current_slot != UNPLACED] != UNPLACED)
 
 
 def a_placement_is_worth_the_same_in_any_order(problem: Problem, answer: Assignment) -> None:
-    """Of topologies: what a placement costs, and whether it is valid, is read from either problem alike."""
+    """Assert that cost and validity do not depend on the order of topologies."""
     turned = shared.with_topologies_turned(problem)
     back = turned.with_current(answer.by_topology(problem)).current_slot
     assert cost_of(turned, back).total == pytest.approx(cost_of(problem, answer.slot_of_executor).total)
     assert len(violations(turned, back)) == len(violations(problem, answer.slot_of_executor))
 
 
-#: What holds for every scheduler and problem.
+#: Promises of every scheduler for any problem.
 OF_ANY = (
     each_executor_is_placed_once_or_explained,
     a_slot_holds_one_topology,
@@ -109,13 +109,13 @@ OF_ANY = (
 
 
 def what_runs_stays_where_it_is(problem: Problem, answer: Assignment) -> None:
-    """Executors that run keep their slots."""
+    """Assert that running executors do not change their slots."""
     runs = problem.current_slot != UNPLACED
     assert np.array_equal(answer.slot_of_executor[runs], problem.current_slot[runs])
 
 
 def limits_are_kept(problem: Problem, answer: Assignment) -> None:
-    """By topologies of which nothing is left out; and by all, as plain loops see it, where that holds for all."""
+    """Assert that fully placed topologies violate no constraint, and if possible that nothing does, by plain loops."""
     left_out = {executor.topology for executor in answer.unplaced}
     found = violations(problem, answer.slot_of_executor)
     assert [str(violation) for violation in found if violation.topology not in left_out] == []
@@ -124,7 +124,7 @@ def limits_are_kept(problem: Problem, answer: Assignment) -> None:
 
 
 def topologies_are_placed_as_a_whole(problem: Problem, answer: Assignment) -> None:
-    """Or not at all."""
+    """Assert that topologies are placed as a whole or not at all."""
     for topology in range(len(problem.topologies)):
         placed = answer.slot_of_executor[problem.executors_of(topology)] != UNPLACED
         assert placed.all() or not placed.any()
@@ -132,43 +132,43 @@ def topologies_are_placed_as_a_whole(problem: Problem, answer: Assignment) -> No
 
 # Contract -----------------------------------------------------------------------------------------
 
-#: One call each: tests of the same problems share them, and what a scheduler says of each is asked once.
+#: Answers cached by problem, as tests share problems.
 _any_problem = for_any(problem=problems())
 _nothing_runs = for_any(problem=problems(running=False))
 
 
 def several() -> st.SearchStrategy[Problem]:
-    """Problems of two topologies or more, of which nothing runs, with room for most of them every other time."""
+    """Return problems of two or more topologies without running executors, every other one with enough resources."""
     found = problems(running=False).filter(lambda of: len(of.topologies) > 1)
     return found | found.map(roomy)
 
 
 def _require(promised: bool, otherwise: str) -> None:
-    """Skip a test of what a scheduler does not promise."""
+    """Skip a test of a promise that a scheduler does not give."""
     if not promised:
         pytest.skip(otherwise)
 
 
 def _as_first_seen(names: IndexArray) -> list[int]:
-    """Names numbered in the order in which they come, so that what is only renamed is equal; -1 stays what it is."""
+    """Number names in order of first occurrence, so that renamed results are equal; -1 stays."""
     seen: dict[int, int] = {UNPLACED: UNPLACED}
     return [seen.setdefault(name, len(seen)) for name in names.tolist()]
 
 
 class _Asked:
-    """In the place of a scheduler of which it is known what it answers to one problem: it is asked that, and no other.
+    """Stand-in for a scheduler with a known answer to one problem.
 
     Parameters
     ----------
     problem, answer
-        What it is asked, and what it says.
+        The problem and its answer.
     """
 
     def __init__(self, problem: Problem, answer: Assignment) -> None:
         self._problem, self._answer = problem, answer
 
     def schedule(self, problem: Problem) -> Assignment:
-        """The answer that is known."""
+        """Return the known answer."""
         known = self._problem
         assert (problem.cluster, problem.workload, problem.demand) == (known.cluster, known.workload, known.demand)
         assert problem.current == known.current
@@ -177,12 +177,12 @@ class _Asked:
 
 
 class SchedulerContract(ABC):
-    """Tests that hold for every scheduler, and some that hold for those that promise more."""
+    """Tests of promises of every scheduler, and of optional ones."""
 
     #: Examples of each property at most, for a scheduler that takes long; None for as many as the Hypothesis profile in
     #: force says.
     examples: int | None = None
-    #: Placed executors break no limit of CPU, memory, worker count and executors per worker.
+    #: Placed executors violate no constraint of CPU, memory, worker count and executors per worker.
     keeps_limits = True
     #: A topology is placed as a whole or not at all.
     all_or_nothing = True
@@ -190,32 +190,32 @@ class SchedulerContract(ABC):
     ignores_names = True
     #: The order of supervisors in the problem has no influence.
     ignores_order_of_supervisors = False
-    #: The order of topologies in the problem has no influence; whoever takes them in turn cannot promise that.
+    #: The order of topologies in the problem has no influence; schedulers that place them in turn cannot promise that.
     ignores_order_of_topologies = False
-    #: The order of topologies that run has no influence on where one goes that waits.
+    #: The order of running topologies has no influence on the placement of a waiting one.
     ignores_order_of_what_runs = True
-    #: Executors that run stay where they are.
+    #: Running executors do not move.
     never_moves = False
 
     _known: ClassVar[dict[type, SharedExamples]] = {}
 
     @abstractmethod
     def make(self) -> Scheduler:
-        """A fresh scheduler, set as all others that it makes."""
+        """Return a new scheduler with the same settings each time."""
 
     def answer(self, problem: Problem) -> Assignment:
-        """What a fresh scheduler says."""
+        """Return the answer of a new scheduler."""
         return self.make().schedule(problem)
 
     def known(self, problem: Problem) -> Assignment:
-        """The same, asked once of a problem that several tests share: it says the same each time, by a test here."""
-        # Its own class's: who inherits the tests of another has another scheduler.
+        """Return the cached answer for a problem that several tests share."""
+        # Cached per class, as a subclass tests another scheduler.
         ask = self._known.setdefault(type(self), SharedExamples(self._leaving_it))
         answer: Assignment = ask(problem)
         return answer
 
     def _leaving_it(self, problem: Problem) -> Assignment:
-        """What a fresh scheduler says, and does nothing to the problem."""
+        """Return the answer of a new scheduler, and assert that the problem is unchanged."""
         before = problem_to_dict(problem)
         answer = self.answer(problem)
         assert problem_to_dict(problem) == before, "the problem is left as it was"
@@ -225,7 +225,7 @@ class SchedulerContract(ABC):
 
     @_any_problem
     def test_an_answer_is_sound(self, problem: Problem) -> None:
-        """Of any problem, whatever lacks in it: each of `OF_ANY` is a promise of its own."""
+        """Test each promise of `OF_ANY` for any problem, whatever is short."""
         answer = self.known(problem)
         for check in OF_ANY:
             check(problem, answer)
@@ -240,7 +240,7 @@ class SchedulerContract(ABC):
 
     @for_any(problem=problems(flows=False, running=False))
     def test_its_own_answer_needs_no_change(self, problem: Problem) -> None:
-        """Where traffic does not follow the placement, and nothing ran before."""
+        """Test stability if traffic does not follow the placement, and nothing ran before."""
         answer = self.answer(problem)
         again = self.answer(problem.with_current(answer.by_topology(problem)))
         placed = answer.slot_of_executor != UNPLACED
@@ -248,9 +248,9 @@ class SchedulerContract(ABC):
 
     @_any_problem
     def test_anew_is_the_first_answer_in_other_slots(self, problem: Problem) -> None:
-        """Workers, nodes and racks hold the same executors as if nothing ran, and no more moves than without renaming.
+        """Test that from scratch equals the first answer up to equivalent slots, with no more moves.
 
-        What is placed is as valid, and costs as much. Asked again by the same load, once that runs, it says the same.
+        Validity and cost are equal. Run again with the same load, once that runs, the answer is the same.
         """
         as_if_first = problem.with_nothing_running()
         first = self.known(as_if_first)
@@ -283,7 +283,7 @@ class SchedulerContract(ABC):
 
     @_any_problem
     def test_names_have_no_influence(self, problem: Problem) -> None:
-        """Where ids have one, those of components, hosts and racks and the names of topologies still have none."""
+        """Test that names, apart from ids if these matter, have no influence."""
         other = shared.renamed(problem, self.ignores_names)
         assert np.array_equal(self.answer(other).slot_of_executor, self.known(problem).slot_of_executor)
 
@@ -301,7 +301,7 @@ class SchedulerContract(ABC):
 
     @for_any(problem=several(), seed=st.integers(0, 2**32 - 1))
     def test_order_of_topologies_that_run_has_no_influence(self, problem: Problem, seed: int) -> None:
-        """Of a cluster as it is most of the time: one topology is new, all that has slots keeps them."""
+        """Test the usual case: one topology is new, all others stay."""
         _require(self.never_moves, "what is moved first may have the best place")
         _require(self.ignores_order_of_what_runs, "it does not promise that the order of what runs has no influence")
         placed = self.answer(problem).by_topology(problem)

@@ -1,4 +1,4 @@
-"""Traffic, cost and limits once more, by plain loops over names: slow, and sharing no code with the model."""
+"""Oracles of traffic, cost and constraints by plain loops over names: slow, and independent of the model."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from stormwright.model import Problem, Topology, TopologyLoad
 
 CLASS_WEIGHTS = {"executor": 0.0, "worker": 0.0, "node": 0.2, "rack": 1.0, "cluster": 2.0, "nowhere": 0.0}
 
-#: What is left of a flow by rounding alone, in parts of it: no tuple comes of it.
+#: Relative rounding error of a flow.
 ROUNDING = 1e-12
 
 
 def executors(problem: Problem) -> list[tuple[str, int]]:
-    """Every executor as (topology id, number within it), in the model's order."""
+    """Return every executor as (topology id, number within it), in the model's order."""
     return [
         (topology.id, number)
         for topology in problem.topologies
@@ -25,7 +25,7 @@ def executors(problem: Problem) -> list[tuple[str, int]]:
 
 
 def traffic(problem: Problem, slots: Sequence[int]) -> dict[tuple[int, int], float]:
-    """(source, target) executor → tuples/s, under the placement `slots` (index into all slots, -1 for none)."""
+    """Return (source, target) executor → tuples/s, under the placement `slots` (slot indices, -1 for none)."""
     found: dict[tuple[int, int], float] = defaultdict(float)
     first = 0
     for topology, load in zip(problem.topologies, problem.loads, strict=True):
@@ -69,7 +69,7 @@ def _near(problem: Problem, slots: Sequence[int], source: int, targets: list[int
 def _shuffled(
     problem: Problem, slots: Sequence[int], flows: list[tuple[int, float]], targets: list[int], limit: float
 ) -> Iterator[tuple[int, int, float]]:
-    """Flows to one component, `limit` of them an executor: what does not fit in a scope goes on to the next."""
+    """Yield flows to one component, at most `limit` per executor: the rest goes to the next scope."""
     rest = [tps for _, tps in flows]
     nearer: list[list[int]] = [[] for _ in flows]
     for scope in ("worker", "node", "rack"):
@@ -99,12 +99,12 @@ def _within(scope: str) -> tuple[str, ...]:
 
 
 def distance(problem: Problem, slots: Sequence[int], a: int, b: int) -> str:
-    """How far apart two executors are: the narrowest thing that holds both.
+    """Return the narrowest unit that contains both executors.
 
     Parameters
     ----------
     problem
-        Whose slots, nodes and racks.
+        Problem with slots, nodes and racks.
     slots
         Slot of every executor, below 0 for none.
     a, b
@@ -128,7 +128,7 @@ def distance(problem: Problem, slots: Sequence[int], a: int, b: int) -> str:
 
 
 def cost_by_distance(problem: Problem, slots: Sequence[int], rates: dict[tuple[int, int], float]) -> dict[str, float]:
-    """Tuples/s by distance."""
+    """Return tuples/s by distance."""
     found = dict.fromkeys(CLASS_WEIGHTS, 0.0)
     for (source, target), tps in rates.items():
         found[distance(problem, slots, source, target)] += tps
@@ -136,13 +136,13 @@ def cost_by_distance(problem: Problem, slots: Sequence[int], rates: dict[tuple[i
 
 
 def cost(problem: Problem, slots: Sequence[int]) -> float:
-    """Cost of a placement under the traffic that it brings about."""
+    """Return the cost of a placement with the traffic that it causes."""
     by_distance = cost_by_distance(problem, slots, traffic(problem, slots))
     return sum(CLASS_WEIGHTS[name] * tps for name, tps in by_distance.items())
 
 
 def is_valid(problem: Problem, slots: Sequence[int]) -> bool:
-    """Whether a placement keeps every limit."""
+    """Return whether a placement satisfies every constraint."""
     cpu: dict[str, float] = defaultdict(float)
     memory: dict[str, float] = defaultdict(float)
     generic: dict[tuple[str, str], float] = defaultdict(float)
@@ -176,7 +176,7 @@ def is_valid(problem: Problem, slots: Sequence[int]) -> bool:
 
 
 def uses_blacklisted_hosts(problem: Problem, slots: Sequence[int]) -> bool:
-    """Whether an executor is on a blacklisted host that does not run in the same slot already."""
+    """Return whether a blacklisted host has an executor that does not already run in the same slot."""
     hosts = {node.id: node.host for node in problem.supervisors}
     for (topology, number), index in zip(executors(problem), slots, strict=True):
         if index < 0 or hosts[problem.slots[index].supervisor] not in problem.blacklisted_hosts:
@@ -189,7 +189,7 @@ def uses_blacklisted_hosts(problem: Problem, slots: Sequence[int]) -> bool:
 
 
 def asked_by(problem: Problem, topology: str, number: int) -> dict[str, float]:
-    """What an executor asks for besides CPU and memory."""
+    """Return the demand of an executor besides CPU and memory."""
     of = next(t for t in problem.topologies if t.id == topology)
     component = [run.component for run in of.executor_runs for _ in range(run.count)][number]
     known = ("cpu.pcore.percent", "onheap.memory.mb", "offheap.memory.mb")
@@ -197,7 +197,7 @@ def asked_by(problem: Problem, topology: str, number: int) -> dict[str, float]:
 
 
 def keeps_apart(problem: Problem, slots: Sequence[int]) -> bool:
-    """Whether a placement keeps Storm's constraints on components, looked at executor by executor."""
+    """Return whether a placement satisfies Storm's constraints on components, executor by executor."""
     for of in problem.topologies:
         components = [of.components[run.component].id for run in of.executor_runs for _ in range(run.count)]
         placed = [slot for (topology, _), slot in zip(executors(problem), slots, strict=True) if topology == of.id]
@@ -214,7 +214,7 @@ def keeps_apart(problem: Problem, slots: Sequence[int]) -> bool:
 
 
 def pairs_apart(of: Topology) -> Iterator[Sequence[str]]:
-    """Components, two by two, that may not share a worker."""
+    """Yield pairs of components that may not share a worker."""
     names = [component.id for component in of.components]
     if of.conf.get("topology.ras.one.executor.per.worker"):
         yield from product(names, names)
@@ -230,7 +230,7 @@ def pairs_apart(of: Topology) -> Iterator[Sequence[str]]:
 
 
 def most_on_node(conf: Mapping[str, Any]) -> dict[str, int]:
-    """Component → executors that a node may have, of those that a topology's configuration limits."""
+    """Return the maximum executors per node of the components that a topology's configuration limits."""
     most = dict.fromkeys(conf.get("topology.spread.components", []), 1)
     rules = conf.get("topology.ras.constraints", {})
     for name, rule in () if isinstance(rules, list) else rules.items():

@@ -1,4 +1,4 @@
-"""Clusters of pipelines whose stages shuffle: how much of their traffic leaves its node is the placement's to say."""
+"""Clusters of pipelines with shuffling stages, whose traffic between nodes depends on the placement."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from stormwright.model.cluster import DEFAULT_CORE_HZ
 
 _CORES, _PORTS, _NODES_IN_RACK = 4, 4, 16
 
-#: Part of the cluster's CPU that all topologies take together.
+#: Fraction of the cluster's CPU used by all topologies.
 _FILLED = 0.6
 
 
 def shuffled_pipelines(topologies: int, seed: int = 0) -> Problem:
-    """Topologies of three to five stages that shuffle to the next, the last one by fields to a sink, on a cluster.
+    """Return topologies of three to five shuffling stages, the last one by fields to a sink, on a cluster.
 
     Each takes the CPU of one to three nodes of four cores. A stage's tuples take equally long, and an executor of it
-    can take what keeps its thread busy (`TopologyLoad.flow_limit_tps`).
+    can handle the rate that saturates its thread (`TopologyLoad.flow_limit_tps`).
     """
     random = np.random.default_rng(seed)
     made = [_pipeline(number, random) for number in range(topologies)]
@@ -70,7 +70,7 @@ def _load(topology: Topology, cpu_hz: float, random: np.random.Generator) -> Top
     tps = float(random.uniform(2_000, 20_000)) * np.cumprod([1.0, *random.uniform(0.5, 1.5, count - 2), 0.05])
     share = np.minimum(
         random.dirichlet(np.full(count, 3.0)) * cpu_hz / DEFAULT_CORE_HZ, 0.8 * sizes
-    )  # no stage is full
+    )  # no stage is saturated
     flow_source, flow_component, flow_tps = [], [], []
     for stage in range(count - 2):
         executors = np.flatnonzero(of == stage)

@@ -1,4 +1,4 @@
-"""Properties that many test with the same examples, which are drawn once: drawing takes as long as most answers."""
+"""Property tests that share examples, as generating them takes as long as most answers."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from stormwright.model import LoadProfile, Problem, TopologyLoad
 from stormwright.testing import strategies
 
 # Equivalent problems ------------------------------------------------------------------------------
-# The same problem told in another way, which has no influence: made once of each that many are tested with.
+# Equivalent forms of a problem, which must not influence results; cached as many tests use them.
 
 
 class SharedExamples:
-    """What is made of a problem, kept as long as many may be tested with the same.
+    """Cache of values derived from a problem, for tests that share it.
 
     Parameters
     ----------
     make
-        Makes the same of the same problem and of what else it is given, which can be hashed.
+        Deterministic function of a problem and other hashable arguments.
     """
 
     def __init__(self, make: Callable[..., Any]) -> None:
@@ -48,25 +48,25 @@ class SharedExamples:
 
 @SharedExamples
 def renamed(problem: Problem, ids: bool) -> Problem:
-    """Under other names, and with `ids` under other ids, too."""
+    """Return the problem with other names, and with `ids` other ids, too."""
     return strategies.renamed(problem, ids=ids)
 
 
 @SharedExamples
 def with_supervisors_turned(problem: Problem) -> Problem:
-    """The last supervisor first."""
+    """Return the problem with supervisors in reverse order."""
     return replace(problem, supervisors=problem.supervisors[::-1])
 
 
 @SharedExamples
 def with_topologies_turned(problem: Problem) -> Problem:
-    """The last topology first."""
+    """Return the problem with topologies in reverse order."""
     return replace(problem, topologies=problem.topologies[::-1])
 
 
 @SharedExamples
 def with_pairs_shuffled(problem: Problem, seed: int) -> Problem:
-    """Traffic pairs in another order, by the seed."""
+    """Return the problem with traffic pairs in another order, by the seed."""
     load_profile = problem.load
     assert load_profile is not None
     rng = np.random.default_rng(seed)
@@ -88,24 +88,24 @@ def with_pairs_shuffled(problem: Problem, seed: int) -> Problem:
 Test = Callable[..., None]
 Example = dict[str, Any]
 
-#: Of more examples, each test draws its own: a set of them would take gigabytes.
+#: Larger sets are not shared, as they would take gigabytes.
 MOST_SHARED = 500
 
-#: Sets that are drawn, at most, to find as many examples that fit as there are to be.
+#: Maximum sets to generate until enough examples fit.
 _SETS = 10
 
 
 class _UnfitError(Exception):
-    """An example that does not fit what is to be tested."""
+    """The example does not fit the test."""
 
 
 def only_if(condition: object) -> None:
-    """Like `hypothesis.assume`, for tests whose examples are shared.
+    """Skip an example, like `hypothesis.assume`, for tests with shared examples.
 
     Parameters
     ----------
     condition
-        Whether the example fits; if not, another is taken.
+        Whether the example fits; if not, another is used.
     """
     if currently_in_test_context():
         assume(condition)
@@ -114,22 +114,21 @@ def only_if(condition: object) -> None:
 
 
 def for_any(most: int | None = None, /, **drawn: st.SearchStrategy[Any]) -> Callable[[Test], Test]:
-    """Run a test for many examples.
+    """Decorate a test to run for many examples.
 
-    Whoever inherits the test, or runs it with other parameters, is tested in this process with the same examples; so
-    are all tests that are decorated with what one call gave. The next process draws others, unless the profile says
-    `derandomize`. What failed before is tried first. An example that fails is looked for again by Hypothesis, from the
-    seed it was drawn with, to be shrunk and kept.
+    Inherited and parametrised tests use the same examples in this process, as do all tests with the same decorator
+    object. The next process generates others, unless the profile sets `derandomize`. Earlier failures are tried first.
+    A failing example is reproduced by Hypothesis from its seed, to be shrunk and stored.
 
-    There is no deadline, since a busy machine makes any a coin toss. A test that is a method takes fewer examples where
-    its object has an attribute `examples` that says so.
+    There is no deadline, since on a busy machine any would fail at random. A test method uses fewer examples if its
+    object has an attribute `examples`.
 
     Parameters
     ----------
     most
-        How many; as many as the Hypothesis profile in force says, if not given.
+        Number of examples; by default that of the active Hypothesis profile.
     **drawn
-        Names of parameters of the test, and what they are drawn from.
+        Names of parameters of the test, and their strategies.
     """
     examples = _Examples(most or settings().max_examples, drawn)
 
@@ -140,12 +139,12 @@ def for_any(most: int | None = None, /, **drawn: st.SearchStrategy[Any]) -> Call
 
 
 class _Examples:
-    """Sets of examples, each drawn when it is first asked for.
+    """Sets of examples, generated on demand.
 
     Parameters
     ----------
     most, drawn
-        As in `for_any`.
+        See `for_any`.
     """
 
     def __init__(self, most: int, drawn: dict[str, st.SearchStrategy[Any]]) -> None:
@@ -160,7 +159,7 @@ class _Examples:
         self._sets: list[tuple[int, list[Example]]] = []
 
     def __iter__(self) -> Iterator[tuple[int, Example]]:
-        """Examples, each with the seed it comes from."""
+        """Yield examples with their seeds."""
         for turn in range(_SETS):
             if turn == len(self._sets):
                 number = zlib.crc32(f"{self.name} {turn}".encode())
@@ -181,14 +180,14 @@ class _Examples:
 
 
 class _Shared:
-    """A property and the examples that it is tried with.
+    """A property and its examples.
 
     Parameters
     ----------
     test
-        What is to hold; examples come by name.
+        The property; examples are passed by name.
     examples
-        Of this and perhaps of other tests.
+        Examples of this and possibly other tests.
     """
 
     def __init__(self, test: Test, examples: _Examples) -> None:
@@ -197,7 +196,7 @@ class _Shared:
         examples.name = examples.name or test.__qualname__
 
     def as_test(self) -> Test:
-        """The test, as pytest is to find it."""
+        """Return the test for pytest."""
         by_itself = self._relaxed(given(**self._drawn)(self._test))
         again = settings(self._relaxed, phases=[Phase.explicit, Phase.reuse])(given(**self._drawn)(self._test))
 
@@ -207,7 +206,7 @@ class _Shared:
             if self._relaxed.max_examples > MOST_SHARED:
                 by_itself(*args, **kwargs)
                 return
-            with suppress(SkipTest):  # nothing failed before
+            with suppress(SkipTest):  # no earlier failure
                 again(*args, **kwargs)
             most = self._of(args)
             left = most
@@ -216,7 +215,7 @@ class _Shared:
                 if not left:
                     return
             if left == most:
-                by_itself(*args, **kwargs)  # it knows how to say that none fits
+                by_itself(*args, **kwargs)  # it reports that none fits
 
         whole = inspect.signature(self._test)
         kept = [each for name, each in whole.parameters.items() if name not in self._drawn]
@@ -225,12 +224,12 @@ class _Shared:
         return found
 
     def _of(self, args: tuple[Any, ...]) -> int:
-        """How many examples are tried."""
+        """Return the number of examples."""
         own = getattr(args[0], "examples", None) if args else None
         return min(self._relaxed.max_examples, own or self._relaxed.max_examples)
 
     def _try(self, number: int, example: Example, *args: Any, **kwargs: Any) -> bool:
-        """Whether an example fits; raises as the test does where it fails."""
+        """Return whether an example fits; raise the test's exception if it fails."""
         try:
             self._test(*args, **kwargs, **example)
         except _UnfitError:

@@ -1,6 +1,6 @@
 """Hypothesis strategies for problems.
 
-Names follow from positions, so they take no part in the search and failures shrink to small numbers.
+Names follow from positions, so they are not part of the search and failures shrink to small numbers.
 """
 
 from __future__ import annotations
@@ -39,21 +39,20 @@ from stormwright.model.component_limits import (
 from stormwright.model.topology_config import MAX_EXECUTORS_PER_WORKER
 
 # Loads --------------------------------------------------------------------------------------------
-# Hypothesis strategies for measured loads.
+# Strategies for measured loads.
 #
-# Each draw takes Hypothesis some 0.1 ms, and there are hundreds of numbers: so rows of them come from the bytes of
-# one.
+# Each draw takes Hypothesis some 0.1 ms, and there are hundreds of numbers: so rows are decoded from the bytes of one.
 
 _PART = st.sampled_from([1, 3])
 _FLOWING = ("shuffle", "none", "local_or_shuffle")
 
-#: Amounts are up to this; two bytes say one, and the highest of what they can say stand for the smallest amounts, so
-#: that there are some of each, and equal ones.
+#: Maximum amount; two bytes encode one, and the highest codes stand for the smallest amounts, so that these and equal
+#: ones occur.
 _MOST, _ORDINARY = 3000, 60_000
 
 
 def numbers(draw: st.DrawFn, count: int, width: int) -> IntArray:
-    """So many rows of numbers from 0 to 65,535.
+    """Return rows of numbers from 0 to 65,535.
 
     Parameters
     ----------
@@ -67,20 +66,20 @@ def numbers(draw: st.DrawFn, count: int, width: int) -> IntArray:
 
 
 def _amounts(numbers: IntArray) -> IntArray:
-    """Up to `_MOST`."""
+    """Return amounts up to `_MOST`."""
     return np.where(numbers < _ORDINARY, numbers % (_MOST + 1), numbers % 8)
 
 
 @st.composite
 def loads(draw: st.DrawFn, topology: Topology, flows: bool = True, limited: bool = True) -> TopologyLoad:
-    """A measured load of `topology`: any pairs, and flows if asked for, with limits if wanted.
+    """Return a measured load of `topology`: any pairs, and optionally flows with limits.
 
     Parameters
     ----------
     draw
-        Hypothesis's; not given by who calls.
+        Hypothesis's draw function; not passed by callers.
     topology
-        Whose executors and components.
+        Topology of the load.
     flows
         Whether there may be flows.
     limited
@@ -122,7 +121,7 @@ GROUPINGS = ("shuffle", "fields", "all", "global", "none", "direct", "local_or_s
 GHZ = 1e9
 
 
-# The contract draws a hundred thousand problems: what is the same every time is made once.
+# The contract generates a hundred thousand problems: constant parts are created once.
 _GROUPING = st.sampled_from(GROUPINGS)
 _WANTED_WORKERS = st.integers(1, 5)
 _CONF = st.sampled_from([{}, {MAX_EXECUTORS_PER_WORKER: 2}, {MAX_EXECUTORS_PER_WORKER: 4}])
@@ -133,7 +132,7 @@ _ASKED = st.sampled_from(
 
 @st.composite
 def supervisors(draw: st.DrawFn, max_nodes: int = 5) -> tuple[Supervisor, ...]:
-    """Nodes of up to three racks, some without a slot."""
+    """Return nodes of up to three racks, some without a slot."""
     drawn = numbers(draw, draw(st.integers(1, max_nodes)), 5).tolist()
     return tuple(
         Supervisor(
@@ -150,22 +149,22 @@ def supervisors(draw: st.DrawFn, max_nodes: int = 5) -> tuple[Supervisor, ...]:
 
 @cache
 def _sources(count: int) -> st.SearchStrategy[tuple[int, ...]]:
-    """Up to two of so many components."""
+    """Return up to two of `count` components."""
     return st.sampled_from([chosen for size in range(3) for chosen in permutations(range(count), size)])
 
 
 @st.composite
 def topologies(draw: st.DrawFn, number: int, max_components: int = 4, max_parallelism: int = 4) -> Topology:
-    """A topology whose components subscribe to components before them, the first being a spout.
+    """Return a topology whose components subscribe to earlier ones, the first being a spout.
 
     Parameters
     ----------
     draw
-        Hypothesis's; not given by who calls.
+        Hypothesis's draw function; not passed by callers.
     number
-        From which its id and name follow.
+        Number that determines its id and name.
     max_components, max_parallelism
-        The most components, and executors of one; a bolt may have none.
+        Maximum components, and executors of one; a bolt may have none.
     """
     components = tuple(
         Component(
@@ -192,7 +191,7 @@ def topologies(draw: st.DrawFn, number: int, max_components: int = 4, max_parall
 
 @st.composite
 def component_limits(draw: st.DrawFn, components: list[str]) -> dict[str, Any]:
-    """Configuration that keeps executors apart, in each of Storm's forms."""
+    """Return a configuration that separates executors, in each of Storm's forms."""
     a_component = st.sampled_from(components)
     some = st.lists(a_component, max_size=2)
     form = draw(st.integers(0, 3))
@@ -207,7 +206,7 @@ def component_limits(draw: st.DrawFn, components: list[str]) -> dict[str, Any]:
 
 @st.composite
 def placements(draw: st.DrawFn, problem: Problem) -> dict[str, TopologyAssignment]:
-    """Something that may run now: each slot for one topology, some executors lost, some slots dead."""
+    """Return a possible running placement: one topology per slot, some executors lost, some slots dead."""
     free = draw(st.permutations([*problem.slots, WorkerSlot("sup-dead", 6700), WorkerSlot("sup-0", 9999)]))
     current = {}
     for topology in problem.topologies:
@@ -233,12 +232,12 @@ def problems(
     max_components: int = 4,
     max_parallelism: int = 4,
 ) -> Problem:
-    """Problems of every kind: too small clusters, blacklisted hosts, no load, things running.
+    """Return problems of every kind: too small clusters, blacklisted hosts, no load, running executors.
 
     Parameters
     ----------
     draw
-        Hypothesis's; not given by who calls.
+        Hypothesis's draw function; not passed by callers.
     flows
         Whether loads may have flows, and whether there may be no load; without, all traffic is of measured pairs.
     flow_limits
@@ -246,7 +245,7 @@ def problems(
     running
         Whether anything may run now.
     max_topologies, max_nodes, max_components, max_parallelism
-        The most of each; components of a topology, executors of a component.
+        Maximum of each; components per topology, executors per component.
     """
     nodes = draw(supervisors(max_nodes))
     number = draw(st.integers(0, max_topologies))
@@ -267,7 +266,7 @@ def problems(
 
 
 def roomy(problem: Problem) -> Problem:
-    """The same problem on nodes that have several times as much of everything, so that most of it is placed."""
+    """Return the problem on nodes with several times the resources, so that most of it is placed."""
     nodes = tuple(
         replace(
             node,
@@ -281,14 +280,14 @@ def roomy(problem: Problem) -> Problem:
 
 
 def slots_of(problem: Problem) -> st.SearchStrategy[np.ndarray[Any, np.dtype[np.int32]]]:
-    """Any placement as an array of slot indices, with no regard to limits."""
+    """Return any placement as an array of slot indices, regardless of constraints."""
     slot = st.integers(UNPLACED, len(problem.slots) - 1)
     whole = st.lists(slot, min_size=problem.num_executors, max_size=problem.num_executors)
     return whole.map(lambda values: np.array(values, dtype=np.int32))
 
 
 def renamed(problem: Problem, *, ids: bool = True) -> Problem:
-    """The same problem under other names, whose order is the reverse.
+    """Return the problem with other names in reverse order.
 
     Parameters
     ----------
@@ -337,7 +336,7 @@ def renamed(problem: Problem, *, ids: bool = True) -> Problem:
 
 
 def _with_names(value: Any, names: Mapping[str, str]) -> Any:
-    """`value` of a configuration in which things are called as `names` says, wherever in it they are named."""
+    """Return `value` of a configuration with all names replaced by `names`."""
     if isinstance(value, list):
         return [_with_names(item, names) for item in value]
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""A word count with ackers whose loads are known exactly: for what predicts, and what places by it."""
+"""Word count with ackers and exactly known loads, for tests of predictions and placements."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class WordCount:
     Parameters
     ----------
     nodes, cores, link_bps
-        How many nodes, and what each has.
+        Number of nodes, and cores and link speed of each.
     pending
         `topology.max.spout.pending`; None for no limit.
     rate_tps
-        Sentences/s that were measured.
+        Measured sentences/s.
     name
-        Of the topology.
+        Name of the topology.
     """
 
     nodes: int = 3
@@ -56,7 +56,7 @@ class WordCount:
     spout_us: ClassVar[float] = 6.0
 
     def topology(self) -> Topology:
-        """The topology."""
+        """Return the topology."""
         components = (
             Component("__acker", "system", 2, tuple(Grouping(c, kind="fields") for c in ("spout", "split", "count"))),
             Component("count", "bolt", 4, (Grouping("split", kind="fields"),)),
@@ -67,7 +67,7 @@ class WordCount:
         return Topology(f"{self.name}-1-0", self.name, 3, components, default_executor_runs(components), conf=conf)
 
     def load(self) -> TopologyLoad:
-        """Its load, with nothing in it of messages: as measured in one worker."""
+        """Return its load without costs of messages: as measured in one worker."""
         rate, words = self.rate_tps, self.rate_tps * _WORDS
         sent = [
             (SPLITS, COUNTS, words),
@@ -105,7 +105,7 @@ class WordCount:
         )
 
     def problem(self) -> Problem:
-        """A problem of it, all of it running in one worker of the first node."""
+        """Return a problem in which all of it runs in one worker of the first node."""
         topology = self.topology()
         nodes = tuple(
             Supervisor(
@@ -123,7 +123,7 @@ class WordCount:
 
 
 def two_word_counts(**settings: Any) -> Problem:
-    """A problem of two word counts, ``one`` and ``other``, with the same settings; the first runs on the first node."""
+    """Return a problem of two word counts, ``one`` and ``other``; the first runs on the first node."""
     both = [WordCount(name=name, **settings) for name in ("one", "other")]
     topologies = tuple(each.topology() for each in both)
     loads = {topology.id: each.load() for topology, each in zip(topologies, both, strict=True)}

@@ -1,1 +1,1 @@
-"""Our own advice: the cheapest cluster and the fewest executors that `stormwright.predict` says are enough."""
+"""Search for the cheapest cluster and the fewest executors that suffice by `stormwright.predict`."""

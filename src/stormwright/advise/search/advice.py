@@ -1,4 +1,4 @@
-"""Advice on capacity, as people and programs get it."""
+"""Capacity advice as data and text."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TOLD = 3
 
 
 class RefusedMixes:
-    """Reasons against mixes of nodes; the first and the last are kept."""
+    """Reasons against mixes of nodes; the first and the last ones are stored."""
 
     def __init__(self) -> None:
         self._first: list[str] = []
@@ -31,13 +31,13 @@ class RefusedMixes:
         self._count = 0
 
     def add(self, mix: NodeMix, why: str) -> None:
-        """One more."""
+        """Add a reason."""
         self._count += 1
         (self._first if len(self._first) < _TOLD else self._last).append(f"{mix}: {why}")
 
     @property
     def newest(self) -> str:
-        """The last one; empty where there is none."""
+        """Return the last reason; empty if there is none."""
         return ["", *self._first, *self._last][-1]
 
     def __iter__(self) -> Iterator[str]:
@@ -48,7 +48,7 @@ class RefusedMixes:
 
 
 def there(problem: Problem) -> str:
-    """What there is now."""
+    """Return a text about the present nodes."""
     slots = problem.current_slot[problem.current_slot != UNPLACED]
     used = len(np.unique(problem.slot_node[slots]))
     return (
@@ -58,7 +58,7 @@ def there(problem: Problem) -> str:
 
 
 def work(trials: MixTrials, least: ExecutorCounts) -> str:
-    """What all executors take at least, where they are so many."""
+    """Return a text about the minimum resources of all executors."""
     cores, core_ghz = trials.work_hz / trials.base.core_hz, trials.base.core_hz / 1e9
     return (
         f"at the rates asked for all executors take {cores:,.2f} cores of {core_ghz:g} GHz and "
@@ -67,7 +67,7 @@ def work(trials: MixTrials, least: ExecutorCounts) -> str:
 
 
 def singles(trials: MixTrials, least: ExecutorCounts) -> Iterator[str]:
-    """Components for which one executor is enough, a line for each topology."""
+    """Yield components for which one executor is enough, a line per topology."""
     for topology in trials.asked:
         one = trials.base.topologies[topology]
         names = [one.components[key[1]].id for key, count in least.items() if key[0] == topology and count == 1]
@@ -76,7 +76,7 @@ def singles(trials: MixTrials, least: ExecutorCounts) -> Iterator[str]:
 
 
 def too_small(trials: MixTrials, mix: NodeMix, work_hz: float, memory_mb: float) -> str:
-    """Why nodes have too little for the work alone; empty where they have enough.
+    """Return why nodes have too little for the work alone; empty if they have enough.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def too_small(trials: MixTrials, mix: NodeMix, work_hz: float, memory_mb: float)
 
 @dataclass(frozen=True, slots=True)
 class ComponentAdvice:
-    """What is advised of a component.
+    """Advice for a component.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ class ComponentAdvice:
 
 @dataclass(frozen=True, slots=True)
 class TopologyAdvice:
-    """What is advised of a topology.
+    """Advice for a topology.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ class TopologyAdvice:
 
 @dataclass(frozen=True, slots=True)
 class NodeAdvice:
-    """A node of the advised cluster.
+    """A node of the recommended cluster.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ class NodeAdvice:
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """Another cluster that is enough: what it costs, and what stays free of the fullest thread, node or link."""
+    """Another sufficient cluster: its price, and the headroom of its fullest thread, node or link."""
 
     nodes: str
     price: float
@@ -198,7 +198,7 @@ class Alternative:
 
 @dataclass(frozen=True, eq=False)
 class Advice:
-    """What is advised.
+    """Complete advice.
 
     Parameters
     ----------
@@ -207,13 +207,13 @@ class Advice:
     components, topologies, nodes
         What is advised of each.
     mix
-        The nodes in words.
+        The nodes as text.
     price
         Of all nodes, per hour.
     headroom
         What stays free of the fullest thread, node or link.
     steps
-        How it was come to.
+        Steps of the search.
     alternatives
         From the cheapest on, each with more headroom than the one before.
     """
@@ -230,7 +230,7 @@ class Advice:
     alternatives: tuple[Alternative, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        """Itself for JSON."""
+        """Return the advice as a JSON object."""
         return {
             "components": [asdict(each) for each in self.components],
             "topologies": [

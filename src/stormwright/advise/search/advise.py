@@ -1,4 +1,4 @@
-"""From what is wished for to advice: what the search finds, beside what runs."""
+"""Advice for a wish: the result of the search compared with the running placement."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def advised(
     held_cores: Mapping[Key, float] | None = None,
     alternatives: bool = True,
 ) -> Advice:
-    """How many executors, workers and nodes are enough for what is wished for, cheapest first.
+    """Return the fewest sufficient executors, workers and nodes for a wish, cheapest first.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def _node(found: EvaluatedPlacement, node: int) -> NodeAdvice:
 def _alternatives(
     problem: Problem, trials: MixTrials, best: EvaluatedPlacement, held_cores: Mapping[Key, float] | None
 ) -> Iterator[Alternative]:
-    """What other headrooms cost; none that is neither cheaper nor roomier than another one."""
+    """Yield clusters with other headrooms, without dominated ones."""
     found = [(trials, best)]
     for headroom in _HEADROOMS:
         if abs(headroom - trials.wish.headroom) > 1e-9:

@@ -1,4 +1,4 @@
-"""The search for the cheapest nodes and the fewest executors that are enough.
+"""Search for the cheapest nodes and the fewest sufficient executors.
 
 ::
 
@@ -49,7 +49,7 @@ _MOST_QUICKER, _QUICKER = 24, 0.005
 
 
 class Search:
-    """Searches with some trials.
+    """Search with the trials of a problem.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class Search:
         self._takes: EvaluatedPlacement | None = None
 
     def best(self) -> EvaluatedPlacement:
-        """The cheapest that is enough; `steps` then say in words how it was come to.
+        """Return the cheapest sufficient placement; `steps` then has the log of the search.
 
         Raises
         ------
@@ -105,7 +105,7 @@ class Search:
         raise InputError("advice", [Fault(f"no number of nodes that is allowed is enough: {tries}", "nodes")])
 
     def least(self) -> dict[Key, int]:
-        """The fewest executors of every component that could do, messages left aside.
+        """Return a lower bound of executors of every component, without messages.
 
         Raises
         ------
@@ -144,7 +144,7 @@ class Search:
         return counts
 
     def _mixes(self, least: ExecutorCounts, refused: RefusedMixes) -> Iterator[NodeMix]:
-        """Mixes that have enough CPU and memory for the work alone, the cheapest first; others are refused.
+        """Yield mixes with enough CPU and memory for the work alone, cheapest first.
 
         So are those that have too little for what it came to with messages on as many nodes or fewer.
         """
@@ -161,14 +161,14 @@ class Search:
             tried += 1
 
     def _too_small_for_messages(self, mix: NodeMix) -> str:
-        """Why nodes have too little by what executors and messages took on others; empty where they may have enough."""
+        """Return why nodes have too little with the message costs found so far; empty if they may have enough."""
         took = self._takes
         if took is None or mix.size < took.mix.size or mix.cpu_hz * self.trials.allowed >= _TAKES_AS_WELL * took.cpu_hz:
             return ""
         return f"too little for what executors and messages took of {took.mix}, {took.total_use:.0%} of all CPU"
 
     def _enough(self, least: ExecutorCounts, mix: NodeMix, raised: list[str]) -> EvaluatedPlacement | str:
-        """A placement that is nowhere too full, with no fewer executors than `least`; or why there is none.
+        """Return a placement without overload and at least `least` executors; or why there is none.
 
         What is added is told in `raised`.
         """
@@ -203,7 +203,7 @@ class Search:
         return why
 
     def _raise(self, counts: dict[Key, int], key: Key) -> None:
-        """More executors of a component, where it may have more: an eighth of what it has, or one."""
+        """Add executors to a component, if allowed: an eighth, or one."""
         size, has = self.trials.sizes[key], counts[key]
         left = self.trials.wish.max_executors - self._total(counts, key[0])
         for step in (max(has // _PART, 1), 1):
@@ -217,13 +217,13 @@ class Search:
         return sum(count for key, count in counts.items() if key[0] == topology)
 
     def _largest(self, judged: EvaluatedPlacement) -> Sequence[Key]:
-        """The component with the largest executor: smaller ones fill nodes better."""
+        """Return the component with the largest executor: smaller ones fill nodes better."""
         counts, use = self.trials.counts(judged), judged.component_use
         keys = [key for key, size in self.trials.sizes.items() if size.more(counts[key]) is not None]
         return [max(keys, key=lambda key: (use[key], key))] if keys else []
 
     def _quicker(self, found: EvaluatedPlacement, raised: list[str]) -> EvaluatedPlacement:
-        """With executors more where that shortens latency most, until it is short enough or nothing helps."""
+        """Return the placement with executors added where that reduces latency most, until it is low enough."""
         trials = self.trials
         for _ in range(_MOST_QUICKER):
             if trials.quick_enough(found):
@@ -244,7 +244,7 @@ class Search:
         return found
 
     def _thinned(self, found: EvaluatedPlacement, least: ExecutorCounts) -> EvaluatedPlacement:
-        """Without executors that are not needed, from the component that has most, down to the least that could do.
+        """Return the placement without unnecessary executors, from the largest component, down to `least`.
 
         One is taken away, or two: an odd number is harder to spread over nodes. Of many it is an eighth first.
         """

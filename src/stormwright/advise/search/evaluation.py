@@ -1,4 +1,4 @@
-"""What a placement of so many executors on some nodes comes to: how full everything is, and how long trees take."""
+"""Evaluation of a placement on some nodes: utilisation and latency."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class EvaluatedPlacement:
-    """A placement, at the rates that are asked for.
+    """A placement at the requested rates.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class EvaluatedPlacement:
         known: tuple[Costs, Mapping[str, Correction]],
         held: Mapping[tuple[int, int], float],
     ) -> EvaluatedPlacement:
-        """That of an assignment.
+        """Evaluate an assignment.
 
         Parameters
         ----------
@@ -79,14 +79,14 @@ class EvaluatedPlacement:
 
     @cached_property
     def thread_use(self) -> FloatArray:
-        """Part of a core that each thread takes: executors', then those that send and that receive; (E + 2 W,)."""
+        """Return the cores used by each thread: executors', then sending and receiving ones, (E + 2 W,)."""
         demand = self.state.demand
         used: FloatArray = self.state.given.rate_tps[demand.thread_topology] * demand.thread_s
         return used
 
     @cached_property
     def component_use(self) -> dict[tuple[int, int], float]:
-        """Topology and component (indices) → part of the time for which its busiest executor has work."""
+        """Return the utilisation of the busiest executor by topology and component (indices)."""
         layout = self.placed.profile.layout
         most = np.zeros(len(layout.size))
         np.maximum.at(most, layout.executor_component, self.thread_use[: self.problem.num_executors])
@@ -96,44 +96,44 @@ class EvaluatedPlacement:
 
     @cached_property
     def cpu_use(self) -> FloatArray:
-        """Part of every node's CPU in use, shape (N,)."""
+        """CPU utilisation of every node, shape (N,)."""
         return node_use(self.state.demand, self.state.given.rate_tps)
 
     @property
     def total_use(self) -> float:
-        """Part of the CPU of all nodes together in use."""
+        """CPU utilisation of all nodes together."""
         cores = self.state.demand.nodes.cores
         return float(self.cpu_use @ cores / max(cores.sum(), 1e-12))
 
     @property
     def cpu_hz(self) -> float:
-        """CPU of all nodes together in use."""
+        """Used CPU of all nodes together."""
         return self.total_use * self.mix.cpu_hz
 
     @cached_property
     def link_use(self) -> FloatArray:
-        """Part of every node's link in use in its busier direction, shape (N,)."""
+        """Link utilisation of every node in its busier direction, shape (N,)."""
         used = self.state.demand.link_use(self.state.given.rate_tps)
         return np.maximum(*np.split(used, 2))
 
     @cached_property
     def message_use(self) -> float:
-        """Part of a core that the busiest thread takes which sends or receives for a worker."""
+        """Cores used by the busiest messaging thread of a worker."""
         return float(self.thread_use[self.problem.num_executors :].max(initial=0.0))
 
     def fullest(self, chosen: set[int]) -> float:
-        """How full the fullest of nodes, links and threads is; of executors those of some topologies count."""
+        """Return the highest utilisation of nodes, links and threads; of executors only those of some topologies."""
         threads = [use for (topology, _), use in self.component_use.items() if topology in chosen]
         shared = (self.cpu_use.max(initial=0.0), self.link_use.max(initial=0.0), self.message_use)
         return float(max(*shared, *threads)) if threads else float(max(shared))
 
     def too_full(self, chosen: set[int], allowed: float) -> list[tuple[int, int]]:
-        """Topologies and components with an executor that is fuller than allowed, of some topologies; fullest first."""
+        """Return topologies and components with an overloaded executor, of some topologies; fullest first."""
         over = {key: use for key, use in self.component_use.items() if key[0] in chosen and use > allowed + _ROUNDING}
         return sorted(over, key=lambda key: (-over[key], key))
 
     def node_fault(self, allowed: float) -> str:
-        """What of the nodes is fuller than allowed, in words; empty where nothing is."""
+        """Return a text about overloaded nodes; empty if there are none."""
         kinds = ((self.cpu_use, "CPU"), (self.link_use, "link"))
         worst, name, node = max((float(use.max(initial=0.0)), name, int(np.argmax(use))) for use, name in kinds)
         if worst > allowed + _ROUNDING:
@@ -143,37 +143,37 @@ class EvaluatedPlacement:
         return ""
 
     def p95_ms(self, topology: int) -> float:
-        """95th percentile of a topology's complete latency in ms."""
+        """Return the 95th percentile of a topology's complete latency in ms."""
         return float(self.state.given.ways.latency.quantile(P95)[topology] * 1e3)
 
     def mean_ms(self, topology: int) -> float:
-        """Mean complete latency of a topology in ms."""
+        """Return the mean complete latency of a topology in ms."""
         return float(self.state.given.ways.latency.mean[topology] * 1e3)
 
     def highest_tps(self, topology: int) -> float:
-        """Trees/s that a topology can come to, all growing by the same factor."""
+        """Return the highest trees/s of a topology, if all grow by the same factor."""
         return float(self.state.highest_tps[topology])
 
     def bottleneck(self, topology: int) -> str:
-        """What limits a topology first, in words."""
+        """Return the first bottleneck of a topology as text."""
         return str(bottleneck_of(self.problem, self.placed.profile, self.state, topology))
 
     def pending(self, topology: int) -> float:
-        """Trees that are under way at once, on average."""
+        """Return the mean number of pending trees."""
         return float(self.state.given.rate_tps[topology] * self.state.given.ways.cycle.mean[topology])
 
     def workers(self, topology: int) -> int:
-        """How many workers a topology has."""
+        """Return the number of workers of a topology."""
         slots = self.assignment.slot_of_executor[self.problem.executors_of(topology)]
         return len(set(slots.tolist()) - {UNPLACED})
 
     def used_nodes(self) -> set[int]:
-        """Nodes on which anything runs."""
+        """Return the nodes in use."""
         slots = self.assignment.slot_of_executor
         return set(self.problem.slot_node[slots[slots != UNPLACED]].tolist())
 
     @cached_property
     def used(self) -> NodeMix:
-        """How many nodes of each kind have anything."""
+        """Return the number of used nodes of each kind."""
         kinds = [self.mix.kind_of(node) for node in self.used_nodes()]
         return NodeMix(self.mix.kinds, tuple(kinds.count(kind) for kind in self.mix.kinds))

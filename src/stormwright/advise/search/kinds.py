@@ -1,4 +1,4 @@
-"""Kinds of nodes with their prices, and mixes of them from the cheapest on."""
+"""Kinds of nodes with prices, and mixes of them in order of price."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _WHOLE = ("slots", "most")
 
 
 def kind_told(text: str, faults: list[Fault]) -> NodeKind | None:
-    """A kind written as ``NAME=CORE_MHZ:CORES:MEMORY_MB:PRICE``; what is wrong is added to `faults`."""
+    """Parse a kind written as ``NAME=CORE_MHZ:CORES:MEMORY_MB:PRICE``; errors are added to `faults`."""
     name, _, rest = text.partition("=")
     parts = rest.split(":")
     if not _NAME.fullmatch(name) or len(parts) != 4:
@@ -54,7 +54,7 @@ def kind_told(text: str, faults: list[Fault]) -> NodeKind | None:
 
 
 def read_kinds(path: Path) -> tuple[NodeKind, ...]:
-    """Kinds in a file: TOML where its name ends with ``.toml``, else JSON.
+    """Read kinds from a file: TOML if its name ends with ``.toml``, else JSON.
 
     By name each has ``core_mhz``, ``cores``, ``memory_mb`` and ``price``, and may have ``slots`` (4), ``link`` (as in
     1gbit) and ``most``, how many can be had.
@@ -121,7 +121,7 @@ def _kind(name: str, values: Mapping[str, object], at: str, faults: list[Fault])
 
 
 def twice(kinds: Sequence[NodeKind]) -> list[Fault]:
-    """Faults of names that several kinds have."""
+    """Return faults of duplicate names of kinds."""
     names = [kind.name for kind in kinds]
     return [Fault("is told twice", f"node kind {name}") for name in sorted(set(names)) if names.count(name) > 1]
 
@@ -131,7 +131,7 @@ def twice(kinds: Sequence[NodeKind]) -> list[Fault]:
 
 @dataclass(frozen=True)
 class NodeKind:
-    """A kind of node that can be had.
+    """An available kind of node.
 
     Parameters
     ----------
@@ -160,11 +160,11 @@ class NodeKind:
 
     @property
     def core_hz(self) -> float:
-        """Speed of one of its cores."""
+        """Speed of one core."""
         return self.node.cpu_hz / self.cores
 
     def nodes(self, count: int) -> Iterator[Supervisor]:
-        """So many of them, first those that are there."""
+        """Yield `count` nodes, existing ones first."""
         yield from self.there[:count]
         taken, called = {name for node in self.there for name in (node.id, node.host)}, self.name.replace(" ", "-")
         free = (name for number in range(1, count + len(taken) + 1) if (name := f"{called}-{number}") not in taken)
@@ -174,7 +174,7 @@ class NodeKind:
 
 @dataclass(frozen=True)
 class NodeMix:
-    """Some nodes of each kind.
+    """A number of nodes of each kind.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ class NodeMix:
 
     @property
     def price(self) -> float:
-        """Of all nodes together, per hour."""
+        """Price of all nodes together, per hour."""
         return sum(kind.price * count for kind, count in zip(self.kinds, self.counts, strict=True))
 
     @property
@@ -197,17 +197,17 @@ class NodeMix:
 
     @property
     def size(self) -> int:
-        """How many nodes these are."""
+        """Number of nodes."""
         return sum(self.counts)
 
     @property
     def supervisors(self) -> tuple[Supervisor, ...]:
-        """The nodes, kind by kind."""
+        """Return the nodes, kind by kind."""
         pairs = zip(self.kinds, self.counts, strict=True)
         return tuple(node for kind, count in pairs for node in kind.nodes(count))
 
     def kind_of(self, node: int) -> NodeKind:
-        """The kind of a node, by its number."""
+        """Return the kind of a node, by its number."""
         for kind, count in zip(self.kinds, self.counts, strict=True):
             if node < count:
                 return kind
@@ -220,7 +220,7 @@ class NodeMix:
 
 
 def kinds_of(problem: Problem) -> tuple[NodeKind, ...]:
-    """The kinds of nodes that a cluster has, the most frequent first; a node's price is its cores.
+    """Return the kinds of nodes of a cluster, the most frequent first; a node's price is its cores.
 
     Nodes that take nothing new are no kind. Of each kind there can be any number more.
     """
@@ -247,7 +247,7 @@ def _cores(node: Supervisor, core_hz: float) -> float:
 
 
 def mixes(kinds: Sequence[NodeKind], most_nodes: int, most_mixed: int | None = None) -> Iterator[NodeMix]:
-    """All mixes of 1 to `most_nodes` nodes, the cheapest first; then fewer nodes first, then more of the first kinds.
+    """Yield all mixes of 1 to `most_nodes` nodes, cheapest first; then fewer nodes, then more of the first kinds.
 
     Parameters
     ----------

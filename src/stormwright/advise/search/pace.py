@@ -1,4 +1,4 @@
-"""When advice changes something, and for what rate: what has been, and what is to come."""
+"""Timing of changes, and the rates to plan for, from past and expected rates."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _KNOWN, _ERROR, _MOST_ERROR = 12, 0.1, 0.3
 
 @dataclass(frozen=True)
 class Patience:
-    """When something is changed.
+    """Parameters of the timing of changes.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class Patience:
 
 
 class WindowPace:
-    """Remembers the rates of windows, and says for which rate to add or take away.
+    """Rates of past windows, and the rates for which to add or remove.
 
     Parameters
     ----------
@@ -77,19 +77,19 @@ class WindowPace:
         self.below = 0
 
     def note(self, wanted_tps: float) -> None:
-        """A window, with the trees/s that were wanted in it."""
+        """Record a window with its offered trees/s."""
         self._rates.append(wanted_tps)
 
     def enough(self, less_is: bool) -> None:
-        """What runs was enough in the last window; whether less would have been."""
+        """Record that the last window was sufficient; and whether less would have been."""
         self.below = self.below + 1 if less_is else 0
 
     def changed(self) -> None:
-        """Something was added or taken away, or nothing could be: windows are counted from here."""
+        """Record a change, or an impossible one: windows are counted from here."""
         self.below = 0
 
     def to_add_for(self) -> float:
-        """Trees/s for which to add now: what is expected, or else what the rate rises to."""
+        """Return trees/s to plan additions for: the expected rate, or the present one with its trend."""
         now = self._rates[-1]
         coming = self._coming()
         if coming is not None:
@@ -97,7 +97,7 @@ class WindowPace:
         return min(now + self._rises(), _MOST_AHEAD * now)
 
     def to_leave_for(self) -> float | None:
-        """Trees/s for which something may be taken away now; None where it is too early for that."""
+        """Return trees/s to plan removals for; None if it is too early."""
         coming = self._coming()
         windows = self._patience.windows if coming is None else self._patience.soon
         if self.below < windows:
@@ -105,14 +105,14 @@ class WindowPace:
         return max([*list(self._rates)[-windows:], coming or 0.0])
 
     def _rises(self) -> float:
-        """By how much the rate is to rise: as it did in the median of the last windows, which no leap moves."""
+        """Return the expected increase of the rate: the median of the last windows, robust against jumps."""
         by_window = np.diff(self._rates)[-self._patience.ahead :]
         if len(by_window) < _LEAST_SEEN:
             return 0.0
         return self._patience.ahead * max(float(np.median(by_window)), 0.0)
 
     def _coming(self) -> float | None:
-        """Most trees/s of the windows to come, with the error of such forecasts; None before a season is known."""
+        """Return the most trees/s of coming windows, with the forecast error; None without a known season."""
         season, rates = self._patience.season, np.array(self._rates)
         if not season or len(rates) <= season:
             return None

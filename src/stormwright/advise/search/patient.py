@@ -1,4 +1,4 @@
-"""Our advice window by window: it adds at once, takes away late, and says so where adding did not help."""
+"""Predictive adviser: adds at once, removes late, and reports useless additions."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _HELP, _IN_VAIN = 0.5, 2
 
 @dataclass(frozen=True)
 class _Change:
-    """What was promised of a change, and what was there before."""
+    """Promise of a change, and the state before."""
 
     promised_tps: float
     before: Observation
 
 
 class PredictiveAdviser:
-    """The cheapest that `stormwright.predict` says is enough, changed as rarely as is enough.
+    """Cheapest sufficient size by `stormwright.predict`, changed as rarely as possible.
 
     1. Where what runs would be too full at the rate that is wanted, or too slow, or does not reach it, the cheapest
        that is enough with all headroom is wanted at once: for the rate to which it rises in the next windows, or, once
@@ -68,7 +68,7 @@ class PredictiveAdviser:
 
     @property
     def headroom(self) -> float:
-        """Part of everything that is to stay free."""
+        """Fraction of all resources that stays free."""
         return self._wish.headroom
 
     def advise(self, seen: Observation) -> WantedSize:
@@ -117,7 +117,7 @@ class PredictiveAdviser:
         return WantedSize(seen.executors, why=f"nothing is enough: {why}")
 
     def _holds(self, full: float, rate_tps: float) -> float:
-        """Trees/s at which what is so full at a rate would have just the headroom."""
+        """Return the trees/s at which the fullest resource would have just the headroom."""
         return rate_tps * (1 - self._wish.headroom) / full if full > 0 else np.inf
 
     def _less(self, seen: Observation, problem: Problem, most_tps: float) -> WantedSize:
@@ -139,7 +139,7 @@ class PredictiveAdviser:
         return WantedSize(_executors(found, seen.topology), workers, why, found.problem, found.assignment)
 
     def _useless(self, seen: Observation) -> _Change | None:
-        """The last change, where it added something and brought next to nothing of the rate that it promised."""
+        """Return the last change if it added something and brought almost nothing of its promise."""
         last = self._last
         if last is None or (seen.total <= last.before.total and seen.workers <= last.before.workers):
             return None
@@ -164,7 +164,7 @@ class PredictiveAdviser:
         return search.best(), search.steps
 
     def _price_now(self, problem: Problem) -> float:
-        """Of the nodes that are used; one of no kind that can be had is taken for one of the first."""
+        """Return the price of the used nodes; unknown kinds count as the first one."""
         kinds = self._kinds or kinds_of(problem)
         used = set(problem.slot_node[problem.current_slot[problem.current_slot != UNPLACED]].tolist())
         price_of = {kind.node.cpu_hz: kind.price for kind in kinds}
@@ -172,7 +172,7 @@ class PredictiveAdviser:
 
 
 def _judged(problem: Problem, topology: str, rate_tps: float) -> EvaluatedPlacement:
-    """What runs, at another rate of one topology."""
+    """Return the evaluation of the running placement at another rate of one topology."""
     assumptions, rates = Assumptions.of(problem), Profile.of(problem).rate_tps
     index, factors = problem.topology_index[topology], np.ones(len(problem.topologies))
     factors[index] = rate_tps / rates[index] if rates[index] > 0 else 1.0
@@ -184,7 +184,7 @@ def _judged(problem: Problem, topology: str, rate_tps: float) -> EvaluatedPlacem
 
 
 def _executors(found: EvaluatedPlacement, topology: str) -> dict[str, int]:
-    """Executors by name."""
+    """Return executors by component name."""
     one = found.problem.topologies[found.problem.topology_index[topology]]
     sizes = np.bincount(one.executor_component, minlength=len(one.components)).tolist()
     return dict(zip((component.id for component in one.components), sizes, strict=True))

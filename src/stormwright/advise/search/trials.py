@@ -1,4 +1,4 @@
-"""Executors and nodes tried out: the load on so many executors, placed by `optimizer` and judged by `predict`."""
+"""Trials of numbers of executors and nodes: placed by `optimizer` and evaluated by `predict`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from stormwright.schedulers.optimizer import OptimizerParams, OptimizerScheduler
 
 
 def dealt(problem: Problem, work_hz: FloatArray) -> IntArray:
-    """Slot of every executor, shape (E,): each on the node that it leaves least full, with a worker a node.
+    """Return the slot of every executor, (E,): each on the node that it leaves least full, one worker per node.
 
     That is Graham's rule of the longest first (R. L. Graham, "Bounds on multiprocessing timing anomalies", SIAM Journal
     on Applied Mathematics 17, 1969, https://doi.org/10.1137/0117039), for nodes of unlike size. Of nodes that it
@@ -80,7 +80,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Size:
-    """What a component needs of threads before anything is said of where they are.
+    """Thread requirements of a component, independent of the placement.
 
     Parameters
     ----------
@@ -102,11 +102,11 @@ class Size:
 
     @property
     def tasks(self) -> int:
-        """The most executors that it may have."""
+        """Maximum number of executors."""
         return len(self.task_cores)
 
     def busiest(self, executors: int) -> float:
-        """Cores that the busiest of so many executors takes; Storm deals out consecutive tasks, larger parts first."""
+        """Return the cores of the busiest of some executors; Storm assigns consecutive tasks, larger parts first."""
         if self.pooled:
             return float(self.task_cores.sum()) / executors
         each, larger = divmod(self.tasks, executors)
@@ -114,7 +114,7 @@ class Size:
         return float(np.add.reduceat(self.task_cores, np.append(0, ends[:-1])).max())
 
     def least(self, allowed: float) -> int | None:
-        """The fewest executors of which none takes more than so many cores; None where its tasks are too few."""
+        """Return the fewest executors that need at most `allowed` cores each; None if its tasks are too few."""
         if self.pooled:
             count = max(int(np.ceil(self.task_cores.sum() / allowed - _ROUNDING)), 1)
             return count if count <= self.tasks else None
@@ -122,7 +122,7 @@ class Size:
         return next(fits, None)
 
     def more(self, executors: int) -> int | None:
-        """The next number of executors of which the busiest takes less; None where there is none."""
+        """Return the next number of executors with less load of the busiest; None if there is none."""
         now = self.busiest(executors)
         less = (n for n in range(executors + 1, self.tasks + 1) if self.busiest(n) < now * (1 - _ROUNDING))
         return next(less, None)
@@ -134,7 +134,7 @@ def sizes_of(
     known: tuple[Costs, Mapping[str, Correction]],
     held_cores: Mapping[tuple[int, int], float],
 ) -> dict[tuple[int, int], Size]:
-    """Topology and component (indices) → what it needs at the rates of a problem.
+    """Return thread requirements by topology and component (indices) at the rates of a problem.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ _ITERATIONS = 15_000
 
 
 class MixTrials:
-    """Tries out numbers of executors on mixes of nodes.
+    """Trials of numbers of executors on mixes of nodes.
 
     Topologies that are not asked for keep their executors and their measured rates, and are placed along with the
     others; only nodes and links count that they fill, not their own threads.
@@ -235,12 +235,12 @@ class MixTrials:
 
     @property
     def work_hz(self) -> float:
-        """CPU that all executors take at the rates that are asked for, in Hz, messages left aside."""
+        """Return the CPU of all executors at the requested rates, in Hz, without messages."""
         work_hz = self._profile.work_cycles(*self.known) * self._profile.handled_tps
         return float(work_hz.sum() + self._profile.idle_hz().sum())
 
     def most_cores(self, key: Key) -> float:
-        """Most that one executor of a component may take, in cores of the reference speed.
+        """Return the maximum cores of one executor of a component, at the reference speed.
 
         That is what is allowed of a core, and of a node what is allowed besides the worker; what a bolt waits for
         something outside takes no CPU of its node.
@@ -261,26 +261,26 @@ class MixTrials:
         return float(most / self.base.core_hz)
 
     def too_much(self, key: Key, cores: float) -> str:
-        """Why executors of a component that take so many cores are too few, in words."""
+        """Return why executors of a component that need these cores are too few."""
         fastest = max(kind.core_hz for kind in self.kinds) / self.base.core_hz
         if cores > self.allowed * fastest:
             return f"would be {cores / fastest:.0%} busy"
         return f"would take {cores:.2f} cores, of which a node has {self.most_cores(key):.2f} for them,"
 
     def memory_mb(self, counts: ExecutorCounts) -> float:
-        """Memory of all executors, so many of components that are asked for."""
+        """Return the memory of all executors, with these numbers for requested components."""
         problem, _ = self.made(counts)
         return float(problem.executor_memory_mb.sum())
 
     def name(self, key: Key) -> str:
-        """Topology and component, as people write them."""
+        """Return topology and component as text."""
         topology = self.base.topologies[key[0]]
         return f"{topology.name}/{topology.components[key[1]].id}"
 
     # One trial -------------------------------------------------------------------------------------------
 
     def judged(self, counts: ExecutorCounts, mix: NodeMix, *, thoroughly: bool = False) -> EvaluatedPlacement:
-        """What so many executors on some nodes come to where they are dealt out, or where a search puts them.
+        """Return the evaluation of these executors on some nodes, distributed greedily or by a search.
 
         Searched is only where dealing out is not enough; or in any case, and the better one counts.
 
@@ -310,7 +310,7 @@ class MixTrials:
     def judged_at(
         self, problem: Problem, mix: NodeMix, assignment: Assignment, counts: ExecutorCounts
     ) -> EvaluatedPlacement:
-        """What they come to where they are.
+        """Return the evaluation of an assignment.
 
         Parameters
         ----------
@@ -323,7 +323,7 @@ class MixTrials:
         return EvaluatedPlacement.of(problem, mix, assignment, self.made(counts)[1], self.known, held)
 
     def _with_workers(self, problem: Problem, first: Assignment) -> Iterator[Topology]:
-        """The topologies: those asked for with a worker a node; where slots are too few for that, with those dealt."""
+        """Yield the topologies, requested ones with one worker per node or as distributed."""
         nodes, slots = len(problem.supervisors), first.slot_of_executor
         wanted = {t: min(nodes, problem.topologies[t].num_executors) for t in self.asked}
         others = sum(each.num_workers for t, each in enumerate(problem.topologies) if t not in wanted)
@@ -333,20 +333,20 @@ class MixTrials:
             yield replace(each, num_workers=wanted.get(index, each.num_workers))
 
     def counts(self, judged: EvaluatedPlacement) -> dict[Key, int]:
-        """How many executors components have that are asked for."""
+        """Return the numbers of executors of requested components."""
         layout = judged.placed.profile.layout
         return {key: int(layout.size[layout.component_offset[key[0]] + key[1]]) for key in self.sizes}
 
     def late_ms(self, judged: EvaluatedPlacement) -> float:
-        """The longest 95th percentile of complete latency of the topologies that are asked for, in ms."""
+        """Return the longest 95th percentile of complete latency of requested topologies, in ms."""
         return max(judged.p95_ms(topology) for topology in self.asked)
 
     def quick_enough(self, judged: EvaluatedPlacement) -> bool:
-        """Whether latency is as short as is asked for."""
+        """Return whether latency is as low as requested."""
         return self.wish.p95_ms is None or self.late_ms(judged) <= self.wish.p95_ms
 
     def roomy(self, judged: EvaluatedPlacement) -> bool:
-        """Whether everything is placed and nothing fuller than allowed."""
+        """Return whether everything is placed and nothing overloaded."""
         over = judged.complete and judged.too_full(set(self.asked), self.allowed)
         return judged.complete and not over and not judged.node_fault(self.allowed)
 
@@ -363,7 +363,7 @@ class MixTrials:
         return OptimizerScheduler(params).schedule(problem)
 
     def made(self, counts: ExecutorCounts) -> tuple[Problem, Profile]:
-        """The topologies with so many executors, and their load per tuple."""
+        """Return the topologies with these executors, and their load per tuple."""
         key = tuple(counts[each] for each in sorted(counts))
         if key not in self._made:
             wanted: dict[int, dict[int, int]] = {}
@@ -375,7 +375,7 @@ class MixTrials:
 
 
 def _broken(problem: Problem, assignment: Assignment) -> bool:
-    """Whether a placement breaks a limit; CPU is what rates come from, and judged by them."""
+    """Return whether a placement violates a constraint, except CPU, which follows from rates."""
     cpu = problem.resources[0].name
     broken = broken_limits(problem, assignment.slot_of_executor)
     return any(not (isinstance(each, Overused) and each.resource == cpu) for each in broken)

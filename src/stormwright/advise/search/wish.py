@@ -1,4 +1,4 @@
-"""What is wanted of advice."""
+"""Wish: the goals of advice."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NAMED = 5
 
 @dataclass(frozen=True)
 class Wish:
-    """What is wanted.
+    """Goals of advice.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class Wish:
             raise InputError("advice", faults)
 
     def asked(self, problem: Problem, measured_tps: Mapping[int, float]) -> dict[int, float]:
-        """Topology index → trees/s, of those that are advised on; by default all that were measured, at that rate.
+        """Return trees/s by topology index, of requested topologies; by default all measured ones at that rate.
 
         Parameters
         ----------

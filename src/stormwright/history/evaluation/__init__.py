@@ -1,1 +1,1 @@
-"""What came of moves: windows before and after them, judged."""
+"""Evaluation of moves by windows before and after them."""

@@ -1,4 +1,4 @@
-"""Which of two placements is better, by the rates that each came to in several starts of its workers.
+"""Comparison of two placements by the rates of several starts of their workers.
 
 Two starts of one placement differ: JVMs compile in another order, threads meet on other cores, and the machine is not
 always as fast. On a real cluster throughput of two starts of the same placement differed by 7.3 % in the median and by
@@ -45,12 +45,12 @@ ComparisonVerdict = Literal["better", "worse", "undecided"]
 
 @dataclass(frozen=True)
 class StartComparison:
-    """Placement B by placement A.
+    """Placement B compared with placement A.
 
     Parameters
     ----------
     ratio, low, high
-        Geometric mean of B's rates by that of A's, and its 95 % interval over starts.
+        Geometric mean of B's rates divided by that of A's, and its 95 % interval over starts.
     reference
         The ratio from which on B is better, and below which it is worse; 1 where nothing else is wanted.
     starts
@@ -72,11 +72,11 @@ class StartComparison:
 
     @property
     def holds(self) -> bool:
-        """Whether B's mean is at least what is wanted, certain or not."""
+        """Whether B's mean reaches the reference, significant or not."""
         return self.ratio >= self.reference
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the comparison as a JSON object."""
         return asdict(self)
 
 

@@ -1,4 +1,4 @@
-"""For how long each topology has been measured since its workers started: before that is enough, nothing is decided."""
+"""Measured time of each topology since its workers started: decisions need enough of it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LEAST_WINDOWS = 4
 
 @dataclass
 class _Stretch:
-    """What was seen of one generation of workers.
+    """Measurements of one generation of workers.
 
     `born_ms` is when the youngest one started, `from_ms` before when nothing counts, `seen_ms` up to where windows were
     looked at, and `covered_s` what records of warm workers cover, by slot.
@@ -30,16 +30,16 @@ class _Stretch:
 
 
 class MeasuredTopologies:
-    """Counts what was measured of each topology.
+    """Counts the measured time of each topology.
 
     A new count begins when a worker starts, and when a topology that was paused goes on.
 
     Parameters
     ----------
     observed
-        Windows of what topologies do.
+        Windows of topologies.
     kept
-        What `kept` gave, maybe in an earlier life of the service; workers that still run were measured then.
+        State from `kept`, possibly before a restart of the service; running workers were measured then.
     """
 
     def __init__(self, observed: ObservedTraffic, kept: Mapping[str, Any] | None = None) -> None:
@@ -47,7 +47,7 @@ class MeasuredTopologies:
         self._of: dict[str, _Stretch] = {topology: _stretch(raw) for topology, raw in (kept or {}).items()}
 
     def look(self, problem: Problem) -> None:
-        """Count what has been seen since the last look."""
+        """Count new measurements since the last call."""
         for gone in self._of.keys() - problem.topology_index.keys():
             del self._of[gone]
         for topology in problem.topologies:
@@ -62,19 +62,19 @@ class MeasuredTopologies:
                         stretch.covered_s[slot] = stretch.covered_s.get(slot, 0.0) + seconds
 
     def begin_anew(self, topology: str, now_ms: float) -> None:
-        """What was measured of a topology counts no longer: it was paused."""
+        """Reset a topology's measurements, as it was paused."""
         known = self._of.get(topology, _Stretch())
         self._of[topology] = _Stretch(known.born_ms, now_ms, known.seen_ms)
 
     def waits(self, problem: Problem, least_s: float) -> dict[str, str]:
-        """Topology → how much is still to be measured of it, for those that run and of which that is so.
+        """Return a text by running topology about the time still to be measured.
 
         Parameters
         ----------
         problem
-            What runs where.
+            Problem with the running placement.
         least_s
-            Seconds that are enough.
+            Sufficient seconds.
         """
         found = {}
         for topology in problem.topologies:
@@ -91,7 +91,7 @@ class MeasuredTopologies:
         return found
 
     def kept(self) -> dict[str, Any]:
-        """For the next life of the service, as JSON has it."""
+        """Return the state for a restart of the service, as a JSON object."""
         return {
             topology: asdict(stretch) | {"covered_s": [[*slot, seconds] for slot, seconds in stretch.covered_s.items()]}
             for topology, stretch in self._of.items()

@@ -1,4 +1,4 @@
-"""Every move judged after the fact: waits until enough has been seen, and remembers what came of it over restarts."""
+"""Evaluation of every move after enough windows, with state that survives restarts."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ _ENOUGH_FOR_DEPENDENCE = 12
 def worse(
     before: Sequence[Sample], young: Sequence[Sample], after: Sequence[Sample], bar: Bar | None = None
 ) -> str | None:
-    """Why a topology does measurably worse, in words; None where it does not or nobody can tell.
+    """Return why a topology is measurably worse; None if it is not or that is uncertain.
 
     A load that falls makes fewer trees, and none of them slower; a placement that is at its limit makes fewer trees
     because each takes longer: with L trees under way, throughput λ and time W each, L = λ W (J. D. C. Little,
@@ -110,7 +110,7 @@ def worse(
 
 
 def _harder(early: Sequence[Sample], later: Sequence[Sample]) -> bool:
-    """Whether old workers did worse once they were warm: what they did when young is then no measure."""
+    """Return whether old workers performed worse once warm, so that their young windows are no reference."""
     times = [[sample.latency_ms for sample in samples if sample.latency_ms is not None] for samples in (early, later)]
     if not all(times):
         return bool(later)
@@ -118,7 +118,7 @@ def _harder(early: Sequence[Sample], later: Sequence[Sample]) -> bool:
 
 
 def _compared(before: Sequence[Sample], after: Sequence[Sample], bar: Bar) -> str | None:
-    """One comparison at one look."""
+    """Return the result of one comparison at one check."""
     level = 1 - 2 * FALSE_ALARMS / (len(LOOKS) * _QUESTIONS)
 
     def limits(of: Callable[[Sample], float | None], ratio: float) -> _Ratio | None:
@@ -147,7 +147,7 @@ def _compared(before: Sequence[Sample], after: Sequence[Sample], bar: Bar) -> st
 
 @dataclass(frozen=True, slots=True)
 class _Ratio:
-    """Means after by before, with an interval; `more` is their difference."""
+    """Ratio of means after and before, with its interval; `more` is their difference."""
 
     value: float
     low: float
@@ -165,7 +165,7 @@ def _ratio(before: FloatArray, after: FloatArray, ratio: float, level: float) ->
 
 
 def _more_fail(before: Sequence[Sample], after: Sequence[Sample], level: float) -> float | None:
-    """The part of trees that fails where that is certainly more than before."""
+    """Return the fraction of failing trees if it is significantly higher than before."""
     x, y = (np.array([s.failed / (s.acked + s.failed) for s in each if s.acked + s.failed]) for each in (before, after))
     if min(len(x), len(y)) < MIN_WINDOWS:
         return None
@@ -178,7 +178,7 @@ def _more_fail(before: Sequence[Sample], after: Sequence[Sample], level: float) 
 
 
 def _inflation(values: FloatArray) -> float:
-    """By how much neighbours that resemble each other make the mean less certain."""
+    """Return the variance inflation due to autocorrelation."""
     off = values - values.mean()
     total = float(off @ off)
     if len(values) < _ENOUGH_FOR_DEPENDENCE or not total:
@@ -229,7 +229,7 @@ class MovedTopology:
 
 @dataclass(frozen=True)
 class Pending:
-    """A move that is not judged yet.
+    """A move that is not evaluated yet.
 
     Parameters
     ----------
@@ -248,11 +248,11 @@ class Pending:
 
     @cached_property
     def encoded(self) -> bytes:
-        """As JSON: it never changes, and all that is pending is written down with each move."""
+        """JSON encoding, cached, as it never changes and is written with each move."""
         return orjson.dumps(self.as_dict())
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON, which knows no names of parts of a slot."""
+        """Return the move as a JSON object, without names of parts of a slot."""
         found = asdict(self)
         for name in ("before", "after"):
             placement = getattr(self.moved, name)
@@ -262,7 +262,7 @@ class Pending:
 
     @classmethod
     def of_dict(cls, raw: Mapping[str, Any]) -> Pending:
-        """As `as_dict` and JSON leave it.
+        """Return the move from the JSON of `as_dict`.
 
         Raises
         ------
@@ -305,7 +305,7 @@ KEPT = 100
 
 @dataclass(frozen=True)
 class EvaluatedMove:
-    """What came of the move of one topology."""
+    """Result of the move of one topology."""
 
     decision_ms: int
     topology: str
@@ -314,19 +314,19 @@ class EvaluatedMove:
 
 @dataclass(frozen=True)
 class Worse:
-    """A topology does measurably worse since it was moved; `why` says in what."""
+    """A topology that is measurably worse since its move; `why` has the quantity."""
 
     moved: MovedTopology
     why: str
 
 
 class Evaluation:
-    """Judges moves by the windows before and after them.
+    """Evaluates moves by the windows before and after them.
 
     Parameters
     ----------
     path
-        Holds what is pending and what was judged.
+        State file of pending and evaluated moves.
     now_ms
         The time of day.
     """
@@ -343,7 +343,7 @@ class Evaluation:
             self._load()
 
     def moved(self, moved: MovedTopology) -> list[EvaluatedMove]:
-        """Note that a topology was moved; what came of its last move is judged now at the latest."""
+        """Record that a topology was moved, and evaluate its previous move now at the latest."""
         topology = moved.topology
         judged = self._judge(topology, until_ms=moved.started_ms) if topology in self._pending else []
         since_ms, until_ms = self._settled_ms.get(topology, 0.0), moved.started_ms
@@ -355,7 +355,7 @@ class Evaluation:
         return judged
 
     def due(self) -> list[EvaluatedMove]:
-        """What can be judged by now, each once."""
+        """Return moves that can be evaluated by now, each once."""
         found: list[EvaluatedMove] = []
         for topology, pending in list(self._pending.items()):
             waited_s = (self._now_ms() - pending.moved.ended_ms) / 1000
@@ -367,7 +367,7 @@ class Evaluation:
         return found
 
     def worse(self) -> list[Worse]:
-        """Topologies that do measurably worse since they were moved, as long as they are not moved again."""
+        """Return topologies that are measurably worse since their moves, until they are moved again."""
         found = []
         for topology, pending in list(self._pending.items()):
             why = pending.worse or self._why_worse(pending)
@@ -379,7 +379,7 @@ class Evaluation:
         return found
 
     def forget(self, topology: str) -> list[EvaluatedMove]:
-        """A topology is somewhere else now: what came of its move is judged by what there is."""
+        """Evaluate the move of a topology that is elsewhere now by the windows so far."""
         if topology not in self._pending:
             return []
         judged = self._judge(topology)
@@ -387,7 +387,7 @@ class Evaluation:
         return judged
 
     def status(self) -> dict[str, Any]:
-        """For the status endpoint: ``calibration``, moves that are ``pending``, and the last ``judgements``."""
+        """Return ``calibration``, ``pending`` moves, and the last ``judgements`` for the status endpoint."""
         return {
             "calibration": self.calibration,
             "pending": sorted(self._pending),
@@ -396,7 +396,7 @@ class Evaluation:
 
     @property
     def calibration(self) -> float | None:
-        """How much of the predicted effect on traffic arrives (`judging.calibration`)."""
+        """Return the share of the predicted effect on traffic that arrives (`judging.calibration`)."""
         return calibration(judged.judgement for judged in list(self._judged) if judged.judgement.quantity == INTER_NODE)
 
     def _why_worse(self, pending: Pending) -> str | None:
@@ -428,7 +428,7 @@ class Evaluation:
         return judged
 
     def _counting(self, pending: Pending) -> list[Sample]:
-        """Windows after a move in which workers are warm."""
+        """Return the windows after a move with warm workers."""
         return warm(self._after_move(pending.moved, pending.moved.ended_ms + SETTLE_S * 1000))
 
     def _after_move(self, moved: MovedTopology, since_ms: float) -> list[Sample]:
@@ -437,7 +437,7 @@ class Evaluation:
     def _samples(
         self, windows: Sequence[EvaluationWindow], placement: TopologyAssignment | None, until_ms: float = float("inf")
     ) -> list[Sample]:
-        """Of windows that ended by then, those in which all was known and, if it is known, all of its workers told."""
+        """Return complete windows that ended by then, from all workers if these are known."""
         window_ms = self._observed.window_ms
         slots = None if placement is None else {(slot.supervisor, slot.port) for slot in placement.slots}
         return [
@@ -469,13 +469,13 @@ class Evaluation:
 
 
 def _crossing(samples: Sequence[Sample], tracked: bool) -> list[float]:
-    """Of each window the crossing tuples for each tree, or for each tuple where no tree is tracked."""
+    """Return the crossing tuples per tree of each window, or per tuple if no tree is tracked."""
     per = [(sample.crossing, sample.acked if tracked else sample.received) for sample in samples]
     return [crossing / of for crossing, of in per if of]
 
 
 def _rates(samples: Sequence[Sample], tracked: bool) -> list[float]:
-    """Of each window trees or tuples per second."""
+    """Return trees or tuples per second of each window."""
     return [(sample.acked if tracked else sample.received) / sample.length_s for sample in samples]
 
 
@@ -484,7 +484,7 @@ def _latencies(samples: Sequence[Sample]) -> list[float]:
 
 
 def predicted_ratios(problem: Problem, topologies: Sequence[int], after: IntArray) -> list[float | None]:
-    """Traffic between nodes of topologies under `after` as a multiple of what it is now; None where that is none.
+    """Return predicted traffic between nodes relative to the present one; None if undefined.
 
     Parameters
     ----------
@@ -511,7 +511,7 @@ def _only(problem: Problem, topologies: Sequence[int]) -> Problem:
 
 
 def _crossing_tps(problem: Problem, slots: IntArray) -> FloatArray:
-    """What each topology sends between nodes, in tuples/s, shape (T,)."""
+    """Return every topology's traffic between nodes in tuples/s, shape (T,)."""
     traffic = traffic_under(problem, slots)
     node = problem.slot_node[slots]
     crosses = np.not_equal(node[traffic.source], node[traffic.target])

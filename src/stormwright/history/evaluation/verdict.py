@@ -1,4 +1,4 @@
-"""What a move has changed, and whether that is what was predicted: pure arithmetic on windows before and after it."""
+"""Effect of a move compared with its prediction: pure arithmetic on windows before and after it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stormwright.model.arrays import FloatArray
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """What was promised: values after the move as multiples of those before it; no promise asks for less than as much.
+    """Promised values after a move relative to those before it; at least 1.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ _ALL_PENDING, _ALL_SUSTAINED = 0.8, 0.9
 
 @dataclass(frozen=True)
 class Promise:
-    """What is predicted of a topology in its new place, as multiples of what is predicted of it where it is.
+    """Predictions for a topology after a move, relative to those before it.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ class Promise:
     rate_tps: float = 0.0
 
     def holds_for(self, before: Sequence[Sample]) -> Bar:
-        """What it comes to for the load of these windows.
+        """Return the promise for the load of these windows.
 
         Spouts that wait for trees, or for executors, emit more where more is sustained. Others are limited from
         outside: what they emit stays as it is, as long as it is sustained.
@@ -109,7 +109,7 @@ _NO_EFFECT = 0.01
 
 @dataclass(frozen=True)
 class Judgement:
-    """A quantity after a move as a multiple of what it was before.
+    """A quantity after a move relative to its value before.
 
     Parameters
     ----------
@@ -213,7 +213,7 @@ def _verdict(predicted: float, measured: float | None, low: float | None, high: 
 
 
 def calibration(judgements: Iterable[Judgement]) -> float | None:
-    """Measured change as a share of the predicted one, median over judgements; None without any.
+    """Return the measured change as a share of the predicted one, median over judgements; None without any.
 
     1 says that the model is right, 0.5 that half of what it promises arrives. Judgements that cannot tell count as
     well: leaving them out would leave out the small effects.

@@ -1,4 +1,4 @@
-"""What one topology did in one window of time: counted record by record, then as figures that can be kept."""
+"""Counts and figures of one topology in one window of time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ GRACE_S = 5.0
 
 
 class ObservedTraffic:
-    """Counts records, each once, into windows that do not overlap; safe to use from several threads.
+    """Counts records, each once, in windows that do not overlap; thread-safe.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class ObservedTraffic:
         self._lock = threading.Lock()
 
     def add(self, records: Iterable[LogRecord]) -> None:
-        """Count records that have not come before; those of a clock that is ahead would close windows too soon."""
+        """Count new records; those of a clock that is ahead would close windows too soon."""
         latest_ms = self._clock.time() * 1000 + MAX_CLOCK_AHEAD_MS
         with self._lock:
             for record in records:
@@ -58,22 +58,22 @@ class ObservedTraffic:
                     self._count(record)
 
     def windows(self, topology: str) -> list[EvaluationWindow]:
-        """Closed windows of a topology, oldest first."""
+        """Return closed windows of a topology, oldest first."""
         with self._lock:
             return list(self._closed.get(topology, ()))
 
     def since(self, topology: str, start_ms: float) -> list[EvaluationWindow]:
-        """Closed windows of a topology that begin at `start_ms` or later, oldest first."""
+        """Return closed windows of a topology that begin at `start_ms` or later, oldest first."""
         with self._lock:
             return list(_newest(self._closed.get(topology, ()), start_ms))[::-1]
 
     def young(self, topology: str) -> list[EvaluationWindow]:
-        """Closed windows of a topology from when its youngest worker had run for less than `YOUNG_S`, oldest first."""
+        """Return closed windows of a topology with a worker younger than `YOUNG_S`, oldest first."""
         with self._lock:
             return list(self._young.get(topology, ()))
 
     def forget(self, known: Iterable[str]) -> None:
-        """Forget all topologies but those."""
+        """Forget all topologies but the known ones."""
         kept = set(known)
         with self._lock:
             for by_topology in (self._open, self._closed, self._young, self._node_of):
@@ -106,7 +106,7 @@ class ObservedTraffic:
 
 
 def _newest(windows: Reversible[EvaluationWindow], start_ms: float) -> Iterator[EvaluationWindow]:
-    """From the newest back."""
+    """Yield windows, newest first."""
     for window in reversed(windows):
         if window.start_ms < start_ms:
             return
@@ -130,19 +130,19 @@ LIKE_AGE_S = 10.0
 
 
 def is_warm(sample: Sample) -> bool:
-    """Whether all workers had run long enough for what they did to count."""
+    """Return whether all workers had run long enough to count."""
     if sample.compiling is None:
         return sample.age_s >= UNTOLD_S
     return sample.age_s >= LONGEST_S or (sample.age_s >= CONNECTING_S and sample.compiling <= COMPILING)
 
 
 def warm(samples: Iterable[Sample]) -> list[Sample]:
-    """Those that are."""
+    """Return the warm samples."""
     return [sample for sample in samples if is_warm(sample)]
 
 
 def of_like_age(young: Sequence[Sample], after: Sequence[Sample]) -> tuple[list[Sample], list[Sample]]:
-    """What two generations of workers did at the same age.
+    """Return windows of two generations of workers at the same age.
 
     Parameters
     ----------
@@ -186,7 +186,7 @@ Slot = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The figures of one window.
+    """Figures of one window.
 
     Parameters
     ----------
@@ -219,13 +219,13 @@ class Sample:
 
     @property
     def acked_tps(self) -> float:
-        """Tuple trees completed a second."""
+        """Completed tuple trees per second."""
         return self.acked / self.length_s
 
 
 @dataclass
 class EvaluationWindow:
-    """What is counted of one topology in one window.
+    """Counts of one topology in one window.
 
     Parameters
     ----------
@@ -259,11 +259,11 @@ class EvaluationWindow:
 
     @property
     def length_s(self) -> float:
-        """Mean time that its workers cover."""
+        """Mean covered time of its workers."""
         return sum(self.covered_s.values()) / len(self.covered_s)
 
     def add(self, record: Mapping[str, Any], sent: Crossing) -> None:
-        """Count a record, of whose tuples so many crossed."""
+        """Count a record with its number of crossing tuples."""
         worker, length_s = record["worker"], record["length_ns"] / 1e9
         slot = (worker["supervisor"], worker["port"])
         self.covered_s[slot] = self.covered_s.get(slot, 0.0) + length_s
@@ -295,11 +295,11 @@ class EvaluationWindow:
             self._pending_s[slot] = self._pending_s.get(slot, 0.0) + pending * length_s
 
     def covers(self, slots: Collection[Slot], window_s: float) -> bool:
-        """Whether workers in all these slots, and in no others, told of most of it."""
+        """Return whether workers in exactly these slots reported most of the window."""
         return set(slots) == self.covered_s.keys() and min(self.covered_s.values()) >= window_s / 2
 
     def sample(self) -> Sample:
-        """Its figures."""
+        """Return its figures."""
         told = self._pending_told and self._pending_s
         compiling = None if self._compiler_ns is None or not self._cpu_ns else self._compiler_ns / self._cpu_ns
         return Sample(

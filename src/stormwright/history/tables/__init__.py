@@ -1,1 +1,1 @@
-"""The tables: what is in them, where they are, and how staged rows get there."""
+"""Tables: definitions, locations, and ingestion of staged rows."""

@@ -1,4 +1,4 @@
-"""The one definition of each table of the history."""
+"""Definitions of the tables of the history."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ARROW_TYPES = {"string": pa.string(), "long": pa.int64(), "double": pa.float64(
 
 @dataclass(frozen=True)
 class Table:
-    """A table of the history; it is kept by day.
+    """A table of the history, partitioned by day.
 
     Parameters
     ----------
@@ -44,21 +44,21 @@ class Table:
 
     @property
     def version(self) -> int:
-        """The newest version, which new rows are written in."""
+        """Newest version, in which new rows are written."""
         return len(self.migrations) + 1
 
     @property
     def arrow(self) -> pa.Schema:
-        """The columns in Arrow's types."""
+        """Columns as an Arrow schema."""
         return pa.schema([(name, _ARROW_TYPES[kind]) for name, kind in self.columns.items()])
 
     @property
     def ddl(self) -> str:
-        """The columns as Spark writes a schema."""
+        """Columns as a Spark schema."""
         return ", ".join(f"{name} {kind}" for name, kind in self.columns.items())
 
     def migrated(self, rows: DataFrame, version: int) -> DataFrame:
-        """Rows of an older version as rows of the newest one; other columns than the table's are kept."""
+        """Return rows of an older version in the newest one, with their additional columns."""
         for migration in self.migrations[version - 1 :]:
             rows = migration(rows)
         return rows

@@ -1,4 +1,4 @@
-"""What is staged, taken into the tables; past days tidied up, old ones deleted."""
+"""Ingestion of staged rows into tables, compaction and retention."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MAX_HELD = 1000
 
 
 class ClosedPanes:
-    """Stages what each batch closes, once, whatever happens in between.
+    """Stages the closed panes of each batch exactly once, despite crashes.
 
     1. Before the stream's state is saved, the panes are written to a hidden file, whose name follows from the batch: a
        batch that is repeated replaces it.
@@ -40,7 +40,7 @@ class ClosedPanes:
         self.error: str | None = None
 
     def begin(self, batch: int) -> None:
-        """Go on after `batch`, the last one in the stream's state."""
+        """Continue after `batch`, the last one in the stream's state."""
         for name in self._staging.hidden(FACTS):  # (3)
             if _batch_of(name) <= batch:
                 self._staging.publish(FACTS, name)
@@ -48,7 +48,7 @@ class ClosedPanes:
                 self._staging.discard(FACTS, name)
 
     def close(self, batch: int, panes: pa.Table) -> None:
-        """Take note of what a batch closes, before the state that is without it is saved."""
+        """Record the closed panes of a batch before the state without them is saved."""
         if not panes.num_rows:
             return
         # After a new beginning batches are counted anew; the time goes on.
@@ -65,7 +65,7 @@ class ClosedPanes:
             self.lost += 1
 
     def saved(self) -> None:
-        """The state is saved."""
+        """Publish panes after the state was saved."""
         try:
             for name in self._staging.hidden(FACTS):
                 self._staging.publish(FACTS, name)
@@ -87,7 +87,7 @@ MOST_DAYS = 36_525
 
 
 def ingest(spark: SparkSession, store: Store, staging: Staging) -> dict[str, int]:
-    """Take all staged rows into the tables, each once, however often this is interrupted; rows by table.
+    """Move all staged rows into the tables, each once despite interruptions; return rows by table.
 
     Raises
     ------
@@ -107,7 +107,7 @@ def ingest(spark: SparkSession, store: Store, staging: Staging) -> dict[str, int
 
 
 def compact(store: Store, today: date | None = None) -> int:
-    """Make each past day of each table one set of sorted files; how many were made."""
+    """Compact each past day of each table into sorted files; return their number."""
     today, made = today or _today(), 0
     for table in TABLES.values():
         for day in store.fragmented(table):
@@ -119,7 +119,7 @@ def compact(store: Store, today: date | None = None) -> int:
 
 
 def retain(store: Store, keep_days: Mapping[str, int], today: date | None = None) -> int:
-    """Delete days that are more than so many days ago, by table; how many were deleted.
+    """Delete expired days, by table; return their number.
 
     Raises
     ------

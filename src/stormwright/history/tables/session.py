@@ -1,4 +1,4 @@
-"""A Spark session for questions to the history: few large jobs, where the stream has many small ones."""
+"""Spark session for queries of the history: few large jobs, unlike the stream."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NO_JARS = ("FAILED DOWNLOADS", "UNRESOLVED DEPENDENCIES")
 
 @contextmanager
 def history_session(kind: str = "parquet", target: SparkTarget | None = None) -> Iterator[SparkSession]:
-    """A session for tables of a format, which ends with the block; on all cores of this machine by default.
+    """Context manager with a session for tables of a format; on all cores of this machine by default.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Rows that wait on local disk to be taken into the tables: many small files, no Spark.
+"""Staging of rows on local disk: many small files, no Spark.
 
 ::
 
@@ -39,7 +39,7 @@ _HIDDEN = "."
 
 @dataclass(frozen=True)
 class Chunk:
-    """Rows of one version of a table that are written, or written again, together."""
+    """Rows of one version of a table that are written together."""
 
     table: Table
     version: int
@@ -47,16 +47,16 @@ class Chunk:
     directory: Path
 
     def rows(self) -> pa.Table:
-        """All rows, as they were staged."""
+        """Return all rows, as staged."""
         return pa.concat_tables([pq.read_table(path, partitioning=None) for path in _visible(self.directory)])
 
     def remove(self) -> None:
-        """Forget the rows: they are in the table."""
+        """Delete the rows after they were written to the table."""
         shutil.rmtree(self.directory)
 
 
 class Staging:
-    """Files of rows below a directory; safe to write to from several threads."""
+    """Files of rows below a directory; thread-safe."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -64,7 +64,7 @@ class Staging:
     def write(
         self, table: Table, name: str, rows: pa.Table | Sequence[Mapping[str, Any]], hidden: bool = False
     ) -> None:
-        """Stage rows of the newest version as one file, which appears whole; the same name replaces it.
+        """Stage rows of the newest version as one file, atomically; the same name replaces it.
 
         Parameters
         ----------
@@ -85,12 +85,12 @@ class Staging:
             pq.write_table(rows.select(table.arrow.names).cast(table.arrow), file)
 
     def hidden(self, table: Table) -> list[str]:
-        """Names of the hidden files."""
+        """Return the names of hidden files."""
         found = self._staged(table).glob(f"{_HIDDEN}*{_SUFFIX}")
         return sorted(path.name.removeprefix(_HIDDEN).removesuffix(_SUFFIX) for path in found)
 
     def publish(self, table: Table, name: str) -> None:
-        """Let a hidden file count from now on."""
+        """Publish a hidden file."""
         path = self._staged(table) / f"{_HIDDEN}{name}{_SUFFIX}"
         path.rename(path.with_name(path.name.removeprefix(_HIDDEN)))
 
@@ -100,7 +100,7 @@ class Staging:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Keep other processes that work on the tables of this directory from it until the block ends.
+        """Lock the tables of this directory against other processes until the block ends.
 
         Two that take rows in would give the same number to different rows, and one that compacts a day deletes what
         another one writes to it meanwhile.
@@ -115,7 +115,7 @@ class Staging:
             yield
 
     def waiting(self) -> tuple[int, int]:
-        """How many files wait to be taken in, and their size in bytes."""
+        """Return the number of staged files, and their size in bytes."""
         sizes = []
         for path in [*self._files("staging"), *self._files("chunks")]:
             with suppress(FileNotFoundError):  # it is being taken in
@@ -123,7 +123,7 @@ class Staging:
         return len(sizes), sum(sizes)
 
     def chunks(self, table: Table) -> Iterator[Chunk]:
-        """What is to be written, one chunk after the other: those that were begun earlier, then all that is staged."""
+        """Yield the chunks to write: unfinished ones, then all staged rows."""
         for directory in self._begun(table.name):
             yield from self._chunk(table, directory)
         for staged in sorted(filter(_version, self._directory.glob(f"staging/{table.name}/v*"))):
@@ -134,7 +134,7 @@ class Staging:
                 yield from self._chunk(table, directory)
 
     def _begun(self, table: str) -> list[Path]:
-        """Directories of chunks, by their numbers; what else lies there, such as a file system's, is left alone."""
+        """Return directories of chunks by number; other entries are ignored."""
         found = self._directory.glob(f"chunks/{table}/v*/*")
         return sorted(
             (path for path in found if path.name.isdecimal() and _version(path.parent)), key=lambda path: int(path.name)
@@ -152,7 +152,7 @@ class Staging:
             chunk.remove()
 
     def _some(self, files: list[Path]) -> list[Path]:
-        """The first files that make up a chunk; one at least."""
+        """Return the first files that form a chunk; at least one."""
         rows, number = 0, 0
         for path in files:
             rows += _rows_in(path) or 0
@@ -162,7 +162,7 @@ class Staging:
         return files[:number]
 
     def _new_chunk(self, table: Table, version: str) -> Path:
-        """A directory whose number is greater than any before, though the clock was set back.
+        """Create a directory with a number above all earlier ones, even if the clock was set back.
 
         It begins with the time of day because the tables may outlive this directory.
         """
@@ -188,13 +188,13 @@ class Staging:
 
 
 def _version(directory: Path) -> int:
-    """The version of the rows in a directory; 0 where that is none of ours."""
+    """Return the version of the rows in a directory; 0 if it is not a staging directory."""
     number = directory.name.removeprefix("v")
     return int(number) if number.isdecimal() else 0
 
 
 def _number_in(path: Path) -> int:
-    """The number that a file holds; -1 where there is none, or it is damaged."""
+    """Return the number in a file; -1 if missing or damaged."""
     try:
         text = path.read_text("ascii")
     except (FileNotFoundError, UnicodeDecodeError):
@@ -207,7 +207,7 @@ def _visible(directory: Path) -> list[Path]:
 
 
 def _is_of(path: Path, table: Table, version: int) -> bool:
-    """Whether a file can be read and, where its version is the newest, has the columns of the table."""
+    """Return whether a file is readable and, for the newest version, has the columns of the table."""
     try:
         columns = pq.read_schema(path)
         return version != table.version or bool(columns.equals(table.arrow))
@@ -216,7 +216,7 @@ def _is_of(path: Path, table: Table, version: int) -> bool:
 
 
 def _rows_in(path: Path) -> int | None:
-    """How many rows a file holds; None where it is no Parquet, or damaged."""
+    """Return the number of rows in a file; None if it is not Parquet, or damaged."""
     try:
         return int(pq.read_metadata(path).num_rows)
     except pa.ArrowException:

@@ -1,4 +1,4 @@
-"""Where the tables are: any Hadoop file system, reached through Spark alone."""
+"""Storage of tables on any Hadoop file system, accessed only through Spark."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CHUNK = "chunk"
 
 
 def delta_conf() -> Mapping[str, str]:
-    """What a Spark session has to be started with; Spark gets the jars from a Maven repository.
+    """Return the required configuration of a Spark session, which fetches the jars from a Maven repository.
 
     Raises
     ------
@@ -102,7 +102,7 @@ class DeltaStore:
         return sorted({day for _, rows in self._versions(table) for day in _fragmented(rows)})
 
     def compact(self, table: Table, day: date) -> None:
-        """See `Store`; of each version by itself."""
+        """See `Store`; each version is compacted separately."""
         for found, rows in self._versions(table):
             if day in _fragmented(rows):
                 of_day = rows.where(F.col(DAY) == F.lit(day))
@@ -123,7 +123,7 @@ class DeltaStore:
         return sum(detail.select("sizeInBytes").collect()[0][0] for detail in details)
 
     def _replace(self, table: Table, found: int, rows: DataFrame, where: str) -> None:
-        """Put rows in the place of those that a condition is true of."""
+        """Replace the rows that match a condition."""
         writer = rows.write.format("delta").partitionBy(DAY)
         if self._version(table, found) is None:
             writer.mode("error").save(self._path(table, found))
@@ -183,7 +183,7 @@ DAY = "day"
 
 @dataclass(frozen=True)
 class Days:
-    """Days from `first` up to and with `last`, open where that is None."""
+    """Days from `first` to `last`, both inclusive; None is unbounded."""
 
     first: date | None = None
     last: date | None = None
@@ -193,19 +193,19 @@ class Days:
 
 
 class Store(Protocol):
-    """Tables by name. Whatever is interrupted can be done again, and nothing is there twice or missing then."""
+    """Tables by name; interrupted operations can be repeated without duplicates or losses."""
 
     def write(self, table: Table, rows: DataFrame, chunk: int) -> None:
-        """Add rows as one chunk, in the place of what was written of that chunk before."""
+        """Write rows as one chunk, replacing an earlier version of that chunk."""
 
     def read(self, table: Table, days: Days | None = None) -> DataFrame:
-        """The rows of some days, in the newest version, and their `DAY`."""
+        """Return the rows of some days in the newest version, with their `DAY`."""
 
     def days(self, table: Table) -> list[date]:
-        """Days of which there is anything."""
+        """Return days with data."""
 
     def fragmented(self, table: Table) -> list[date]:
-        """Days that `compact` would make into one set of sorted files."""
+        """Return days that `compact` would merge."""
 
     def compact(self, table: Table, day: date) -> None:
         """Make all that there is of a day one set of sorted files of the newest version."""
@@ -311,7 +311,7 @@ class ParquetStore:
         return row["bytes"] or 0
 
     def write_day(self, table: Table, day: date, rows: DataFrame, through: int = 0) -> None:
-        """Make sorted rows all that there is of a day, as `compact` leaves it.
+        """Replace a day by sorted rows, as `compact` does.
 
         Parameters
         ----------
@@ -335,7 +335,7 @@ class ParquetStore:
         writer.parquet(self._path(table.name, root))
 
     def _clear(self, path: str) -> None:
-        """Empty a directory: Spark deletes what it overwrites, and writes nothing where there are no rows."""
+        """Empty a directory, as Spark deletes overwritten ones, and writes nothing without rows."""
         nothing = self._spark.createDataFrame([], "nothing string, of string")
         nothing.write.mode("overwrite").options(**_CLEARING).partitionBy("of").parquet(self._path(path))
 
@@ -351,7 +351,7 @@ class ParquetStore:
         return sorted(part for part in found if day is None or part.day == day)
 
     def _visible(self, table: Table) -> list[_Part]:
-        """What counts (2)."""
+        """Return the visible parts (2)."""
         parts = self._parts(table)
         through = {part.day: part.number for part in sorted(parts, key=lambda p: p.number) if part.root == _WHOLE}
         counting = [
@@ -373,7 +373,7 @@ class ParquetStore:
         return reduce(DataFrame.unionByName, frames)
 
     def _read_alike(self, table: Table, root: str, version: int, parts: Iterable[_Part]) -> DataFrame:
-        """Rows of directories of one kind and version, in the newest version."""
+        """Return rows of directories of one kind and version, in the newest version."""
         number = _NUMBER[root]
         reader = self._spark.read.option("basePath", self._path(table.name, root))
         if version == table.version:
@@ -391,17 +391,17 @@ def _part(match: re.Match[str]) -> _Part:
 
 
 def keep_order(spark: SparkSession) -> None:
-    """Let Spark write rows in the order in which they are: otherwise it sorts them by day, and loses that within."""
+    """Make Spark write rows in order; otherwise it sorts them by day only."""
     spark.conf.set("spark.sql.maxConcurrentOutputFileWriters", "8")
 
 
 def day_of(table: Table) -> Column:
-    """The day of a row."""
+    """Return the day of a row."""
     return F.to_date(F.timestamp_millis(table.moment))
 
 
 def day_at(moment_ms: int) -> date:
-    """The day of a moment."""
+    """Return the day of a moment."""
     return datetime.fromtimestamp(moment_ms / 1000, UTC).date()
 
 
@@ -409,7 +409,7 @@ FORMATS = ("parquet", "delta")
 
 
 def as_uri(place: str) -> str:
-    """A directory of this machine, or what is a URI already, as a URI.
+    """Return a local directory, or a URI, as a URI.
 
     Raises
     ------
@@ -422,7 +422,7 @@ def as_uri(place: str) -> str:
 
 
 def tables_below(state_dir: Path) -> str:
-    """Where the tables of a service are if it was told nothing else."""
+    """Return the default location of the tables of a service."""
     return _file_uri(state_dir / "history" / "tables")
 
 
@@ -432,13 +432,13 @@ def _file_uri(directory: Path) -> str:
 
 
 def check_format(kind: str) -> None:
-    """Raise InputError unless tables can have this format."""
+    """Raise InputError unless the table format is known."""
     if kind not in FORMATS:
         raise InputError("history format", [Fault(f"unknown; there are {', '.join(FORMATS)}", kind)])
 
 
 def open_store(spark: SparkSession, uri: str, kind: str = "parquet") -> Store:
-    """The tables at a URI, or below a directory of this machine.
+    """Open the tables at a URI, or below a local directory.
 
     Raises
     ------
