@@ -50,5 +50,5 @@ class WallClock:
         return stop.wait(timeout_s)
 
 
-#: Of everything that belongs to a real cluster.
+#: Clock of everything that belongs to a real cluster.
 WALL: Clock = WallClock()

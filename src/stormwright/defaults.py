@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-#: Who decides: by reachable throughput where a load was measured, else by traffic.
+#: Default scheduler: by reachable throughput if a load was measured, else by traffic.
 DECIDING = "optimizer"
 
-#: Who finds places for what has lost its own, while all else stays where it runs.
+#: Scheduler of executors that lost their slots, while all else stays.
 KEEPING = "online"
 
-#: Storm's own: what others are set against, and what places at once where nothing better is known yet.
+#: Storm's own scheduler: the baseline, and the fallback until something better is known.
 STORMS_OWN = "even"

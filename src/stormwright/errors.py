@@ -52,7 +52,7 @@ class Fault:
         message, path = printable(self.message), printable(self.path)
         if path == "$":
             return message
-        # What was given comes before what is wrong with it, which may be a long list of what there is.
+        # The source comes before the faults, which may be a long list.
         return f"{message} @ {path}" if path.startswith("$") else f"{path}: {message}"
 
 

@@ -7,7 +7,7 @@ from itertools import islice
 
 _MAX_SHOWN = 60
 
-#: Beyond it an integer is told by its first hexadecimal digits: the decimal ones of a long one take for ever.
+#: Integers beyond it are shown by their first hexadecimal digits: the decimal ones of a long one take for ever.
 _MOST_PLAIN = 10**_MAX_SHOWN
 
 

@@ -13,17 +13,17 @@ from errno import EINVAL, ELOOP, ENOTSUP
 from pathlib import Path
 from typing import IO
 
-#: Links that are followed before it is an endless loop, as in Linux.
+#: Most links that are followed before it is an endless loop, as in Linux.
 _MOST_LINKS = 40
 
-#: What is below these is the kernel's, shared memory apart: nothing there is ever replaced.
+#: Directories of the kernel, without shared memory: nothing there is ever replaced.
 _KERNEL, _SHARED_MEMORY = (Path("/proc"), Path("/dev"), Path("/sys")), Path("/dev/shm")  # noqa: S108 (a place to write)
 
-#: How a file that is being written is called until it is whole: readers ignore names with a dot in front.
+#: Name of a partial file: readers ignore names with a dot in front.
 _PARTIAL = ".{name}.{token}.partial"
 _PARTIAL_NAME = re.compile(r"\..+\.[0-9a-f]{16}\.partial")
 
-#: Nobody writes a file for so long, in seconds: its writer was killed.
+#: Age in seconds beyond which a partial file is abandoned: its writer was killed.
 _ABANDONED_S = 3600.0
 
 
@@ -65,7 +65,7 @@ def writing(path: Path) -> Iterator[IO[bytes]]:
     target = target_of(path)
     descriptor = _own_descriptor(target)
     if descriptor is not None:
-        # Opened anew it would begin at its beginning, over what was written before.
+        # If reopened it would begin at its beginning, over the previous output.
         if sys.stdout is not None:
             sys.stdout.flush()
         with open(os.dup(descriptor), "wb") as file:  # noqa: PTH123 (a descriptor has no path)

@@ -9,7 +9,7 @@ import subprocess
 
 from stormwright.errors import MissingDependencyError
 
-#: Spark 4 and our own classes need it.
+#: Minimum version, required by Spark 4 and our own classes.
 OLDEST = 17
 
 

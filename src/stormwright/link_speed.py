@@ -7,7 +7,7 @@ import re
 _SPEED = re.compile(r"(\d+(?:\.\d+)?)([kmg]?)bit", re.ASCII | re.IGNORECASE)
 _BITS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9}
 
-#: No link comes near; numbers beyond are slips.
+#: Upper limit of a speed; numbers beyond are typing errors.
 _MOST = 1e15
 
 

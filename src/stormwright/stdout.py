@@ -70,8 +70,8 @@ def leave_alone(thread: threading.Thread) -> None:
 
 
 def _flush() -> None:
-    # Who prints next is told what is wrong with standard output.
+    # The next writer gets the error of standard output.
     with suppress(OSError, ValueError, AttributeError):
         sys.stdout.flush()
-    # What solvers print waits in a buffer of C's, where standard output is no terminal.
+    # Output of solvers waits in a buffer of C's if standard output is not a terminal.
     ctypes.CDLL(None).fflush(None)

@@ -14,7 +14,6 @@ from stormwright.model.constraints.constraint import node_sum
 from stormwright.model.humanize import amount, counted
 
 # SVG ----------------------------------------------------------------------------------------------
-# A placement as an SVG file that needs no other: for pages that embed pictures.
 
 #: Component → colour, under the name of their topology.
 Legend = Sequence[tuple[str, Sequence[tuple[str, str]]]]
@@ -26,10 +25,10 @@ _TITLE, _MARK, _STEP = 18, 14, 17
 _MARKS_IN_ROW = (_NODE_WIDTH - 4 * _PADDING) // _STEP
 _LINE = 22
 
-#: Mean width of a character of the legend's text; a font is not asked for its own.
+#: Mean width of a character of the legend's text, independent of the font.
 _CHARACTER = 7.2
 
-#: The picture has a ground of its own, so it can be read on any page; it is dark where the reader's system is.
+#: Style with a background of its own, so that it can be read on any page; it is dark if the reader's system is.
 _STYLE = """
   text { font: 12px system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif; fill: #1c1c1c }
   .host { font-weight: 600; font-size: 13px } .faint { fill: #555 } .over { fill: #a02c00; font-weight: 600 }
@@ -131,13 +130,13 @@ def _numbers(**values: int) -> dict[str, str]:
 #: Distinct on screen and in print, also for most colour-blind readers (Okabe and Ito's palette).
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
 
-#: Up to here every executor is drawn; beyond, every node has a bar.
+#: Most executors drawn one by one; beyond, every node has a bar.
 MOST_EXECUTORS_DRAWN, MOST_NODES_DRAWN = 1500, 60
 
-#: Components with an entry in the legend; the others are told by the title of an executor.
+#: Most components in the legend; the others are named in the title of an executor.
 _MOST_IN_LEGEND = 60
 
-#: The figure of a node that is a share of what it has.
+#: Figure of a node that is a fraction of its capacity.
 CPU_USED = "CPU used"
 
 

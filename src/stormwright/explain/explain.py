@@ -18,7 +18,6 @@ from stormwright.model.problem import CHECKED
 from stormwright.schedulers.toolkit.limits import max_executors_per_worker
 
 # Costs of moves -----------------------------------------------------------------------------------
-# What moving one executor to every other node would change in the cost.
 
 
 class MoveCosts:
@@ -37,7 +36,7 @@ class MoveCosts:
     def _roomy(self) -> Problem:
         """The topology alone, where every node has one slot more, in front, for a new worker."""
         nodes = tuple(replace(node, ports=(-1, *node.ports)) for node in self.problem.supervisors)
-        # Its slots need no ports, so it is not checked.
+        # Its slots need no ports, so it is not validated.
         return Problem(nodes, (self.topology,), core_hz=self.problem.core_hz, parts=CHECKED)
 
     @cached_property
@@ -97,7 +96,7 @@ class MoveCosts:
         load = self.load
         component = int(self.topology.executor_component[executor])
         pairs: BoolArray = (load.pair_source == executor) | (load.pair_target == executor)
-        # All flows to one component share what its executors can take.
+        # All flows to one component share the capacity of its executors.
         touched = [component, *load.flow_component[load.flow_source == executor]]
         flows: BoolArray = np.isin(load.flow_component, touched)
         return replace(
@@ -114,10 +113,7 @@ class MoveCosts:
         )
 
 
-# Asking ------------------------------------------------------------------------------------------
-
-
-# Explain ------------------------------------------------------------------------------------------
+# Explanations -------------------------------------------------------------------------------------
 
 
 def explain(

@@ -11,8 +11,7 @@ import numpy as np
 from stormwright.model.arrays import BoolArray, FloatArray
 from stormwright.model.humanize import amount, amount_range
 
-# Counts -------------------------------------------------------------------------------------------
-# What rules nodes out, counted, and the one line that tells it, in Storm's UI too.
+# Counts of obstacles ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -93,8 +92,8 @@ def count_first(ruled_out: Sequence[RuledOutNodes], among: BoolArray) -> tuple[N
     return tuple(count for *_, count in sorted(found, key=lambda entry: entry[:2]))
 
 
-#: What is said of nodes that nothing rules out: for an executor that runs, and for one that was left out. There may
-#: be room for each such executor on its own, and none for its topology as a whole.
+#: Text for nodes without an obstacle: for a placed executor, and for an unplaced one. Each such executor may fit on its
+#: own, but not its topology as a whole.
 FREE, FREE_FOR_ONE = "could take it", "could take each one alone"
 
 
@@ -131,7 +130,7 @@ def status_text(scheduler: str, said: Sequence[str], component: str, counts: Seq
 
 # Explanation --------------------------------------------------------------------------------------
 
-#: Nodes that are named as the cheapest.
+#: Number of cheapest nodes in a report.
 BEST = 5
 
 

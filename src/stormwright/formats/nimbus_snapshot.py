@@ -98,13 +98,13 @@ def without_misfits(topology: object, unfit: dict[str, tuple[str, ...]]) -> obje
     return {**topology, "conf": {key: value for key, value in conf.items() if key not in faulty}}
 
 
-# Nimbus snapshot ----------------------------------------------------------------------------------
+# Incremental reader -------------------------------------------------------------------------------
 
 SOURCE = "snapshot of Nimbus"
 
 _first_byte = itemgetter(slice(1))
 
-#: Stands for lines in what is left of a document without them; nobody else writes it.
+#: Placeholder for lines in the rest of a document; it occurs nowhere else.
 _MARK = uuid4().hex
 
 
@@ -125,7 +125,7 @@ class _Layout(NamedTuple):
     assignments: Sequence[bytes]
 
 
-#: Before the first question, and after one that had to be read as a whole.
+#: State before the first request, and after one that had to be read as a whole.
 _NO_LAYOUT = _Layout({}, b"", (), (), ())
 
 
@@ -140,7 +140,7 @@ class SnapshotReader:
 
     def __init__(self) -> None:
         self._body = b""
-        #: Of the question that the snapshot was read from by its lines.
+        #: Layout of the request that the snapshot was read from by its lines.
         self._layout = _NO_LAYOUT
         self._snapshot: Snapshot | None = None
         self._supervisors: dict[bytes, Supervisor | None] = {}
@@ -258,7 +258,7 @@ def _lay_out(body: bytes) -> _Layout | None:
         if len(marks) > 1 or not found.keys() >= set(marks):
             return None
         lists.append([line for mark in marks for line in found.pop(mark)])
-    # What stands in lines elsewhere would be lost.
+    # Lines elsewhere would be lost.
     return None if found else _Layout({**header, "supervisors": [], "topologies": []}, orjson.dumps(header), *lists)
 
 

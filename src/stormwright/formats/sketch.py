@@ -22,12 +22,12 @@ from stormwright.model import (
 )
 from stormwright.model.cluster import DEFAULT_CORE_HZ
 
-#: What a chain may say of how a component gets its tuples, as Storm names its groupings.
+#: Groupings by their names in a chain.
 GROUPINGS = ("shuffle", "fields", "all", "global", "none", "local_or_shuffle")
 
 _STEP = re.compile(r"\s*(?P<name>[^\s>]+?)(?:\s+(?P<count>\d+))?(?:\s+(?P<kind>[a-z_]+))?\s*")
 
-#: More executors of a component are no sketch.
+#: Most executors of a component in a sketch.
 _MOST = 1_000_000
 
 

@@ -27,15 +27,15 @@ from numba.core.compiler import CompileResult
 
 _ROOM = Path(__file__).parent
 
-#: Processors that this is for, and what these can do.
+#: Supported processors, and their features.
 LEVEL = "x86-64-v3"
 ABLE = ("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "popcnt", "sse4.2", "xsave")
 
 
-#: The digest of its sources that is in the name of a function.
+#: Pattern of the digest of sources in the name of a cached file.
 _FILED = re.compile(r"\.(?P<digest>[0-9a-f]{12})-\d+\.py\d+")
 
-#: What was made longer ago than that, in seconds, is of a version that has been left.
+#: Age in seconds beyond which code of other versions is deleted.
 _OLD_S = 30 * 86_400.0
 
 

@@ -34,7 +34,7 @@ F = TypeVar("F", bound=Callable[..., object])
 #: Every compiled function that Python calls.
 ENTRIES: list[Any] = []
 
-#: The functions make no arrays, so none need to count who holds one: half of the time otherwise.
+#: The functions allocate no arrays, so reference counting is off: it takes half of the time otherwise.
 _OPTIONS: dict[str, Any] = {"_nrt": False, "nogil": True, "no_cfunc_wrapper": True}
 
 

@@ -16,13 +16,13 @@ from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.optimize.kernel.records import NOWHERE, Records
 
 # State --------------------------------------------------------------------------------------------
-# A placement that is mended, as arrays of records, and its changes: what is noted of it stays right.
+# A placement under repair, as arrays of records, and changes that keep its derived data consistent.
 #
-# Three orders are kept beside the placement itself. Executors of a worker, and workers of a node, are lists in rising
+# There are three orders beside the placement itself. Executors of a worker, and workers of a node, are lists by
 # number, so that sums of them are the same however they came there. `hardest` has nodes by overload. A list from
 # `totals.newest` by `older` has nodes by when they last changed::
 #
-#     newest ─▶ node ─older─▶ node ─older─▶ node        a node looked at in vain at change c needs only those
+#     newest ─▶ node ─older─▶ node ─older─▶ node        a node searched in vain at change c needs only those
 #               changed 9     changed 7     changed 2    with `changed` > c
 
 EXECUTOR = np.dtype([(name, np.int64) for name in ("worker", "next", "previous")])
@@ -237,16 +237,14 @@ def _comes_before(mending: RepairState, a: int, b: int) -> bool:
 
 
 # The best step ------------------------------------------------------------------------------------
-# The best step on an overloaded node.
+# A step changes two nodes. So a node on which no step helped is searched again only with nodes that changed since:
+# nodes are sorted by their last change.
 #
-# A step changes two nodes. So a node on which no step helped need not be looked at again but beside nodes that changed
-# since: nodes are kept in the order in which they last changed.
-#
-# Overload is the sum over hard resources of what nodes hold beyond what they have, in parts of what the cluster has.
+# Overload is the sum over hard resources of the excess of nodes, relative to the capacity of the cluster.
 # Four kinds of step take some of it off a node: a worker goes to another node with a free port, two workers change
 # nodes, an executor goes to another worker of its topology, or two executors of a topology change workers. With w
 # workers on each of two nodes and e executors in each of these, that is O(w² e²) steps for a pair of nodes; a bound
-# of what any of them can gain (`_most_gain`) spares most pairs.
+# of their gain (`_most_gain`) skips most pairs.
 
 #: Gain, relative to the cluster's capacity, below which it is rounding; far less than one node's tolerance.
 NOISE = 1e-15

@@ -12,11 +12,11 @@ from pathlib import Path
 from stormwright.clock import WALL, Clock
 from stormwright.files import delete_abandoned, write_whole
 
-#: Readers ignore what starts with a dot, so a file is seen only when it is whole.
+#: Prefix of partial files: readers ignore names that start with a dot.
 TEMPORARY_PREFIX = "."
 SUFFIX = ".jsonl"
 
-#: Seconds from one file to the next: what is delivered in between shares one. Who delivers rarely never waits.
+#: Seconds between files: deliveries in between share one. Rare deliveries never wait.
 GAP_S = 0.05
 
 
@@ -59,7 +59,7 @@ class Landing:
         with self._adding:
             self._waiting.append(delivery)
         with self._writing:
-            # Whoever wrote before may have taken it along.
+            # The previous writer may have included it.
             if not delivery.done:
                 time.sleep(max(0.0, self._next_s - time.monotonic()))
                 self._land_waiting()

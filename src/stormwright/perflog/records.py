@@ -32,12 +32,11 @@ from stormwright.perflog.schema import (
 )
 
 # Validation ---------------------------------------------------------------------------------------
-# Whether values have the types and ranges of the schema: functions, made once, called thousands of times a second.
-#
-# A verdict is a number, and that of a value with parts is the worst of theirs. Lists are judged as a whole, by
+# Functions that check values against the types and ranges of the schema, built once and called thousands of times a
+# second. A verdict is a number, and that of a value with parts is the worst of theirs. Lists are checked as a whole, by
 # built-in functions, as long as nothing is wrong with them.
 
-#: The right type all the way down, but a part that is missing or out of range; a wrong type somewhere.
+#: Verdicts: valid; right types, but a part is missing or out of range; a wrong type somewhere.
 RIGHT, OUT_OF_RANGE, UNTYPED = range(3)
 
 _Judge: TypeAlias = Callable[[Any], int]
@@ -108,7 +107,7 @@ def _row(kind: Row) -> _Judge:
     def verdict(value: Any) -> int:
         if type(value) is not list:
             return UNTYPED
-        # What stands beyond the last column has no range, but a type.
+        # Items beyond the last column have no range, but a type.
         judged = chain(judges, repeat(judges[0]))
         found = max(map(_judged, judged, value), default=RIGHT)
         return found if len(value) == len(judges) else max(found, OUT_OF_RANGE)
@@ -190,7 +189,7 @@ def _all_rows(columns: Sequence[tuple[str, WholeNumber]]) -> Callable[[list[Any]
 
 # Records ------------------------------------------------------------------------------------------
 
-#: A record, as it is read and counted everywhere; nobody changes one.
+#: A record, never modified after reading.
 LogRecord: TypeAlias = Mapping[str, Any]
 
 NOT_A_RECORD = "not a JSON object with fields of the right types"
@@ -199,13 +198,13 @@ CPU_IMPOSSIBLE = "executors: more CPU time than a thread can have in the interva
 STREAM_UNKNOWN = "pairs: a stream that is not listed"
 CLOCK_AHEAD = "the interval ends after the record was landed: a clock is wrong"
 
-#: A worker with 10,000 executors writes less; a JSON parser may refuse a text that is longer.
+#: Longest line: a worker with 10,000 executors writes less; a JSON parser may refuse a longer text.
 MAX_LINE_BYTES = 16 * 2**20
 
-#: May stand before a line, as it does at the beginning of files that some programs write.
+#: Optional byte order mark at the beginning of a line, as written by some programs.
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
-#: Clocks of one cluster differ by less.
+#: Largest difference of clocks within a cluster.
 MAX_CLOCK_AHEAD_MS = 5_000
 
 _JUDGE = judge(RECORD)

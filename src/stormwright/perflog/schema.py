@@ -13,17 +13,18 @@ from typing import Any, TypeAlias
 #: Version of the record that this package writes and reads.
 VERSION = 1
 
-#: Upper edges of the complete-latency buckets in ms: powers of 2^(1/4), so any two neighbours differ by 19 %. A count
-#: more than there are edges is kept; its last one is of what took longer than the last edge.
+#: Upper edges of the complete-latency buckets in ms: powers of 2^(1/4), so any two neighbours differ by 19 %. There is
+#: one more count than there are edges; the last one is of latencies above the last edge.
 LATENCY_EDGES_MS: tuple[float, ...] = tuple(2.0 ** (quarter / 4) for quarter in range(65))
 
-#: Two ways of computing a power differ in the last digits.
+#: Tolerance: two ways of computing a power differ in the last digits.
 EDGE_TOLERANCE = 1e-6
 
-#: What the texts of one entry of `streams` are.
+#: Names of the texts of one entry of `streams`.
 STREAM_COLUMNS = ("source", "stream", "target", "grouping")
 
-#: No thread has more CPU time than wall time; both clocks are read one after the other on a busy machine.
+#: Tolerance: no thread has more CPU time than wall time, but both clocks are read one after the other on a busy
+#: machine.
 MAX_CPU_PER_WALL = 2.0
 CPU_SLACK_NS = 1_000_000_000
 
@@ -87,7 +88,7 @@ class Structure:
 
 Type: TypeAlias = WholeNumber | Fraction | Text | Constants | Listing | Row | Structure
 
-#: No count of one interval comes near, and thousands of them still add up in 64 bits.
+#: Upper limit of counts: far above any count of one interval, and thousands of them still add up in 64 bits.
 COUNT = WholeNumber(0, 10**15)
 
 #: Storm numbers tasks from 1; the one that sends ticks and metrics is -1.

@@ -22,7 +22,7 @@ from stormwright.model import UNPLACED, Assignment, Cost, Problem, Topology, Top
 from stormwright.model.arrays import frozen
 
 # Placement of one topology ------------------------------------------------------------------------
-# Where one topology's executors run, to and from its JSON form; problems and assignments share it.
+# Shared by problems and assignments.
 
 
 def parse_placement(raw: object, topology: Topology | None, path: str, faults: FaultList) -> TopologyAssignment | None:

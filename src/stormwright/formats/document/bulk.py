@@ -20,7 +20,7 @@ from stormwright.model.arrays import (
     frozen_ints,
 )
 
-#: A list with a million wrong items gets this many faults, and one more that counts the rest.
+#: Most faults of a list, besides one more that counts the rest.
 MAX_FAULTS_PER_COLUMN = 10
 
 _LARGEST = float(np.finfo(np.float64).max)

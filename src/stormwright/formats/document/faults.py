@@ -19,10 +19,10 @@ __all__ = ["MOST_FAULTS", "FaultList", "join_path", "raise_all", "shown"]
 
 Model = TypeVar("Model", bound=BaseModel)
 
-#: Pydantic begins with what it takes the value for ("Input should", "String should"); the path tells that.
+#: Beginnings of Pydantic's messages with the input ("Input should", "String should"), which the path replaces.
 _SUBJECT = re.compile(r"\A\w+ should ")
 
-#: What the names of our schemas begin with; what follows is the kind of the document.
+#: Prefix of the names of our schemas; the rest is the kind of the document.
 _OURS = re.compile(r"stormwright-(?P<kind>[a-z]+)\b")
 
 #: Items of a list that are validated at once.

@@ -43,7 +43,6 @@ from stormwright.model.topology import PLACEMENT_FOLLOWING, runs_wrong
 from stormwright.model.topology_config import MOST_NESTED, TOO_DEEP, conf_misfits, deeper, storm_misfits
 
 # Loads --------------------------------------------------------------------------------------------
-# The load of one topology in a problem document, to and from arrays.
 
 #: Groupings of flows in the order of their positions in arrays.
 FLOW_GROUPINGS = sorted(PLACEMENT_FOLLOWING)
@@ -136,7 +135,6 @@ def load_to_dict(load: TopologyLoad, topology: Topology) -> dict[str, Any]:
 
 
 # Topologies ---------------------------------------------------------------------------------------
-# A topology of a problem document, to and from the model.
 
 
 def parse_topology(
@@ -255,7 +253,8 @@ def _input_to_dict(grouping: Grouping) -> dict[str, Any]:
 
 # Problem ------------------------------------------------------------------------------------------
 
-#: Executors of a problem, a hundred times as many as clusters have: each takes memory, which some bytes could ask for.
+#: Most executors of a problem, a hundred times as many as clusters have: each takes memory, which a short document
+#: could otherwise exhaust.
 MOST_EXECUTORS = 10_000_000
 
 
@@ -328,7 +327,7 @@ def parse_supervisor(header: SupervisorDocument, core_hz: float, path: str, faul
         for position, port in enumerate(header.ports):
             if port in header.ports[:position]:
                 faults.add(f"port {port} is there twice", join_path(path, "ports", position))
-    # What a supervisor does not tell is no limit.
+    # A resource that a supervisor does not report is unlimited.
     resources = normalised(header.resources)
     cores = resources.get(CPU, math.inf) / 100
     return Supervisor(

@@ -22,15 +22,15 @@ from stormwright.formats.document.faults import join_path
 from stormwright.gc_pause import collection_paused
 
 # Duplicate keys -----------------------------------------------------------------------------------
-# Keys that an object of a JSON text has twice: parsers take the last one and say nothing.
+# Parsers silently take the last value of a duplicate key.
 
 _MOST_TOLD = 10
 
 
 def keys_given_twice(data: bytes, document: object) -> list[Fault]:
     """Return a fault for each duplicate key in an object of the text `data`, which was parsed into `document`."""
-    # A text has a colon for every key, besides those in strings, and whatever was dropped takes its own along. Texts
-    # are parsed with all keys, which takes ten times as long, only where some are missing.
+    # A text has a colon for every key, besides those in strings, and dropped values take theirs along. Texts are parsed
+    # with all keys, which takes ten times as long, only if some are missing.
     try:
         if data.count(b":") <= orjson.dumps(document).count(b":"):
             return []
@@ -67,12 +67,12 @@ def _faults(value: object, path: str) -> Iterator[Fault]:
             yield from _faults(item, join_path(path, position))
 
 
-# Json files ---------------------------------------------------------------------------------------
+# JSON files ---------------------------------------------------------------------------------------
 
-#: Stands for standard input where a file is read.
+#: Name of standard input where a file is read.
 STANDARD_INPUT = Path("-")
 
-#: Bytes that a gzipped file may unpack to: some megabytes of it could fill any memory.
+#: Most bytes that a gzipped file may unpack to: some megabytes of it could fill any memory.
 MOST_UNPACKED = 2**31
 
 _GZIP_MAGIC = b"\x1f\x8b"

@@ -10,7 +10,7 @@ from stormwright.formats.files.json_files import json_in, opened, source_of, wri
 from stormwright.gc_pause import collection_paused
 from stormwright.model import Problem
 
-#: How an archive begins, as every zip does, and how its name ends; what reads it is imported with the first.
+#: Magic bytes of an archive, as of every zip, and its suffix; its reader is imported on first use.
 _MAGIC, _SUFFIX = b"PK\x03\x04", ".npz"
 
 

@@ -13,7 +13,7 @@ from stormwright.formats.document.faults import FaultList, join_path, shown
 if TYPE_CHECKING:
     import yaml
 
-#: Values that a file may stand for where it says some of them by aliases.
+#: Most values of a file with its aliases expanded.
 MOST_NODES = 1_000_000
 
 _ENDLESS = "a list or an object contains itself"

@@ -12,7 +12,7 @@ from stormwright.formats.document.faults import FaultList, join_path, shown
 from stormwright.model.arrays import AMOUNT_WANTED, is_amount
 from stormwright.model.requests import NORMALISED
 
-#: What the schedulers, Storm's and ours, read of a cluster's configuration; the rest stays where it is.
+#: Keys and prefixes of a cluster's configuration that the schedulers, Storm's and ours, read; the rest is left out.
 CLUSTER_KEYS = (
     "isolation.scheduler.",
     "multitenant.scheduler.",
@@ -23,7 +23,7 @@ CLUSTER_KEYS = (
     "topology.",
 )
 
-#: What the document of a topology keeps of its configuration.
+#: Prefixes of a topology's configuration in its document.
 TOPOLOGY_KEYS = ("stormwright.", "topology.")
 
 

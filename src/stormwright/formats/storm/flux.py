@@ -32,7 +32,7 @@ from stormwright.model.topology import Grouping, Topology
 # Values are taken as SnakeYAML hands them to Flux: a number where a text is due becomes one, and the other way round.
 
 
-# Flux ---------------------------------------------------------------------------------------------
+# Conversion ---------------------------------------------------------------------------------------
 
 _NO_SUBSTITUTION = Substitution()
 

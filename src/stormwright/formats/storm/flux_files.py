@@ -122,12 +122,12 @@ class FluxDocument(Document):
     worker_hooks: Any = Field(None, alias="workerHooks")
 
 
-#: The end of what names an item of a list.
+#: Pattern of an item of a list at the end of a name.
 _ITEM = re.compile(r"\[(\d+)\]\}")
 #: More digits than any list has items.
 _MOST_DIGITS = 9
 _ENVIRONMENT = "ENV-"
-#: What directories are called that Maven and Gradle put on a class path.
+#: Class path directories of Maven and Gradle.
 _CLASS_PATHS = frozenset({"resources", "classes"})
 _TOPOLOGY_NAME = re.compile(r"[^/.:\\]+")
 

@@ -146,15 +146,13 @@ def _part(layout: Layout, node: int, cpu_hz: float, memory_mb: float, workers: i
 
 
 # Very large topologies ----------------------------------------------------------------------------
-# Construction of very large topologies: nodes are filled one after the other with what is next to what they have.
+# Nodes are filled one after the other with the neighbours of their executors. As in `construct`, but only executors
+# with traffic to the node are evaluated, and some others: so time is linear in links. The criterion is the reduction of
+# the cost, that in the rack included.
 #
-# As in `construct`, but only executors that exchange tuples with what is already on the node are looked at, and some
-# that do not: so time is linear in links. What counts is by how much a place lowers the cost, that in the rack
-# included.
+# Waiting executors are in two parts of one array, and are swapped to go from one to the other::
 #
-# Those that wait are kept in two parts of one array, and change places to go from one to the other::
-#
-#     waiting   │ near: exchange tuples with the node │ the others │ placed already │
+#     waiting   │ near: have traffic with the node    │ the others │ placed already │
 #               0                                  near         left
 
 #: Least and most executors that are evaluated for the next place in a worker.

@@ -149,9 +149,9 @@ def _copy(layout: Layout, rng: np.random.Generator) -> Layout:
 
 
 # Levels -------------------------------------------------------------------------------------------
-# A search of very large topologies level by level: first of executors joined several times, last of single ones.
+# Very large topologies are searched level by level: first with executors joined several times, last with single ones.
 #
-# What a step moves is so first a whole group of executors, which single steps would have to take apart: G. Karypis, V.
+# So a step first moves a whole group of executors, which single steps would have to take apart: G. Karypis, V.
 # Kumar, "A Fast and High Quality Multilevel Scheme for Partitioning Irregular Graphs", SIAM Journal on Scientific
 # Computing 20, 1998, https://doi.org/10.1137/S1064827595287997; with annealing in place of their refinement.
 #
@@ -160,7 +160,7 @@ def _copy(layout: Layout, rng: np.random.Generator) -> Layout:
 #     executors ─join─▶ ≤ 3 places ─join─▶ ≤ 6 places ─join─▶ ≤ 12 places
 #     search 4  ◀─────   search 3  ◀─────   search 2  ◀─────   search 1, the hottest
 #
-# Executors are joined within workers only, so each level holds the placement of the one before without a change of
+# Executors are joined within workers only, so each level represents the placement of the previous one at the same
 # cost.
 
 #: Most places in a worker of joined executors, from the finest level that has any.

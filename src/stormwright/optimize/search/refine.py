@@ -21,25 +21,14 @@ from stormwright.optimize.kernel.steps import join, shift_executor, start_worker
 from stormwright.optimize.search.accept import accepts, stays_near
 from stormwright.optimize.search.steps import draw_member, step_executor, step_worker
 
-# Replacement of topologies ------------------------------------------------------------------------
-# Steps of topologies: one to three are taken out and placed anew.
-#
-# Single steps cannot bring a topology from one node to another that is full: half-way it costs more than at either
-# end. Ruin and recreate does so at once: others are taken out with it, so that there is room, and placed in a random
-# order with some nodes overlooked, so that it is not the same again. Of some topologies drawn that one is taken out
-# which costs most beyond what it would on a single node, as it has most to gain. The others share nodes with it, or
-# are anywhere: without these what is whole on a node would never make place for what is not. The result is polished
-# by steps of its executors before it is judged, as a raw construction would mostly lose against what was refined for
-# long.
-
 # Descent ------------------------------------------------------------------------------------------
-# Descent of a topology to where no step of an executor lowers its cost any more.
+# Descent of a topology to a local optimum of steps of its executors.
 #
-# Every move and every exchange of two executors is looked at, by what each executor would cost in each worker: `reach`,
-# executors × workers. So a look at one exchange takes a few additions, and most are spared: behind `reach` stands what
-# the best of each worker would gain in each other, workers × workers, and where that and what an executor gains by the
-# way there are too little, no exchange with that worker gains. So a topology of fifty executors has settled in the time
-# of some hundred random steps, which would leave half of the gain.
+# Every move and every exchange of two executors is evaluated by the cost of each executor in each worker: `reach`,
+# executors × workers. So one exchange takes a few additions, and most are skipped: behind `reach` is the best gain from
+# each worker to each other, workers × workers, and if that and the gain of an executor by the way there are too little,
+# no exchange with that worker gains. So a topology of fifty executors converges in the time of some hundred random
+# steps, which would leave half of the gain.
 
 #: Most executors of a topology: evaluation takes quadratic time.
 _MOST = 128
@@ -185,6 +174,12 @@ def _shift(layout: Layout, topology: int, executor: int, to: int) -> None:
 
 
 # Ruin and recreate --------------------------------------------------------------------------------
+# Single steps cannot bring a topology from one node to another that is full: half-way it costs more than at either
+# end. Ruin and recreate does so at once: others are removed with it, so that there is capacity, and placed in a random
+# order with some nodes overlooked, so that the result differs. Of some topologies drawn the one with the highest cost
+# beyond a single node is removed, as it has most to gain. The others share nodes with it, or are anywhere: without
+# these, topologies on a single node would never make place for split ones. The result is polished by steps of its
+# executors before it is evaluated, as a raw construction would mostly lose against a refined placement.
 
 #: Steps per executor that placing a topology again counts as, and the steps of executors that polish the result before
 #: it is evaluated.

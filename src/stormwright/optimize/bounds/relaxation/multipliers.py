@@ -12,13 +12,13 @@ from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.optimize.bounds.relaxation.certificate import ROUNDING, Certificate
 
 # Triangle inequalities ----------------------------------------------------------------------------
-# Whoever is in one group with two others has these in one group as well.
+# If an executor is in one group with each of two others, these are in one group as well.
 #
 # With X_ij 1 where executors i and j are in one group and 0 where they are not (`semidefinite`), any three have::
 #
 #     X_ij + X_jk - X_ik ≤ 1
 #
-# A relaxation breaks many of these. Those that it breaks most are added to it, each with a multiplier τ ≥ 0, as in M.
+# A relaxation violates many of these. The most violated ones are added to it, each with a multiplier τ ≥ 0, as in M.
 # Grötschel, Y. Wakabayashi, "A cutting plane algorithm for a clustering problem", Mathematical Programming 45, 1989,
 # https://doi.org/10.1007/BF01589097: whatever the multipliers, Σ τ (X_ij + X_jk - X_ik) is no more than Σ τ.
 

@@ -26,20 +26,20 @@ from stormwright.optimize.bounds.relaxed import Relaxed
 from stormwright.predict.bounds.program import Rows
 
 # Whole pieces -------------------------------------------------------------------------------------
-# What all topologies together can keep on nodes, in whole pieces: a mixed-integer program.
+# Mixed-integer program of the traffic that all topologies together can keep on nodes, in whole pieces.
 #
-# A piece is what one topology has on one node, and one of number q is larger than the size before and no larger than
-# its own (`sharing`). Executors may be divided between pieces here, but pieces may not. With x_eq the part of
+# A piece is the part of one topology on one node, and one of number q is larger than the previous size and no larger
+# than its own (`sharing`). Executors may be divided between pieces here, but pieces may not. With x_eq the fraction of
 # executor e in pieces of number q, and u_tqk how many of these topology t has on nodes of kind k::
 #
 #     Σ_t K_t  at most, where  K_t ≤ fixed_c + Σ_eq worth_ceq x_eq     for every certificate c of topology t
 #     Σ_q x_eq = 1
-#     above_q Σ_k u_tqk ≤ Σ_e size_e x_eq ≤ grid_q Σ_k u_tqk           what is in them fills them
+#     above_q Σ_k u_tqk ≤ Σ_e size_e x_eq ≤ grid_q Σ_k u_tqk           their contents fill them
 #     Σ_qk u_tqk ≤ groups_t
-#     Σ_tq above_q u_tqk ≤ n_k size_k                                  room on nodes of kind k
+#     Σ_tq above_q u_tqk ≤ n_k size_k                                  capacity of nodes of kind k
 #     Σ_tq [above_q ≥ size_k / (j + 1)] u_tqk ≤ j n_k                  places for large pieces, j = 1, 2, 3
 #
-# Prices (`sharing`) let topologies have parts of large pieces, and choose one certificate of each.
+# Prices (`sharing`) allow fractions of large pieces, and choose one certificate of each topology.
 
 #: Tolerances of the solver, relative to all traffic: of the value of an unknown, and of the best known solution.
 _TOLERANCE, _PRUNED = 1e-7, 1e-6

@@ -27,7 +27,7 @@ from stormwright.optimize.bounds.sets.small_problem import Executors, FoundSets,
 from stormwright.optimize.bounds.sets.worker_split import least_apart, split_into_workers
 
 # Shares of pairs ----------------------------------------------------------------------------------
-# What two executors exchange, divided between them so that a bound on any set of executors is low.
+# The traffic of two executors is divided between them so that a bound on any set of executors is low.
 #
 # The bound is that of the quadratic knapsack problem: A. Caprara, D. Pisinger, P. Toth, "Exact Solution of the
 # Quadratic Knapsack Problem", INFORMS Journal on Computing 11, 1999, https://doi.org/10.1287/ijoc.11.2.125.
@@ -37,8 +37,8 @@ from stormwright.optimize.bounds.sets.worker_split import least_apart, split_int
 #
 #     pair_ij = share_ij + share_ji,    share_ij = pair_ij / 2 + skew_ij,    skew_ij = -skew_ji
 #
-# Then i is worth no more than own_i and its best shares with those that fit beside it, and S no more than the best
-# executors that fit on the node: two knapsacks, one within the other, each filled in parts. Any skew is right.
+# Then i is worth no more than own_i and its best shares with those that fit next to it, and S no more than the best
+# executors that fit on the node: two nested fractional knapsacks. Any skew is valid.
 
 #: Subgradient steps, and the fraction of Polyak's length of each.
 _POLYAK, _STEP = 60, 0.7
