@@ -110,7 +110,7 @@ def test_what_is_not_known_is_no_figure(run, tmp_path):
     write_problem(path, replace(problem, supervisors=(first, *problem.supervisors[1:])))
     _, out, _ = run("predict", path)
     assert "has none" in out
-    assert "fullest at the rates asked for: the CPU of node n0, of which there is none\n" in out
+    assert "fullest at the given rates: the CPU of node n0, of which there is none\n" in out
 
 
 def test_a_component_has_one_number_of_executors(run, file):

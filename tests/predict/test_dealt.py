@@ -7,33 +7,33 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stormwright.predict.flow.fields_grouping import Dealt
+from stormwright.predict.flow.fields_grouping import Distributions
 from stormwright.predict.flow.layout import StreamRates
 from stormwright.predict.flow.profile import Profile
 from stormwright.testing.strategies import problems
 from stormwright.testing.word_counts import ACKERS, WordCount
 
 
-def written_out(dealt: Dealt, pairs: StreamRates, executors: int) -> tuple[np.ndarray, np.ndarray]:
+def written_out(distributions: Distributions, pairs: StreamRates, executors: int) -> tuple[np.ndarray, np.ndarray]:
     """Tuples and bytes from each executor to each."""
     found = np.zeros((2, executors, executors))
-    one = pairs.at(dealt.single)
+    one = pairs.at(distributions.single)
     for amounts, each in zip(found, (one.tuples, one.tuples * one.size), strict=True):
         np.add.at(amounts, (one.source, one.target), each)
-    hands, takers = dealt.hands, dealt.takers
-    for hand, deal in enumerate(hands.deal.tolist()):
-        for at in np.flatnonzero(takers.deal == deal).tolist():
-            source, target = hands.source[hand], takers.executor[at]
-            found[0, source, target] += hands.tuples[hand] * takers.part[at]
-            found[1, source, target] += hands.bytes[hand] * takers.part_of_bytes[at]
+    senders, receivers = distributions.senders, distributions.receivers
+    for hand, deal in enumerate(senders.deal.tolist()):
+        for at in np.flatnonzero(receivers.deal == deal).tolist():
+            source, target = senders.source[hand], receivers.executor[at]
+            found[0, source, target] += senders.tuples[hand] * receivers.part[at]
+            found[1, source, target] += senders.bytes[hand] * receivers.part_of_bytes[at]
     return found[0], found[1]
 
 
-def assert_says_the_pairs(pairs: StreamRates, dealt: Dealt, executors: int) -> None:
+def assert_says_the_pairs(pairs: StreamRates, distributions: Distributions, executors: int) -> None:
     expected = np.zeros((2, executors, executors))
     for amounts, each in zip(expected, (pairs.tuples, pairs.tuples * pairs.size), strict=True):
         np.add.at(amounts, (pairs.source, pairs.target), each)
-    for found, of in zip(written_out(dealt, pairs, executors), expected, strict=True):
+    for found, of in zip(written_out(distributions, pairs, executors), expected, strict=True):
         assert found == pytest.approx(of, rel=1e-9, abs=1e-12)
 
 
@@ -43,8 +43,8 @@ def test_deals_and_what_is_left_are_all_pairs(data):
     problem = data.draw(problems())
     profile = Profile.of(problem)
     worth = data.draw(st.sampled_from([0.0, 1.0, 2.0]))
-    dealt = Dealt.of(profile.pairs, profile.layout.executor_component, worth)
-    assert_says_the_pairs(profile.pairs, dealt, problem.num_executors)
+    distributions = Distributions.of(profile.pairs, profile.layout.executor_component, worth)
+    assert_says_the_pairs(profile.pairs, distributions, problem.num_executors)
 
 
 def test_what_goes_to_ackers_is_dealt_out_whatever_part_each_gets():
@@ -57,11 +57,13 @@ def test_what_goes_to_ackers_is_dealt_out_whatever_part_each_gets():
         tuples=np.where(to_acker, pairs.tuples * part, pairs.tuples), size=np.where(to_acker, size, pairs.size)
     )
     for each in (pairs, uneven):
-        dealt = Dealt.of(each, component, 1.0)
-        assert not np.isin(each.target[dealt.single], list(ACKERS)).any()
-        assert_says_the_pairs(each, dealt, 12)
+        distributions = Distributions.of(each, component, 1.0)
+        assert not np.isin(each.target[distributions.single], list(ACKERS)).any()
+        assert_says_the_pairs(each, distributions, 12)
     # One that sends otherwise than the others is no hand of theirs.
     one = uneven._replace(tuples=np.where((uneven.source == 5) & (uneven.target == 0), 0.1, uneven.tuples))
-    dealt = Dealt.of(one, component, 1.0)
-    assert set(one.source[dealt.single][np.isin(one.target[dealt.single], list(ACKERS))].tolist()) == {5}
-    assert_says_the_pairs(one, dealt, 12)
+    distributions = Distributions.of(one, component, 1.0)
+    assert set(one.source[distributions.single][np.isin(one.target[distributions.single], list(ACKERS))].tolist()) == {
+        5
+    }
+    assert_says_the_pairs(one, distributions, 12)

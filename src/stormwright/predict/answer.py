@@ -114,16 +114,16 @@ def notes_of_all(placed: Placed, steady: Steady, costs: Costs) -> Iterator[str]:
         yield f"sizes of tuples were not measured everywhere: {BYTES_PER_TUPLE:g} bytes each are taken there"
     if costs.fitted_in is not None:
         use = float(node_use(steady.demand, steady.given.rate_tps).max(initial=0.0))
-        seen = costs.fitted_in.node_utilisation
-        if not seen.holds(use):
-            within = f"{seen.least:.0%} to {seen.most:.0%}"
+        fitted = costs.fitted_in.node_utilisation
+        if not fitted.holds(use):
+            within = f"{fitted.least:.0%} to {fitted.most:.0%}"
             yield f"a node's CPU is {use:.0%} in use, outside of what costs were fitted in: {within}"
 
 
 def _beyond_rate(costs: Costs, topology: str, rate_tps: float) -> Iterator[str]:
-    seen = costs.fitted_in.rate_tps.get(topology) if costs.fitted_in else None
-    if seen is not None and not seen.holds(rate_tps):
-        yield f"{rate_tps:,.0f} trees/s are outside of what was measured: {seen.least:,.0f} to {seen.most:,.0f}"
+    fitted = costs.fitted_in.rate_tps.get(topology) if costs.fitted_in else None
+    if fitted is not None and not fitted.holds(rate_tps):
+        yield f"{rate_tps:,.0f} trees/s are outside of what was measured: {fitted.least:,.0f} to {fitted.most:,.0f}"
 
 
 # Description --------------------------------------------------------------------------------------

@@ -99,11 +99,11 @@ def rebalanced(problem: Problem, profile: Profile, costs: Costs, wanted: Mapping
         Fault(wrong, f"{problem.topologies[index].id}/{problem.topologies[index].components[component].id}")
         for index, components in wanted.items()
         for component, count in components.items()
-        if (wrong := _not_dealt(problem.topologies[index], component, count))
+        if (wrong := _redistribution_fault(problem.topologies[index], component, count))
     ]
     if faults:
         raise InputError("executors", faults)
-    return _with_executors(problem, profile, costs, wanted, (_dealt_anew, _by_tasks))
+    return _with_executors(problem, profile, costs, wanted, (_redistributed, _by_tasks))
 
 
 def tasks_of(topology: Topology) -> IntArray:
@@ -113,7 +113,7 @@ def tasks_of(topology: Topology) -> IntArray:
     return np.bincount(components, of_run, len(topology.components)).astype(np.int32)
 
 
-def _not_dealt(topology: Topology, component: int, count: int) -> str:
+def _redistribution_fault(topology: Topology, component: int, count: int) -> str:
     tasks = int(tasks_of(topology)[component])
     own = topology.executor_component == component
     if not 1 <= count <= tasks:
@@ -167,7 +167,7 @@ def _resized(old: Topology, wanted: _Wanted) -> Topology:
     return _with_runs(old, wanted, runs)
 
 
-def _dealt_anew(old: Topology, wanted: _Wanted) -> Topology:
+def _redistributed(old: Topology, wanted: _Wanted) -> Topology:
     tasks, runs, done = tasks_of(old), list[ExecutorRun](), set[int]()
     for run in old.executor_runs:
         if run.component not in wanted:
@@ -197,8 +197,8 @@ def _evenly(old: Topology, new: Topology, wanted: _Wanted) -> csr_array:
     from scipy.sparse import csr_array  # takes longer to import than the rest
 
     changed, of_old, of_new = sorted(wanted), old.executor_component, new.executor_component
-    kept_old, kept_new = (np.flatnonzero(~np.isin(of, changed)) for of in (of_old, of_new))
-    rows, columns, parts = [kept_old], [kept_new], [np.ones(len(kept_old))]
+    unchanged_old, unchanged_new = (np.flatnonzero(~np.isin(of, changed)) for of in (of_old, of_new))
+    rows, columns, parts = [unchanged_old], [unchanged_new], [np.ones(len(unchanged_old))]
     for component in changed:
         members, heirs = np.flatnonzero(of_old == component), np.flatnonzero(of_new == component)
         rows.append(np.repeat(members, len(heirs)))

@@ -294,12 +294,12 @@ class TreeDemand:
         workers, base_cores
             Those of all topologies, under the new placement.
         """
-        kept, there = ~part.topologies[self.workers.topology], part.topologies[workers.topology]
+        unchanged, there = ~part.topologies[self.workers.topology], part.topologies[workers.topology]
         executors, chosen = len(self.executor_worker), part.executors
 
         def of_workers(ours: FloatArray, theirs: FloatArray) -> FloatArray:
             every = np.empty((2, len(there)))
-            every[:, there], every[:, ~there] = theirs, ours[:, kept]
+            every[:, there], every[:, ~there] = theirs, ours[:, unchanged]
             return every
 
         def of_threads(ours: FloatArray, theirs: FloatArray) -> FloatArray:

@@ -42,18 +42,18 @@ def weights_of(problem: Problem) -> FloatArray:
     InputError
         Values that are not weights; all faults at once.
     """
-    told = {
+    configured = {
         index: topology.conf[WEIGHT] for index, topology in enumerate(problem.topologies) if WEIGHT in topology.conf
     }
     faults = [
         Fault(f"{misfit.message}, got {value!r}", f'$.topologies[{index}].conf["{WEIGHT}"]')
-        for index, value in told.items()
+        for index, value in configured.items()
         for misfit in value_misfits(WEIGHT, value)
     ]
     if faults:
         raise InputError("configuration of topologies", faults)
     weights = np.ones(len(problem.topologies))
-    weights[list(told)] = list(told.values())
+    weights[list(configured)] = list(configured.values())
     return weights
 
 
@@ -81,12 +81,12 @@ def highest_rates(shares: coo_array | csr_array, free: FloatArray, weights: Floa
     rate, limit = np.where(weights > 0, np.inf, 0.0), np.full(count, NO_LIMIT)
     left = free.astype(np.float64).copy()
     while len(row):
-        asked = sums(row, value * weights[column], len(left))
-        level = np.divide(left, asked, out=np.full(len(left), np.inf), where=asked > 0)
+        requested = sums(row, value * weights[column], len(left))
+        level = np.divide(left, requested, out=np.full(len(left), np.inf), where=requested > 0)
         first = np.full(count, np.inf)
         np.minimum.at(first, column, level[row])
         behind = level[row] > first[column] * (1 + _ROUNDING)  # one of its topologies stops before it is full
-        full = (asked > 0) & (sums(row, behind, len(left)) == 0)
+        full = (requested > 0) & (sums(row, behind, len(left)) == 0)
         stops = full[row]
         limit[column[stops]] = row[stops]
         stopped = np.zeros(count, dtype=bool)

@@ -268,7 +268,7 @@ class Prediction:
     def fullest_text(self) -> str:
         """The fullest resource, as a line of text."""
         how = f", {self.fullest_use:.0%}" if self.fullest_use < NONE_THERE else ", of which there is none"
-        return f"fullest at the rates asked for: {self.fullest}{how}"
+        return f"fullest at the given rates: {self.fullest}{how}"
 
     def __str__(self) -> str:
         lines = [self._line(topology) for topology in self.topologies]
@@ -298,7 +298,7 @@ class Prediction:
         if topology.sustained is None:
             return f"{topology.topology}: {rate}"
         why = f": {topology.no_latency}" if topology.no_latency else ""
-        asked = [NOT_SUSTAINED[topology.sustained] + why] if topology.sustained in NOT_SUSTAINED else []
+        details = [NOT_SUSTAINED[topology.sustained] + why] if topology.sustained in NOT_SUSTAINED else []
         if topology.latency_ms is not None and topology.p99_ms is not None:
-            asked.append(f"{topology.latency_ms.value:,.1f} ms, p99 {topology.p99_ms.value:,.1f} ms")
-        return f"{topology.topology}: {rate}; at {topology.rate_tps:,.0f} trees/s {', '.join(asked)}"
+            details.append(f"{topology.latency_ms.value:,.1f} ms, p99 {topology.p99_ms.value:,.1f} ms")
+        return f"{topology.topology}: {rate}; at {topology.rate_tps:,.0f} trees/s {', '.join(details)}"

@@ -68,7 +68,7 @@ def with_shares(placed: Placed, costs: Costs, corrections: Mapping[str, Correcti
         return placed
     workers, begins = placed.standing.workers, placed.profile.begins.copy()
     base = base_cores_of(placed.profile, workers, costs)
-    (room, first), topology = _rooms(workers, base), placed.profile.layout.executor_topology
+    (room, first), topology = _available_cores(workers, base), placed.profile.layout.executor_topology
     known, new = placed.standing.fair, []
     for own in spouts:
         of = int(topology[own[0]])
@@ -87,7 +87,7 @@ def with_shares(placed: Placed, costs: Costs, corrections: Mapping[str, Correcti
     return replace(placed, full_routes=placed.standing.begun(begins))
 
 
-def _rooms(workers: SteadyWorkers, base_cores: FloatArray) -> tuple[FloatArray, IndexArray]:
+def _available_cores(workers: SteadyWorkers, base_cores: FloatArray) -> tuple[FloatArray, IndexArray]:
     """Return the CPU available for trees at places, by topology, and each topology's first place, shape (T + 1,)."""
     sites, nodes = workers.places, workers.nodes
     by = np.argsort(sites.topology, kind="stable")
@@ -259,6 +259,6 @@ def _hops(demand: TreeDemand, profile: Profile, routes: Routes) -> FloatArray:
         on = worker != UNPLACED
         edge, hops = ends.edge[on], (part.take(ends.edge, axis=-1) * messages.far_tuples)[..., on]
         # The notice of a new tree to its acker counts if the way of the tuples is shorter.
-        ways = (np.where(graph.begun[edge] == told, hops, 0.0) for told in (False, True))
+        ways = (np.where(graph.begun[edge] == announced, hops, 0.0) for announced in (False, True))
         found.append(np.maximum(*(sums(place[worker[on]], way, count) for way in ways)))
     return np.stack(found)

@@ -34,7 +34,7 @@ from stormwright.optimize.throughput.search import search
 from stormwright.optimize.throughput.start import Aim, MeasuredLoad, Seats, make_sustained
 from stormwright.predict.costs import NO_CORRECTIONS, Correction, Costs
 from stormwright.predict.demand import TreeDemand
-from stormwright.predict.flow.fields_grouping import Dealt
+from stormwright.predict.flow.fields_grouping import Distributions
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.flow.standing import Standing
 from stormwright.predict.steady import Placed, limits, steady_state
@@ -118,7 +118,7 @@ def test_what_is_dealt_out_counts_as_its_pairs_do(worth, monkeypatch):
         tuples=np.where(to_first, 1.5, 1.0) * pairs.tuples, size=np.where(to_first, 0.3, 1.0) * pairs.size
     )
     profile = replace(whole, pairs=uneven)
-    monkeypatch.setattr(parts, "Dealt", SimpleNamespace(of=lambda *given: Dealt.of(*given, worth)))
+    monkeypatch.setattr(parts, "Distributions", SimpleNamespace(of=lambda *given: Distributions.of(*given, worth)))
     assert (len(Parts.of(profile).deals) > 0) == (worth == 0)
     rng = np.random.default_rng(1)
     for number in range(30):

@@ -35,7 +35,7 @@ def receive_deals(of: Sustained, topology: int, component: int) -> None:
 @inner
 def _add_up_parts(of: Sustained, deal: int) -> None:
     for number in range(of.deals[deal].first_taker, of.deals[deal].last_taker):
-        taker = of.takers[number]
+        taker = of.receivers[number]
         worker = of.executors[taker.executor].worker
         node = of.workers[worker].node
         of.workers[worker].part += taker.part
@@ -49,7 +49,7 @@ def _send_deals(of: Sustained, topology: int, deal: int) -> tuple[float, float, 
     """Send the messages of a distribution; return all tuples, their bytes, and the excess of their weight."""
     whole, volume, more = 0.0, 0.0, 0.0
     for number in range(of.deals[deal].first_hand, of.deals[deal].last_hand):
-        hand = of.hands[number]
+        hand = of.senders[number]
         handled = of.executors[hand.source].handled
         if handled == 0.0:
             continue
@@ -77,7 +77,7 @@ def _send_deals(of: Sustained, topology: int, deal: int) -> tuple[float, float, 
 def _receive(of: Sustained, deal: int, tuples: float, volume: float, more: float) -> None:
     """Receive the tuples of a distribution at workers and nodes, with their bytes and excess weight."""
     for number in range(of.deals[deal].first_taker, of.deals[deal].last_taker):
-        taker = of.takers[number]
+        taker = of.receivers[number]
         worker = of.executors[taker.executor].worker
         on = of.workers[worker]
         come = tuples - on.from_tuples

@@ -9,7 +9,7 @@ import numpy as np
 from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.optimize.kernel.records import Records
 from stormwright.optimize.throughput.records import COMPONENT, DEAL, FLOW, HAND, PAIR, TAKER
-from stormwright.predict.flow.fields_grouping import Dealt
+from stormwright.predict.flow.fields_grouping import Distributions
 from stormwright.predict.flow.mix import Mix
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.sums import ratio, sums
@@ -33,8 +33,8 @@ class Parts(NamedTuple):
     flows: Records
     pairs: Records
     deals: Records
-    hands: Records
-    takers: Records
+    senders: Records
+    receivers: Records
 
     @classmethod
     def of(cls, profile: Profile) -> Parts:
@@ -62,15 +62,15 @@ class Parts(NamedTuple):
         """Return the parts with a field of the input set by edge, shape (D,)."""
         component, width = profile.layout.executor_component, np.int64(len(profile.layout.size))
         keys = profile.graph.source * width + profile.graph.target
-        flows, pairs, hands = self.flows.copy(), self.pairs.copy(), self.hands.copy()
+        flows, pairs, senders = self.flows.copy(), self.pairs.copy(), self.senders.copy()
         deal = np.repeat(np.arange(len(self.deals)), self.deals["last_hand"] - self.deals["first_hand"])
         for sent, target in (
             (flows, self.order[self._rank_of_flows]),
             (pairs, component[pairs["target"]]),
-            (hands, self.order[self.deals["component"][deal]]),
+            (senders, self.order[self.deals["component"][deal]]),
         ):
             sent[name] = of_edge[np.searchsorted(keys, component[sent["source"]] * width + target)]
-        return self._replace(flows=flows, pairs=pairs, hands=hands)
+        return self._replace(flows=flows, pairs=pairs, senders=senders)
 
 
 def _along_edges(profile: Profile) -> FloatArray:
@@ -85,8 +85,8 @@ def _along_edges(profile: Profile) -> FloatArray:
 def _sent(profile: Profile, order: IndexArray) -> tuple[Records, ...]:
     """Return components in `order`, and their input by component: flows, pairs, and distributions."""
     layout, count = profile.layout, len(order)
-    dealt = Dealt.of(profile.pairs, layout.executor_component)
-    pairs = profile.pairs.at(dealt.single)
+    distributions = Distributions.of(profile.pairs, layout.executor_component)
+    pairs = profile.pairs.at(distributions.single)
     rank = np.empty(count, np.int64)
     rank[order] = np.arange(count)
     components = np.zeros(count, COMPONENT)
@@ -105,22 +105,22 @@ def _sent(profile: Profile, order: IndexArray) -> tuple[Records, ...]:
         name = "flow" if dtype is FLOW else "pair"
         components[f"first_{name}"], components[f"last_{name}"] = begin[:-1], begin[1:]
         found.append(records)
-    deals, hands, takers = _dealt(dealt, rank[layout.executor_component])
+    deals, senders, receivers = _distributions(distributions, rank[layout.executor_component])
     begin = np.searchsorted(deals["component"], np.arange(count + 1))
     components["first_deal"], components["last_deal"] = begin[:-1], begin[1:]
-    return components, *found, deals, hands, takers
+    return components, *found, deals, senders, receivers
 
 
-def _dealt(dealt: Dealt, rank: IndexArray) -> tuple[Records, Records, Records]:
+def _distributions(distributions: Distributions, rank: IndexArray) -> tuple[Records, Records, Records]:
     """Return distributions by the rank of their target component, and sources and targets of each."""
-    count = int(dealt.takers.deal.max(initial=-1)) + 1
+    count = int(distributions.receivers.deal.max(initial=-1)) + 1
     deals = np.zeros(count, DEAL)
-    deals["component"][dealt.takers.deal] = rank[dealt.takers.executor]
+    deals["component"][distributions.receivers.deal] = rank[distributions.receivers.executor]
     order = np.argsort(deals["component"], kind="stable")
     deals, number = deals[order], np.empty(count, np.int64)
     number[order] = np.arange(count)
     found = []
-    for name, kind, dtype in (("hand", dealt.hands, HAND), ("taker", dealt.takers, TAKER)):
+    for name, kind, dtype in (("hand", distributions.senders, HAND), ("taker", distributions.receivers, TAKER)):
         by = np.argsort(number[kind.deal], kind="stable")
         begin = np.searchsorted(number[kind.deal][by], np.arange(count + 1))
         deals[f"first_{name}"], deals[f"last_{name}"] = begin[:-1], begin[1:]

@@ -72,8 +72,8 @@ class Sustained(NamedTuple):
 
     Parameters
     ----------
-    executors, components, flows, pairs, deals, hands, takers, topologies, workers, nodes, racks
-        Records of each; flows, pairs and deals are by target component, hands and takers by deal.
+    executors, components, flows, pairs, deals, senders, receivers, topologies, workers, nodes, racks
+        Records of each; flows, pairs and deals are by target component, senders and receivers by deal.
     members
         Executors by component, shape (E,).
     places, tried
@@ -99,8 +99,8 @@ class Sustained(NamedTuple):
     flows: Records
     pairs: Records
     deals: Records
-    hands: Records
-    takers: Records
+    senders: Records
+    receivers: Records
     topologies: Records
     workers: Records
     nodes: Records

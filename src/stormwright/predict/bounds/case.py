@@ -91,7 +91,7 @@ class Case:
         cores = 1e-6 * tuples * correction_factors(problem, assumptions.corrections)[1][units.topology[arcs.source]]
         kilobytes = arcs.size / 1e3
         nodes, sizes = nodes_of(problem), np.diff(problem.executor_offset)
-        asked = [t.conf.get(MAX_EXECUTORS_PER_WORKER) or t.num_executors for t in problem.topologies]
+        requested = [t.conf.get(MAX_EXECUTORS_PER_WORKER) or t.num_executors for t in problem.topologies]
         return cls(
             units=units,
             arcs=arcs,
@@ -108,7 +108,7 @@ class Case:
             memory_mb=problem.node_capacity[1, on] * _LARGER,
             least_workers=np.minimum(workers[0], sizes),
             most_workers=np.minimum(workers[1], sizes),
-            most_executors=np.maximum(np.minimum(asked, sizes), 1).astype(np.int64),
+            most_executors=np.maximum(np.minimum(requested, sizes), 1).astype(np.int64),
             worker_cores=costs.worker_cores,
         )
 

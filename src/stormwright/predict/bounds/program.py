@@ -77,8 +77,8 @@ class Rows:
             # Unknowns with one axis more than the rows are summed over that axis.
             wide = np.broadcast_shapes(np.shape(column), shape if np.ndim(column) <= len(shape) else np.shape(column))
             at = rows if len(wide) == len(shape) else rows[..., np.newaxis]
-            for kept, given in ((self._row, at), (self._column, column), (self._value, value)):
-                kept.append(np.broadcast_to(given, wide).ravel())
+            for target, given in ((self._row, at), (self._column, column), (self._value, value)):
+                target.append(np.broadcast_to(given, wide).ravel())
         self._low.append(np.broadcast_to(low, shape).ravel())
         self._high.append(np.broadcast_to(high, shape).ravel())
         self._count += count

@@ -209,10 +209,10 @@ def _handled(arcs: Arcs, begun: FloatArray, pool: IndexArray) -> tuple[FloatArra
 def _followed(arcs: Arcs, begins: FloatArray) -> FloatArray:
     handled = begins
     for _ in range(_MOST_ROUNDS):
-        again = begins + _received(arcs, handled)
-        if np.allclose(again, handled, rtol=_SETTLED, atol=0.0):
-            return again
-        handled = again
+        updated = begins + _received(arcs, handled)
+        if np.allclose(updated, handled, rtol=_SETTLED, atol=0.0):
+            return updated
+        handled = updated
     return handled
 
 

@@ -29,7 +29,7 @@ class StoredCosts(NamedTuple):
 
 def costs_to_dict(calibration: Calibration) -> dict[str, Any]:
     """Return a calibration as a document of plain Python values."""
-    costs, seen = calibration.costs, calibration.costs.fitted_in
+    costs, fitted = calibration.costs, calibration.costs.fitted_in
     document: dict[str, Any] = {
         "schema": COSTS_SCHEMA,
         "costs": {name: getattr(costs, name) for name in _NAMES},
@@ -42,10 +42,10 @@ def costs_to_dict(calibration: Calibration) -> dict[str, Any]:
     }
     if calibration.reference_hz is not None:
         document["reference_hz"] = calibration.reference_hz
-    if seen is not None:
+    if fitted is not None:
         document["fitted_in"] = {
-            "node_utilisation": [seen.node_utilisation.least, seen.node_utilisation.most],
-            "rate_tps": {name: [rate.least, rate.most] for name, rate in seen.rate_tps.items()},
+            "node_utilisation": [fitted.node_utilisation.least, fitted.node_utilisation.most],
+            "rate_tps": {name: [rate.least, rate.most] for name, rate in fitted.rate_tps.items()},
         }
     return document
 
@@ -91,9 +91,9 @@ def costs_from_dict(document: object, source: str = "costs") -> StoredCosts:
         there = ", ".join(_NAMES)
         raise InputError(source, [Fault(f"no such cost; there are {there}", f"$.costs.{name}") for name in unknown])
     fitted_in = None
-    if (seen := told.fitted_in) is not None:
-        rates = {name: CostRange(*rate) for name, rate in seen.rate_tps.items()}
-        fitted_in = FittedIn(CostRange(*seen.node_utilisation), rates)
+    if (fitted := told.fitted_in) is not None:
+        rates = {name: CostRange(*rate) for name, rate in fitted.rate_tps.items()}
+        fitted_in = FittedIn(CostRange(*fitted.node_utilisation), rates)
     try:
         costs = Costs(**told.costs, fitted_in=fitted_in)
     except InputError as error:

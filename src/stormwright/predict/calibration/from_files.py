@@ -66,7 +66,7 @@ class _Reading:
     def __init__(self) -> None:
         self.lines = self.rejected = self.twice = 0
         self.reason = ""
-        self._seen: set[tuple[object, ...]] = set()
+        self._identities: set[tuple[object, ...]] = set()
 
     def records(self, files: Iterable[Path]) -> Iterator[LogRecord]:
         for path in files:
@@ -81,10 +81,10 @@ class _Reading:
 
     def _is_new(self, record: LogRecord) -> bool:
         identity = (*(record["worker"][name] for name in IDENTITY), record["seq"], record["start_ms"])
-        if identity in self._seen:
+        if identity in self._identities:
             self.twice += 1
             return False
-        self._seen.add(identity)
+        self._identities.add(identity)
         return True
 
 

@@ -263,12 +263,12 @@ def _of_links(windows: Sequence[Window], usable: Sequence[Mapping[WorkerId, Work
                 continue
             each = [_messages(right[life], sizes[life.topology]) / right[life].length_s for life in lives]
             over = np.sum(each, axis=0)
-            for told, (tuples, kilobytes) in (("node_sent_bytes", over[:2]), ("node_received_bytes", over[2:])):
-                seen = [(getattr(right[life], told), right[life].length_s) for life in lives]
-                rates = [amount / length_s for amount, length_s in seen if amount is not None]
+            for counter, (tuples, kilobytes) in (("node_sent_bytes", over[:2]), ("node_received_bytes", over[2:])):
+                measured = [(getattr(right[life], counter), right[life].length_s) for life in lives]
+                rates = [amount / length_s for amount, length_s in measured if amount is not None]
                 if rates:
                     level.append(float(np.mean(rates)))
-                    found.add((node, told), np.array([tuples, 1.0]), level[-1] - 1e3 * kilobytes)
+                    found.add((node, counter), np.array([tuples, 1.0]), level[-1] - 1e3 * kilobytes)
     return found.moments(_WIRE_NOISE, prior, level)
 
 

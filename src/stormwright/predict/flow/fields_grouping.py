@@ -24,7 +24,7 @@ _MARKS = 1e8
 WORTH = 2.0
 
 
-class Hands(NamedTuple):
+class Senders(NamedTuple):
     """Sources of distributions: distribution, and tuples and bytes for each tuple that it handles; shape (H,)."""
 
     source: IndexArray
@@ -33,7 +33,7 @@ class Hands(NamedTuple):
     bytes: FloatArray
 
 
-class Takers(NamedTuple):
+class Receivers(NamedTuple):
     """Targets of distributions, with their fractions of the tuples and bytes; shape (M,)."""
 
     executor: IndexArray
@@ -42,15 +42,15 @@ class Takers(NamedTuple):
     part_of_bytes: FloatArray
 
 
-class Dealt(NamedTuple):
+class Distributions(NamedTuple):
     """Pairs as distributions, each to executors of one component, and the numbers of the remaining pairs."""
 
-    hands: Hands
-    takers: Takers
+    senders: Senders
+    receivers: Receivers
     single: IndexArray
 
     @classmethod
-    def of(cls, pairs: StreamRates, component: IndexArray, worth: float = WORTH) -> Dealt:
+    def of(cls, pairs: StreamRates, component: IndexArray, worth: float = WORTH) -> Distributions:
         """Return the distributions of pairs.
 
         Parameters
@@ -74,17 +74,17 @@ class Dealt(NamedTuple):
         deal, like = _alike(hand, to, (part, part_of_bytes), count)
         at = first[like][hand] + np.arange(len(order)) - first[hand]
         near = [np.abs(each - each[at]) <= _ROUNDING * each[at] for each in (part, part_of_bytes)]
-        dealt = (whole > 0) & (sums(hand, ~((to == to[at]) & near[0] & near[1]), len(first)) == 0)
-        hands = np.bincount(deal[dealt], minlength=len(first))[deal]
-        dealt &= hands * count > worth * (hands + count)
+        compressed = (whole > 0) & (sums(hand, ~((to == to[at]) & near[0] & near[1]), len(first)) == 0)
+        hands = np.bincount(deal[compressed], minlength=len(first))[deal]
+        compressed &= hands * count > worth * (hands + count)
         number = np.full(len(first), -1)
-        kept, number_of = np.unique(like[dealt], return_inverse=True)
+        kept, number_of = np.unique(like[compressed], return_inverse=True)
         number[kept] = np.arange(len(kept))
         taken = np.flatnonzero(number[hand] >= 0)
         return cls(
-            Hands(source[first][dealt], number_of, whole[dealt], whole_bytes[dealt]),
-            Takers(to[taken], number[hand[taken]], part[taken], part_of_bytes[taken]),
-            np.sort(order[~dealt[hand]]),
+            Senders(source[first][compressed], number_of, whole[compressed], whole_bytes[compressed]),
+            Receivers(to[taken], number[hand[taken]], part[taken], part_of_bytes[taken]),
+            np.sort(order[~compressed[hand]]),
         )
 
 

@@ -58,13 +58,13 @@ class Measured:
         return cls(
             pair_source=_joined([load.pair_source + at for load, at in zip(loads, executor, strict=True)], np.int64),
             pair_target=_joined([load.pair_target + at for load, at in zip(loads, executor, strict=True)], np.int64),
-            pair_tps=_heard(_joined([load.pair_tps for load in loads], np.float64)),
+            pair_tps=_without_noise(_joined([load.pair_tps for load in loads], np.float64)),
             pair_size=_joined([_sizes(load, load.pair_tps, load.pair_bytes_per_s) for load in loads], np.float64),
             flow_source=_joined([load.flow_source + at for load, at in zip(loads, executor, strict=True)], np.int64),
             flow_target=_joined(
                 [load.flow_component + at for load, at in zip(loads, component, strict=True)], np.int64
             ),
-            flow_tps=_heard(_joined([load.flow_tps for load in loads], np.float64)),
+            flow_tps=_without_noise(_joined([load.flow_tps for load in loads], np.float64)),
             flow_size=_joined([_sizes(load, load.flow_tps, load.flow_bytes_per_s) for load in loads], np.float64),
             flow_local=_joined([is_local(load) for load in loads], np.bool_),
         )
@@ -84,14 +84,14 @@ class Measured:
         sender, receiver = np.divmod(keys, max(len(layout.size), 1))
         sent = sums(inverse, tps, len(keys))
         sent /= _copies(problem, layout, layout.executor_component[sender], receiver)
-        most, told = np.zeros(problem.num_executors), np.zeros(problem.num_executors)
+        most, announced = np.zeros(problem.num_executors), np.zeros(problem.num_executors)
         np.maximum.at(most, sender, sent)
         to_acker = layout.is_acker[receiver]
-        np.maximum.at(told, sender[to_acker], sent[to_acker])
-        return np.where(told > 0, told, most)
+        np.maximum.at(announced, sender[to_acker], sent[to_acker])
+        return np.where(announced > 0, announced, most)
 
 
-def _heard(tps: FloatArray) -> FloatArray:
+def _without_noise(tps: FloatArray) -> FloatArray:
     """Return the rates with negligible ones set to 0."""
     return np.where(tps < LEAST_TPS, 0.0, tps)
 

@@ -175,10 +175,10 @@ class Paths:
             for where, part in self._spreads(near):
                 lots = where.lots(part * flows.tuples * handled.take(flows.source, axis=-1))
                 received += sums(where.member, where.gets * lots, received.shape[-1])
-            again = begins + np.where(takes, received, 0.0)
-            if np.allclose(again, handled, rtol=_SETTLED, atol=0.0):
-                return again
-            handled = again
+            updated = begins + np.where(takes, received, 0.0)
+            if np.allclose(updated, handled, rtol=_SETTLED, atol=0.0):
+                return updated
+            handled = updated
         return handled
 
     # Pairs --------------------------------------------------------------------------------------------

@@ -283,10 +283,10 @@ def _stays(
 ) -> Stays:
     """Return the sojourn times of tuples, with the utilisation and stretch of threads as in `QueueState`."""
     (full, factor), demand, places = of, network.demand, network.demand.places
-    seen = 1.0 - np.divide(1.0, network.population, out=np.ones(len(full)), where=network.population > 0)
-    queue = np.where(full > 0, full / np.maximum(1.0 - seen * full, 1.0 - _FULL), 0.0)
+    arrival_share = 1.0 - np.divide(1.0, network.population, out=np.ones(len(full)), where=network.population > 0)
+    queue = np.where(full > 0, full / np.maximum(1.0 - arrival_share * full, 1.0 - _FULL), 0.0)
     service = ratio(demand.thread_s, demand.thread_visits) * factor
-    mean = service * (1.0 + seen * queue)
+    mean = service * (1.0 + arrival_share * queue)
     # An open queue's stay is exponential. If all pending tuples wait in one place, the queue ahead of a tuple is always
     # the same, and its stay is the sum of as many service times.
     varies = np.maximum(1.0 - ratio(queue, network.population), 1.0 / (1.0 + queue))
