@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stormwright.advise.search.kinds import kinds_of
-from stormwright.advise.search.trials import dealt
+from stormwright.advise.search.trials import distributed
 from stormwright.formats.sketch import sketch
 from stormwright.testing.word_counts import WordCount
 from tests.examples import examples
@@ -18,7 +18,7 @@ from tests.examples import examples
 def test_every_node_gets_one_of_each_where_that_is_even():
     problem = sketch("in 4 -> work 4 -> out 4", nodes=4)
     work_hz = np.array([1.0, 4.0, 2.0])[problem.topologies[0].executor_component] * 1e8
-    nodes = problem.slot_node[dealt(problem, work_hz)]
+    nodes = problem.slot_node[distributed(problem, work_hz)]
     for component in range(3):
         own = problem.topologies[0].executor_component == component
         assert sorted(nodes[own].tolist()) == [0, 1, 2, 3]
@@ -34,7 +34,7 @@ def test_all_have_a_slot_with_a_worker_a_node_and_the_fullest_is_not_far_from_ev
     """Graham: on n alike nodes the fullest has at most the mean and 1 − 1/n of the largest."""
     problem = sketch({"a": "x 2 -> y 3", "b": "u 2 -> v 2"}, nodes=nodes, slots=slots)
     work_hz = np.array(work)
-    found = dealt(problem, work_hz)
+    found = distributed(problem, work_hz)
     if slots == 1:
         # Each topology needs a worker of its own, so with one slot a node they cannot share nodes.
         assert np.all(found >= 0) if nodes > 1 else np.all(found == -1)
@@ -49,7 +49,7 @@ def test_all_have_a_slot_with_a_worker_a_node_and_the_fullest_is_not_far_from_ev
 
 def test_a_slot_is_kept_for_each_topology_that_is_still_to_come():
     problem = sketch({"a": "x 2 -> y 3", "b": "u 2 -> v 2", "c": "w 1 -> z 1"}, nodes=3, slots=1)
-    found = dealt(problem, np.where(problem.executor_topology == 0, 1e9, 1e6))
+    found = distributed(problem, np.where(problem.executor_topology == 0, 1e9, 1e6))
     assert sorted(set(found.tolist())) == [0, 1, 2]
     assert [len(set(found[problem.executors_of(index)].tolist())) for index in range(3)] == [1, 1, 1]
 

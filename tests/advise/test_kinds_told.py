@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from stormwright.advise.search.kinds import kind_told, read_kinds, twice
+from stormwright.advise.search.kinds import parse_kind, read_kinds, twice
 from stormwright.errors import Fault, InputError
 
 
 def test_a_kind_in_a_line():
     faults: list[Fault] = []
-    kind = kind_told("large=2500:8:32768:0.40", faults)
+    kind = parse_kind("large=2500:8:32768:0.40", faults)
     assert kind is not None
     assert not faults
     assert (kind.name, kind.cores, kind.core_hz, kind.price) == ("large", 8, 2.5e9, 0.4)
@@ -31,7 +31,7 @@ def test_a_kind_in_a_line():
 )
 def test_what_is_none_is_refused(text, why):
     faults: list[Fault] = []
-    assert kind_told(text, faults) is None
+    assert parse_kind(text, faults) is None
     assert why in "\n".join(map(str, faults))
 
 
@@ -84,6 +84,6 @@ def test_no_toml(tmp_path):
 
 def test_a_name_is_told_once():
     faults: list[Fault] = []
-    kind = kind_told("a=1000:1:1:1", faults)
+    kind = parse_kind("a=1000:1:1:1", faults)
     assert kind is not None
     assert [str(fault) for fault in twice([kind, kind])] == ["node kind a: is told twice"]

@@ -135,11 +135,11 @@ def fluid(monkeypatch, cores, each):
     """What so many cores, and so many for threads of each component, come to on any nodes; mixes that were tried."""
     tried: list[int] = []
 
-    def judged(_, counts, mix, **__):
+    def evaluated(_, counts, mix, **__):
         tried.append(mix.size)
         return Fluid(dict(counts), mix, cores, each)
 
-    monkeypatch.setattr(MixTrials, "judged", judged)
+    monkeypatch.setattr(MixTrials, "evaluated", evaluated)
     monkeypatch.setattr(MixTrials, "counts", lambda _, one: one.counts)
     monkeypatch.setattr(
         MixTrials, "roomy", lambda self, one: not (one.too_full(set(), self.allowed) or one.node_fault(self.allowed))
@@ -275,11 +275,11 @@ def test_many_topologies_get_the_advice_that_they_got_with_fewer_searches(monkey
 def test_nothing_is_tried_with_fewer_executors_than_could_do(monkeypatch):
     problem = chain({"in": 2.0, "work": 5.0, "out": 3.0}, cores=1.0)
     trials = MixTrials(problem, Wish(rates={"": 300.0}), kinds_of(problem))
-    least, judged, tried = Search(trials).least(), MixTrials.judged, []
+    least, evaluated, tried = Search(trials).least(), MixTrials.evaluated, []
     monkeypatch.setattr(
         MixTrials,
         "judged",
-        lambda self, counts, *rest, **how: tried.append(counts) or judged(self, counts, *rest, **how),
+        lambda self, counts, *rest, **how: tried.append(counts) or evaluated(self, counts, *rest, **how),
     )
     Search(trials).best()
     assert tried
@@ -295,9 +295,9 @@ def test_a_mix_is_given_up_where_smaller_executors_leave_the_fullest_node_as_ful
     def on_one_node(self, counts, mix, *, thoroughly=False):
         tried.append(counts)
         made = replace(self.made(counts)[0], supervisors=mix.supervisors)
-        return self.judged_at(made, mix, Assignment(np.zeros(made.num_executors, np.int32)), counts)
+        return self.evaluated_at(made, mix, Assignment(np.zeros(made.num_executors, np.int32)), counts)
 
-    monkeypatch.setattr(MixTrials, "judged", on_one_node)
+    monkeypatch.setattr(MixTrials, "evaluated", on_one_node)
     search = Search(trials)
     why = search._enough(search.least(), NodeMix(trials.kinds, (2,)), [])  # noqa: SLF001
     assert why.startswith("the CPU of node-1 would be 9")

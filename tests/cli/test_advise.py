@@ -7,7 +7,7 @@ import shlex
 import orjson
 import pytest
 
-from stormwright.advise.commands import RebalanceOrder, not_as_told
+from stormwright.advise.commands import RebalanceOrder, outdated_orders
 from stormwright.formats import read_problem, write_problem
 from stormwright.model import LoadProfile
 from stormwright.storm import gateway
@@ -138,7 +138,7 @@ def test_apply_asks_nimbus_for_what_is_printed(run, file, tmp_path, monkeypatch)
 )
 def test_a_cluster_that_is_another_now_is_left_alone(file, nimbus, why):
     problem = read_problem(file)
-    (fault,) = not_as_told(problem, [RebalanceOrder("words", {"count": 3}, None)], nimbus)
+    (fault,) = outdated_orders(problem, [RebalanceOrder("words", {"count": 3}, None)], nimbus)
     assert why in str(fault)
 
 

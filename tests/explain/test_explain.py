@@ -172,8 +172,8 @@ def test_obstacles_are_those_that_loops_find(of, data):
                 cpu, memory = (sum(demand[x][k] for x in there) + demand[e][k] for k in (0, 1))
                 assert ("CPU" in kinds) == (cpu > supervisor.cpu_hz * (1 + 1e-9))
                 assert ("memory" in kinds) == (memory > supervisor.memory_mb * (1 + 1e-9))
-                gpus = sum(oracles.asked_by(of, *everyone[x]).get("gpu.count", 0) for x in (*there, e))
-                lacks_gpus = oracles.asked_by(of, *everyone[e]).keys() and gpus > supervisor.resources["gpu.count"]
+                gpus = sum(oracles.other_demands(of, *everyone[x]).get("gpu.count", 0) for x in (*there, e))
+                lacks_gpus = oracles.other_demands(of, *everyone[e]).keys() and gpus > supervisor.resources["gpu.count"]
                 assert ("gpu.count" in kinds) == bool(lacks_gpus)
                 assert ("blacklisted" in kinds) == (supervisor.host in of.blacklisted_hosts)
                 limit = t.conf.get(MAX_EXECUTORS_PER_WORKER, 10**9)

@@ -81,7 +81,7 @@ def test_other_objectives(objective, unit):
 def test_without_a_load_it_goes_by_traffic_and_says_so():
     found = answered(replace(WORD_COUNT, load=None), schedulers=RULES, objective="throughput")
     assert found.parameters["objective"] == "traffic"
-    assert "judged by traffic, as no load was measured" in found.parameters["told"]
+    assert "compared by traffic, as no load was measured" in found.parameters["told"]
 
 
 def test_what_breaks_limits_is_left_out_and_named():

@@ -83,12 +83,12 @@ class Observation:
     @property
     def executors(self) -> dict[str, int]:
         """Component → number of its executors."""
-        return {seen.component: seen.executors for seen in self.components}
+        return {observation.component: observation.executors for observation in self.components}
 
     @property
     def total(self) -> int:
         """Number of executors of all components."""
-        return sum(seen.executors for seen in self.components)
+        return sum(observation.executors for observation in self.components)
 
 
 @dataclass(frozen=True)
@@ -114,38 +114,38 @@ class WantedSize:
     problem: Problem | None = None
     assignment: Assignment | None = None
 
-    def changes(self, seen: Observation) -> bool:
+    def changes(self, observation: Observation) -> bool:
         """Return whether applying it would rebalance the topology."""
-        other = dict(self.executors) != seen.executors or self.workers not in (None, seen.workers)
+        other = dict(self.executors) != observation.executors or self.workers not in (None, observation.workers)
         return other or self.assignment is not None
 
 
 class Adviser(Protocol):
     """Recommends a size after every window; it may have state."""
 
-    def advise(self, seen: Observation) -> WantedSize:
+    def advise(self, observation: Observation) -> WantedSize:
         """Return the wanted size after a window."""
         ...
 
 
-def target_rates(seen: Observation, capacity_tps: Mapping[str, float] | None = None) -> dict[str, float]:
+def target_rates(observation: Observation, capacity_tps: Mapping[str, float] | None = None) -> dict[str, float]:
     """Return tuples/s of each component if spouts begin all offered trees, with measured selectivities.
 
     Parameters
     ----------
-    seen
+    observation
         The window.
     capacity_tps
         Component → maximum tuples/s that it passes on; unlimited by default.
     """
-    begun = sum(each.input_tps for each in seen.components if each.is_spout)
+    begun = sum(each.input_tps for each in observation.components if each.is_spout)
     first = {
-        each.component: seen.wanted_tps * each.input_tps / begun if each.is_spout and begun > 0 else 0.0
-        for each in seen.components
+        each.component: observation.wanted_tps * each.input_tps / begun if each.is_spout and begun > 0 else 0.0
+        for each in observation.components
     }
-    handled = {each.component: each.input_tps for each in seen.components}
+    handled = {each.component: each.input_tps for each in observation.components}
     rates = dict(first)
-    for _ in seen.components:  # a way without a cycle has fewer steps than there are components
+    for _ in observation.components:  # a way without a cycle has fewer steps than there are components
         on = {name: min(rate, (capacity_tps or {}).get(name, rate)) for name, rate in rates.items()}
         rates = {
             each.component: first[each.component]
@@ -154,14 +154,14 @@ def target_rates(seen: Observation, capacity_tps: Mapping[str, float] | None = N
                 for source, tps in each.inputs.items()
                 if not each.is_spout and handled.get(source, 0.0) > 0
             )
-            for each in seen.components
+            for each in observation.components
         }
     return rates
 
 
-def within_tasks(executors: Mapping[str, float], seen: Observation) -> dict[str, int]:
+def within_tasks(executors: Mapping[str, float], observation: Observation) -> dict[str, int]:
     """Return integers from 1 to each component's tasks; unnamed components are unchanged."""
     return {
         each.component: int(min(max(executors.get(each.component, each.executors), 1), max(each.tasks, 1)))
-        for each in seen.components
+        for each in observation.components
     }

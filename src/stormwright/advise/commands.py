@@ -90,7 +90,7 @@ def carry_out(order: RebalanceOrder, nimbus: _Nimbus, wait_s: int) -> None:
     nimbus.rebalance(order.name, wait_s, order.workers, order.executors or None)
 
 
-def not_as_told(problem: Problem, orders: Sequence[RebalanceOrder], nimbus: _Nimbus) -> list[Fault]:
+def outdated_orders(problem: Problem, orders: Sequence[RebalanceOrder], nimbus: _Nimbus) -> list[Fault]:
     """Return why orders no longer apply: a topology is gone, or has other executors than before.
 
     Parameters
@@ -106,14 +106,14 @@ def not_as_told(problem: Problem, orders: Sequence[RebalanceOrder], nimbus: _Nim
     known = {one.name: one for one in problem.topologies}
     faults = []
     for order in orders:
-        found, told = running.get(order.name), known[order.name]
-        if found is None or found["id"] != told.id:
+        found, measured = running.get(order.name), known[order.name]
+        if found is None or found["id"] != measured.id:
             faults.append(
-                Fault("does not run any more as it did when it was measured; fetch the problem again", told.id)
+                Fault("does not run any more as it did when it was measured; fetch the problem again", measured.id)
             )
-        elif found["num_executors"] != told.num_executors:
+        elif found["num_executors"] != measured.num_executors:
             message = (
-                f"has {found['num_executors']} executors now, and had {told.num_executors}; fetch the problem again"
+                f"has {found['num_executors']} executors now, and had {measured.num_executors}; fetch the problem again"
             )
-            faults.append(Fault(message, told.id))
+            faults.append(Fault(message, measured.id))
     return faults

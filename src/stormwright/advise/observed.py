@@ -40,10 +40,10 @@ def observed(problem: Problem, topology: int, wanted_tps: float | None = None) -
     placed = Placed.under(profile, problem, problem.current_slot)
     costs = assumptions.costs, assumptions.corrections
     placed, (state,) = steady_states(placed, profile.rate_tps, profile.rate_tps, [costs])
-    return seen_in(placed, state, topology, wanted_tps)
+    return observation_of(placed, state, topology, wanted_tps)
 
 
-def seen_in(
+def observation_of(
     placed: Placed, state: Steady, topology: int, wanted_tps: float | None = None, problem: Problem | None = None
 ) -> Observation:
     """Return the observation of a topology in a steady state at given rates.

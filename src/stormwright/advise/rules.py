@@ -38,42 +38,42 @@ class Dhalion:
         self._last: tuple[str, bool, float] | None = None
         self._useless: set[tuple[str, bool]] = set()
 
-    def advise(self, seen: Observation) -> WantedSize:
+    def advise(self, observation: Observation) -> WantedSize:
         """See `Adviser`."""
-        holding = [each for each in seen.components if each.held_back > _LEAST_HELD_BACK]
-        self._judge(seen, bool(holding))
+        holding = [each for each in observation.components if each.held_back > _LEAST_HELD_BACK]
+        self._judge(observation, bool(holding))
         if holding:
-            return self._up(seen, max(holding, key=lambda each: (each.held_back, each.busiest)))
-        return self._down(seen)
+            return self._up(observation, max(holding, key=lambda each: (each.held_back, each.busiest)))
+        return self._down(observation)
 
-    def _judge(self, seen: Observation, held_back: bool) -> None:
+    def _judge(self, observation: Observation, held_back: bool) -> None:
         """Record the last change as useless if it did not help."""
         if self._last is None:
             return
         component, up, reached_tps = self._last
-        if held_back and (not up or seen.reached_tps < (1 + _HELPED) * reached_tps):
+        if held_back and (not up or observation.reached_tps < (1 + _HELPED) * reached_tps):
             self._useless.add((component, up))
         self._last = None
 
-    def _up(self, seen: Observation, worst: ComponentObservation) -> WantedSize:
-        candidates = [worst, *sorted(seen.components, key=lambda each: -each.busiest)]
+    def _up(self, observation: Observation, worst: ComponentObservation) -> WantedSize:
+        candidates = [worst, *sorted(observation.components, key=lambda each: -each.busiest)]
         for each in candidates:
             if (each.component, True) in self._useless or each.executors >= each.tasks:
                 continue
             suspended = min(worst.held_back, 0.99)
             factor = 1 + suspended / (1 - suspended)
-            self._last = (each.component, True, seen.reached_tps)
-            counts = within_tasks({each.component: ceil(each.executors * factor)}, seen)
+            self._last = (each.component, True, observation.reached_tps)
+            counts = within_tasks({each.component: ceil(each.executors * factor)}, observation)
             return WantedSize(counts, why=f"{each.component} holds spouts back for {suspended:.0%} of the time")
-        return WantedSize(seen.executors, why="nothing is left that could help")
+        return WantedSize(observation.executors, why="nothing is left that could help")
 
-    def _down(self, seen: Observation) -> WantedSize:
-        for each in seen.components:
+    def _down(self, observation: Observation) -> WantedSize:
+        for each in observation.components:
             fewer = int(each.executors * (1 - self._scale_down))
             if each.busiest < self._idle_below and fewer >= 1 and (each.component, False) not in self._useless:
-                self._last = (each.component, False, seen.reached_tps)
-                return WantedSize(within_tasks({each.component: fewer}, seen), why=f"{each.component} is idle")
-        return WantedSize(seen.executors, why="nothing is to be done")
+                self._last = (each.component, False, observation.reached_tps)
+                return WantedSize(within_tasks({each.component: fewer}, observation), why=f"{each.component} is idle")
+        return WantedSize(observation.executors, why="nothing is to be done")
 
 
 # DS2 ----------------------------------------------------------------------------------------------
@@ -104,15 +104,15 @@ class Ds2:
     def __init__(self, target_ratio: float = 1.0) -> None:
         self._target_ratio = target_ratio
 
-    def advise(self, seen: Observation) -> WantedSize:
+    def advise(self, observation: Observation) -> WantedSize:
         """See `Adviser`."""
-        target = target_rates(seen)
+        target = target_rates(observation)
         counts = {
             each.component: ceil(self._target_ratio * target[each.component] / each.true_tps - _ROUNDING)
-            for each in seen.components
+            for each in observation.components
             if 0 < each.true_tps < inf
         }
-        return WantedSize(within_tasks(counts, seen), why="what is wanted, by the true rate of an executor")
+        return WantedSize(within_tasks(counts, observation), why="what is wanted, by the true rate of an executor")
 
 
 # Rules --------------------------------------------------------------------------------------------
@@ -149,60 +149,64 @@ class Stela:
     def __init__(self, idle_below: float = 0.5) -> None:
         self._idle_below = idle_below
 
-    def advise(self, seen: Observation) -> WantedSize:
+    def advise(self, observation: Observation) -> WantedSize:
         """See `Adviser`."""
-        per_machine = max(round(seen.total / max(seen.workers, 1)), 1)
-        if any(each.held_back > _LEAST_HELD_BACK for each in seen.components):
-            return self._out(seen, per_machine)
-        if seen.workers > 1 and max(each.busiest for each in seen.components) < self._idle_below:
-            return self._in(seen, per_machine)
-        return WantedSize(seen.executors, why="nobody asks for a machine more or less")
+        per_machine = max(round(observation.total / max(observation.workers, 1)), 1)
+        if any(each.held_back > _LEAST_HELD_BACK for each in observation.components):
+            return self._out(observation, per_machine)
+        if observation.workers > 1 and max(each.busiest for each in observation.components) < self._idle_below:
+            return self._in(observation, per_machine)
+        return WantedSize(observation.executors, why="nobody asks for a machine more or less")
 
-    def _out(self, seen: Observation, room: int) -> WantedSize:
-        counts = seen.executors
+    def _out(self, observation: Observation, room: int) -> WantedSize:
+        counts = observation.executors
         for _ in range(room):
-            found = {name: etp for name, etp in _etp(seen, counts).items() if counts[name] < _tasks(seen)[name]}
+            found = {
+                name: etp for name, etp in _etp(observation, counts).items() if counts[name] < _tasks(observation)[name]
+            }
             if not found:
                 break
             counts[max(found, key=lambda name: (found[name], name))] += 1
-        if counts == seen.executors:
+        if counts == observation.executors:
             return WantedSize(counts, why="nothing that is congested has a task left")
-        return WantedSize(within_tasks(counts, seen), seen.workers + 1, "a machine more for what is congested")
+        return WantedSize(
+            within_tasks(counts, observation), observation.workers + 1, "a machine more for what is congested"
+        )
 
-    def _in(self, seen: Observation, room: int) -> WantedSize:
-        counts, left = seen.executors, room
-        by_busy = sorted(seen.components, key=lambda each: (each.busy, each.component))
+    def _in(self, observation: Observation, room: int) -> WantedSize:
+        counts, left = observation.executors, room
+        by_busy = sorted(observation.components, key=lambda each: (each.busy, each.component))
         while left:
             fewer = [counts | {each.component: counts[each.component] - 1} for each in by_busy]
-            good = [each for each in fewer if min(each.values()) > 0 and not _congested(seen, each)]
+            good = [each for each in fewer if min(each.values()) > 0 and not _congested(observation, each)]
             if not good:
                 break
             counts, left = good[0], left - 1
         if left == room:
-            return WantedSize(seen.executors, why="no machine can go")
-        return WantedSize(within_tasks(counts, seen), seen.workers - 1, "a machine less, as none is busy")
+            return WantedSize(observation.executors, why="no machine can go")
+        return WantedSize(within_tasks(counts, observation), observation.workers - 1, "a machine less, as none is busy")
 
 
-def _tasks(seen: Observation) -> dict[str, int]:
-    return {each.component: each.tasks for each in seen.components}
+def _tasks(observation: Observation) -> dict[str, int]:
+    return {each.component: each.tasks for each in observation.components}
 
 
-def _capacity(seen: Observation, counts: Mapping[str, int]) -> dict[str, float]:
-    return {each.component: each.true_tps * counts[each.component] for each in seen.components}
+def _capacity(observation: Observation, counts: Mapping[str, int]) -> dict[str, float]:
+    return {each.component: each.true_tps * counts[each.component] for each in observation.components}
 
 
-def _congested(seen: Observation, counts: Mapping[str, int]) -> set[str]:
-    capacity = _capacity(seen, counts)
-    rates = target_rates(seen, capacity)
+def _congested(observation: Observation, counts: Mapping[str, int]) -> set[str]:
+    capacity = _capacity(observation, counts)
+    rates = target_rates(observation, capacity)
     return {name for name, rate in rates.items() if rate > _CONGESTED * capacity[name]}
 
 
-def _etp(seen: Observation, counts: Mapping[str, int]) -> dict[str, float]:
+def _etp(observation: Observation, counts: Mapping[str, int]) -> dict[str, float]:
     """Return the effective throughput percentage of every congested component."""
-    capacity = _capacity(seen, counts)
-    rates = target_rates(seen, capacity)
+    capacity = _capacity(observation, counts)
+    rates = target_rates(observation, capacity)
     congested = {name for name, rate in rates.items() if rate > _CONGESTED * capacity[name]}
-    own = [each for each in seen.components if not each.component.startswith(_SYSTEM)]
+    own = [each for each in observation.components if not each.component.startswith(_SYSTEM)]
     targets: dict[str, list[str]] = {each.component: [] for each in own}
     for each in own:
         for source in each.inputs if not each.is_spout else ():

@@ -1,4 +1,4 @@
-"""What is to come by the hour, as it was a season ago; and when that is more than what runs can do.
+"""Seasonal forecasts of hourly rates, and when they exceed the capacity of the running placement.
 
 The seasonal naive forecast (R. J. Hyndman, G. Athanasopoulos, "Forecasting: Principles and Practice", 3rd edition,
 2021, section 5.2, without a DOI): the value of the same hour of the last day, or week where two of those are known. How
@@ -28,7 +28,7 @@ _COVERED = 0.9
 
 @dataclass(frozen=True, eq=False)
 class Forecast:
-    """Trees/s that are expected hour by hour.
+    """Expected trees/s by hour.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class Forecast:
 
 @dataclass(frozen=True)
 class Saturation:
-    """A topology is expected to come to its limit.
+    """Expected saturation of a topology.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class Saturation:
 
 
 def forecast(rate_tps: FloatArray, first_hour: int) -> Forecast | None:
-    """What the next season is expected to bring; None where too little is known.
+    """Return the forecast of the next season; None if too little is known.
 
     Parameters
     ----------
@@ -106,12 +106,12 @@ def forecast(rate_tps: FloatArray, first_hour: int) -> Forecast | None:
 
 
 def too_low_by(came: FloatArray, expected: FloatArray) -> float:
-    """By how much 9 of 10 forecasts were at most too low, in parts; 0 where they were not, shape (hours,) each."""
+    """Return the relative error that 9 of 10 forecasts did not exceed; 0 if not too low, shape (hours,) each."""
     return max(float(np.quantile(came / np.maximum(expected, 1e-12) - 1, _COVERED)), 0.0)
 
 
 def saturation(found: Forecast, topology: str, highest_tps: float, limit: str) -> Saturation | None:
-    """The first hour in which a topology is expected to come to its limit, or may; None where there is none.
+    """Return the first hour of an expected or possible saturation of a topology; None if there is none.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def saturation(found: Forecast, topology: str, highest_tps: float, limit: str) -
 
 
 def expected_saturations(problem: Problem, series: Mapping[str, tuple[int, FloatArray]]) -> tuple[Saturation, ...]:
-    """When topologies that run are expected to come to their limits, the first hour of each.
+    """Return the first expected saturation of each running topology.
 
     Parameters
     ----------
@@ -147,6 +147,6 @@ def expected_saturations(problem: Problem, series: Mapping[str, tuple[int, Float
         first, rates = series.get(one.topology, (0, np.empty(0)))
         expected = forecast(rates, first)
         limit = str(one.bottleneck)
-        told = saturation(expected, one.topology, one.reachable_tps.value, limit) if expected else None
-        found += [told] if told else []
+        expected_saturation = saturation(expected, one.topology, one.reachable_tps.value, limit) if expected else None
+        found += [expected_saturation] if expected_saturation else []
     return tuple(sorted(found, key=lambda each: each.at_ms))

@@ -1,4 +1,4 @@
-"""Loads from what Storm's own UI tells, where no probe runs: ``GET /api/v1/topology/ID?window=600``."""
+"""Loads from Storm's UI without probes: ``GET /api/v1/topology/ID?window=600``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LEAST_S = 30.0
 
 @dataclass(frozen=True)
 class UiComponent:
-    """What the UI tells of a component, per second of its window: tuples emitted and executed, threads kept busy."""
+    """UI statistics of a component, per second of the window: emitted and executed tuples, busy threads."""
 
     emitted_tps: float
     executed_tps: float
@@ -28,14 +28,14 @@ class UiComponent:
 
 @dataclass(frozen=True)
 class UiTopology:
-    """What the UI tells of a topology: its index in the problem, and its components by name."""
+    """UI statistics of a topology: its index in the problem, and its components by name."""
 
     topology: int
     components: Mapping[str, UiComponent]
 
 
 def read_ui(document: object, problem: Problem, source: str) -> UiTopology:
-    """What is in an answer of the UI.
+    """Parse a response of the UI.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def read_ui(document: object, problem: Problem, source: str) -> UiTopology:
 
 
 def _number(document: Mapping[str, Any], key: str, at: str, faults: list[Fault]) -> float:
-    """A number, which the UI writes as a text in places."""
+    """Return a number, which the UI sometimes writes as text."""
     try:
         value = float(document.get(key) or 0)
     except (TypeError, ValueError):
@@ -98,45 +98,49 @@ def _number(document: Mapping[str, Any], key: str, at: str, faults: list[Fault])
     return value
 
 
-def held_cores(told: UiTopology, problem: Problem) -> dict[tuple[int, int], float]:
-    """Topology and component (indices) → threads that it kept busy, waiting for something outside or not."""
-    index = problem.topologies[told.topology].component_index
-    return {(told.topology, index[name]): one.busy_threads for name, one in told.components.items() if one.busy_threads}
+def held_cores(statistics: UiTopology, problem: Problem) -> dict[tuple[int, int], float]:
+    """Return busy threads by topology and component (indices), whether computing or waiting."""
+    index = problem.topologies[statistics.topology].component_index
+    return {
+        (statistics.topology, index[name]): one.busy_threads
+        for name, one in statistics.components.items()
+        if one.busy_threads
+    }
 
 
-def with_ui(problem: Problem, told: UiTopology) -> Problem:
-    """The problem with a load made of what the UI tells; one that was measured by probes stays.
+def with_ui(problem: Problem, statistics: UiTopology) -> Problem:
+    """Return the problem with a load from UI statistics; loads measured by probes are not replaced.
 
     The time for which a bolt executes is taken for its CPU. What a bolt with several sources executes is taken to come
     from them by how much they emit. Executors of a component are taken to do equally much. Of spouts, and of ackers, it
     tells no time: they count as if they took none.
     """
-    topology = problem.topologies[told.topology]
+    topology = problem.topologies[statistics.topology]
     measured = problem.load.topologies if problem.load else {}
     if topology.id in measured:
         return problem
-    busy = np.array([_of(told, component.id).busy_threads for component in topology.components])
+    busy = np.array([_of(statistics, component.id).busy_threads for component in topology.components])
     sizes = np.bincount(topology.executor_component, minlength=len(busy))
     load = silent_load(topology, problem.core_hz, problem.conf)
     cpu_hz = (busy / np.maximum(sizes, 1))[topology.executor_component] * problem.core_hz
-    load = with_streams(replace(load, cpu_hz=cpu_hz), topology, _streams(topology, told))
+    load = with_streams(replace(load, cpu_hz=cpu_hz), topology, _streams(topology, statistics))
     return problem.with_load(replace(problem.load or LoadProfile({}), topologies={**measured, topology.id: load}))
 
 
-def _of(told: UiTopology, component: str) -> UiComponent:
-    return told.components.get(component, UiComponent(0.0, 0.0, 0.0))
+def _of(statistics: UiTopology, component: str) -> UiComponent:
+    return statistics.components.get(component, UiComponent(0.0, 0.0, 0.0))
 
 
-def _streams(topology: Topology, told: UiTopology) -> Iterator[StreamRate]:
-    """In the order of targets and their inputs."""
+def _streams(topology: Topology, statistics: UiTopology) -> Iterator[StreamRate]:
+    """Yield stream rates in the order of targets and their inputs."""
     sizes = np.bincount(topology.executor_component, minlength=len(topology.components)).tolist()
     for target, component in enumerate(topology.components):
         inputs = [each for each in component.inputs if each.source in topology.component_index]
-        emitted = [_of(told, each.source).emitted_tps for each in inputs]
+        emitted = [_of(statistics, each.source).emitted_tps for each in inputs]
         for each, from_source in zip(inputs, emitted, strict=True):
             source = topology.component_index[each.source]
             if from_source > 0 and sizes[source] > 0:
-                executed_tps = from_source / sum(emitted) * _of(told, component.id).executed_tps
+                executed_tps = from_source / sum(emitted) * _of(statistics, component.id).executed_tps
                 # What each executor of the target gets of all is executed by each.
                 copies = max(sizes[target], 1) if each.kind == "all" else 1
                 yield StreamRate(source, target, each.kind, executed_tps / sizes[source] / copies)

@@ -308,9 +308,9 @@ def _told(texts: Sequence[str], option: str, faults: list[Fault]) -> dict[str, f
 def _kinds(texts: Sequence[str], file: Path | None, faults: list[Fault]) -> tuple[NodeKind, ...]:
     if not texts and file is None:
         return ()
-    from stormwright.advise.search.kinds import kind_told, read_kinds, twice
+    from stormwright.advise.search.kinds import parse_kind, read_kinds, twice
 
-    found = [kind for text in texts if (kind := kind_told(text, faults))]
+    found = [kind for text in texts if (kind := parse_kind(text, faults))]
     if file is not None:
         with collected(faults, "--node-kinds"):
             found += read_kinds(file)
@@ -374,7 +374,7 @@ def _applied(
     problem: Problem, advice: Advice, orders: Sequence[RebalanceOrder], home: Path, wait_s: int
 ) -> Iterator[str]:
     """Rebalance through Nimbus, yielding a line each; refused if the cluster differs from FILE."""
-    from stormwright.advise.commands import carry_out, not_as_told
+    from stormwright.advise.commands import carry_out, outdated_orders
     from stormwright.storm.gateway import NimbusGateway, gateway_command
 
     new = [node.node for node in advice.nodes if not node.there]
@@ -382,7 +382,7 @@ def _applied(
         message = f"the cluster has not these nodes yet: {', '.join(new[:5])}{', …' if new[5:] else ''}; add them first"
         raise InputError("--apply", [Fault(message, "nodes")])
     with NimbusGateway(gateway_command(home)) as nimbus:
-        faults = not_as_told(problem, orders, nimbus)
+        faults = outdated_orders(problem, orders, nimbus)
         if faults:
             raise InputError("--apply", faults)
         for order in orders:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from stormwright.advise.adviser import Observation, WantedSize
-from stormwright.advise.observed import seen_in
+from stormwright.advise.observed import observation_of
 from stormwright.advise.search.kinds import NodeKind
 from stormwright.defaults import STORMS_OWN
 from stormwright.formats.sketch import sketch
@@ -77,7 +77,7 @@ class Predicted:
             spilling = steady_states(placed, placed.profile.rate_tps, placed.profile.rate_tps, [(self.costs, {})])
             highest_tps = float(spilling[1][0].highest_tps[0])
             placed, state = self._state(problem, slots, min(wanted_tps, highest_tps) * _JUST_BELOW)
-        return seen_in(placed, state, 0, wanted_tps, self._measured(placed, state, slots))
+        return observation_of(placed, state, 0, wanted_tps, self._measured(placed, state, slots))
 
     def _placed(self, wanted: WantedSize) -> tuple[Problem, IntArray]:
         index = self.base.topologies[0].component_index

@@ -117,7 +117,7 @@ def roomy_placements(trials: MixTrials, counts: ExecutorCounts, mix: NodeMix) ->
         demand = TreeDemand.of(profile, Placed.under(profile, problem, slots).routes, problem, *trials.known)
         shares, free = limits(demand)
         if np.max(shares @ rates + 1 - free) <= trials.allowed + _ROUNDING:
-            yield trials.judged_at(problem, mix, Assignment(slots), counts)
+            yield trials.evaluated_at(problem, mix, Assignment(slots), counts)
 
 
 def _alike(component: IntArray, work_hz: FloatArray) -> Iterator[IndexArray]:
@@ -219,7 +219,7 @@ def sized(case: AdviceCase, world: World) -> Sized:
     except InputError as error:
         return Sized(case.name, f"none: {error.faults[0].message}", {}, "", {}, p95_ms, False, np.inf, np.inf)
     counts = trials.counts(found)
-    judged = truth.judged_at(
+    evaluated = truth.evaluated_at(
         replace(truth.made(counts)[0], supervisors=found.problem.supervisors), found.mix, found.assignment, counts
     )
     nearest: Mapping[tuple[int, int], int] = {}
@@ -232,9 +232,9 @@ def sized(case: AdviceCase, world: World) -> Sized:
         least_nodes=str(known[0].mix) if known and p95_ms is None else "",
         least_executors={names[key[1]]: count for key, count in nearest.items()},
         p95_ms=p95_ms,
-        sustained=judged.highest_tps(0) >= case.rate_tps,
-        fullest=judged.fullest({0}),
-        true_p95_ms=judged.p95_ms(0),
+        sustained=evaluated.highest_tps(0) >= case.rate_tps,
+        fullest=evaluated.fullest({0}),
+        true_p95_ms=evaluated.p95_ms(0),
     )
 
 

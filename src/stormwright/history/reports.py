@@ -296,8 +296,10 @@ def texts(answer: DataFrame, most: int) -> list[tuple[str | None, ...]]:
     """Return the first rows as text, as Spark formats each of its types."""
     # Two columns may have one name, and bytes may be no text.
     numbered = answer.toDF(*(str(number) for number in range(len(answer.columns))))
-    told = numbered.limit(most).select(*(F.make_valid_utf8(numbered[c].cast("string")) for c in numbered.columns))
-    return [tuple(row) for row in told.collect()]
+    limited_rows = numbered.limit(most).select(
+        *(F.make_valid_utf8(numbered[c].cast("string")) for c in numbered.columns)
+    )
+    return [tuple(row) for row in limited_rows.collect()]
 
 
 def _collected(rows: DataFrame) -> list[dict[str, Any]]:

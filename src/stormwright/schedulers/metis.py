@@ -25,7 +25,7 @@ class MetisParams(Params):
     )
     part: str = param(
         "worker",
-        "what a part is; supervisor: what one supervisor has of the topology, dealt to its workers there",
+        "unit of partitioning; supervisor: a supervisor's share of the topology, distributed over its workers there",
         choices=("worker", "supervisor"),
     )
     seed: int = param(0, "seed of METIS's random numbers", low=0, high=2**31 - 1)

@@ -52,21 +52,21 @@ class NVersionParams(Params):
 
     schedulers: str = param(
         QUICK,
-        "who is asked: names separated by commas, all, or quick: all that usually answer a problem of the size at hand "
+        "member schedulers: names separated by commas, all, or quick: all that usually answer a problem of this size "
         "within a second or two",
     )
     settings: str = param("", "parameters of the members: NAME.KEY=VALUE, separated by semicolons")
     objective: str = param(
         "auto",
-        "what answers are judged by; auto: throughput where a service measured the load, else traffic",
+        "objective for comparing answers; auto: throughput if a service measured the load, else traffic",
         choices=OBJECTIVES,
     )
     headroom_percent: float = param(
-        20.0, "what is to stay free of all nodes and links, for objective nodes", low=0, high=99
+        20.0, "percentage of all nodes and links that stays free, for objective nodes", low=0, high=99
     )
     member_limit_s: float = param(
         60.0,
-        "seconds that one of another package has for all its answers, with the start of a process for them",
+        "seconds for all answers of a scheduler of another package, including the start of its process",
         low=0.01,
         high=MOST_SECONDS,
     )

@@ -323,9 +323,9 @@ class SteadyEngine:
         steadily = SteadyFlows(problem, costs)
         self._profile, self._under = steadily.profile, under or steadily.under
         layout = self._profile.layout
-        told = settings.offered_tps or {}
+        earlier = settings.offered_tps or {}
         rates = zip(problem.topologies, self._profile.rate_tps.tolist(), strict=True)
-        self._offered = np.array([told.get(topology.id, rate) for topology, rate in rates])
+        self._offered = np.array([earlier.get(topology.id, rate) for topology, rate in rates])
         self._factor, self._active = np.ones(len(self._offered)), np.ones(len(self._offered), dtype=bool)
         self._slots = np.full(problem.num_executors, NOWHERE, np.int32)
         self._up_s = np.full(problem.num_executors, np.inf)
@@ -338,7 +338,7 @@ class SteadyEngine:
         self._pace: Pace
         self._counting: Counting
         self._done = np.zeros(len(self._offered))
-        self._told = tuple(np.zeros(len(spouts), np.int64) for _ in range(2))
+        self._reported = tuple(np.zeros(len(spouts), np.int64) for _ in range(2))
         self._taken = (*(np.zeros(len(spouts), np.int64) for _ in range(2)), self._trees.lost.copy())
         self._stretches: list[Stretch] = []
         self._look()
@@ -367,7 +367,7 @@ class SteadyEngine:
         self._count()
         trees, found = self._trees, joined(self._stretches)
         acked, failed, lost = (
-            now - told for now, told in zip((trees.acked, trees.failed, trees.lost), self._taken, strict=True)
+            now - earlier for now, earlier in zip((trees.acked, trees.failed, trees.lost), self._taken, strict=True)
         )
         self._taken = trees.acked.copy(), trees.failed.copy(), trees.lost.copy()
         spouts, of = trees.spouts, self._of[trees.spouts]
@@ -482,6 +482,6 @@ class SteadyEngine:
             return
         self._counted_s, trees = self._now_s, self._trees
         now = trees.begun.copy(), trees.acked.copy()
-        begun, acked = (of - told for of, told in zip(now, self._told, strict=True))
+        begun, acked = (of - earlier for of, earlier in zip(now, self._reported, strict=True))
         self._stretches.append(self._counting.count(self._done, begun, acked, self._rng))
-        self._told, self._done = now, np.zeros(len(self._done))
+        self._reported, self._done = now, np.zeros(len(self._done))

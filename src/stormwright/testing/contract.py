@@ -114,7 +114,7 @@ def what_runs_stays_where_it_is(problem: Problem, answer: Assignment) -> None:
     assert np.array_equal(answer.slot_of_executor[runs], problem.current_slot[runs])
 
 
-def limits_are_kept(problem: Problem, answer: Assignment) -> None:
+def constraints_are_satisfied(problem: Problem, answer: Assignment) -> None:
     """Assert that fully placed topologies violate no constraint, and if possible that nothing does, by plain loops."""
     left_out = {executor.topology for executor in answer.unplaced}
     found = violations(problem, answer.slot_of_executor)
@@ -149,13 +149,13 @@ def _require(promised: bool, otherwise: str) -> None:
         pytest.skip(otherwise)
 
 
-def _as_first_seen(names: IndexArray) -> list[int]:
+def _by_first_occurrence(names: IndexArray) -> list[int]:
     """Number names in order of first occurrence, so that renamed results are equal; -1 stays."""
-    seen: dict[int, int] = {UNPLACED: UNPLACED}
-    return [seen.setdefault(name, len(seen)) for name in names.tolist()]
+    numbers_by_name: dict[int, int] = {UNPLACED: UNPLACED}
+    return [numbers_by_name.setdefault(name, len(numbers_by_name)) for name in names.tolist()]
 
 
-class _Asked:
+class _KnownAnswer:
     """Stand-in for a scheduler with a known answer to one problem.
 
     Parameters
@@ -247,21 +247,21 @@ class SchedulerContract(ABC):
         assert np.array_equal(again.slot_of_executor[placed], answer.slot_of_executor[placed])
 
     @_any_problem
-    def test_anew_is_the_first_answer_in_other_slots(self, problem: Problem) -> None:
+    def test_from_scratch_is_the_first_answer_in_other_slots(self, problem: Problem) -> None:
         """Test that from scratch equals the first answer up to equivalent slots, with no more moves.
 
         Validity and cost are equal. Run again with the same load, once that runs, the answer is the same.
         """
         as_if_first = problem.with_nothing_running()
         first = self.known(as_if_first)
-        asked = FromScratchScheduler(_Asked(as_if_first, first))
+        asked = FromScratchScheduler(_KnownAnswer(as_if_first, first))
         from_scratch = asked.schedule(problem)
         assert (from_scratch.unplaced, from_scratch.status) == (first.unplaced, first.status)
         before, after = first.slot_of_executor, from_scratch.slot_of_executor
         node, rack = np.append(problem.slot_node, UNPLACED), np.append(problem.node_rack, UNPLACED)
-        assert _as_first_seen(before) == _as_first_seen(after)
-        assert _as_first_seen(node[before]) == _as_first_seen(node[after])
-        assert _as_first_seen(rack[node[before]]) == _as_first_seen(rack[node[after]])
+        assert _by_first_occurrence(before) == _by_first_occurrence(after)
+        assert _by_first_occurrence(node[before]) == _by_first_occurrence(node[after])
+        assert _by_first_occurrence(rack[node[before]]) == _by_first_occurrence(rack[node[after]])
         assert cost_of(problem, after).total == pytest.approx(cost_of(problem, before).total)
         assert len(violations(problem, after)) == len(violations(problem, before))
         now = problem.current_slot
@@ -272,9 +272,9 @@ class SchedulerContract(ABC):
     # Those that promise it ----------------------------------------------------------------------
 
     @_nothing_runs
-    def test_limits_are_kept(self, problem: Problem) -> None:
+    def test_constraints_are_satisfied(self, problem: Problem) -> None:
         _require(self.keeps_limits, "it does not promise to keep limits")
-        limits_are_kept(problem, self.known(problem))
+        constraints_are_satisfied(problem, self.known(problem))
 
     @_nothing_runs
     def test_topologies_are_placed_as_a_whole(self, problem: Problem) -> None:

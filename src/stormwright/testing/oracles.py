@@ -156,7 +156,7 @@ def is_valid(problem: Problem, slots: Sequence[int]) -> bool:
         cpu[problem.slots[slot].supervisor] += load.cpu_hz[number]
         memory[problem.slots[slot].supervisor] += load.memory_mb[number]
         workers[topology][slot] += 1
-        for name, amount in asked_by(problem, topology, number).items():
+        for name, amount in other_demands(problem, topology, number).items():
             generic[problem.slots[slot].supervisor, name] += amount
     for node in problem.supervisors:
         if cpu[node.id] > node.cpu_hz * (1 + 1e-9):
@@ -188,7 +188,7 @@ def uses_blacklisted_hosts(problem: Problem, slots: Sequence[int]) -> bool:
     return False
 
 
-def asked_by(problem: Problem, topology: str, number: int) -> dict[str, float]:
+def other_demands(problem: Problem, topology: str, number: int) -> dict[str, float]:
     """Return the demand of an executor besides CPU and memory."""
     of = next(t for t in problem.topologies if t.id == topology)
     component = [run.component for run in of.executor_runs for _ in range(run.count)][number]

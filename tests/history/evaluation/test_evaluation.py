@@ -21,7 +21,7 @@ from stormwright.history.evaluation.moves import (
     MovedTopology,
     predicted_ratios,
 )
-from stormwright.history.evaluation.verdict import AS_PREDICTED, CANNOT_TELL, LESS, Promise
+from stormwright.history.evaluation.verdict import AS_PREDICTED, LESS, UNCLEAR, Promise
 from stormwright.history.evaluation.window import ObservedTraffic
 from stormwright.model import LoadProfile, TopologyLoad, cost_of
 from stormwright.workbench.demo.measure import measure
@@ -192,7 +192,7 @@ def test_a_topology_that_is_gone_is_waited_for_no_longer_than_an_hour(tmp_path: 
     evaluation.moved(moved(1, 0.5, MOVED_MS, MOVED_MS))
     assert evaluation.due() == []
     clock[0] += 3_601_000
-    assert {judgement.verdict for judgement in judged_of(evaluation.due()).values()} == {CANNOT_TELL}
+    assert {judgement.verdict for judgement in judged_of(evaluation.due()).values()} == {UNCLEAR}
 
 
 def test_the_prediction_is_the_cost_models() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stormwright.history.evaluation.verdict import AS_PREDICTED, CANNOT_TELL, LESS, MORE, Judgement, calibration, judge
+from stormwright.history.evaluation.verdict import AS_PREDICTED, LESS, MORE, UNCLEAR, Judgement, calibration, judge
 
 RUNS = 2000
 
@@ -58,9 +58,9 @@ def test_what_is_not_as_predicted_is_said_in_nearly_all_cases() -> None:
 def test_nothing_is_said_where_chance_explains_both() -> None:
     rng = np.random.default_rng(4)
     found = judge("traffic", 0.9, rng.normal(100, 60, 6).tolist(), rng.normal(95, 60, 6).tolist())
-    assert found.verdict == CANNOT_TELL
-    assert judge("traffic", 0.5, [1.0] * 3, [0.5] * 9).verdict == CANNOT_TELL
-    assert judge("traffic", 0.5, [0.0] * 9, [0.0] * 9).verdict == CANNOT_TELL
+    assert found.verdict == UNCLEAR
+    assert judge("traffic", 0.5, [1.0] * 3, [0.5] * 9).verdict == UNCLEAR
+    assert judge("traffic", 0.5, [0.0] * 9, [0.0] * 9).verdict == UNCLEAR
     assert judge("traffic", 0.5, [], []).measured is None
 
 

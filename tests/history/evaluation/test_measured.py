@@ -82,7 +82,7 @@ def test_what_was_paused_begins_anew() -> None:
     measured = MeasuredTopologies(observed)
     observed.add(seconds(100, 200, born_s=0))
     assert waits(measured) is None
-    measured.begin_anew(T.id, 200_000)
+    measured.reset_topology(T.id, 200_000)
     observed.add(seconds(200, 210 + CLOSED_S, born_s=0))
     assert waits(measured) == "10 of 30 s measured since its workers started and warmed up"
 

@@ -91,7 +91,7 @@ def test_nothing_goes_back_into_a_slot_that_another_one_needs():
 def test_so_many_placements_are_judged_and_no_more(some, expected, monkeypatch):
     """Two halves, four quarters and eight topologies by themselves are 14."""
     problem = several()
-    monkeypatch.setattr("stormwright.schedulers.templates.by_rates._MOST_JUDGED", problem.num_executors * 10)
+    monkeypatch.setattr("stormwright.schedulers.templates.by_rates._MOST_EVALUATED", problem.num_executors * 10)
     monkeypatch.setattr("stormwright.schedulers.templates.by_rates._SOME", some)
     judged = []
 

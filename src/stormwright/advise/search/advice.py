@@ -19,7 +19,7 @@ from stormwright.model.humanize import counted
 # How advice is come to, in words: from what is there, step by step, to what is advised.
 
 #: Reasons against mixes that are told, first and last.
-_TOLD = 3
+_SHOWN = 3
 
 
 class RefusedMixes:
@@ -27,13 +27,13 @@ class RefusedMixes:
 
     def __init__(self) -> None:
         self._first: list[str] = []
-        self._last = deque[str](maxlen=_TOLD)
+        self._last = deque[str](maxlen=_SHOWN)
         self._count = 0
 
     def add(self, mix: NodeMix, why: str) -> None:
         """Add a reason."""
         self._count += 1
-        (self._first if len(self._first) < _TOLD else self._last).append(f"{mix}: {why}")
+        (self._first if len(self._first) < _SHOWN else self._last).append(f"{mix}: {why}")
 
     @property
     def newest(self) -> str:
@@ -68,7 +68,7 @@ def work(trials: MixTrials, least: ExecutorCounts) -> str:
 
 def singles(trials: MixTrials, least: ExecutorCounts) -> Iterator[str]:
     """Yield components for which one executor is enough, a line per topology."""
-    for topology in trials.asked:
+    for topology in trials.requested:
         one = trials.base.topologies[topology]
         names = [one.components[key[1]].id for key, count in least.items() if key[0] == topology and count == 1]
         if names:

@@ -66,7 +66,7 @@ def advised(
         nodes=nodes,
         mix=str(found.used),
         price=found.used.price,
-        headroom=1 - found.fullest(set(trials.asked)),
+        headroom=1 - found.fullest(set(trials.requested)),
         steps=(there(problem), *search.steps),
         alternatives=tuple(_alternatives(problem, trials, found, held_cores)) if alternatives else (),
     )
@@ -88,12 +88,12 @@ def _components(problem: Problem, trials: MixTrials, found: EvaluatedPlacement) 
 
 
 def _topologies(problem: Problem, trials: MixTrials, found: EvaluatedPlacement) -> Iterator[TopologyAdvice]:
-    runs = {t: problem.current_slot[problem.executors_of(t)] for t in trials.asked}
-    rates = {problem.topologies[t].id: rate for t, rate in trials.asked.items()}
+    runs = {t: problem.current_slot[problem.executors_of(t)] for t in trials.requested}
+    rates = {problem.topologies[t].id: rate for t, rate in trials.requested.items()}
     now = None
     if any(np.any(slots != UNPLACED) for slots in runs.values()):
         now = predict(problem, None, replace(Assumptions.of(problem), rate_tps=rates))
-    for topology, rate_tps in trials.asked.items():
+    for topology, rate_tps in trials.requested.items():
         one, slots = problem.topologies[topology], runs[topology]
         layout = found.placed.profile.layout
         needs = None
@@ -148,7 +148,7 @@ def _alternatives(
                 found.append((other, Search(other).best()))
             except InputError:
                 continue
-    chosen = set(trials.asked)
+    chosen = set(trials.requested)
     made = [
         Alternative(
             nodes=str(one.used),

@@ -88,7 +88,7 @@ class Search:
                 self.steps += [*refused, *raised]
                 found = self._thinned(found, least)
                 self.steps.append(f"{mix}: enough")
-                found = trials.judged(trials.counts(found), mix, thoroughly=True)
+                found = trials.evaluated(trials.counts(found), mix, thoroughly=True)
                 if str(found.used) != str(mix):
                     self.steps.append(f"{found.used}: these alone are used where a search places the executors")
                 return found
@@ -117,7 +117,7 @@ class Search:
             allowed = trials.most_cores(key)
             least = size.least(allowed)
             if least is None:
-                most_tps = trials.asked[key[0]] * allowed / size.busiest(size.tasks)
+                most_tps = trials.requested[key[0]] * allowed / size.busiest(size.tasks)
                 how = "setNumAckers" if trials.name(key).endswith(f"/{ACKER}") else "setNumTasks"
                 message = (
                     f"its {counted(size.tasks, 'task')} are too few: with an executor each they are enough for "
@@ -133,7 +133,7 @@ class Search:
                     f"{trials.name(key)}: {counted(least - 1, 'executor')} {why} at "
                     f"{size.handled_tps / (least - 1):,.0f} tuples/s each, so {least} at least"
                 )
-        for topology in trials.asked:
+        for topology in trials.requested:
             total = sum(count for key, count in counts.items() if key[0] == topology)
             if total > trials.wish.max_executors:
                 message = f"needs {total} executors at least, and --max-executors allows {trials.wish.max_executors}"
@@ -175,26 +175,26 @@ class Search:
         trials, counts, why = self.trials, dict(least), ""
         fullest, in_vain = np.inf, 0
         for _ in range(_MOST_RAISES * len(counts) + 1):
-            judged = trials.judged(counts, mix)
-            if not judged.complete:
-                return _unplaced(judged)
-            if trials.roomy(judged):
-                return judged
-            over = judged.too_full(set(trials.asked), trials.allowed)
-            why = judged.node_fault(trials.allowed)
-            if why and judged.total_use > trials.allowed * _PACKED:
-                self._takes = judged
-                return f"all CPU together would be {judged.total_use:.0%} full"
+            evaluated = trials.evaluated(counts, mix)
+            if not evaluated.complete:
+                return _unplaced(evaluated)
+            if trials.roomy(evaluated):
+                return evaluated
+            over = evaluated.too_full(set(trials.requested), trials.allowed)
+            why = evaluated.node_fault(trials.allowed)
+            if why and evaluated.total_use > trials.allowed * _PACKED:
+                self._takes = evaluated
+                return f"all CPU together would be {evaluated.total_use:.0%} full"
             if over:
-                use = judged.component_use[over[0]]
+                use = evaluated.component_use[over[0]]
                 why = f"{trials.name(over[0])}: one of {counted(counts[over[0]], 'executor')} would be {use:.0%} busy"
-            full = judged.fullest(set())
+            full = evaluated.fullest(set())
             in_vain = 0 if over or full < fullest * (1 - _LESS_FULL) else in_vain + 1
             fullest = min(fullest, full)
             if in_vain > _MOST_IN_VAIN:
                 return f"{why}, and smaller executors do not help"
             before = dict(counts)
-            for key in over or self._largest(judged):
+            for key in over or self._largest(evaluated):
                 self._raise(counts, key)
             if counts == before:
                 return why
@@ -216,9 +216,9 @@ class Search:
     def _total(counts: ExecutorCounts, topology: int) -> int:
         return sum(count for key, count in counts.items() if key[0] == topology)
 
-    def _largest(self, judged: EvaluatedPlacement) -> Sequence[Key]:
+    def _largest(self, evaluated: EvaluatedPlacement) -> Sequence[Key]:
         """Return the component with the largest executor: smaller ones fill nodes better."""
-        counts, use = self.trials.counts(judged), judged.component_use
+        counts, use = self.trials.counts(evaluated), evaluated.component_use
         keys = [key for key, size in self.trials.sizes.items() if size.more(counts[key]) is not None]
         return [max(keys, key=lambda key: (use[key], key))] if keys else []
 
@@ -233,7 +233,7 @@ class Search:
             for key in counts:
                 more = dict(counts)
                 self._raise(more, key)
-                one = trials.judged(more, found.mix) if more != counts else found
+                one = trials.evaluated(more, found.mix) if more != counts else found
                 if one is not found and trials.roomy(one):
                     tried.append((trials.late_ms(one), key, one))
             if not tried or min(tried)[0] > late * (1 - _QUICKER):
@@ -258,7 +258,7 @@ class Search:
                 if has - less >= least[key]
             ]
             for key, count in tries:
-                fewer = trials.judged({**counts, key: count}, found.mix)
+                fewer = trials.evaluated({**counts, key: count}, found.mix)
                 if trials.roomy(fewer) and trials.quick_enough(fewer):
                     found, going = fewer, True
                     _note(self.steps, f"{found.mix}: {count} of {trials.name(key)} are enough as well")
@@ -272,6 +272,6 @@ def _note(steps: list[str], step: str) -> None:
     steps.append(step)
 
 
-def _unplaced(judged: EvaluatedPlacement) -> str:
-    reasons = [reason for _, _, why in judged.assignment.reasons_together() for reason in why]
+def _unplaced(evaluated: EvaluatedPlacement) -> str:
+    reasons = [reason for _, _, why in evaluated.assignment.reasons_together() for reason in why]
     return f"not every executor finds a slot: {reasons[0]}" if reasons else "not every executor finds a slot"

@@ -36,7 +36,7 @@ _FIELDS: Mapping[str, tuple[float, float, bool]] = {
 _WHOLE = ("slots", "most")
 
 
-def kind_told(text: str, faults: list[Fault]) -> NodeKind | None:
+def parse_kind(text: str, faults: list[Fault]) -> NodeKind | None:
     """Parse a kind written as ``NAME=CORE_MHZ:CORES:MEMORY_MB:PRICE``; errors are added to `faults`."""
     name, _, rest = text.partition("=")
     parts = rest.split(":")

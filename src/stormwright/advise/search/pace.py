@@ -11,7 +11,7 @@ import numpy as np
 from stormwright.advise.season import too_low_by
 
 #: Changes from window to window that have to be known before a rate is taken to rise on, and by how much at most.
-_LEAST_SEEN, _MOST_AHEAD = 2, 1.5
+_LEAST_WINDOWS, _MOST_AHEAD = 2, 1.5
 
 #: Windows by which the level of this season is set against that of the last, and between what it may be.
 _LEVEL, _LEVELS = 3, (0.5, 2.0)
@@ -107,7 +107,7 @@ class WindowPace:
     def _rises(self) -> float:
         """Return the expected increase of the rate: the median of the last windows, robust against jumps."""
         by_window = np.diff(self._rates)[-self._patience.ahead :]
-        if len(by_window) < _LEAST_SEEN:
+        if len(by_window) < _LEAST_WINDOWS:
             return 0.0
         return self._patience.ahead * max(float(np.median(by_window)), 0.0)
 

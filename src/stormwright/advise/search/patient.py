@@ -71,7 +71,7 @@ class PredictiveAdviser:
         """Fraction of all resources that stays free."""
         return self._wish.headroom
 
-    def advise(self, seen: Observation) -> WantedSize:
+    def advise(self, observation: Observation) -> WantedSize:
         """See `Adviser`.
 
         Raises
@@ -79,80 +79,83 @@ class PredictiveAdviser:
         InputError
             The observation has no measured problem.
         """
-        if seen.problem is None:
+        if observation.problem is None:
             raise InputError("observation", [Fault("has no measured problem, which tells where executors are", "$")])
-        self._pace.note(seen.wanted_tps)
+        self._pace.note(observation.wanted_tps)
         self._wait = max(self._wait - 1, 0)
-        last = self._useless(seen)
+        last = self._useless(observation)
         self._in_vain = self._in_vain + 1 if last else 0
         if last and self._in_vain < _IN_VAIN:
-            return WantedSize(seen.executors, why="the last change has brought next to nothing so far: a window more")
+            return WantedSize(
+                observation.executors, why="the last change has brought next to nothing so far: a window more"
+            )
         if last:
-            return self._back(seen, last)
-        runs = _judged(seen.problem, seen.topology, seen.wanted_tps)
-        index = seen.problem.topology_index[seen.topology]
+            return self._back(observation, last)
+        runs = _evaluated(observation.problem, observation.topology, observation.wanted_tps)
+        index = observation.problem.topology_index[observation.topology]
         full = runs.fullest({index})
         most = 1 - self._wish.headroom * (1 - self._patience.ceiling)
         late = self._wish.p95_ms is not None and runs.p95_ms(index) > self._wish.p95_ms
-        if full > most or late or seen.reached_tps < _REACHED * seen.wanted_tps:
+        if full > most or late or observation.reached_tps < _REACHED * observation.wanted_tps:
             self._pace.changed()
             if self._wait:
-                return WantedSize(seen.executors, why="more did not help a while ago")
-            return self._more(seen, seen.problem)
+                return WantedSize(observation.executors, why="more did not help a while ago")
+            return self._more(observation, observation.problem)
         self._pace.enough(less_is=full < (1 - self._wish.headroom) * (1 - self._patience.saving))
         most_tps = self._pace.to_leave_for()
-        if most_tps is not None and most_tps < (1 - self._patience.saving) * self._holds(full, seen.wanted_tps):
-            return self._less(seen, seen.problem, most_tps)
-        return WantedSize(seen.executors, why=f"enough: the fullest thread, node or link is {full:.0%} full")
+        if most_tps is not None and most_tps < (1 - self._patience.saving) * self._holds(full, observation.wanted_tps):
+            return self._less(observation, observation.problem, most_tps)
+        return WantedSize(observation.executors, why=f"enough: the fullest thread, node or link is {full:.0%} full")
 
-    def _more(self, seen: Observation, problem: Problem) -> WantedSize:
+    def _more(self, observation: Observation, problem: Problem) -> WantedSize:
         why = ""
-        for rate_tps in (self._pace.to_add_for(), seen.wanted_tps):
+        for rate_tps in (self._pace.to_add_for(), observation.wanted_tps):
             try:
-                found, steps = self._best(problem, seen.topology, rate_tps)
+                found, steps = self._best(problem, observation.topology, rate_tps)
             except InputError as error:
                 why = "; ".join(fault.message for fault in error.faults)
                 continue
-            return self._changed(seen, found, rate_tps, "; ".join(steps))
-        return WantedSize(seen.executors, why=f"nothing is enough: {why}")
+            return self._changed(observation, found, rate_tps, "; ".join(steps))
+        return WantedSize(observation.executors, why=f"nothing is enough: {why}")
 
     def _holds(self, full: float, rate_tps: float) -> float:
         """Return the trees/s at which the fullest resource would have just the headroom."""
         return rate_tps * (1 - self._wish.headroom) / full if full > 0 else np.inf
 
-    def _less(self, seen: Observation, problem: Problem, most_tps: float) -> WantedSize:
+    def _less(self, observation: Observation, problem: Problem, most_tps: float) -> WantedSize:
         why = f"{self._pace.below} windows in which less was enough, and for {most_tps:,.0f} trees/s it is"
         self._pace.changed()
         try:
-            found, _ = self._best(problem, seen.topology, most_tps)
+            found, _ = self._best(problem, observation.topology, most_tps)
         except InputError:
-            return WantedSize(seen.executors, why="nothing less is enough")
-        executors, most = sum(_executors(found, seen.topology).values()), 1 - self._patience.saving
-        if found.used.price > most * self._price_now(problem) and executors > most * seen.total:
-            return WantedSize(seen.executors, why="less would save too little for a restart")
-        return self._changed(seen, found, most_tps, why)
+            return WantedSize(observation.executors, why="nothing less is enough")
+        executors, most = sum(_executors(found, observation.topology).values()), 1 - self._patience.saving
+        if found.used.price > most * self._price_now(problem) and executors > most * observation.total:
+            return WantedSize(observation.executors, why="less would save too little for a restart")
+        return self._changed(observation, found, most_tps, why)
 
-    def _changed(self, seen: Observation, found: EvaluatedPlacement, rate_tps: float, why: str) -> WantedSize:
-        self._last, self._in_vain = _Change(rate_tps, seen), 0
+    def _changed(self, observation: Observation, found: EvaluatedPlacement, rate_tps: float, why: str) -> WantedSize:
+        self._last, self._in_vain = _Change(rate_tps, observation), 0
         self._pace.changed()
-        workers = found.workers(found.problem.topology_index[seen.topology])
-        return WantedSize(_executors(found, seen.topology), workers, why, found.problem, found.assignment)
+        workers = found.workers(found.problem.topology_index[observation.topology])
+        return WantedSize(_executors(found, observation.topology), workers, why, found.problem, found.assignment)
 
-    def _useless(self, seen: Observation) -> _Change | None:
+    def _useless(self, observation: Observation) -> _Change | None:
         """Return the last change if it added something and brought almost nothing of its promise."""
         last = self._last
-        if last is None or (seen.total <= last.before.total and seen.workers <= last.before.workers):
+        if last is None or (observation.total <= last.before.total and observation.workers <= last.before.workers):
             return None
-        promised = min(seen.wanted_tps, last.promised_tps) - last.before.reached_tps
-        came = seen.reached_tps - last.before.reached_tps
-        held = seen.reached_tps >= _REACHED * min(seen.wanted_tps, last.promised_tps)
+        promised = min(observation.wanted_tps, last.promised_tps) - last.before.reached_tps
+        came = observation.reached_tps - last.before.reached_tps
+        held = observation.reached_tps >= _REACHED * min(observation.wanted_tps, last.promised_tps)
         return None if held or came >= _HELP * promised else last
 
-    def _back(self, seen: Observation, last: _Change) -> WantedSize:
+    def _back(self, observation: Observation, last: _Change) -> WantedSize:
         self._last, self._in_vain, self._wait = None, 0, self._patience.windows + 1
         why = (
-            f"the last change did not help: {min(last.promised_tps, seen.wanted_tps):,.0f} trees/s were promised, and "
-            f"{seen.reached_tps:,.0f} were reached; what limits them is nothing that was measured, so take it back"
+            f"the last change did not help: {min(last.promised_tps, observation.wanted_tps):,.0f} trees/s were promised, "
+            f"and {observation.reached_tps:,.0f} were reached; what limits them is nothing that was measured, so take it "
+            "back"
         )
         before, problem = last.before, last.before.problem
         placed = None if problem is None else Assignment(problem.current_slot)
@@ -171,7 +174,7 @@ class PredictiveAdviser:
         return sum(price_of.get(problem.supervisors[node].cpu_hz, kinds[0].price) for node in used)
 
 
-def _judged(problem: Problem, topology: str, rate_tps: float) -> EvaluatedPlacement:
+def _evaluated(problem: Problem, topology: str, rate_tps: float) -> EvaluatedPlacement:
     """Return the evaluation of the running placement at another rate of one topology."""
     assumptions, rates = Assumptions.of(problem), Profile.of(problem).rate_tps
     index, factors = problem.topology_index[topology], np.ones(len(problem.topologies))

@@ -26,7 +26,7 @@ from stormwright.schedulers.optimizer import OptimizerParams, OptimizerScheduler
 # A first placement for the search: executors dealt out evenly, those with most to do first.
 
 
-def dealt(problem: Problem, work_hz: FloatArray) -> IntArray:
+def distributed(problem: Problem, work_hz: FloatArray) -> IntArray:
     """Return the slot of every executor, (E,): each on the node that it leaves least full, one worker per node.
 
     That is Graham's rule of the longest first (R. L. Graham, "Bounds on multiprocessing timing anomalies", SIAM Journal
@@ -220,17 +220,17 @@ class MixTrials:
         self.known = assumptions.costs, assumptions.corrections
         rates = profile.rate_tps
         measured = np.flatnonzero((rates > 0) & ~profile.assumed).tolist()
-        self.asked = wish.asked(problem, {index: float(rates[index]) for index in measured})
+        self.requested = wish.requested(problem, {index: float(rates[index]) for index in measured})
         self.allowed = 1.0 - wish.headroom
         every: dict[int, dict[int, int]] = {index: {} for index in range(len(problem.topologies))}
-        factors = np.array([self.asked.get(t, rate) / rate if rate > 0 else 1.0 for t, rate in enumerate(rates)])
+        factors = np.array([self.requested.get(t, rate) / rate if rate > 0 else 1.0 for t, rate in enumerate(rates)])
         bare = rebalanced(problem, profile, self.known[0], every)
         bare = replace(bare, blacklisted_hosts=frozenset(), greylisted_supervisors=())
         self.base = with_rates(bare, factors)
         self._profile = Profile.of(self.base)
         self._held = {key: cores * float(factors[key[0]]) for key, cores in (held_cores or {}).items()}
         sizes = sizes_of(self.base, self._profile, self.known, self._held)
-        self.sizes = {key: size for key, size in sizes.items() if key[0] in self.asked}
+        self.sizes = {key: size for key, size in sizes.items() if key[0] in self.requested}
         self._made: dict[tuple[int, ...], tuple[Problem, Profile]] = {}
 
     @property
@@ -279,7 +279,7 @@ class MixTrials:
 
     # One trial -------------------------------------------------------------------------------------------
 
-    def judged(self, counts: ExecutorCounts, mix: NodeMix, *, thoroughly: bool = False) -> EvaluatedPlacement:
+    def evaluated(self, counts: ExecutorCounts, mix: NodeMix, *, thoroughly: bool = False) -> EvaluatedPlacement:
         """Return the evaluation of these executors on some nodes, distributed greedily or by a search.
 
         Searched is only where dealing out is not enough; or in any case, and the better one counts.
@@ -294,20 +294,20 @@ class MixTrials:
         problem, profile = self.made(counts)
         problem = replace(problem, supervisors=mix.supervisors)
         work_hz = profile.work_cycles(*self.known) * profile.handled_tps + profile.idle_hz()
-        first = Assignment(dealt(problem, work_hz))
+        first = Assignment(distributed(problem, work_hz))
         problem = replace(problem, topologies=tuple(self._with_workers(problem, first)))
         tried = []
         if np.all(first.slot_of_executor != UNPLACED) and not _broken(problem, first):
-            tried.append(self.judged_at(problem, mix, first, counts))
+            tried.append(self.evaluated_at(problem, mix, first, counts))
             if not thoroughly and self.roomy(tried[0]) and self.quick_enough(tried[0]):
                 return tried[0]
         # The search starts from there; it is not where the load was measured, which has no messages in it.
         problem = replace(problem, current=first.by_topology(problem), measured={})
         goals = ("nodes",) if self.wish.p95_ms is None else ("nodes", "latency")
-        tried += [self.judged_at(problem, mix, self._placed(problem, goal), counts) for goal in goals]
+        tried += [self.evaluated_at(problem, mix, self._placed(problem, goal), counts) for goal in goals]
         return min(tried, key=self._badness)
 
-    def judged_at(
+    def evaluated_at(
         self, problem: Problem, mix: NodeMix, assignment: Assignment, counts: ExecutorCounts
     ) -> EvaluatedPlacement:
         """Return the evaluation of an assignment.
@@ -325,36 +325,36 @@ class MixTrials:
     def _with_workers(self, problem: Problem, first: Assignment) -> Iterator[Topology]:
         """Yield the topologies, requested ones with one worker per node or as distributed."""
         nodes, slots = len(problem.supervisors), first.slot_of_executor
-        wanted = {t: min(nodes, problem.topologies[t].num_executors) for t in self.asked}
+        wanted = {t: min(nodes, problem.topologies[t].num_executors) for t in self.requested}
         others = sum(each.num_workers for t, each in enumerate(problem.topologies) if t not in wanted)
         if sum(wanted.values()) + others > len(problem.slots) and np.all(slots != UNPLACED):
             wanted = {t: len(set(slots[problem.executors_of(t)].tolist())) for t in wanted}
         for index, each in enumerate(problem.topologies):
             yield replace(each, num_workers=wanted.get(index, each.num_workers))
 
-    def counts(self, judged: EvaluatedPlacement) -> dict[Key, int]:
+    def counts(self, evaluated: EvaluatedPlacement) -> dict[Key, int]:
         """Return the numbers of executors of requested components."""
-        layout = judged.placed.profile.layout
+        layout = evaluated.placed.profile.layout
         return {key: int(layout.size[layout.component_offset[key[0]] + key[1]]) for key in self.sizes}
 
-    def late_ms(self, judged: EvaluatedPlacement) -> float:
+    def late_ms(self, evaluated: EvaluatedPlacement) -> float:
         """Return the longest 95th percentile of complete latency of requested topologies, in ms."""
-        return max(judged.p95_ms(topology) for topology in self.asked)
+        return max(evaluated.p95_ms(topology) for topology in self.requested)
 
-    def quick_enough(self, judged: EvaluatedPlacement) -> bool:
+    def quick_enough(self, evaluated: EvaluatedPlacement) -> bool:
         """Return whether latency is as low as requested."""
-        return self.wish.p95_ms is None or self.late_ms(judged) <= self.wish.p95_ms
+        return self.wish.p95_ms is None or self.late_ms(evaluated) <= self.wish.p95_ms
 
-    def roomy(self, judged: EvaluatedPlacement) -> bool:
+    def roomy(self, evaluated: EvaluatedPlacement) -> bool:
         """Return whether everything is placed and nothing overloaded."""
-        over = judged.complete and judged.too_full(set(self.asked), self.allowed)
-        return judged.complete and not over and not judged.node_fault(self.allowed)
+        over = evaluated.complete and evaluated.too_full(set(self.requested), self.allowed)
+        return evaluated.complete and not over and not evaluated.node_fault(self.allowed)
 
-    def _badness(self, judged: EvaluatedPlacement) -> tuple[bool, float]:
-        if not judged.complete:
+    def _badness(self, evaluated: EvaluatedPlacement) -> tuple[bool, float]:
+        if not evaluated.complete:
             return True, np.inf
-        full = judged.fullest(set(self.asked))
-        return not self.roomy(judged), full if self.wish.p95_ms is None else self.late_ms(judged)
+        full = evaluated.fullest(set(self.requested))
+        return not self.roomy(evaluated), full if self.wish.p95_ms is None else self.late_ms(evaluated)
 
     def _placed(self, problem: Problem, goal: str) -> Assignment:
         headroom = min(100 * self.wish.headroom + _NOT_OVER_PERCENT, 99.0)

@@ -69,7 +69,7 @@ class Wish:
         if faults:
             raise InputError("advice", faults)
 
-    def asked(self, problem: Problem, measured_tps: Mapping[int, float]) -> dict[int, float]:
+    def requested(self, problem: Problem, measured_tps: Mapping[int, float]) -> dict[int, float]:
         """Return trees/s by topology index, of requested topologies; by default all measured ones at that rate.
 
         Parameters
@@ -85,23 +85,23 @@ class Wish:
             A topology is not there, is named twice, or was not measured.
         """
         faults: list[Fault] = []
-        asked: dict[int, float] = {}
+        requested: dict[int, float] = {}
         for option, given in (("--rate", self.rates), ("--times", self.times)):
             for name, value in given.items():
                 found = _named(problem, name, option, measured_tps, faults)
                 for index in found:
-                    if index in asked:
+                    if index in requested:
                         faults.append(Fault("is asked for twice", problem.topologies[index].id))
                     elif index not in measured_tps:
                         faults.append(Fault(_UNKNOWN, problem.topologies[index].id))
                     else:
-                        asked[index] = value if option == "--rate" else value * measured_tps[index]
+                        requested[index] = value if option == "--rate" else value * measured_tps[index]
         if not measured_tps:
             unknown = [Fault(_UNKNOWN, one.id) for one in problem.topologies[:_NAMED]]
             faults += [fault for fault in unknown if fault not in faults]
         if faults:
             raise InputError("advice", faults)
-        return asked or dict(measured_tps)
+        return requested or dict(measured_tps)
 
 
 def _named(

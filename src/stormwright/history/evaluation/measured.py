@@ -61,7 +61,7 @@ class MeasuredTopologies:
                     for slot, seconds in window.covered_s.items():
                         stretch.covered_s[slot] = stretch.covered_s.get(slot, 0.0) + seconds
 
-    def begin_anew(self, topology: str, now_ms: float) -> None:
+    def reset_topology(self, topology: str, now_ms: float) -> None:
         """Reset a topology's measurements, as it was paused."""
         known = self._of.get(topology, _Stretch())
         self._of[topology] = _Stretch(known.born_ms, now_ms, known.seen_ms)

@@ -82,9 +82,9 @@ class Promise:
         return Bar(1.0 if enough else self.wanted_tps / rate_tps, self.latency or 1.0)
 
     def _full(self, before: Sequence[Sample], rate_tps: float) -> bool:
-        told = [sample.pending for sample in before if sample.pending is not None]
-        if self.pending_limit is not None and told:
-            return float(np.mean(told)) >= _ALL_PENDING * self.pending_limit
+        counted_pending = [sample.pending for sample in before if sample.pending is not None]
+        if self.pending_limit is not None and counted_pending:
+            return float(np.mean(counted_pending)) >= _ALL_PENDING * self.pending_limit
         return self.sustained_tps is not None and rate_tps >= _ALL_SUSTAINED * self.sustained_tps
 
 
@@ -98,7 +98,7 @@ MIN_WORTH = 2.0
 
 CONFIDENCE = 0.95
 
-AS_PREDICTED, LESS, MORE, CANNOT_TELL = "as predicted", "less", "more", "cannot tell"
+AS_PREDICTED, LESS, MORE, UNCLEAR = "as predicted", "less", "more", "cannot tell"
 
 #: Two ways of computing the same differ in the last digits.
 _RELATIVE_TOLERANCE = 1e-9
@@ -168,7 +168,7 @@ def judge(quantity: str, predicted: float, before: Sequence[float], after: Seque
 def ratio_interval(
     before: FloatArray, after: FloatArray, ratio: float, confidence: float = CONFIDENCE, inflation: float = 1.0
 ) -> tuple[float | None, float | None]:
-    """Limits of the ratio of means of `after` and `before`, as `judge` tells.
+    """Return limits of the ratio of means of `after` and `before`, as in `judge`.
 
     None for both where `before` may be 0, or where either is worth less than two independent values.
 
@@ -200,14 +200,14 @@ def ratio_interval(
 
 def _verdict(predicted: float, measured: float | None, low: float | None, high: float | None) -> str:
     if measured is None or low is None or high is None:
-        return CANNOT_TELL
+        return UNCLEAR
     slack = _RELATIVE_TOLERANCE * max(abs(low), abs(high), 1.0)
 
     def holds(value: float) -> bool:
         return low - slack <= value <= high + slack
 
     if holds(predicted):
-        return CANNOT_TELL if holds(1.0) and abs(predicted - 1) > _NO_EFFECT else AS_PREDICTED
+        return UNCLEAR if holds(1.0) and abs(predicted - 1) > _NO_EFFECT else AS_PREDICTED
     falls = predicted < 1
     return LESS if (measured > predicted) == falls else MORE
 

@@ -110,8 +110,8 @@ class Staging:
         StormwrightError
             Another one is at it.
         """
-        told = f"another process is working on the tables of {self._directory}; try again when it has ended"
-        with alone(self._directory, told):
+        message = f"another process is working on the tables of {self._directory}; try again when it has ended"
+        with alone(self._directory, message):
             yield
 
     def waiting(self) -> tuple[int, int]:

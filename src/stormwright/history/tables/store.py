@@ -214,7 +214,7 @@ class Store(Protocol):
         """Delete a day."""
 
     def size_bytes(self, table: Table) -> int:
-        """What the files take."""
+        """Return the size of the files."""
 
 
 class _Part(NamedTuple):

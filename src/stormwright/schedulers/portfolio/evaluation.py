@@ -57,7 +57,7 @@ class PlacementJudge:
         self.problem, self.note = problem, ""
         self.objective = wanted_of(problem) if objective == "auto" else objective
         if self.objective != TRAFFIC and all(load is None for load in problem.demand.measured):
-            self.note = f"judged by traffic, as no load was measured that {self.objective} could be predicted from"
+            self.note = f"compared by traffic, as no load was measured that {self.objective} could be predicted from"
             self.objective = TRAFFIC
         runs = np.unique(problem.executor_topology[problem.current_slot != UNPLACED])
         self._running: set[str | None] = {problem.topologies[index].id for index in runs.tolist()}

@@ -122,13 +122,19 @@ def read_model(path: Path = OURS) -> Model:
     if not isinstance(document, dict) or not str(document.get("schema", "")).startswith("stormwright-learned/"):
         _fail(path, "is no model of `learned`: `stormwright learn` makes one", "$.schema")
     if document["schema"] != MODEL_SCHEMA:
-        why = f"is {document['schema']}, and this version reads {MODEL_SCHEMA}: make it anew with `stormwright learn`"
+        why = (
+            f"is {document['schema']}, and this version reads {MODEL_SCHEMA}: create it again with `stormwright learn`"
+        )
         _fail(path, why, "$.schema")
     content = {name: value for name, value in document.items() if name != "digest"}
     if digest_of(content) != document.get("digest"):
-        _fail(path, "is not what was written: its digest says something else; make it anew", "$.digest")
+        _fail(path, "is damaged: its digest does not match; create it again with `stormwright learn`", "$.digest")
     if document.get("features") != list(FEATURES):
-        _fail(path, "was learned from other features than this version has: make it anew", "$.features")
+        _fail(
+            path,
+            "was trained on other features than this version has: create it again with `stormwright learn`",
+            "$.features",
+        )
     return Model(_trees(path, document.get("trees")), document["data"], document["trained"])
 
 

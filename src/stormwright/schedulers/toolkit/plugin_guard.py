@@ -164,7 +164,7 @@ def _unplaced(problem: Problem, slots: IntArray, entries: object, name: str) -> 
     for entry in entries:
         executor = _executor(problem, entry, name)
         if executor not in waiting:
-            _fail(name, f"{_named(entry)} has a slot or is told of twice, and is among the unplaced")
+            _fail(name, f"{_named(entry)} has a slot or occurs twice, and is among the unplaced")
         waiting.remove(executor)
         yield _explained(problem, executor, entry.reasons, name)
     for executor in sorted(waiting):

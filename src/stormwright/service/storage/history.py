@@ -250,7 +250,7 @@ class MoveEvaluation:
         paused = set(names)
         for topology in problem.topologies:
             if topology.name in paused:
-                self._measured.begin_anew(topology.id, self._now_ms())
+                self._measured.reset_topology(topology.id, self._now_ms())
 
     def waits(self, problem: Problem, least_s: float) -> dict[str, str]:
         """Topology → how much of `least_s` seconds is still to be measured of it (`MeasuredTopologies.waits`)."""

@@ -201,5 +201,5 @@ class Meters:
 def tuple_bytes(problem: Problem) -> list[float]:
     """Return the bytes of a tuple of every topology."""
     loads = problem.load.topologies if problem.load else {}
-    told = [loads[t.id].bytes_per_tuple if t.id in loads else None for t in problem.topologies]
-    return [_TUPLE_BYTES if size is None else size for size in told]
+    sizes = [loads[t.id].bytes_per_tuple if t.id in loads else None for t in problem.topologies]
+    return [_TUPLE_BYTES if size is None else size for size in sizes]

@@ -150,7 +150,7 @@ class Recording:
         worker, slot = np.repeat(np.arange(len(workers)), sizes), np.array([worker.slot for worker in workers])
         # An executor that was started elsewhere is reported there.
         here = slots[executors] == slot[worker]
-        told, ends = self._executors(executors, here), np.cumsum(sizes).tolist()
+        records_of_executors, ends = self._executors(executors, here), np.cumsum(sizes).tolist()
         own, worker = executors[here], worker[here]
         messaging_ns = meters.messaging_ns[slot].astype(np.int64).tolist()
         meters.messaging_ns[slot] = 0.0
@@ -160,7 +160,7 @@ class Recording:
         parts = zip(
             workers,
             spans_ms,
-            (told[end - size : end] for end, size in zip(ends, sizes, strict=True)),
+            (records_of_executors[end - size : end] for end, size in zip(ends, sizes, strict=True)),
             pairs,
             map(self._latency, workers, spouts),
             messaging_ns,
@@ -218,10 +218,10 @@ class Recording:
         meters = self._meters
         counts = np.stack([*(count[executors] for count in meters.counts.values()), meters.pending[executors]])
         names, queues = (*meters.counts, "pending"), (meters.queue[executors] * here).tolist()
-        told = np.maximum(counts * here, 0).T.tolist()
+        values = np.maximum(counts * here, 0).T.tolist()
         return [
             {**self._kinds[each], **dict(zip(names, own, strict=True)), "queue": queue}
-            for each, own, queue in zip(executors.tolist(), told, queues, strict=True)
+            for each, own, queue in zip(executors.tolist(), values, queues, strict=True)
         ]
 
     def _pairs(self, executors: IndexArray, worker: IndexArray, workers: int) -> list[list[list[int]]]:
@@ -240,9 +240,9 @@ class Recording:
             return []
         counts = self._meters.latency[self._problem.topology_index[worker.topology]]
         some = np.flatnonzero(counts)
-        told: list[int] = counts[: some[-1] + 1].tolist() if len(some) else []
+        buckets: list[int] = counts[: some[-1] + 1].tolist() if len(some) else []
         counts[:] = 0
-        return told
+        return buckets
 
     def _nodes(self, slots: IndexArray) -> list[dict[str, int]]:
         """Return the node statistics of workers in these slots."""

@@ -28,7 +28,7 @@ _RARER = 4
 Heard = Callable[[EngineCounts], None]
 
 
-def nobody(_: Problem) -> Any:
+def unavailable(_: Problem) -> Any:
     """Scheduler service that is unavailable.
 
     Raises
@@ -77,7 +77,7 @@ class VirtualStorm:
         timings = timings or Timings()
         self.clock, self.problem, self.engine = clock, problem, engine
         self._timings, self._delay = timings, delay or timings.delay
-        self.nimbus = VirtualNimbus(clock, problem, nobody, fallback, timings, self._delay)
+        self.nimbus = VirtualNimbus(clock, problem, unavailable, fallback, timings, self._delay)
         self.supervisors = Supervisors(clock, timings, problem, self.nimbus, engine, self)
         self.nimbus.hears = self.supervisors
         self.deliver: Deliver | None = None
@@ -131,11 +131,11 @@ class VirtualStorm:
 
     def _probe(self) -> None:
         """Write records of all live workers that are due; ever less often if nothing changes."""
-        told = self._due() if self.deliver else []
-        if told:
+        due = self._due() if self.deliver else []
+        if due:
             self.count()
-            lines = self._lines(told)
-            self._meters.next_interval([worker.slot for worker in told])
+            lines = self._lines(due)
+            self._meters.next_interval([worker.slot for worker in due])
             self._ship(lines)
 
     def _due(self) -> list[Worker]:

@@ -185,7 +185,7 @@ class Supervisors:
         wanted = self._wanted.on(supervisor)
         for port in self._ports[supervisor]:
             worker = self.workers.get((supervisor, port))
-            if worker is not None and not worker.ending and wanted.get(port) != _told(worker):
+            if worker is not None and not worker.ending and wanted.get(port) != _assignment_of(worker):
                 self._end(worker)
         for port, told in wanted.items():
             if (supervisor, port) not in self.workers:
@@ -280,5 +280,5 @@ class Supervisors:
         self._place()
 
 
-def _told(worker: Worker) -> tuple[str, tuple[int, ...]]:
+def _assignment_of(worker: Worker) -> tuple[str, tuple[int, ...]]:
     return worker.topology, tuple(worker.executors.tolist())

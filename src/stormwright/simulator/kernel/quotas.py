@@ -30,7 +30,7 @@ QUOTA = np.dtype(
 )
 
 #: Core seconds that count as 0, and those that a core without threads retains.
-_NONE_S, _KEPT_S = 1e-9, 1e-3
+_NONE_S, _RETAINED_S = 1e-9, 1e-3
 
 
 def with_quotas(
@@ -71,9 +71,9 @@ def account(quota: Record, core: Record, now: float) -> None:
 @inner
 def give_back(quota: Record, core: Record, now: float) -> None:
     """Return the slice of a core without threads."""
-    if core.left > _KEPT_S:
+    if core.left > _RETAINED_S:
         begin(quota, now)
-        _pay(quota, core, _KEPT_S - core.left)
+        _pay(quota, core, _RETAINED_S - core.left)
 
 
 @inner

@@ -55,21 +55,21 @@ _LOOKS_S = 1.0
 
 
 @compiled
-def go_on_until(of: Cluster, told: int, which: int, amount: float, until: float) -> None:
+def go_on_until(of: Cluster, command: int, which: int, amount: float, until: float) -> None:
     """Apply a command, then advance to a time, or until there is no space for more tuples or trees.
 
     Parameters
     ----------
     of
         The cluster.
-    told, which, amount
+    command, which, amount
         Command, its target, and a time or factor.
     until
         The end time.
     """
     run = of.run[0]
-    if told != NOTHING:
-        _tell(of, told, which, amount, run.now)
+    if command != NOTHING:
+        _command(of, command, which, amount, run.now)
     run.full = False
     while True:
         who = first_of(of.clock)
@@ -174,18 +174,18 @@ def _serve(of: Cluster, who: int, now: float) -> None:
 
 
 @inner
-def _tell(of: Cluster, told: int, which: int, amount: float, now: float) -> None:
-    if told == PLACED:
+def _command(of: Cluster, command: int, which: int, amount: float, now: float) -> None:
+    if command == PLACED:
         place_shuffles(of)
         divide_cores(of, now)
-    elif told == START:
+    elif command == START:
         of.topologies[of.workers[which].topology].starting += 1
         set_time(of.clock, of.run[0].executors + which, amount)
-    elif told == STOP:
+    elif command == STOP:
         _stop(of, which, now)
-    elif told == LOOK:
+    elif command == LOOK:
         _look_of_spouts(of, which, now)
-    elif told == SPEED:
+    elif command == SPEED:
         set_speed(of, which, amount, now)
 
 
@@ -357,7 +357,7 @@ class Events:
 
     def until(self, time_s: float) -> None:
         """Advance to a time."""
-        self._tell(NOTHING, until_s=float(time_s))
+        self._command(NOTHING, until_s=float(time_s))
 
     def take(self) -> EngineCounts:
         """Return the counts since the last call."""
@@ -393,7 +393,7 @@ class Events:
     def activate(self, topology: int, active: bool) -> None:
         """Set whether a topology's spouts begin trees."""
         self.cluster.topologies["active"][topology] = active
-        self._tell(LOOK, topology)
+        self._command(LOOK, topology)
 
     def rate(self, topology: int, factor: float) -> None:
         """Scale the initial offered rate of a topology's spouts."""
@@ -408,12 +408,12 @@ class Events:
             left = (spouts["comes"][number] - self.now_s) / old_s if old_s < np.inf else 1.0
             spouts["apart_s"][number] = new_s
             spouts["comes"][number] = self.now_s + left * new_s if new_s < np.inf else np.inf
-        self._tell(LOOK, topology)
+        self._command(LOOK, topology)
 
     def kill(self, slot: int) -> None:
         """Kill the workers in a slot; their supervisor restarts them."""
         for worker in self._workers.in_slot(slot):
-            self._tell(STOP, worker)
+            self._command(STOP, worker)
             self._start(worker, self.settings.startup_s)
 
     def node(self, node: int, up: bool) -> None:
@@ -425,13 +425,13 @@ class Events:
             if up:
                 self._start(worker, self.settings.startup_s)
             else:
-                self._tell(STOP, worker)
+                self._command(STOP, worker)
 
     def slow(self, node: int, factor: float) -> None:
         """Scale the speed of a node's cores."""
         each = len(self.cluster.shares.cores) // len(self._down)
         for core in range(node * each, (node + 1) * each):
-            self._tell(SPEED, core, max(factor, 1e-9))
+            self._command(SPEED, core, max(factor, 1e-9))
 
     def _place(self, slots: NDArray[np.int32], startup_s: float) -> None:
         before, after = self._workers.seats(self._slots), self._workers.seats(slots)
@@ -439,7 +439,7 @@ class Events:
         come = [seat for seat, executors in after.items() if before.get(seat) != executors]
         for seat in gone:
             worker = self._workers.number(seat)
-            self._tell(STOP, worker)
+            self._command(STOP, worker)
             freed(self.cluster, worker, before[seat])
             self._workers.free(seat)
         started = [self._workers.take(seat) for seat in come]
@@ -447,15 +447,15 @@ class Events:
             self.cluster, self._workers, list(zip(started, (after[seat] for seat in come), strict=True))
         )
         self._slots = np.array(slots, np.int32)
-        self._tell(PLACED)
+        self._command(PLACED)
         for worker in started:
             self._start(worker, startup_s)
 
     def _start(self, worker: int, startup_s: float) -> None:
         if not self._down[self.cluster.workers["node"][worker]]:
-            self._tell(START, worker, self.now_s + startup_s)
+            self._command(START, worker, self.now_s + startup_s)
 
-    def _tell(self, what: int, which: int = 0, amount: float = 0.0, until_s: float = -1.0) -> None:
+    def _command(self, what: int, which: int = 0, amount: float = 0.0, until_s: float = -1.0) -> None:
         go_on_until(self.cluster, what, int(which), float(amount), until_s if what == NOTHING else self.now_s)
         while self.cluster.run[0]["full"]:
             tuples, trees = len(self.cluster.tuples), len(self.cluster.trees)

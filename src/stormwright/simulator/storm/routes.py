@@ -29,7 +29,7 @@ from stormwright.simulator.storm.records import (
 _AS_GOOD, _GAINS, _LOSES = 0.05, 1, 10
 
 #: Load checks between reports to other workers.
-_TOLD_EVERY = 5
+_REPORT_EVERY = 5
 
 
 @inner
@@ -58,7 +58,7 @@ def look_at_loads(of: Cluster) -> None:
     run = of.run[0]
     for who in range(run.executors):
         of.seen[who].here = of.threads[who].count / of.threads[who].limit
-        if run.looks % _TOLD_EVERY == 0:
+        if run.looks % _REPORT_EVERY == 0:
             of.seen[who].told = of.seen[who].here
     run.looks += 1
     for number in range(len(of.routes)):

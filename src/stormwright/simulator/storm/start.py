@@ -221,7 +221,7 @@ _RECEIVES, _TRANSFERS, _TIMEOUT_S, _HIGHER, _LOWER = 32_768, 1_000, 30.0, 0.8, 0
 _PARKS, _PARK_S = 1_000, 55e-6
 
 #: Initial state of a thread.
-_NOBODY = [
+_NO_ACTOR = [
     "worker",
     "node",
     "core",
@@ -336,7 +336,7 @@ def _threads(
 ) -> Records:
     executors, layout = problem.num_executors, profile.layout
     made = records(executors + 2 * workers, THREAD)
-    for name in _NOBODY:
+    for name in _NO_ACTOR:
         made[name] = NONE
     of_executors = made[:executors]
     of_executors["kind"] = np.where(layout.is_acker[layout.executor_component], ACKER, BOLT)
