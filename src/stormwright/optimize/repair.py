@@ -87,37 +87,37 @@ class RepairState(NamedTuple):
 
 
 @inner
-def join(mending: RepairState, executor: int, worker: int) -> None:
+def join(state: RepairState, executor: int, worker: int) -> None:
     """Put an unplaced executor into a worker."""
-    mending.executors[executor].worker = worker
-    _link(mending.executors, mending.workers, executor, worker)
-    mending.workers[worker].size += 1
+    state.executors[executor].worker = worker
+    _link(state.executors, state.workers, executor, worker)
+    state.workers[worker].size += 1
 
 
 @inner
-def leave(mending: RepairState, executor: int) -> None:
+def leave(state: RepairState, executor: int) -> None:
     """Take an executor out of its worker."""
-    worker = mending.executors[executor].worker
-    mending.executors[executor].worker = NOWHERE
-    _unlink(mending.executors, mending.workers, executor, worker)
-    mending.workers[worker].size -= 1
+    worker = state.executors[executor].worker
+    state.executors[executor].worker = NOWHERE
+    _unlink(state.executors, state.workers, executor, worker)
+    state.workers[worker].size -= 1
 
 
 @inner
-def start(mending: RepairState, worker: int, node: int) -> None:
+def start(state: RepairState, worker: int, node: int) -> None:
     """Put a worker without a node onto one."""
-    mending.workers[worker].node = node
-    _link(mending.workers, mending.nodes, worker, node)
-    mending.nodes[node].used += 1
+    state.workers[worker].node = node
+    _link(state.workers, state.nodes, worker, node)
+    state.nodes[node].used += 1
 
 
 @inner
-def stop(mending: RepairState, worker: int) -> None:
+def stop(state: RepairState, worker: int) -> None:
     """Take a worker off its node."""
-    node = mending.workers[worker].node
-    mending.workers[worker].node = NOWHERE
-    _unlink(mending.workers, mending.nodes, worker, node)
-    mending.nodes[node].used -= 1
+    node = state.workers[worker].node
+    state.workers[worker].node = NOWHERE
+    _unlink(state.workers, state.nodes, worker, node)
+    state.nodes[node].used -= 1
 
 
 @inner
@@ -148,91 +148,91 @@ def _unlink(items: Records, places: Records, item: int, place: int) -> None:
 
 
 @inner
-def sum_worker(mending: RepairState, worker: int) -> None:
+def sum_worker(state: RepairState, worker: int) -> None:
     """Recompute the load of a worker, so that nothing drifts."""
-    mending.of_worker[worker, :] = 0.0
-    executor = mending.workers[worker].first
+    state.of_worker[worker, :] = 0.0
+    executor = state.workers[worker].first
     while executor != NOWHERE:
-        for resource in range(len(mending.unit)):
-            mending.of_worker[worker, resource] += mending.demand[executor, resource]
-        executor = mending.executors[executor].next
+        for resource in range(len(state.unit)):
+            state.of_worker[worker, resource] += state.demand[executor, resource]
+        executor = state.executors[executor].next
 
 
 @inner
-def sum_node(mending: RepairState, node: int) -> None:
+def sum_node(state: RepairState, node: int) -> None:
     """Recompute the load and the overload of a node."""
-    mending.of_node[node, :] = 0.0
-    worker = mending.nodes[node].first
+    state.of_node[node, :] = 0.0
+    worker = state.nodes[node].first
     while worker != NOWHERE:
-        for resource in range(len(mending.unit)):
-            mending.of_node[node, resource] += mending.of_worker[worker, resource]
-        worker = mending.workers[worker].next
+        for resource in range(len(state.unit)):
+            state.of_node[node, resource] += state.of_worker[worker, resource]
+        worker = state.workers[worker].next
     overload = 0.0
-    for resource in range(len(mending.unit)):
-        overload += overload_with(mending, node, resource, 0.0)
-    mending.nodes[node].overload = overload
+    for resource in range(len(state.unit)):
+        overload += overload_with(state, node, resource, 0.0)
+    state.nodes[node].overload = overload
 
 
 @inner
-def overload_with(mending: RepairState, node: int, resource: int, more: float) -> float:
+def overload_with(state: RepairState, node: int, resource: int, more: float) -> float:
     """Return the overload of a node for a resource with an additional load, as a fraction of the cluster's capacity.
 
     Parameters
     ----------
-    mending
+    state
         Read only.
     node, resource
         The node; `resource` is a column of `demand`.
     more
         In the unit of the resource; below 0 for less.
     """
-    over = mending.of_node[node, resource] + more - mending.capacity[node, resource]
-    return float(max(over, 0.0) / mending.unit[resource])
+    over = state.of_node[node, resource] + more - state.capacity[node, resource]
+    return float(max(over, 0.0) / state.unit[resource])
 
 
 @inner
-def note_change(mending: RepairState, node: int) -> None:
+def note_change(state: RepairState, node: int) -> None:
     """Recompute the load of a node, rank it, and make it the one that changed last."""
-    sum_node(mending, node)
-    _rank(mending, node)
-    mending.totals[0].changes += 1
-    mending.nodes[node].changed = mending.totals[0].changes
-    newer, older = mending.nodes[node].newer, mending.nodes[node].older
+    sum_node(state, node)
+    _rank(state, node)
+    state.totals[0].changes += 1
+    state.nodes[node].changed = state.totals[0].changes
+    newer, older = state.nodes[node].newer, state.nodes[node].older
     if newer == NOWHERE:
         return
-    mending.nodes[newer].older = older
+    state.nodes[newer].older = older
     if older != NOWHERE:
-        mending.nodes[older].newer = newer
-    newest = mending.totals[0].newest
-    mending.nodes[newest].newer = node
-    mending.nodes[node].older, mending.nodes[node].newer = newest, NOWHERE
-    mending.totals[0].newest = node
+        state.nodes[older].newer = newer
+    newest = state.totals[0].newest
+    state.nodes[newest].newer = node
+    state.nodes[node].older, state.nodes[node].newer = newest, NOWHERE
+    state.totals[0].newest = node
 
 
 @inner
-def _rank(mending: RepairState, node: int) -> None:
+def _rank(state: RepairState, node: int) -> None:
     """Move a node whose overload has changed to its position in `hardest`."""
-    at = mending.nodes[node].rank
-    while at + 1 < len(mending.hardest) and _comes_before(mending, mending.hardest[at + 1], node):
-        _set_rank(mending, mending.hardest[at + 1], at)
+    at = state.nodes[node].rank
+    while at + 1 < len(state.hardest) and _comes_before(state, state.hardest[at + 1], node):
+        _set_rank(state, state.hardest[at + 1], at)
         at += 1
-    while at > 0 and _comes_before(mending, node, mending.hardest[at - 1]):
-        _set_rank(mending, mending.hardest[at - 1], at)
+    while at > 0 and _comes_before(state, node, state.hardest[at - 1]):
+        _set_rank(state, state.hardest[at - 1], at)
         at -= 1
-    _set_rank(mending, node, at)
+    _set_rank(state, node, at)
 
 
 @inner
-def _set_rank(mending: RepairState, node: int, rank: int) -> None:
+def _set_rank(state: RepairState, node: int, rank: int) -> None:
     """Put a node at a position in `hardest`."""
-    mending.hardest[rank] = node
-    mending.nodes[node].rank = rank
+    state.hardest[rank] = node
+    state.nodes[node].rank = rank
 
 
 @inner
-def _comes_before(mending: RepairState, a: int, b: int) -> bool:
+def _comes_before(state: RepairState, a: int, b: int) -> bool:
     """Return the order of `hardest`: most overloaded first, then by number."""
-    overload_a, overload_b = mending.nodes[a].overload, mending.nodes[b].overload
+    overload_a, overload_b = state.nodes[a].overload, state.nodes[b].overload
     return bool(overload_a > overload_b or (overload_a == overload_b and a < b))
 
 
@@ -257,85 +257,85 @@ MOVE_WORKER, SWAP_WORKERS, MOVE_EXECUTOR, SWAP_EXECUTORS = range(4)
 
 
 @inner
-def find_best(mending: RepairState, node: int) -> None:
+def find_best(state: RepairState, node: int) -> None:
     """Record the best step on an overloaded node; after a failed search only with nodes that changed since.
 
     `best[0].gain` is `NOISE` afterwards if there is none. Each examined pair of nodes counts in `totals`,
     which is how the time is limited without a clock.
     """
-    mending.best[0].gain = NOISE
-    since = mending.nodes[node].looked
-    if mending.nodes[node].changed > since:
+    state.best[0].gain = NOISE
+    since = state.nodes[node].looked
+    if state.nodes[node].changed > since:
         since = NOWHERE
-    other = mending.totals[0].newest
-    while other != NOWHERE and mending.nodes[other].changed > since:
-        mending.totals[0].looks += 1
-        if _most_gain(mending, node, other) * (1 + _ROUNDING) >= mending.best[0].gain:
-            _look(mending, node, other)
-        other = mending.nodes[other].older
-    mending.nodes[node].looked = mending.totals[0].changes
+    other = state.totals[0].newest
+    while other != NOWHERE and state.nodes[other].changed > since:
+        state.totals[0].looks += 1
+        if _most_gain(state, node, other) * (1 + _ROUNDING) >= state.best[0].gain:
+            _look(state, node, other)
+        other = state.nodes[other].older
+    state.nodes[node].looked = state.totals[0].changes
 
 
 @inner
-def _most_gain(mending: RepairState, node: int, other: int) -> float:
+def _most_gain(state: RepairState, node: int, other: int) -> float:
     """Return an upper bound of the gain of any step between two nodes: excess of one, capacity of the other.
 
     0 for a node and itself.
     """
     most = 0.0
-    for resource in range(len(mending.unit)):
-        over = mending.of_node[node, resource] - mending.capacity[node, resource]
-        over_other = mending.of_node[other, resource] - mending.capacity[other, resource]
+    for resource in range(len(state.unit)):
+        over = state.of_node[node, resource] - state.capacity[node, resource]
+        over_other = state.of_node[other, resource] - state.capacity[other, resource]
         amount = max(min(over, -over_other), min(over_other, -over))
         if amount > 0:
-            most += amount / mending.unit[resource]
+            most += amount / state.unit[resource]
     return most
 
 
 @inner
-def _look(mending: RepairState, node: int, other: int) -> None:
+def _look(state: RepairState, node: int, other: int) -> None:
     """Search for a better step between an overloaded node and another one."""
-    free = mending.nodes[other].used < mending.nodes[other].ports
-    worker = mending.nodes[node].first
+    free = state.nodes[other].used < state.nodes[other].ports
+    worker = state.nodes[node].first
     while worker != NOWHERE:
-        if mending.workers[worker].movable:
+        if state.workers[worker].movable:
             if free:
-                _note_step(mending, node, other, worker, NOWHERE, MOVE_WORKER, other)
-            partner = mending.nodes[other].first
+                _note_step(state, node, other, worker, NOWHERE, MOVE_WORKER, other)
+            partner = state.nodes[other].first
             while partner != NOWHERE:
-                if mending.workers[partner].movable:
-                    _note_step(mending, node, other, worker, NOWHERE, SWAP_WORKERS, partner)
-                    if mending.workers[worker].topology == mending.workers[partner].topology:
-                        _look_within(mending, worker, partner)
-                partner = mending.workers[partner].next
-        worker = mending.workers[worker].next
+                if state.workers[partner].movable:
+                    _note_step(state, node, other, worker, NOWHERE, SWAP_WORKERS, partner)
+                    if state.workers[worker].topology == state.workers[partner].topology:
+                        _look_within(state, worker, partner)
+                partner = state.workers[partner].next
+        worker = state.workers[worker].next
 
 
 @inner
-def _look_within(mending: RepairState, worker: int, partner: int) -> None:
+def _look_within(state: RepairState, worker: int, partner: int) -> None:
     """Search for a better step of an executor between two workers of a topology."""
-    node, other = mending.workers[worker].node, mending.workers[partner].node
-    roomy = mending.workers[worker].size > 1 and mending.workers[partner].size < mending.workers[partner].most
-    executor = mending.workers[worker].first
+    node, other = state.workers[worker].node, state.workers[partner].node
+    roomy = state.workers[worker].size > 1 and state.workers[partner].size < state.workers[partner].most
+    executor = state.workers[worker].first
     while executor != NOWHERE:
         if roomy:
-            _note_step(mending, node, other, worker, executor, MOVE_EXECUTOR, partner)
-        swapped = mending.workers[partner].first
+            _note_step(state, node, other, worker, executor, MOVE_EXECUTOR, partner)
+        swapped = state.workers[partner].first
         while swapped != NOWHERE:
-            _note_step(mending, node, other, worker, executor, SWAP_EXECUTORS, swapped)
-            swapped = mending.executors[swapped].next
-        executor = mending.executors[executor].next
+            _note_step(state, node, other, worker, executor, SWAP_EXECUTORS, swapped)
+            swapped = state.executors[swapped].next
+        executor = state.executors[executor].next
 
 
 @inner
-def _note_step(mending: RepairState, node: int, other: int, worker: int, executor: int, kind: int, target: int) -> None:
+def _note_step(state: RepairState, node: int, other: int, worker: int, executor: int, kind: int, target: int) -> None:
     """Record a step if it is better than the best so far; of equal ones the first by worker, executor, kind, target.
 
     The order in which nodes are examined so has no influence on the step that is taken.
 
     Parameters
     ----------
-    mending
+    state
         `best` is written.
     node, other
         The overloaded node, and the other one that the step would change.
@@ -347,20 +347,18 @@ def _note_step(mending: RepairState, node: int, other: int, worker: int, executo
         A node, worker, worker or executor, by kind.
     """
     gain = 0.0
-    for resource in range(len(mending.unit)):
+    for resource in range(len(state.unit)):
         if kind == MOVE_WORKER:
-            amount = mending.of_worker[worker, resource]
+            amount = state.of_worker[worker, resource]
         elif kind == SWAP_WORKERS:
-            amount = mending.of_worker[worker, resource] - mending.of_worker[target, resource]
+            amount = state.of_worker[worker, resource] - state.of_worker[target, resource]
         elif kind == MOVE_EXECUTOR:
-            amount = mending.demand[executor, resource]
+            amount = state.demand[executor, resource]
         else:
-            amount = mending.demand[executor, resource] - mending.demand[target, resource]
-        before = overload_with(mending, node, resource, 0.0) + overload_with(mending, other, resource, 0.0)
-        gain += before - (
-            overload_with(mending, node, resource, -amount) + overload_with(mending, other, resource, amount)
-        )
-    best = mending.best[0]
+            amount = state.demand[executor, resource] - state.demand[target, resource]
+        before = overload_with(state, node, resource, 0.0) + overload_with(state, other, resource, 0.0)
+        gain += before - (overload_with(state, node, resource, -amount) + overload_with(state, other, resource, amount))
+    best = state.best[0]
     if gain < best.gain or gain <= NOISE:
         return
     step = (worker, executor, kind, target)
@@ -372,21 +370,21 @@ def _note_step(mending: RepairState, node: int, other: int, worker: int, executo
 
 
 @compiled
-def settle(mending: RepairState) -> None:
+def settle(state: RepairState) -> None:
     """Update workers and nodes from the worker of every executor and the node of every worker."""
-    for executor in range(len(mending.executors) - 1, -1, -1):  # the last first, as each goes before those after it
-        if mending.executors[executor].worker != NOWHERE:
-            join(mending, executor, mending.executors[executor].worker)
-    for worker in range(len(mending.workers) - 1, -1, -1):
-        sum_worker(mending, worker)
-        if mending.workers[worker].node != NOWHERE:
-            start(mending, worker, mending.workers[worker].node)
-    for node in range(len(mending.nodes)):
-        sum_node(mending, node)
+    for executor in range(len(state.executors) - 1, -1, -1):  # the last first, as each goes before those after it
+        if state.executors[executor].worker != NOWHERE:
+            join(state, executor, state.executors[executor].worker)
+    for worker in range(len(state.workers) - 1, -1, -1):
+        sum_worker(state, worker)
+        if state.workers[worker].node != NOWHERE:
+            start(state, worker, state.workers[worker].node)
+    for node in range(len(state.nodes)):
+        sum_node(state, node)
 
 
 @compiled
-def take_steps(mending: RepairState, most_looks: int) -> bool:
+def take_steps(state: RepairState, most_looks: int) -> bool:
     """Take the steepest step on the most overloaded node that has one, repeatedly; return whether none is left.
 
     Stops once about `most_looks` pairs of nodes were examined; another call continues as if it had not. So a caller
@@ -395,22 +393,22 @@ def take_steps(mending: RepairState, most_looks: int) -> bool:
 
     Parameters
     ----------
-    mending
+    state
         Written.
     most_looks
         Pairs of nodes to examine, about.
     """
-    until = mending.totals[0].looks + most_looks
+    until = state.totals[0].looks + most_looks
     rank = 0
-    while rank < len(mending.hardest):
-        node = mending.hardest[rank]
-        if mending.nodes[node].overload == 0:
+    while rank < len(state.hardest):
+        node = state.hardest[rank]
+        if state.nodes[node].overload == 0:
             break
-        if mending.totals[0].looks >= until:
+        if state.totals[0].looks >= until:
             return False
-        find_best(mending, node)
-        if mending.best[0].gain > NOISE:
-            _take_best(mending)
+        find_best(state, node)
+        if state.best[0].gain > NOISE:
+            _take_best(state)
             rank = 0
         else:
             rank += 1
@@ -418,84 +416,84 @@ def take_steps(mending: RepairState, most_looks: int) -> bool:
 
 
 @compiled
-def take_out(mending: RepairState, topology: int) -> None:
+def take_out(state: RepairState, topology: int) -> None:
     """Take a topology's workers, except fixed ones, off their nodes. Their executors stay in them."""
-    for worker in range(len(mending.workers)):
-        node = mending.workers[worker].node
-        if mending.workers[worker].topology == topology and mending.workers[worker].movable and node != NOWHERE:
-            stop(mending, worker)
-            note_change(mending, node)
+    for worker in range(len(state.workers)):
+        node = state.workers[worker].node
+        if state.workers[worker].topology == topology and state.workers[worker].movable and node != NOWHERE:
+            stop(state, worker)
+            note_change(state, node)
 
 
 @compiled
-def put_back(mending: RepairState, workers: IndexArray) -> bool:
+def put_back(state: RepairState, workers: IndexArray) -> bool:
     """Place workers where they leave least capacity, ties to the lower node; return whether all fit, else none.
 
     Parameters
     ----------
-    mending
+    state
         Written; if one of them fits nowhere, those placed before are taken off again.
     workers
         In the order in which they choose, int64.
     """
     for position in range(len(workers)):
         to, least = NOWHERE, math.inf
-        for node in range(len(mending.nodes)):
-            left = _left_beside(mending, node, workers[position])
+        for node in range(len(state.nodes)):
+            left = _left_beside(state, node, workers[position])
             if left < least:
                 to, least = node, left
         if to == NOWHERE:
             for placed in workers[:position]:
-                node = mending.workers[placed].node
-                stop(mending, placed)
-                note_change(mending, node)
+                node = state.workers[placed].node
+                stop(state, placed)
+                note_change(state, node)
             return False
-        start(mending, workers[position], to)
-        note_change(mending, to)
+        start(state, workers[position], to)
+        note_change(state, to)
     return True
 
 
 @inner
-def _left_beside(mending: RepairState, node: int, worker: int) -> float:
+def _left_beside(state: RepairState, node: int, worker: int) -> float:
     """Return the remaining capacity of a node with a worker, relative to the cluster; infinite if it cannot take it."""
-    if mending.nodes[node].used >= mending.nodes[node].ports:
+    if state.nodes[node].used >= state.nodes[node].ports:
         return math.inf
     total = 0.0
-    for resource in range(len(mending.unit)):
-        amount = mending.of_worker[worker, resource]
-        left = mending.capacity[node, resource] - mending.of_node[node, resource] - amount
+    for resource in range(len(state.unit)):
+        amount = state.of_worker[worker, resource]
+        left = state.capacity[node, resource] - state.of_node[node, resource] - amount
         if left < 0 and amount > 0:
             return math.inf
-        total += left / mending.unit[resource] if left < math.inf else 1.0
+        total += left / state.unit[resource] if left < math.inf else 1.0
     return total
 
 
 @inner
-def _take_best(mending: RepairState) -> None:
+def _take_best(state: RepairState) -> None:
     """Take the recorded best step, and mark its two nodes as changed."""
-    kind, target = mending.best[0].kind, mending.best[0].target
-    worker, executor = mending.best[0].worker, mending.best[0].executor
-    node = mending.workers[worker].node
+    kind, target = state.best[0].kind, state.best[0].target
+    worker, executor = state.best[0].worker, state.best[0].executor
+    node = state.workers[worker].node
     if kind == MOVE_WORKER:
         other = target
-        stop(mending, worker)
-        start(mending, worker, other)
+        stop(state, worker)
+        start(state, worker, other)
     elif kind == SWAP_WORKERS:
-        other = mending.workers[target].node
-        stop(mending, worker)
-        stop(mending, target)
-        start(mending, worker, other)
-        start(mending, target, node)
+        other = state.workers[target].node
+        stop(state, worker)
+        stop(state, target)
+        start(state, worker, other)
+        start(state, target, node)
     else:
-        partner = target if kind == MOVE_EXECUTOR else mending.executors[target].worker
-        other = mending.workers[partner].node
-        leave(mending, executor)
+        partner = target if kind == MOVE_EXECUTOR else state.executors[target].worker
+        other = state.workers[partner].node
+        leave(state, executor)
         if kind == SWAP_EXECUTORS:
-            leave(mending, target)
-            join(mending, target, worker)
-        join(mending, executor, partner)
-        sum_worker(mending, worker)
-        sum_worker(mending, partner)
-    note_change(mending, node)
-    note_change(mending, other)
-    mending.totals[0].steps += 1
+            leave(state, target)
+            join(state, target, worker)
+        join(state, executor, partner)
+        sum_worker(state, worker)
+        sum_worker(state, partner)
+    note_change(state, node)
+    note_change(state, other)
+    state.totals[0].steps += 1

@@ -158,11 +158,11 @@ def steady_state(
         full = _networks_of(placed, placed.full_routes, full_demand, costs)
     highest = highest_rates(full_shares, full_free, weights)
     rate_tps = np.where(there, rate_tps, 0.0)
-    again = placed.standing.again
+    cache = placed.standing.cache
 
     def with_all_pending() -> tuple[QueueState, FloatArray]:
         most, trees = np.nan_to_num(highest.rate_tps, posinf=_ENDLESS_TPS), profile.layout.pending
-        memory = CacheKey("pending", costs, corrections), again
+        memory = CacheKey("pending", costs, corrections), cache
         found = closed(full, trees, np.where(np.isfinite(trees), most, rate_tps), memory)
         # Queueing times are approximations; capacities are exact.
         too_much = np.maximum(fullest_use(full_shares, full_free, found.rate_tps), 1.0)
@@ -174,7 +174,7 @@ def steady_state(
         full_demand=full_demand,
         highest_tps=highest.rate_tps,
         limit=highest.limit,
-        given=QueueState(rate_tps, network, costs=costs, again=(CacheKey("given", costs, corrections), again)),
+        given=QueueState(rate_tps, network, costs=costs, cache=(CacheKey("given", costs, corrections), cache)),
         given_use=fullest_use(shares, free, rate_tps),
         with_all_pending=with_all_pending,
     )

@@ -142,7 +142,7 @@ def test_certificates_hold_for_every_partition(seed, count, groups, triangles):
         kept[largest] = max(kept.get(largest, 0.0), (tps * same).sum() / 2)
     for certificate in itertools.islice(certificates(tps, size, limit, groups, triangles=triangles), 40):
         for largest, most in kept.items():
-            assert certificate.most_kept(largest) >= most - 1e-9
+            assert certificate.most_saved(largest) >= most - 1e-9
 
 
 def test_that_groups_do_not_overlap_tells_more():
@@ -151,7 +151,7 @@ def test_that_groups_do_not_overlap_tells_more():
     tps = np.triu(rng.integers(0, 50, (24, 24)) * (rng.random((24, 24)) < 0.3), 1).astype(float)
     tps, size = tps + tps.T, rng.uniform(0.5, 2.0, 24)
     without, within = (
-        best_certificate(tps, size, 6.0, 8, FOREVER, triangles=triangles).most_kept(6.0) for triangles in (False, True)
+        best_certificate(tps, size, 6.0, 8, FOREVER, triangles=triangles).most_saved(6.0) for triangles in (False, True)
     )
     found = max(_filled(tps, size, 6.0, 8, rng) for _ in range(2_000))
     assert found <= within < without - 0.1 * (without - found)
@@ -257,15 +257,15 @@ def test_executors_that_take_next_to_nothing_fill_pieces_as_well():
 def test_what_topologies_exchange_is_made_once_and_each_certificate_valued_once(monkeypatch):
     of = two_word_counts()
     made, valued, alive = [], [], []
-    between, rows_kept = Relaxed.tps_between, Certificate._rows_kept  # noqa: SLF001
+    between, rows_saved = Relaxed.tps_between, Certificate._rows_saved  # noqa: SLF001
     monkeypatch.setattr(Relaxed, "tps_between", lambda self, *span: made.append(span) or between(self, *span))
 
     def value(self, limit):
         alive.append(self)  # so that no other one gets its id
         valued.append((id(self), limit))
-        return rows_kept(self, limit)
+        return rows_saved(self, limit)
 
-    monkeypatch.setattr(Certificate, "_rows_kept", value)
+    monkeypatch.setattr(Certificate, "_rows_saved", value)
     assert RelaxedBound(Relaxed.of(of, CostWeights())).run(0.5) >= 0
     assert len(made) == len(set(made)) == 2
     assert len(valued) == len(set(valued)) > 0

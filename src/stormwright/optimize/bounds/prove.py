@@ -143,7 +143,7 @@ def _most_worth(relaxed: Relaxed, tps: FloatArray) -> tuple[FloatArray, FloatArr
         left = within / 2 - (certificate.row_worth + certificate.row_worth.T) / 2
         rest = certificate.fixed - float(left.sum()) / workers  # what rounding takes
         pair[part, part] = relaxed.near * within + 2 * relaxed.inner * left / workers
-        own[part] = relaxed.inner * (certificate.rows_kept(float(most)) + np.diagonal(left) / workers + abs(rest))
+        own[part] = relaxed.inner * (certificate.rows_saved(float(most)) + np.diagonal(left) / workers + abs(rest))
     np.fill_diagonal(pair, 0.0)
     return pair, own
 
@@ -165,7 +165,7 @@ def _first_prices(relaxed: Relaxed, tps: FloatArray) -> FloatArray:
                 best_certificate(within, size, limit, count, time.perf_counter() + _CERTIFY_S) if fits else None
             )
             if certificate is not None:
-                prices[part] += weight * (certificate.rows_kept(limit) + certificate.fixed / len(within))
+                prices[part] += weight * (certificate.rows_saved(limit) + certificate.fixed / len(within))
     return prices
 
 
@@ -181,7 +181,7 @@ def _columns(problem: Problem, executors: Executors, slots: IntArray, kind_of: I
         yield KnownSet(
             bits=sum(1 << executor for executor in np.flatnonzero(own).tolist()),
             workers=np.bincount(uses[1], minlength=len(executors.most)),
-            kept=float(executors.near * inside + executors.inner * in_workers),
+            saved=float(executors.near * inside + executors.inner * in_workers),
             kinds=(int(kind_of[number]),),
         )
 

@@ -71,7 +71,7 @@ class Relaxed:
         total_tps = float(links.tps.sum()) / 2
         sizes = np.diff(problem.executor_offset)
         workers = np.minimum([topology.num_workers for topology in problem.topologies], sizes)
-        asked = [
+        requested = [
             topology.conf.get(MAX_EXECUTORS_PER_WORKER) or topology.num_executors for topology in problem.topologies
         ]
         return cls(
@@ -82,7 +82,7 @@ class Relaxed:
             ports=np.array([len(node.ports) for node in problem.supervisors], int),
             workers=workers,
             # Every other worker has at least one.
-            most=np.maximum(np.minimum(asked, sizes - workers + 1), 1).astype(np.int64),
+            most=np.maximum(np.minimum(requested, sizes - workers + 1), 1).astype(np.int64),
             total_tps=total_tps,
             near=weights.inter_node - weights.inter_worker,
             inner=weights.inter_worker - weights.same_worker,

@@ -99,8 +99,8 @@ def fill_empty(packing: Packing) -> None:
         cheapest, least = NOWHERE, math.inf
         for item in range(len(packing.items)):
             bin_ = packing.items[item].bin
-            if bin_ != NOWHERE and packing.bins[bin_].items > 1 and kept(packing, item, bin_) < least:
-                cheapest, least = item, kept(packing, item, bin_)
+            if bin_ != NOWHERE and packing.bins[bin_].items > 1 and savings(packing, item, bin_) < least:
+                cheapest, least = item, savings(packing, item, bin_)
         if cheapest != NOWHERE:
             put(packing, cheapest, empty)
 
@@ -137,7 +137,7 @@ def place_pairs(packing: Packing, source: IndexArray, target: IndexArray, near: 
 
 
 @inner
-def kept(packing: Packing, item: int, bin_: int) -> float:
+def savings(packing: Packing, item: int, bin_: int) -> float:
     """Return the cost of `item`'s traffic that is saved by having it in `bin_`, given the bins of all others."""
     total = 0.0
     for position in range(packing.items[item].first, packing.items[item].last):
@@ -148,12 +148,12 @@ def kept(packing: Packing, item: int, bin_: int) -> float:
 
 
 @compiled
-def kept_in_all(packing: Packing) -> float:
-    """Return the sum of `kept` of all items where they are, without those of no bin."""
+def total_savings(packing: Packing) -> float:
+    """Return the sum of `savings` of all items where they are, without those of no bin."""
     total = 0.0
     for item in range(len(packing.items)):
         if packing.items[item].bin != NOWHERE:
-            total += kept(packing, item, packing.items[item].bin)
+            total += savings(packing, item, packing.items[item].bin)
     return total
 
 
@@ -173,13 +173,13 @@ def _rearrange(packing: Packing, i: int, j: int, near: bool) -> bool:
     at_i, at_j = packing.items[i].bin, packing.items[j].bin
     tried = _find_tried(packing, j if at_i != NOWHERE else i, at_i, at_j, near)
     # The traffic of the two with each other is added for each combination.
-    rate = _sum_kept(packing, 0, i, j, tried)
-    _sum_kept(packing, 1, j, i, tried)
+    rate = _sum_savings(packing, 0, i, j, tried)
+    _sum_savings(packing, 1, j, i, tried)
     best_i, best_j, most = NOWHERE, NOWHERE, -math.inf
     if at_i != NOWHERE and at_j != NOWHERE:
         best_i, best_j = at_i, at_j  # the first two of those tried
         own_j = 0 if at_i == at_j else 1
-        most = packing.kept[0, 0] + packing.kept[1, own_j] + rate * _closeness(packing, at_i, at_j)
+        most = packing.savings[0, 0] + packing.savings[1, own_j] + rate * _closeness(packing, at_i, at_j)
     for k in range(tried):
         to_i = packing.tried[k]
         if packing.items[i].fixed and to_i != at_i:
@@ -188,7 +188,7 @@ def _rearrange(packing: Packing, i: int, j: int, near: bool) -> bool:
             to_j = packing.tried[m]
             if packing.items[j].fixed and to_j != at_j:
                 continue
-            together = packing.kept[0, k] + packing.kept[1, m] + rate * _closeness(packing, to_i, to_j)
+            together = packing.savings[0, k] + packing.savings[1, m] + rate * _closeness(packing, to_i, to_j)
             if together > most * (1 + _NOISE) and _pair_fits(packing, i, j, to_i, to_j):
                 best_i, best_j, most = to_i, to_j, together
     if best_i == NOWHERE or (best_i == at_i and best_j == at_j):
@@ -199,8 +199,8 @@ def _rearrange(packing: Packing, i: int, j: int, near: bool) -> bool:
 
 
 @inner
-def _sum_kept(packing: Packing, row: int, item: int, partner: int, tried: int) -> float:
-    """Set a row of `kept`, without the traffic of `item` with `partner`; return that traffic.
+def _sum_savings(packing: Packing, row: int, item: int, partner: int, tried: int) -> float:
+    """Set a row of `savings`, without the traffic of `item` with `partner`; return that traffic.
 
     Two passes over the links of the item: one adds up by bin and by zone, the other clears these sums again, so that no
     array has to be cleared as a whole.
@@ -216,9 +216,11 @@ def _sum_kept(packing: Packing, row: int, item: int, partner: int, tried: int) -
             if packing.zone_weight > 0:
                 packing.zones[packing.bins[packing.items[other].bin].zone].exchanged += rate
     for k in range(tried):
-        packing.kept[row, k] = packing.bins[packing.tried[k]].exchanged
+        packing.savings[row, k] = packing.bins[packing.tried[k]].exchanged
         if packing.zone_weight > 0:
-            packing.kept[row, k] += packing.zone_weight * packing.zones[packing.bins[packing.tried[k]].zone].exchanged
+            packing.savings[row, k] += (
+                packing.zone_weight * packing.zones[packing.bins[packing.tried[k]].zone].exchanged
+            )
     for position in range(packing.items[item].first, packing.items[item].last):
         bin_ = packing.items[packing.links[position].item].bin
         if bin_ != NOWHERE:
@@ -436,7 +438,7 @@ class Greedy:
             groups=groups,
             held=np.zeros((len(groups), num_bins), np.int32),
             tried=np.zeros(_MOST_TRIED, np.int64),
-            kept=np.zeros((2, _MOST_TRIED)),
+            savings=np.zeros((2, _MOST_TRIED)),
             zone_weight=float(zone_weight) if len(zones) > 1 else 0.0,
         )
         self._limit(bins)
@@ -504,13 +506,13 @@ class Greedy:
     def cost(self) -> float:
         """Return the cost of all traffic between bins, in tuples/s between bins of one zone.
 
-        It is the cost of all traffic between zones, minus the savings (`kept`). Meant for when all items have bins:
+        It is the cost of all traffic between zones, minus the savings (`savings`). Meant for when all items have bins:
         traffic of unplaced items counts by half.
         """
         packing = self._packing
         placed = np.repeat(self.bin_of != NOWHERE, packing.items["last"] - packing.items["first"])
         most = (1.0 + packing.zone_weight) * float(packing.links["rate"][placed].sum())
-        return (most - kept_in_all(packing)) / 2
+        return (most - total_savings(packing)) / 2
 
     def _limit(self, bins: Bins) -> None:
         """Set the capacities of bins, and sort them by CPU and load."""

@@ -63,7 +63,7 @@ class Packing(NamedTuple):
     groups, held
         Of `GROUP`: the most bins it may use, the most of its items in one bin, and how many bins it uses; and how many
         of its items are in each bin, int32, shape (groups, bins). Without any such limit there are no groups.
-    tried, kept
+    tried, savings
         Scratch of `_rearrange`: bins, and the saving of both items in each, shape (2, bins tried).
     zone_weight
         Extra cost of a tuple between zones over one between bins of a zone, which costs 1.
@@ -79,7 +79,7 @@ class Packing(NamedTuple):
     groups: Records
     held: IndexArray
     tried: IndexArray
-    kept: FloatArray
+    savings: FloatArray
     zone_weight: float
 
 

@@ -139,9 +139,9 @@ def _part(layout: Layout, node: int, cpu_hz: float, memory_mb: float, workers: i
         part = min(part, layout.nodes[node].cpu_hz_left / cpu_hz)
     if memory_mb > 0:
         part = min(part, layout.nodes[node].memory_mb_left / memory_mb)
-    for resource in range(len(layout.rules.asked)):
-        if layout.rules.asked[resource] > 0:
-            part = min(part, left_on(layout.rules, node, resource) / layout.rules.asked[resource])
+    for resource in range(len(layout.rules.requested)):
+        if layout.rules.requested[resource] > 0:
+            part = min(part, left_on(layout.rules, node, resource) / layout.rules.requested[resource])
     return float(part)
 
 
@@ -156,14 +156,14 @@ def _part(layout: Layout, node: int, cpu_hz: float, memory_mb: float, workers: i
 #               0                                  near         left
 
 #: Least and most executors that are evaluated for the next place in a worker.
-_FEWEST_SEEN, _MOST_SEEN = 512, 2048
+_FEWEST_EVALUATED, _MOST_EVALUATED = 512, 2048
 
 
 @inner
 def grow_topology(layout: Layout, topology: int) -> bool:
     """Put a topology's unplaced executors into its workers without a node; return whether all are placed.
 
-    Waiting executors that exchange tuples with those on the current node come first in `waiting`; `kept_worker` is
+    Waiting executors that exchange tuples with those on the current node come first in `waiting`; `saved_worker` is
     the position of each in it. Workers are filled in the order of their numbers, each with as many as limits and the
     remaining workers allow: every one of these gets one executor at least. On failure, placed executors stay
     placed.
@@ -173,7 +173,7 @@ def grow_topology(layout: Layout, topology: int) -> bool:
     for executor in range(layout.topologies[topology].first, layout.topologies[topology].last):
         if layout.executors[executor].worker == NOWHERE:
             layout.around[executor] = layout.near[executor] = layout.close[executor] = 0.0
-            layout.waiting[left], layout.kept_worker[executor] = executor, left
+            layout.waiting[left], layout.saved_worker[executor] = executor, left
             left += 1
             cpu_hz += layout.executors[executor].cpu_hz
             memory_mb += layout.executors[executor].memory_mb
@@ -233,7 +233,7 @@ def _exchange(layout: Layout, a: int, b: int) -> None:
     """Swap two waiting executors."""
     executor, other = layout.waiting[a], layout.waiting[b]
     layout.waiting[a], layout.waiting[b] = other, executor
-    layout.kept_worker[executor], layout.kept_worker[other] = b, a
+    layout.saved_worker[executor], layout.saved_worker[other] = b, a
 
 
 @inner
@@ -244,7 +244,7 @@ def _next_to_grow(layout: Layout, left: int, near: int, worker: int) -> int:
     in_rack = layout.inter_rack - layout.inter_node if len(layout.racks) > 1 else 0.0
     on_node = layout.inter_node - layout.inter_worker
     best, most, most_tps = NOWHERE, -1.0, -1.0
-    for position in range(min(left, max(min(near, _MOST_SEEN), _FEWEST_SEEN))):
+    for position in range(min(left, max(min(near, _MOST_EVALUATED), _FEWEST_EVALUATED))):
         executor = layout.waiting[position]
         cpu_hz, memory_mb = layout.executors[executor].cpu_hz, layout.executors[executor].memory_mb
         if cpu_hz > layout.nodes[node].cpu_hz_left or memory_mb > layout.nodes[node].memory_mb_left:
@@ -265,8 +265,8 @@ def _attract_neighbours(layout: Layout, executor: int, near: int) -> int:
         other, pull = layout.links[link].executor, layout.pull[link]
         if layout.executors[other].worker != NOWHERE or pull == 0:
             continue
-        if layout.kept_worker[other] >= near:
-            _exchange(layout, layout.kept_worker[other], near)
+        if layout.saved_worker[other] >= near:
+            _exchange(layout, layout.saved_worker[other], near)
             near += 1
         layout.around[other] += pull
         layout.near[other] += pull
@@ -362,8 +362,8 @@ def place_topology(layout: Layout, topology: int, blink: float, node_first: floa
             layout.waiting[position] = layout.waiting[left]
             cpu_hz -= layout.executors[executor].cpu_hz
             memory_mb -= layout.executors[executor].memory_mb
-            for resource in range(len(layout.rules.asked)):
-                layout.rules.asked[resource] -= demand_of(layout.rules, executor, resource)
+            for resource in range(len(layout.rules.requested)):
+                layout.rules.requested[resource] -= demand_of(layout.rules, executor, resource)
             join(layout, executor, worker)
             _attract(layout, executor)
             size += 1
@@ -440,10 +440,10 @@ def _gather(layout: Layout, topology: int) -> int:
 @inner
 def _ask(layout: Layout, left: int) -> None:
     """Record the demand of waiting executors for further resources, by which nodes are chosen."""
-    for resource in range(len(layout.rules.asked)):
-        layout.rules.asked[resource] = 0.0
+    for resource in range(len(layout.rules.requested)):
+        layout.rules.requested[resource] = 0.0
         for position in range(left):
-            layout.rules.asked[resource] += demand_of(layout.rules, layout.waiting[position], resource)
+            layout.rules.requested[resource] += demand_of(layout.rules, layout.waiting[position], resource)
 
 
 @inner

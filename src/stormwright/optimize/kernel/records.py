@@ -73,7 +73,7 @@ class Rules(NamedTuple):
         Demand of executors, E × (K + 1), for K resources of nodes and for the heap of workers; the units in which a
         lack of these is counted, K + 1; capacity of nodes, N × K, and what is left of it; heap of workers, W, and what
         is left of it; demand of workers for the resources, W × K.
-    asked
+    requested
         Scratch of construction: demand of the executors still to be placed, shape (K,).
     """
 
@@ -82,7 +82,7 @@ class Rules(NamedTuple):
     shelf: Records
     counts: IndexArray
     amounts: FloatArray
-    asked: FloatArray
+    requested: FloatArray
 
 
 NOWHERE = -1
@@ -186,7 +186,7 @@ class Layout(NamedTuple):
         State of the random numbers, one number.
     node_scopes, rack_scopes
         Scratch of flows, of `SCOPE`, all 0 in between.
-    around, near, close, rack_room, waiting, kept_worker, kept_node, ruined, reach
+    around, near, close, rack_room, waiting, saved_worker, saved_node, ruined, reach
         Scratch of construction and of ruin.
     inter_worker, inter_node, inter_rack
         Cost of a tuple by distance, beyond that within a worker.
@@ -224,8 +224,8 @@ class Layout(NamedTuple):
     close: FloatArray
     rack_room: FloatArray
     waiting: IndexArray
-    kept_worker: IndexArray
-    kept_node: IndexArray
+    saved_worker: IndexArray
+    saved_node: IndexArray
     ruined: IndexArray
     reach: FloatArray
     inter_worker: float

@@ -19,7 +19,7 @@ from stormwright.optimize.kernel.records import NOWHERE, Rules
 
 def copied(rules: Rules) -> Rules:
     """Return the same rules with separate counts."""
-    return rules._replace(counts=rules.counts.copy(), amounts=rules.amounts.copy(), asked=rules.asked.copy())
+    return rules._replace(counts=rules.counts.copy(), amounts=rules.amounts.copy(), requested=rules.requested.copy())
 
 
 @inner

@@ -62,7 +62,7 @@ def cut_into_regions(layout: Layout, count: int, rng: np.random.Generator) -> It
             rack_nodes=nodes[number],
             totals=np.zeros_like(layout.totals),
             random=rng.integers(2**64, size=1, dtype=np.uint64),
-            rules=layout.rules._replace(asked=np.zeros_like(layout.rules.asked)),
+            rules=layout.rules._replace(requested=np.zeros_like(layout.rules.requested)),
             rack_scopes=np.zeros_like(layout.rack_scopes),
             rack_room=np.zeros_like(layout.rack_room),
             waiting=np.zeros(len(executors[number]), np.int64),

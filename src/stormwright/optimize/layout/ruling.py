@@ -35,14 +35,14 @@ def make_rules(problem: Problem, first_worker: IndexArray, worker_topology: Inde
     worker_topology
         Topology of every worker, increasing, shape (W,).
     """
-    asked = RequestLimits.of(problem)
+    requested = RequestLimits.of(problem)
     demand, room = problem.executor_demand[2:], problem.node_capacity[2:]
     heap, most_heap = np.zeros(problem.num_executors), np.full(len(problem.topologies), np.inf)
-    if asked is not None:
-        demand, room = np.vstack([demand, asked.demand]), np.vstack([room, asked.capacity])
-        heap, most_heap = asked.heap, asked.most_heap
-    shared = () if asked is None else asked.shared
-    limited = np.full(len(problem.topologies), asked is not None)
+    if requested is not None:
+        demand, room = np.vstack([demand, requested.demand]), np.vstack([room, requested.capacity])
+        heap, most_heap = requested.heap, requested.most_heap
+    shared = () if requested is None else requested.shared
+    limited = np.full(len(problem.topologies), requested is not None)
     limited |= np.bincount(problem.executor_topology, demand.any(axis=0), len(limited)) > 0
     limited[list(problem.component_limits)] = True
     amounts = np.vstack([demand, heap])
@@ -53,7 +53,7 @@ def make_rules(problem: Problem, first_worker: IndexArray, worker_topology: Inde
     amounts = np.rint(amounts / step[:, None]) * step[:, None]
     has, heaps = _room(room.T, most[:-1], step[:-1]), _room(most_heap[worker_topology], most[-1], step[-1])
     shelf = np.zeros(1, SHELF)
-    shelf["resources"], shelf["memory"] = len(demand), NOWHERE if asked is None else len(demand) - 1
+    shelf["resources"], shelf["memory"] = len(demand), NOWHERE if requested is None else len(demand) - 1
     used = np.zeros(len(worker_topology) * len(demand))
     rooms = {"room": has, "left": has, "heap_room": heaps, "heap_left": heaps}
     table = _shelved(shelf, demand=amounts.T, unit=unit, **rooms, used=used, end=used[:0])
@@ -135,10 +135,10 @@ def only_of(rules: Rules, executors: IndexArray) -> Rules:
     """Return the rules for some executors only, which are renumbered."""
     counts, amounts, shelf = rules.counts, rules.amounts, rules.shelf[0]
     width, begin = int(shelf["resources"]) + 1, int(shelf["demand"])
-    asked = amounts[begin : int(shelf["unit"])].reshape(-1, width)[executors].ravel()
+    requested = amounts[begin : int(shelf["unit"])].reshape(-1, width)[executors].ravel()
     counts, amounts = counts.copy(), amounts.copy()
     counts[: len(executors)] = rules.counts[executors]
-    amounts[begin : begin + len(asked)] = asked
+    amounts[begin : begin + len(requested)] = requested
     return rules._replace(counts=counts, amounts=amounts)
 
 

@@ -42,8 +42,8 @@ def scratch(executors: int, workers: int, nodes: int, racks: int) -> dict[str, A
         "close": np.zeros(executors),
         "rack_room": np.zeros(racks),
         "waiting": np.zeros(executors, np.int64),
-        "kept_worker": np.zeros(executors, np.int64),
-        "kept_node": np.zeros(workers, np.int64),
+        "saved_worker": np.zeros(executors, np.int64),
+        "saved_node": np.zeros(workers, np.int64),
         "ruined": np.zeros(_MOST_RUINED, np.int64),
     }
 

@@ -200,9 +200,9 @@ class Dense(NamedTuple):
 
         def demand(name: str) -> tuple[FloatArray, FloatArray]:
             """Return the demand of executors, and the capacity of nodes for it."""
-            asked, left = executors[name], nodes[f"{name}_left"]
-            unit = float(asked.sum()) / max(count, 1) or 1.0
-            return asked / unit, (left + np.bincount(on, asked[worker != NOWHERE], len(nodes))) / unit
+            requested, left = executors[name], nodes[f"{name}_left"]
+            unit = float(requested.sum()) / max(count, 1) or 1.0
+            return requested / unit, (left + np.bincount(on, requested[worker != NOWHERE], len(nodes))) / unit
 
         cpu, cpu_room = demand("cpu_hz")
         memory, memory_room = demand("memory_mb")
@@ -244,9 +244,9 @@ class Dense(NamedTuple):
             inter_node=layout.inter_node,
             inter_rack=layout.inter_rack,
         )
-        for kept in (dense.best, dense.base, dense.round):
+        for checkpoint in (dense.best, dense.base, dense.round):
             restore(dense, dense.best)
-            keep(dense, kept)
+            keep(dense, checkpoint)
         return dense
 
 
@@ -255,18 +255,18 @@ def _whole(numbers: NDArray[np.integer]) -> IndexArray:
 
 
 @compiled
-def keep(dense: Dense, kept: Checkpoint) -> None:
+def keep(dense: Dense, checkpoint: Checkpoint) -> None:
     """Save the current placement of `dense`."""
-    copy_array(dense.worker, kept.worker)
-    copy_array(dense.node, kept.node)
-    kept.rank[0], kept.rank[1] = dense.state[0].overload, dense.state[0].cost
+    copy_array(dense.worker, checkpoint.worker)
+    copy_array(dense.node, checkpoint.node)
+    checkpoint.rank[0], checkpoint.rank[1] = dense.state[0].overload, dense.state[0].cost
 
 
 @compiled
-def restore(dense: Dense, kept: Checkpoint) -> None:
+def restore(dense: Dense, checkpoint: Checkpoint) -> None:
     """Restore a placement; all sums are recomputed, so that rounding does not add up."""
-    copy_array(kept.worker, dense.worker)
-    copy_array(kept.node, dense.node)
+    copy_array(checkpoint.worker, dense.worker)
+    copy_array(checkpoint.node, dense.node)
     copy_array(dense.cpu_room, dense.cpu_left)
     copy_array(dense.memory_room, dense.memory_left)
     dense.size[:] = 0

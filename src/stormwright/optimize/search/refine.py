@@ -310,18 +310,18 @@ def _spread_cost(layout: Layout, topology: int) -> float:
 def _remember(layout: Layout, topology: int) -> None:
     """Save the positions of the executors and workers of a topology."""
     for executor in range(layout.topologies[topology].first, layout.topologies[topology].last):
-        layout.kept_worker[executor] = layout.executors[executor].worker
+        layout.saved_worker[executor] = layout.executors[executor].worker
     for worker in range(layout.topologies[topology].first_worker, layout.topologies[topology].last_worker):
-        layout.kept_node[worker] = layout.workers[worker].node
+        layout.saved_node[worker] = layout.workers[worker].node
 
 
 @inner
 def _restore(layout: Layout, topology: int) -> None:
     """Restore a topology that was removed. Rings may be in another order than before."""
     for worker in range(layout.topologies[topology].first_worker, layout.topologies[topology].last_worker):
-        start_worker(layout, worker, layout.kept_node[worker])
+        start_worker(layout, worker, layout.saved_node[worker])
     for executor in range(layout.topologies[topology].first, layout.topologies[topology].last):
-        join(layout, executor, layout.kept_worker[executor])
+        join(layout, executor, layout.saved_worker[executor])
     tabulate(layout, topology)
 
 

@@ -170,10 +170,12 @@ def search(dense: Dense, looks: int) -> None:
 
 
 @inner
-def _is_better(dense: Dense, overload: float, cost: float, kept: Checkpoint) -> bool:
+def _is_better(dense: Dense, overload: float, cost: float, checkpoint: Checkpoint) -> bool:
     """Return whether overload, then cost, is less than that of a placement; rounding does not count."""
     same = NOTHING * dense.state[0].mean
-    return bool(overload < kept.rank[0] - NOTHING or (overload <= kept.rank[0] and cost < kept.rank[1] - same))
+    return bool(
+        overload < checkpoint.rank[0] - NOTHING or (overload <= checkpoint.rank[0] and cost < checkpoint.rank[1] - same)
+    )
 
 
 # Steps --------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ _SOME_HZ = 3e9
 
 #: Weight that remains of a minute after another one of the same placement: ten count; that of a placement after another
 #: one; and number of placements stored per topology.
-KEPT_OF_MINUTE, KEPT_OF_PLACEMENT, PLACEMENTS = 0.9, 0.9, 8
+MINUTE_RETENTION, PLACEMENT_RETENTION, PLACEMENTS = 0.9, 0.9, 8
 
 #: Coefficients of messaging threads, and those of an executor that belong to no component: a message, a kB of it, idle
 #: time.
@@ -66,18 +66,18 @@ class TopologyEvidence:
         before, inputs_before = self.placements.pop(rows.placement, None), self.by_input.pop(rows.placement, {})
         if before is None:
             self.placements = {
-                name: [one.scaled(KEPT_OF_PLACEMENT) for one in moments]
+                name: [one.scaled(PLACEMENT_RETENTION) for one in moments]
                 for name, moments in list(self.placements.items())[1 - PLACEMENTS :]
             }
             self.by_input = {
-                name: scaled(of, KEPT_OF_PLACEMENT) for name, of in self.by_input.items() if name in self.placements
+                name: scaled(of, PLACEMENT_RETENTION) for name, of in self.by_input.items() if name in self.placements
             }
         else:
             highest, rate = self.fullest_tps.get(rows.placement, 0.0), rows.rate_tps.most
             if highest == rate == 0.0:
                 highest = rate = 1.0  # without ackers nobody is told of trees
             fullest = max(highest, rate)
-            old_part, new_part = KEPT_OF_MINUTE * (highest / fullest) ** _FULLEST, (rate / fullest) ** _FULLEST
+            old_part, new_part = MINUTE_RETENTION * (highest / fullest) ** _FULLEST, (rate / fullest) ** _FULLEST
             new = [old.scaled(old_part) + more.scaled(new_part) for old, more in zip(before, new, strict=True)]
             new_inputs = added(scaled(inputs_before, old_part), scaled(new_inputs, new_part))
         self.placements[rows.placement], self.by_input[rows.placement] = new, new_inputs
@@ -85,8 +85,8 @@ class TopologyEvidence:
         there[rows.placement] = max(there[rows.placement], rows.rate_tps.most)
         self.fullest_tps = {name: there[name] for name in self.placements}
         self.rate_tps = _both(self.rate_tps, rows.rate_tps)
-        self.message_bytes = KEPT_OF_MINUTE * self.message_bytes + rows.message_bytes
-        self.messages = KEPT_OF_MINUTE * self.messages + rows.messages
+        self.message_bytes = MINUTE_RETENTION * self.message_bytes + rows.message_bytes
+        self.messages = MINUTE_RETENTION * self.messages + rows.messages
 
     @property
     def messaging(self) -> Moments:
@@ -158,7 +158,7 @@ class Evidence:
         """Add a minute."""
         for name, one in rows.topologies.items():
             self.topologies.setdefault(name, TopologyEvidence()).add(one)
-        self.wire = self.wire.scaled(KEPT_OF_MINUTE) + rows.wire
+        self.wire = self.wire.scaled(MINUTE_RETENTION) + rows.wire
         if rows.utilisation:
             self.utilisation = _both(self.utilisation, rows.utilisation) if self.utilisation else rows.utilisation
         for node, hz in rows.core_hz.items():
@@ -171,7 +171,9 @@ class Evidence:
         """Forget all topologies except the given ones; their evidence on the cluster stays."""
         for gone in [name for name in self.topologies if name not in there]:
             told = self.topologies.pop(gone).of_cluster()
-            self.of_gone = [old.scaled(KEPT_OF_PLACEMENT) + more for old, more in zip(self.of_gone, told, strict=True)]
+            self.of_gone = [
+                old.scaled(PLACEMENT_RETENTION) + more for old, more in zip(self.of_gone, told, strict=True)
+            ]
 
     def as_dict(self) -> dict[str, Any]:
         """Return the evidence for JSON."""
@@ -216,7 +218,7 @@ class Evidence:
             sizes = (MESSAGING, 2, len(components) + COMMON)
             topologies[name] = TopologyEvidence(
                 components,
-                {key: _heard(moments, sizes) for key, moments in one["placements"].items()},
+                {key: _moments_list(moments, sizes) for key, moments in one["placements"].items()},
                 {str(key): float(rate) for key, rate in one["fullest_tps"].items()},
                 CostRange(*one["rate_tps"]),
                 one["message_bytes"],
@@ -230,8 +232,8 @@ class Evidence:
         return cls(
             reference_hz=told["reference_hz"],
             topologies=topologies,
-            of_gone=_heard(told["of_gone"], (MESSAGING, 1, COMMON)),
-            wire=_heard([told["wire"]], (2,))[0],
+            of_gone=_moments_list(told["of_gone"], (MESSAGING, 1, COMMON)),
+            wire=_moments_list([told["wire"]], (2,))[0],
             utilisation=CostRange(*told["utilisation"]) if told["utilisation"] else None,
             core_hz={str(node): float(hz) for node, hz in told["core_hz"].items()},
             # Older files do not have it.
@@ -256,5 +258,5 @@ def _aligned(moments: Moments, before: tuple[str, ...], after: tuple[str, ...]) 
     return moments.at([*(after.index(name) for name in before), *range(len(after), len(after) + COMMON)])
 
 
-def _heard(told: Any, sizes: tuple[int, ...]) -> list[Moments]:
+def _moments_list(told: Any, sizes: tuple[int, ...]) -> list[Moments]:
     return [Moments.from_list(one, size) for one, size in zip(told, sizes, strict=True)]

@@ -30,7 +30,7 @@ _BY_CHANCE, _SETTLED = 1e-3, 0.5
 _ASSUMED_ROWS = 4.0
 
 #: Least fraction of handled tuples with a reported stream: older probes report none.
-_LEAST_TOLD = 0.98
+_LEAST_REPORTED = 0.98
 
 #: Coefficients that belong to no stream: a message, a kB of it, idle time.
 _COMMON = 3
@@ -120,13 +120,13 @@ class ByInput:
             return same, none, 0.0
         found = posterior(moments, Prior(same, _UNLIKE * same))
         better = moments.squares(same) - moments.squares(found.value)
-        if not self._is_told(moments, found.value, better):
+        if not self._is_significant(moments, found.value, better):
             return same, none, 0.0
         deviation = np.sqrt(np.maximum(np.diag(found.covariance), 0.0))
         return found.value, deviation <= (1 - _SETTLED) * _UNLIKE * alike, better
 
     @staticmethod
-    def _is_told(moments: Moments, values: FloatArray, better: float) -> bool:
+    def _is_significant(moments: Moments, values: FloatArray, better: float) -> bool:
         """Return whether separate costs explain significantly more than the same cost for all."""
         from scipy.special import chdtri  # takes longer to import than the rest
 
@@ -173,7 +173,7 @@ def row_of(
         As in `_Row`.
     """
     told = {each: tuples / length_s for each, tuples in part.by_input.items()}
-    whole = sum(part.by_input.values()) >= _LEAST_TOLD * part.handled
+    whole = sum(part.by_input.values()) >= _LEAST_REPORTED * part.handled
     return _Row(str(worker), component, told if whole else {}, common, cpu_us)
 
 

@@ -77,7 +77,7 @@ class Before(NamedTuple):
     varied: dict[str, tuple[FloatArray, Routes]]
     demands: tuple[Demanded, ...]
     fair: dict[int, Fair]
-    again: ResultCache
+    cache: ResultCache
 
 
 class Standing:
@@ -98,7 +98,7 @@ class Standing:
     ----------
     fair
         Results for topologies whose spouts have several executors; other modules may add to it.
-    again
+    cache
         Cache of results on times; other modules may add to it.
     """
 
@@ -116,7 +116,7 @@ class Standing:
         self._derived: list[Derived] = []
         self._demands: list[Demanded] = []
         self.fair: dict[int, Fair] = before.fair if before else {}
-        self.again = before.again if before else ResultCache()
+        self.cache = before.cache if before else ResultCache()
 
     def moved(self, slot_of_executor: IntArray) -> Standing:
         """Return the same load under another placement, shape (E,)."""
@@ -133,7 +133,7 @@ class Standing:
             varied=self._variants.copy(),
             demands=tuple(self._demands),
             fair=fair,
-            again=self.again.after(moved),
+            cache=self.cache.after(moved),
         )
         return Standing(self._profile, self._problem, slot_of_executor, before)
 

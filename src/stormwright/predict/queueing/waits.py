@@ -222,7 +222,7 @@ class QueueState:
         Whether the iteration for the rates converged.
     times_at_tps
         Rates at which times are computed, if these are others, shape (T,).
-    again
+    cache
         Cache and key of the result; None if it is not cached.
     """
 
@@ -232,28 +232,28 @@ class QueueState:
     costs: Costs | None = None
     settled: bool = True
     times_at_tps: FloatArray | None = None
-    again: tuple[CacheKey, ResultCache] | None = None
+    cache: tuple[CacheKey, ResultCache] | None = None
 
     @cached_property
     def ways(self) -> Ways:
         """Times of trees; meaningless if a resource is overloaded."""
         rate_tps = self._times_at_tps
         # Whether a node stops depends on all that is on it.
-        if self.again is None or (self.costs and self.costs.quota_period_ms > 0):
+        if self.cache is None or (self.costs and self.costs.quota_period_ms > 0):
             network = self.networks.whole
             stays = _stays(network, rate_tps, self._others, self._full)
             return with_stops(network, self.costs, stays, rate_tps) if self.costs else network.ways(stays)
-        (of, again), demand = self.again, self.networks.demand
-        known = again.known(of, demand, self._others, rate_tps)
+        (of, cache), demand = self.cache, self.networks.demand
+        known = cache.known(of, demand, self._others, rate_tps)
         if known is None:
-            found = replace(self, again=None).ways
+            found = replace(self, cache=None).ways
         else:
             narrow, sites = self.networks.only(~known[0])
             others = NeighbourLoad(*(each[:, sites] for each in self._others))
             new = QueueState(rate_tps, Networks.of(narrow), others, self.costs).ways
             old = Ways(*(Times(*each) for each in known[1].reshape(2, 2, -1)))
             found = Ways(*(_chosen(known[0], *each) for each in zip(old, new, strict=True)))
-        again.keep(Found(of, demand, self._others, rate_tps, np.concatenate([np.stack(of) for of in found])))
+        cache.keep(Found(of, demand, self._others, rate_tps, np.concatenate([np.stack(of) for of in found])))
         return found
 
     @property

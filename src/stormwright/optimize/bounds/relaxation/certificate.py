@@ -31,23 +31,23 @@ class Certificate:
     size: FloatArray
     fixed: float
 
-    def most_kept(self, limit: float) -> float:
+    def most_saved(self, limit: float) -> float:
         """Return the upper bound on the traffic within groups of size `limit`, in tuples/s; increasing in the limit."""
-        return float(self.rows_kept(limit).sum()) + self.fixed
+        return float(self.rows_saved(limit).sum()) + self.fixed
 
-    def rows_kept(self, limit: float) -> FloatArray:
+    def rows_saved(self, limit: float) -> FloatArray:
         """Return the most that each executor adds to that bound, -inf if it is larger than a group; shape (n,).
 
         For every row it is the most that others can be worth which fit next to the row's own executor, fractionally.
         Results are cached by limit: the best of several certificates is chosen by one limit, and then used with it.
         """
-        known = self._kept.get(limit)
+        known = self._saved.get(limit)
         if known is None:
-            known = self._kept[limit] = self._rows_kept(limit)
+            known = self._saved[limit] = self._rows_saved(limit)
             known.flags.writeable = False
         return known
 
-    def _rows_kept(self, limit: float) -> FloatArray:
+    def _rows_saved(self, limit: float) -> FloatArray:
         worth, size = self._densest_first
         room = (limit * (1 + ROUNDING) - self.size)[:, None]  # sums of sizes differ from the limit by rounding
         fits = (size <= room) & (worth > 0)
@@ -55,15 +55,15 @@ class Certificate:
         before = np.cumsum(asks, axis=1) - asks
         with np.errstate(divide="ignore", invalid="ignore"):
             part = np.where(asks > 0, np.clip((room - before) / asks, 0.0, 1.0), 1.0)
-        kept: FloatArray = (part * np.where(fits, worth, 0.0)).sum(axis=1) + np.diagonal(self.row_worth)
-        return np.where(room[:, 0] < 0, -np.inf, kept)
+        saved: FloatArray = (part * np.where(fits, worth, 0.0)).sum(axis=1) + np.diagonal(self.row_worth)
+        return np.where(room[:, 0] < 0, -np.inf, saved)
 
     def in_pieces(self, grid: FloatArray) -> tuple[float, FloatArray]:
         """Return `fixed`, and the most that every executor adds in groups of each of some sizes, shape (n, Q)."""
-        return self.fixed, np.stack([self.rows_kept(limit) for limit in grid.tolist()], axis=1)
+        return self.fixed, np.stack([self.rows_saved(limit) for limit in grid.tolist()], axis=1)
 
     @cached_property
-    def _kept(self) -> dict[float, FloatArray]:
+    def _saved(self) -> dict[float, FloatArray]:
         """Cache of results, by limit."""
         return {}
 

@@ -77,7 +77,7 @@ class Pieces:
         ends = np.cumsum([len(sizes), *(rows * columns for rows, columns in shapes)])
         blocks = [np.arange(end - a * b, end).reshape(a, b) for (a, b), end in zip(shapes, ends[1:], strict=True)]
         # Columns of K of each topology; x of each, shape (n, Q); and u of each, shape (K, Q).
-        self._kept: IndexArray = np.arange(len(sizes))
+        self._saved: IndexArray = np.arange(len(sizes))
         self._parts, self._pieces = blocks[: len(sizes)], blocks[len(sizes) :]
         self._upper = np.full(int(ends[-1]), np.inf)
         self._rows = Rows()
@@ -90,7 +90,7 @@ class Pieces:
     def add(self, topology: int, fixed: float, worth: FloatArray) -> None:
         """Add a certificate: the most that every executor keeps in a piece of each number, (n, Q), and `fixed`."""
         worth = np.where(np.isfinite(worth), worth, 0.0)
-        terms = [(self._kept[topology], 1.0), (self._parts[topology].ravel(), -worth.ravel() / self._unit)]
+        terms = [(self._saved[topology], 1.0), (self._parts[topology].ravel(), -worth.ravel() / self._unit)]
         self._rows.add((1,), terms, -np.inf, fixed / self._unit)
 
     def solve(self, until: float, *, whole: bool) -> tuple[float, list[FloatArray]]:
@@ -107,7 +107,7 @@ class Pieces:
         if limit_s <= 0:
             return np.inf, []
         goal, lower, integral = np.zeros((3, len(self._upper)))
-        goal[self._kept], lower[self._kept] = -1.0, -np.inf
+        goal[self._saved], lower[self._saved] = -1.0, -np.inf
         for pieces in self._pieces:
             integral[pieces] = whole
         found = self._rows.minimise(goal, lower, self._upper, integral, {"time_limit": limit_s})
@@ -150,7 +150,7 @@ _ENOUGH = 2e-4
 
 
 @dataclass(frozen=True, eq=False)
-class Dealt:
+class PiecedTopology:
     """A topology whose executors are divided into pieces.
 
     Parameters
@@ -172,7 +172,7 @@ class Dealt:
     known: Sequence[tuple[float, FloatArray]]
 
 
-def kept_in_pieces(topologies: Sequence[Dealt], room: NodeSizes, until: float) -> float:
+def saved_in_pieces(topologies: Sequence[PiecedTopology], room: NodeSizes, until: float) -> float:
     """Return an upper bound on the traffic of topologies within nodes, in tuples/s; inf if time is too short for any.
 
     Parameters
@@ -204,15 +204,15 @@ def kept_in_pieces(topologies: Sequence[Dealt], room: NodeSizes, until: float) -
             found = topology.better(parts[topology.number], now + its_part_s)
             if found:
                 program.add(topology.number, *found)
-        kept, parts = program.solve(until, whole=False)
-        best = min(best, kept)
+        saved, parts = program.solve(until, whole=False)
+        best = min(best, saved)
     return min(best, program.solve(until, whole=True)[0])
 
 
 class _UnderWay:
     """A topology, and the multipliers that its certificates come from."""
 
-    def __init__(self, number: int, topology: Dealt, room: NodeSizes) -> None:
+    def __init__(self, number: int, topology: PiecedTopology, room: NodeSizes) -> None:
         self.number = number
         self._size, self._grid = topology.size, room.grid
         limits = np.full(len(topology.size), topology.size.sum())
@@ -223,14 +223,14 @@ class _UnderWay:
         found: list[tuple[float, FloatArray]] = []
         values: list[float] = []
 
-        def kept(certificate: Certificate) -> float:
+        def saved(certificate: Certificate) -> float:
             fixed, worth = certificate.in_pieces(self._grid)
             found.append((fixed, worth))
             values.append(fixed + float((np.where(np.isfinite(worth), worth, 0.0) * parts).sum()))
             return values[-1]
 
         self._multipliers.limits = np.clip(parts @ self._grid, self._size, self._size.sum())
-        for _ in approach(self._multipliers, kept, until, triangles=True):
+        for _ in approach(self._multipliers, saved, until, triangles=True):
             pass
         return found[int(np.argmin(values))] if found else None
 
@@ -296,10 +296,10 @@ class RelaxedBound:
                 tps = self._tps_between(first, last)
             apart += self._apart_in_workers(topology, tps, now + seconds / 3)
             options.append(list(self._options(topology, tps, now + seconds)))
-        kept = self._priced(options, until)
+        saved = self._priced(options, until)
         if self._small:
-            kept = min(kept, self._in_pieces(options, until + budget_s * _FOR_PIECES))
-        return relaxed.base - relaxed.near * kept - relaxed.inner * min(kept, relaxed.total_tps - apart)
+            saved = min(saved, self._in_pieces(options, until + budget_s * _FOR_PIECES))
+        return relaxed.base - relaxed.near * saved - relaxed.inner * min(saved, relaxed.total_tps - apart)
 
     def _tps_between(self, first: int, last: int) -> FloatArray:
         """Return the result of `Relaxed.tps_between`; cached if the program of whole pieces needs it, too."""
@@ -315,7 +315,7 @@ class RelaxedBound:
         if workers <= 1 or tps is None:
             return 0.0
         certificate = best_certificate(tps, np.ones(len(tps)), float(most), workers, until, triangles=True)
-        return max(0.0, float(tps.sum()) / 2 - certificate.most_kept(float(most)))
+        return max(0.0, float(tps.sum()) / 2 - certificate.most_saved(float(most)))
 
     def _options(self, topology: int, tps: FloatArray | None, until: float) -> Iterator[tuple[float, FloatArray]]:
         """Yield certificates of a topology: the constant, and the most that every executor keeps by piece size."""
@@ -349,11 +349,11 @@ class RelaxedBound:
         """Return the most that whole pieces on nodes keep."""
         first = self._relaxed.first.tolist()
         topologies = [
-            Dealt(self._tps_between(start, end), self._size[start:end], self._groups(number), options[number])
+            PiecedTopology(self._tps_between(start, end), self._size[start:end], self._groups(number), options[number])
             for number, (start, end) in enumerate(pairwise(first))
             if start < end
         ]
-        return kept_in_pieces(topologies, self._room, until)
+        return saved_in_pieces(topologies, self._room, until)
 
     def _priced(self, options: list[list[tuple[float, FloatArray]]], until: float) -> float:
         """Return the most that pieces on nodes keep, with the best certificate of each topology at the prices found."""
@@ -367,18 +367,18 @@ class RelaxedBound:
             chosen = picks
             worth = np.vstack([each[pick][1] for each, pick in zip(options, picks, strict=True)])
             fixed = sum(each[pick][0] for each, pick in zip(options, picks, strict=True))
-            kept, price = share(worth, self._size, self._room, until)
-            if kept + fixed >= best:
+            saved, price = share(worth, self._size, self._room, until)
+            if saved + fixed >= best:
                 return best
-            best = kept + fixed
+            best = saved + fixed
             if time.perf_counter() > until:
                 return best
 
     def _pick(self, options: list[tuple[float, FloatArray]], price: FloatArray, topology: int) -> int:
         """Return the number of a topology's certificate that keeps least at these prices; the first of equal ones."""
         size = self._size[self._relaxed.first[topology] : self._relaxed.first[topology + 1], None]
-        kept = [fixed + float((worth - size * price).max(axis=1, initial=-np.inf).sum()) for fixed, worth in options]
-        return int(np.argmin(kept))
+        saved = [fixed + float((worth - size * price).max(axis=1, initial=-np.inf).sum()) for fixed, worth in options]
+        return int(np.argmin(saved))
 
 
 def _scarcest(relaxed: Relaxed) -> tuple[FloatArray, FloatArray]:
@@ -387,10 +387,10 @@ def _scarcest(relaxed: Relaxed) -> tuple[FloatArray, FloatArray]:
     Nodes without a limit have capacity for all, those without any capacity take no part; and if some executor fits on
     no node, so that nothing is valid, it limits nothing.
     """
-    asked = relaxed.demand.sum(axis=1)
-    had = np.where(np.isfinite(relaxed.capacity), relaxed.capacity, asked[:, None])
+    requested = relaxed.demand.sum(axis=1)
+    had = np.where(np.isfinite(relaxed.capacity), relaxed.capacity, requested[:, None])
     total = had.sum(axis=1)
-    scarcest = int(np.argmax(np.divide(asked, total, out=np.zeros(len(asked)), where=total > 0)))
+    scarcest = int(np.argmax(np.divide(requested, total, out=np.zeros(len(requested)), where=total > 0)))
     size, capacity = relaxed.demand[scarcest], had[scarcest]
     capacity = capacity[capacity > 0]
     fits = len(capacity) and capacity.max() >= size.max(initial=0.0)

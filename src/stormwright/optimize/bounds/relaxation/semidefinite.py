@@ -59,7 +59,7 @@ def certificates(
     """
     yield Certificate(tps / 2, size, 0.0)
     multipliers = Multipliers(tps, size, np.full(len(tps), limit), groups)
-    yield from approach(multipliers, lambda certificate: certificate.most_kept(limit), until, triangles=triangles)
+    yield from approach(multipliers, lambda certificate: certificate.most_saved(limit), until, triangles=triangles)
 
 
 def best_certificate(
@@ -73,11 +73,11 @@ def best_certificate(
         As for `certificates`.
     """
     found = certificates(tps, size, limit, groups, until, triangles=triangles)
-    return min(found, key=lambda certificate: certificate.most_kept(limit))
+    return min(found, key=lambda certificate: certificate.most_saved(limit))
 
 
 def approach(
-    multipliers: Multipliers, kept: Callable[[Certificate], float], until: float, *, triangles: bool
+    multipliers: Multipliers, saved: Callable[[Certificate], float], until: float, *, triangles: bool
 ) -> Iterator[Certificate]:
     """Yield better and better certificates, starting from the current multipliers.
 
@@ -88,7 +88,7 @@ def approach(
     ----------
     multipliers
         Updated.
-    kept
+    saved
         Returns the traffic kept by a certificate: less is better.
     triangles
         Whether to use triangle inequalities as well (`Triangles`): takes longer, and is valid for all executors only,
@@ -114,7 +114,7 @@ def approach(
             return
         yield certificate
         multipliers.balance()
-        now = kept(certificate)
+        now = saved(certificate)
         slow = slow + 1 if now > least - enough else min(slow, 0)
         least = min(least, now)
         if slow > _PATIENCE:

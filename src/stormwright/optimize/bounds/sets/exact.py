@@ -61,7 +61,7 @@ class KnownSet:
         Its executors, bit e for executor e.
     workers
         Number of its workers of each topology, shape (T,).
-    kept
+    saved
         The traffic that it keeps; weighted tuples/s.
     kinds
         Numbers of the kinds of nodes that take it.
@@ -69,7 +69,7 @@ class KnownSet:
 
     bits: int
     workers: IndexArray
-    kept: float
+    saved: float
     kinds: tuple[int, ...]
 
     @property
@@ -176,7 +176,7 @@ class Proof:
         limit[-1, : len(uses)] = -1.0
         # An executor is worth no more than all of its traffic, so that is the cost of leaving one out.
         dear = np.full(count + topologies, 2 * executors.tps.sum(axis=1).max(initial=0.0) + 1.0)
-        cost = np.concatenate([[-column.kept for column, _ in uses], dear, dear])
+        cost = np.concatenate([[-column.saved for column, _ in uses], dear, dear])
         found = linprog(
             cost / self._unit,
             A_ub=csc_array(limit),
@@ -228,19 +228,19 @@ class Proof:
     def _worth(self, column: KnownSet, prices: SetPrices) -> float:
         """Return the worth of a known set at some prices, in weighted tuples/s."""
         members = members_of(column.bits, len(prices.executor))
-        return float(column.kept + prices.node - prices.executor @ members - prices.worker @ column.workers)
+        return float(column.saved + prices.node - prices.executor @ members - prices.worker @ column.workers)
 
     def _column(self, bits: int, workers: IndexArray, prices: SetPrices, worth: float) -> KnownSet:
         """Return a found set: its kept traffic, by subtracting its price, and all kinds of nodes that take it."""
         members = members_of(bits, len(prices.executor))
-        kept = float(worth - prices.node + prices.executor @ members + prices.worker @ workers)
+        saved = float(worth - prices.node + prices.executor @ members + prices.worker @ workers)
         asks = self._executors.demand @ members
         counts = np.bincount(self._executors.topology, members, len(self._workers))
         fewest = int(np.ceil(counts / self._executors.most).sum())
         kinds = tuple(
             number for number, kind in enumerate(self._kinds) if np.all(asks <= kind.capacity) and fewest <= kind.ports
         )
-        return KnownSet(bits, workers, kept, kinds)
+        return KnownSet(bits, workers, saved, kinds)
 
     def _put_together(self, until: float) -> bool:
         """Enumerate everything that could be better than the known solution; return whether that is complete."""

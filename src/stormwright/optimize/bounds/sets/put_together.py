@@ -359,7 +359,7 @@ def put_together(puzzle: Puzzle, unproven: Unproven, until: float, scratch: Scra
         count = partitions(sets, terms, puzzle.workers, ways, best_only=True, most_steps=tries)
     if count < 0:
         return None
-    return max((_kept(puzzle, sets, way, scratch) for way in ways[:count]), default=-np.inf)
+    return max((_saved(puzzle, sets, way, scratch) for way in ways[:count]), default=-np.inf)
 
 
 def compile_loops(puzzle: Puzzle, unproven: Unproven, scratch: Scratch) -> None:
@@ -432,7 +432,7 @@ def _by_workers(puzzle: Puzzle, unproven: Unproven, sets: Sets, until: float, sc
     return Sets.of(sets.bits[row[good]], worth[good], fits[good], counts[good], executors.tps.shape[0])
 
 
-def _kept(puzzle: Puzzle, sets: Sets, way: IndexArray, scratch: Scratch) -> float:
+def _saved(puzzle: Puzzle, sets: Sets, way: IndexArray, scratch: Scratch) -> float:
     """Return the traffic kept by these sets with the required number of workers; -inf if that is impossible."""
     executors, workers = puzzle.executors, puzzle.workers
     ports = np.repeat([kind.ports for kind in puzzle.kinds], [kind.nodes for kind in puzzle.kinds])
