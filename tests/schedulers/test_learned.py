@@ -123,7 +123,7 @@ def changed(tmp_path, change, signed=True):
     [
         (lambda of: of.update(schema="stormwright-learned/9"), True, "this version reads stormwright-learned/1"),
         (lambda of: of.update(schema="other"), True, "is no model of `learned`"),
-        (lambda of: of["trees"]["value"].__setitem__(0, 9.0), False, "its digest says something else"),
+        (lambda of: of["trees"]["value"].__setitem__(0, 9.0), False, "its digest does not match"),
         (lambda of: of["features"].pop(), True, "other features than this version has"),
         (lambda of: of["trees"]["left"].__setitem__(0, 0), True, "has trees that lead nowhere"),
         (lambda of: of["trees"].pop("root"), True, "should have trees as arrays of numbers"),
@@ -158,7 +158,7 @@ def test_examples_survive_their_file(tmp_path):
     assert [group.as_dict() for group in again] == [group.as_dict() for group in groups]
     document = {"schema": "stormwright-examples/1", "groups": []}
     write_json(tmp_path / "damaged.json", document)
-    with pytest.raises(InputError, match="its digest says something else"):
+    with pytest.raises(InputError, match="its digest does not match"):
         read_examples(tmp_path / "damaged.json")
 
 

@@ -153,9 +153,9 @@ class PredictiveAdviser:
     def _back(self, observation: Observation, last: _Change) -> WantedSize:
         self._last, self._in_vain, self._wait = None, 0, self._patience.windows + 1
         why = (
-            f"the last change did not help: {min(last.promised_tps, observation.wanted_tps):,.0f} trees/s were promised, "
-            f"and {observation.reached_tps:,.0f} were reached; what limits them is nothing that was measured, so take it "
-            "back"
+            f"the last change did not help: {min(last.promised_tps, observation.wanted_tps):,.0f} trees/s were "
+            f"promised, and {observation.reached_tps:,.0f} were reached; what limits them is nothing that was "
+            "measured, so take it back"
         )
         before, problem = last.before, last.before.problem
         placed = None if problem is None else Assignment(problem.current_slot)
