@@ -168,6 +168,6 @@ def who_is_there(name: str, known: Iterable[str], most: int = 3) -> str:
     """Return the end of a sentence about an unknown `name`: a suggestion, or the first of the known names."""
     there = sorted(known)
     meant = nearest(name, there)
-    told = [meant] if meant else there[:most]
+    suggestions = [meant] if meant else there[:most]
     more = ", …" if not meant and len(there) > most else ""
-    return f"; there is {', '.join(told) or 'none at all'}{more}"
+    return f"; there is {', '.join(suggestions) or 'none at all'}{more}"

@@ -12,14 +12,14 @@ from stormwright.errors import StormwrightError
 
 
 @contextmanager
-def alone(directory: Path, told: str, lock: str = "lock") -> Iterator[None]:
+def alone(directory: Path, message: str, lock: str = "lock") -> Iterator[None]:
     """Lock a directory, which is created if needed, until the block ends.
 
     The lock of a process that ends, however it does, is released.
 
     Parameters
     ----------
-    told
+    message
         Error message for the second process; the holder's PID is appended.
     lock
         The lock file, which holds the number of the process. It is never deleted: a process that waits for a deleted
@@ -35,7 +35,7 @@ def alone(directory: Path, told: str, lock: str = "lock") -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise StormwrightError(f"{told} (process {file.read().strip() or 'unknown'})") from None
+            raise StormwrightError(f"{message} (process {file.read().strip() or 'unknown'})") from None
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()

@@ -32,10 +32,10 @@ def find_java(user: str) -> str:
     if java is None:
         where = f"JAVA_HOME is {home}" if home else "JAVA_HOME is not set, no java on PATH"
         raise MissingDependencyError(f"{wanted}: none found ({where})")
-    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
-    version = re.search(r'version "(?:1\.)?(\d+)', said)
+    output = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    version = re.search(r'version "(?:1\.)?(\d+)', output)
     if version is None:
-        raise MissingDependencyError(f"{wanted}: {java} -version says {said.strip()[:100]!r}")
+        raise MissingDependencyError(f"{wanted}: {java} -version says {output.strip()[:100]!r}")
     if int(version[1]) < OLDEST:
         raise MissingDependencyError(f"{wanted}: {java} is version {version[1]}")
     return java

@@ -64,14 +64,14 @@ def observation_of(
     rate_tps = float(state.given.rate_tps[topology])
     wanted_tps = rate_tps if wanted_tps is None else wanted_tps
     held_back = max(1 - rate_tps / wanted_tps, 0.0) if wanted_tps > 0 else 0.0
-    seen = [*_components(placed, state, topology)]
+    components = [*_components(placed, state, topology)]
     if held_back > 0:
-        worst = max(range(len(seen)), key=lambda number: seen[number].busiest)
-        seen[worst] = replace(seen[worst], held_back=held_back)
+        worst = max(range(len(components)), key=lambda number: components[number].busiest)
+        components[worst] = replace(components[worst], held_back=held_back)
     late_s = state.given.ways.latency.quantile(P95)[topology]
     return Observation(
         topology=placed.problem.topologies[topology].id,
-        components=tuple(seen),
+        components=tuple(components),
         wanted_tps=wanted_tps,
         reached_tps=rate_tps,
         workers=int(np.count_nonzero(state.demand.worker_topology == topology)),

@@ -151,8 +151,8 @@ def _print(calibration: Calibration) -> None:
 
 def _by_input(inputs: Sequence[InputWork]) -> str:
     """Return the work per tuple by stream, indistinguishable streams last."""
-    told = [f"{one.us:.3g} µs of a tuple of {one.source}/{one.stream}" for one in inputs if one.told]
-    rest = [one for one in inputs if not one.told]
+    told = [f"{one.us:.3g} µs of a tuple of {one.source}/{one.stream}" for one in inputs if one.identified]
+    rest = [one for one in inputs if not one.identified]
     if rest:
         part = sum(one.part for one in rest)
         mean_us = sum(one.part * one.us for one in rest) / part if part > 0 else 0.0

@@ -119,7 +119,7 @@ class _Layout(NamedTuple):
     """A problem document without its lists, also as bytes, and these line by line, each with a comma."""
 
     header: dict[str, Any]
-    told: bytes
+    content: bytes
     supervisors: Sequence[bytes]
     topologies: Sequence[bytes]
     assignments: Sequence[bytes]
@@ -168,7 +168,7 @@ class SnapshotReader:
         header = faults.parse(ProblemDocument, layout.header, "$") if layout else None
         if layout is None or header is None or "load" in header.model_fields_set or storm_misfits(header.conf):
             return None
-        same_header = layout.told == before.told
+        same_header = layout.content == before.content
         if not same_header:
             self._supervisors = {}
         if not same_header or layout.supervisors != before.supervisors:
@@ -177,7 +177,7 @@ class SnapshotReader:
             }
         if layout.topologies != before.topologies:
             self._topologies = {line: self._topologies.get(line) or _topology(line) for line in layout.topologies}
-        topologies = {told[0].id: told for told in self._topologies.values() if told}
+        topologies = {parsed[0].id: parsed for parsed in self._topologies.values() if parsed}
         self._placements = {
             line: self._placements.get(line) or _placement(line, topologies) for line in layout.assignments
         }
@@ -188,7 +188,7 @@ class SnapshotReader:
         held = self._snapshot.problem if self._snapshot and before is not _NO_LAYOUT else None
         try:
             problem = _problem(
-                header, supervisors, [told[0] for told in topologies.values()], current, held, same_header
+                header, supervisors, [parsed[0] for parsed in topologies.values()], current, held, same_header
             )
         except InputError:
             return None
@@ -205,7 +205,7 @@ def _problem(
     same_header: bool,
 ) -> Problem:
     """Return the problem of the parsed parts, derived from the previous one, if any, to share unchanged parts."""
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "supervisors": tuple(supervisors),
         "topologies": tuple(topologies),
         "current": current,
@@ -216,17 +216,17 @@ def _problem(
         "core_hz": header.core_hz,
     }
     if held is None:  # each line was found sound by itself, so what is left is whether placements are together
-        return Problem(**told | {"current": {}}, parts=CHECKED).with_current(current)
+        return Problem(**fields | {"current": {}}, parts=CHECKED).with_current(current)
     if same_header:
-        told["conf"] = held.conf
+        fields["conf"] = held.conf
     for name in ("blacklisted_hosts", "greylisted_supervisors"):
-        if told[name] == getattr(held, name):
-            told[name] = getattr(held, name)
+        if fields[name] == getattr(held, name):
+            fields[name] = getattr(held, name)
     # Equal is not enough: 1 equals true, which a configuration may hold.
     for name in ("supervisors", "topologies"):
-        if len(told[name]) == len(getattr(held, name)) and all(map(is_, told[name], getattr(held, name))):
-            told[name] = getattr(held, name)
-    return replace(held, **told)
+        if len(fields[name]) == len(getattr(held, name)) and all(map(is_, fields[name], getattr(held, name))):
+            fields[name] = getattr(held, name)
+    return replace(held, **fields)
 
 
 def _lay_out(body: bytes) -> _Layout | None:

@@ -239,8 +239,8 @@ def decisions(store: Store, stretch: TimeStretch, moving_only: bool = False) -> 
     found = [row | {"judgements": []} for row in _collected(rows.drop(DAY).orderBy("at_ms"))]
     by_moment = {row["at_ms"]: row for row in found}
     # A decision is judged after it was made, maybe on another day.
-    judged = store.read(JUDGEMENTS, Days(first=_days(stretch).first)).drop(DAY).orderBy("topology", "quantity")
-    for judgement in _collected(judged):
+    judgement_rows = store.read(JUDGEMENTS, Days(first=_days(stretch).first)).drop(DAY).orderBy("topology", "quantity")
+    for judgement in _collected(judgement_rows):
         if judgement["decision_ms"] in by_moment:
             by_moment[judgement["decision_ms"]]["judgements"].append(judgement)
     return found

@@ -108,8 +108,8 @@ def _row(kind: Row) -> _Judge:
         if type(value) is not list:
             return UNTYPED
         # Items beyond the last column have no range, but a type.
-        judged = chain(judges, repeat(judges[0]))
-        found = max(map(_judged, judged, value), default=RIGHT)
+        validate = chain(judges, repeat(judges[0]))
+        found = max(map(_verdict, validate, value), default=RIGHT)
         return found if len(value) == len(judges) else max(found, OUT_OF_RANGE)
 
     return verdict
@@ -122,14 +122,14 @@ def _listing(kind: Listing) -> _Judge:
     def verdict(value: Any) -> int:
         if type(value) is not list:
             return UNTYPED
-        found = RIGHT if all_right(value) else max(map(_judged, repeat(judge_element), value), default=RIGHT)
+        found = RIGHT if all_right(value) else max(map(_verdict, repeat(judge_element), value), default=RIGHT)
         return found if shortest <= len(value) <= longest else max(found, OUT_OF_RANGE)
 
     return verdict
 
 
-def _judged(judged: _Judge, value: Any) -> int:
-    return OUT_OF_RANGE if value is None else judged(value)
+def _verdict(validate: _Judge, value: Any) -> int:
+    return OUT_OF_RANGE if value is None else validate(value)
 
 
 def _structure(fields: Sequence[Field]) -> _Judge:
@@ -139,10 +139,10 @@ def _structure(fields: Sequence[Field]) -> _Judge:
         if type(value) is not dict:
             return UNTYPED
         worst = RIGHT
-        for name, judged, nullable in parts:
+        for name, validate, nullable in parts:
             part = value.get(name)
             if part is not None:
-                found = judged(part)
+                found = validate(part)
                 if found > worst:
                     worst = found
             elif nullable:
@@ -304,4 +304,4 @@ def _wrong(record: Any) -> str | None:
         return None
     if verdict == UNTYPED:
         return NOT_A_RECORD
-    return missing(next(name for name, judged in _JUDGES.items() if judged(record) != RIGHT))
+    return missing(next(name for name, validate in _JUDGES.items() if validate(record) != RIGHT))

@@ -242,8 +242,8 @@ def kinds_of(problem: Problem) -> tuple[NodeKind, ...]:
 
 
 def _cores(node: Supervisor, core_hz: float) -> float:
-    told = node.resources.get(CPU, 0.0) / 100
-    return told if told > 0 else node.cpu_hz / core_hz
+    cores = node.resources.get(CPU, 0.0) / 100
+    return cores if cores > 0 else node.cpu_hz / core_hz
 
 
 def mixes(kinds: Sequence[NodeKind], most_nodes: int, most_mixed: int | None = None) -> Iterator[NodeMix]:

@@ -255,7 +255,7 @@ def _loads(problem: Problem, header: ArraysDocument, arrays: Arrays, faults: Fau
         return {}
     starts = {count: np.concatenate([[0], np.cumsum(arrays[count])]).tolist() for count in _COUNTED}
     loads = {}
-    for number, (name, told) in enumerate(measured.items()):
+    for number, (name, load_header) in enumerate(measured.items()):
         own: dict[str, Any] = {
             array: arrays[array][starts[count][number] : starts[count][number + 1]]
             for count, counted in _COUNTED.items()
@@ -264,7 +264,7 @@ def _loads(problem: Problem, header: ArraysDocument, arrays: Arrays, faults: Fau
         }
         own["flow_grouping"] = tuple(header.flow_groupings[kind] for kind in own["flow_grouping"].tolist())
         own |= optional[name]
-        loads[name] = TopologyLoad(**own, bytes_per_tuple=told.bytes_per_tuple)
+        loads[name] = TopologyLoad(**own, bytes_per_tuple=load_header.bytes_per_tuple)
     return loads
 
 
@@ -277,8 +277,8 @@ def _optional(
     for array, beside in _OPTIONAL.items():
         lengths = components if beside is None else arrays[counts[beside]]
         start = 0
-        for (name, told), length in zip(measured.items(), lengths.tolist(), strict=True):
-            if array in told.arrays:
+        for (name, load_header), length in zip(measured.items(), lengths.tolist(), strict=True):
+            if array in load_header.arrays:
                 found[name][array] = arrays[array][start : start + length]
                 start += length
         if len(arrays[array]) != start:

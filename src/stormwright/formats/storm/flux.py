@@ -115,9 +115,9 @@ def _grouping(stream: Located[StreamDocument]) -> Grouping:
 
 
 def _component(
-    name: str, kind: str, said: Located[VertexDocument], inputs: Mapping[tuple[str, str], Grouping]
+    name: str, kind: str, located: Located[VertexDocument], inputs: Mapping[tuple[str, str], Grouping]
 ) -> UserComponent:
-    vertex = said.content
+    vertex = located.content
     loads: dict[str, Any] = {}
     if vertex.cpu_load > -1:
         loads[_CPU] = vertex.cpu_load
@@ -125,21 +125,21 @@ def _component(
         loads[_ON_HEAP] = vertex.on_heap_memory_load
         if vertex.off_heap_memory_load > -1:  # Flux looks at it only beside the other
             loads[_OFF_HEAP] = vertex.off_heap_memory_load
-    called = StormConf(list(_called(said)))
+    called = StormConf(list(_called(located)))
     in_code = called.get(RESOURCES)
     if loads and isinstance(in_code, Mapping):  # Storm writes loads into this too
         loads[RESOURCES] = {**in_code, **loads}
     if vertex.num_tasks > -1:
         loads[TASKS] = vertex.num_tasks
-    conf = called.over(Layer(loads, said.faults, said.path))
+    conf = called.over(Layer(loads, located.faults, located.path))
     return UserComponent(name, kind, vertex.parallelism, conf, tuple(inputs.values()))
 
 
-def _called(said: Located[VertexDocument]) -> Iterator[Layer]:
+def _called(located: Located[VertexDocument]) -> Iterator[Layer]:
     """Yield the configuration of a shell component by calls of ``addComponentConfig``, the last one first."""
-    for position, call in reversed(list(enumerate(said.content.config_methods or []))):
+    for position, call in reversed(list(enumerate(located.content.config_methods or []))):
         args = call.get("args")
         if call.get("name") == "addComponentConfig" and isinstance(args, list) and len(args) == 2:
             key, value = args
             if isinstance(key, str):
-                yield Layer({key: value}, said.faults, join_path(said.path, "configMethods", position))
+                yield Layer({key: value}, located.faults, join_path(located.path, "configMethods", position))

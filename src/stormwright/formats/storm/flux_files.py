@@ -265,15 +265,15 @@ class FluxReader:
             faults.parse(BeanDocument, item, at)
         for key in ("components", "spouts", "bolts", "workerHooks"):
             faults.distinct(raw, key, "$")
-        spouts = {said.content.id: said for said in _said(VertexDocument, raw, "spouts", faults)}
-        bolts = {said.content.id: said for said in _said(VertexDocument, raw, "bolts", faults)}
+        spouts = {located.content.id: located for located in _declared(VertexDocument, raw, "spouts", faults)}
+        bolts = {located.content.id: located for located in _declared(VertexDocument, raw, "bolts", faults)}
         config = raw.get("config") if isinstance(raw, Mapping) else None
         return FluxTopology(
             name=header.name or "" if header else "unknown",
             config=[Layer(config, faults, "$.config")] if isinstance(config, Mapping) else [],
             spouts=spouts,
             bolts=bolts,
-            streams=list(_said(StreamDocument, raw, "streams", faults)),
+            streams=list(_declared(StreamDocument, raw, "streams", faults)),
             broken=_ids(raw) - spouts.keys() - bolts.keys(),
             fed={str(item.get("to")) for item, _ in _items(raw, "streams", FaultList()) if isinstance(item, Mapping)},
         )
@@ -313,7 +313,7 @@ def _items(raw: object, key: str, faults: FaultList) -> Iterator[tuple[object, s
     return faults.items(raw, key, "$") if isinstance(raw, Mapping) and raw.get(key) is not None else iter(())
 
 
-def _said(model: type[Content], raw: object, key: str, faults: FaultList) -> Iterator[Located[Content]]:
+def _declared(model: type[Content], raw: object, key: str, faults: FaultList) -> Iterator[Located[Content]]:
     for item, at in _items(raw, key, faults):
         content = faults.parse(model, item, at)
         if content is not None:

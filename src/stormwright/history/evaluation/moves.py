@@ -183,9 +183,9 @@ def _inflation(values: FloatArray) -> float:
     total = float(off @ off)
     if len(values) < _ENOUGH_FOR_DEPENDENCE or not total:
         return 1.0
-    seen = max(float(off[1:] @ off[:-1]) / total, 0.0)
+    correlation = max(float(off[1:] @ off[:-1]) / total, 0.0)
     # From few windows it is estimated too low, by (1 + 3 ρ) / n.
-    alike = min(seen + (1 + 3 * seen) / len(values), 0.95) if seen else 0.0
+    alike = min(correlation + (1 + 3 * correlation) / len(values), 0.95) if correlation else 0.0
     return (1 + alike) / (1 - alike)
 
 
@@ -337,7 +337,7 @@ class Evaluation:
         self._path, self._observed, self._now_ms = path, observed, now_ms
         self._before, self._after = (round(s * 1000 / observed.window_ms) for s in (BEFORE_S, AFTER_S))
         self._pending: dict[str, Pending] = {}
-        self._judged: deque[EvaluatedMove] = deque(maxlen=KEPT)
+        self._evaluated: deque[EvaluatedMove] = deque(maxlen=KEPT)
         self._settled_ms: dict[str, float] = {}
         if path.exists():
             self._load()
@@ -345,14 +345,14 @@ class Evaluation:
     def moved(self, moved: MovedTopology) -> list[EvaluatedMove]:
         """Record that a topology was moved, and evaluate its previous move now at the latest."""
         topology = moved.topology
-        judged = self._judge(topology, until_ms=moved.started_ms) if topology in self._pending else []
+        evaluated = self._judge(topology, until_ms=moved.started_ms) if topology in self._pending else []
         since_ms, until_ms = self._settled_ms.get(topology, 0.0), moved.started_ms
         samples = self._samples(self._observed.since(topology, since_ms), moved.before, until_ms)[-self._before :]
         young = self._samples(self._observed.young(topology), moved.before, until_ms)
         self._pending[topology] = Pending(moved, tuple(samples), tuple(young))
         self._settled_ms[topology] = moved.ended_ms + SETTLE_S * 1000
         self._save()
-        return judged
+        return evaluated
 
     def due(self) -> list[EvaluatedMove]:
         """Return moves that can be evaluated by now, each once."""
@@ -382,22 +382,24 @@ class Evaluation:
         """Evaluate the move of a topology that is elsewhere now by the windows so far."""
         if topology not in self._pending:
             return []
-        judged = self._judge(topology)
+        evaluated = self._judge(topology)
         self._save()
-        return judged
+        return evaluated
 
     def status(self) -> dict[str, Any]:
         """Return ``calibration``, ``pending`` moves, and the last ``judgements`` for the status endpoint."""
         return {
             "calibration": self.calibration,
             "pending": sorted(self._pending),
-            "judgements": [asdict(judged) for judged in list(self._judged)[-10:]],
+            "judgements": [asdict(evaluated) for evaluated in list(self._evaluated)[-10:]],
         }
 
     @property
     def calibration(self) -> float | None:
         """Return the share of the predicted effect on traffic that arrives (`judging.calibration`)."""
-        return calibration(judged.judgement for judged in list(self._judged) if judged.judgement.quantity == INTER_NODE)
+        return calibration(
+            evaluated.judgement for evaluated in list(self._evaluated) if evaluated.judgement.quantity == INTER_NODE
+        )
 
     def _why_worse(self, pending: Pending) -> str | None:
         if pending.moved.takes_back:
@@ -423,9 +425,9 @@ class Evaluation:
             # Times that are too short to be told apart are all told as the same: less than that nobody can see.
             least = SHORTEST_MS / (sum(times) / len(times))
             judgements.append(judge(LATENCY, max(bar.latency, min(least, 1.0)), times, _latencies(after)))
-        judged = [EvaluatedMove(moved.decision_ms, topology, judgement) for judgement in judgements]
-        self._judged.extend(judged)
-        return judged
+        evaluated = [EvaluatedMove(moved.decision_ms, topology, judgement) for judgement in judgements]
+        self._evaluated.extend(evaluated)
+        return evaluated
 
     def _counting(self, pending: Pending) -> list[Sample]:
         """Return the windows after a move with warm workers."""
@@ -452,7 +454,7 @@ class Evaluation:
     def _save(self) -> None:
         document = {
             "pending": [orjson.Fragment(pending.encoded) for pending in self._pending.values()],
-            "judged": [asdict(judged) for judged in self._judged],
+            "judged": [asdict(evaluated) for evaluated in self._evaluated],
         }
         self._path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(self._path, orjson.dumps(document))
@@ -462,7 +464,7 @@ class Evaluation:
         pending = [Pending.of_dict(raw) for raw in document["pending"]]
         self._pending = {each.moved.topology: each for each in pending}
         self._settled_ms = {each.moved.topology: each.moved.ended_ms + SETTLE_S * 1000 for each in pending}
-        self._judged.extend(
+        self._evaluated.extend(
             EvaluatedMove(raw["decision_ms"], raw["topology"], Judgement(**raw["judgement"]))
             for raw in document["judged"]
         )

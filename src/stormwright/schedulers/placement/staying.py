@@ -122,10 +122,10 @@ def swap_nodes(placement: PartialPlacement) -> None:
     home = {executors.tobytes(): int(problem.slot_node[slot]) for slot, executors in running_workers(problem).items()}
     homes = [home.get(executors.tobytes(), UNPLACED) for executors in _members(placement)]
     while True:
-        kept = Counter(pair for pair in zip(placement.node, homes, strict=True) if UNPLACED not in pair)
+        at_home = Counter(pair for pair in zip(placement.node, homes, strict=True) if UNPLACED not in pair)
         gains = {
-            (a, b): kept[a, b] + kept[b, a] - kept[a, a] - kept[b, b]
-            for a, b in sorted({(min(pair), max(pair)) for pair in kept})
+            (a, b): at_home[a, b] + at_home[b, a] - at_home[a, a] - at_home[b, b]
+            for a, b in sorted({(min(pair), max(pair)) for pair in at_home})
             if a != b
         }
         used = placement.node_use()
@@ -161,14 +161,14 @@ def choose_slots(placement: PartialPlacement) -> IntArray:
         slot = slot_of.get(executors[problem.current_slot[executors] != UNPLACED].tobytes(), UNPLACED)
         if slot != UNPLACED and problem.slot_node[slot] == placement.node[worker]:
             slots[worker] = slot
-    kept = set(slots)
+    taken = set(slots)
     first_slot = np.concatenate([[0], np.cumsum([len(supervisor.ports) for supervisor in problem.supervisors])])
     left: dict[int, list[int]] = {}
     for worker, node in enumerate(placement.node):  # 2
         if node == UNPLACED or slots[worker] != UNPLACED:
             continue
         if node not in left:
-            free = [slot for slot in range(first_slot[node], first_slot[node + 1]) if slot not in kept]
+            free = [slot for slot in range(first_slot[node], first_slot[node + 1]) if slot not in taken]
             left[node] = sorted(free, key=running.__contains__)
         slots[worker] = left[node].pop(0)
     return np.array([*slots, UNPLACED], dtype=np.int32)[placement.worker]

@@ -132,20 +132,20 @@ def throughput_proof(
     known = 1 / factor if valid and factor > 0 else math.inf
     full = least_full(case, known, seconds)
     bound = max(1 / full, factor if valid else 0.0) if full > 0 else math.inf
-    told = valid and 0 < factor < math.inf and math.isfinite(bound)
+    is_bounded = valid and 0 < factor < math.inf and math.isfinite(bound)
     return {
         "objective": "throughput",
         "factor": factor if math.isfinite(factor) else None,
         "bound": bound if math.isfinite(bound) else None,
-        "gap": max(0.0, bound / factor - 1) if told else None,
+        "gap": max(0.0, bound / factor - 1) if is_bounded else None,
         "optimal": bool(valid and (bound <= factor * (1 + SAME) or math.isinf(factor))),
     }
 
 
 def _workers(problem: Problem, wish: RateWish) -> tuple[IndexArray, IndexArray]:
     """Return the minimum and maximum number of workers of each topology, shape (T,) each."""
-    told = [topology.conf.get(WORKERS_KEY) for topology in problem.topologies]
-    choice = np.array([each if each in WORKERS else wish.workers for each in told], dtype="U16")
+    configured = [topology.conf.get(WORKERS_KEY) for topology in problem.topologies]
+    choice = np.array([each if each in WORKERS else wish.workers for each in configured], dtype="U16")
     requested = np.array([num_workers(topology) for topology in problem.topologies], np.int64)
     sizes = np.diff(problem.executor_offset).astype(np.int64)
     return np.where(choice == "exactly", requested, np.minimum(sizes, 1)), np.where(choice == "free", sizes, requested)

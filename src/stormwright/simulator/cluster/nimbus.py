@@ -48,7 +48,7 @@ class Entry:
         Status, and status before the rebalance.
     assignment
         Assignment; None for none.
-    told
+    status_text
         Status text of its scheduler.
     rebalance
         New number of workers in the current rebalance; None for no change.
@@ -59,7 +59,7 @@ class Entry:
     status: str = ACTIVE
     before: str = ACTIVE
     assignment: TopologyAssignment | None = None
-    told: str = ""
+    status_text: str = ""
     rebalance: int | None = None
 
 
@@ -192,7 +192,7 @@ class VirtualNimbus:
         self.entries[topology.id] = Entry(topology, self._clock.monotonic(), assignment=placed)
         self.changes += 1
         if placed is not None and not self._news:  # one notification for all changes at this instant
-            self._clock.after(0.0, self._tell)
+            self._clock.after(0.0, self._notify)
         self._news |= {slot.supervisor for slot in placed.slots} if placed else set()
         if placed is None and not self._soon:
             self._soon = True
@@ -242,7 +242,7 @@ class VirtualNimbus:
         touched = set()
         for topology, text in answer.status.items():
             if topology in self.entries:
-                self.entries[topology].told = text
+                self.entries[topology].status_text = text
         for topology, placed in answer.assignments.items():
             entry = self.entries.get(topology)
             if entry is None or UNPLACED in placed.slot_of_executor or entry.assignment == placed:
@@ -253,7 +253,7 @@ class VirtualNimbus:
         for supervisor in sorted(touched):
             self._push(supervisor)
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         news, self._news = self._news, set()
         for supervisor in sorted(news):
             self.hears.assigned(supervisor)
@@ -323,7 +323,7 @@ class VirtualNimbus:
             "uptime_s": round(self._clock.monotonic() - entry.since_s),
             "num_workers": len(entry.assignment.slots) if entry.assignment else 0,
             "num_executors": entry.topology.num_executors if entry.assignment else 0,
-            "sched_status": entry.told,
+            "sched_status": entry.status_text,
             "owner": "virtual",
         }
 
