@@ -152,7 +152,7 @@ class InputWork(NamedTuple):
         CPU time of a core, in µs.
     part
         Fraction of the component's tuples that came by this stream where it was measured.
-    told
+    identified
         Whether the stream's own cost was identified; otherwise it is the mean cost, as far as known.
     """
 
@@ -160,7 +160,11 @@ class InputWork(NamedTuple):
     stream: str
     us: float
     part: float
-    told: bool = True
+    identified: bool = True
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the work for JSON."""
+        return {"source": self.source, "stream": self.stream, "us": self.us, "part": self.part, "told": self.identified}
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +189,7 @@ class Correction:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the correction for JSON."""
-        inputs = {component: [one._asdict() for one in of] for component, of in self.inputs.items()}
+        inputs = {component: [one.as_dict() for one in of] for component, of in self.inputs.items()}
         return {"work": self.work, "messages": self.messages, "error": self.error, "inputs": inputs}
 
 

@@ -40,8 +40,8 @@ def nodes_of(problem: Problem) -> NodeSpeeds:
     that runs at full speed.
     """
     cpu_hz = problem.node_cpu_hz
-    told = np.array([node.resources.get(CPU, 0.0) / 100 for node in problem.supervisors], dtype=np.float64)
-    cores = np.where(told > 0, told, cpu_hz / problem.core_hz)
+    reported = np.array([node.resources.get(CPU, 0.0) / 100 for node in problem.supervisors], dtype=np.float64)
+    cores = np.where(reported > 0, reported, cpu_hz / problem.core_hz)
     core_hz = np.divide(cpu_hz, cores, out=np.full(len(cores), problem.core_hz), where=cores > 0)
     links = [PAYLOAD * node.link_bps / 8 if node.link_bps else np.inf for node in problem.supervisors]
     return NodeSpeeds(cores, np.where(core_hz > 0, core_hz, problem.core_hz), np.array(links, dtype=np.float64))

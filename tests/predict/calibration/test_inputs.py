@@ -87,8 +87,8 @@ def test_costs_ten_times_as_high_are_told_apart_where_the_mix_varies(seed):
     found = inputs_of(calibrated(known_of(records(seed, VARIES))))
     assert found["quick"].us == pytest.approx(QUICK_US, rel=0.25, abs=0.2)
     assert found["slow"].us == pytest.approx(SLOW_US, rel=0.05)
-    assert found["quick"].told
-    assert found["slow"].told
+    assert found["quick"].identified
+    assert found["slow"].identified
     assert found["slow"].part == pytest.approx(np.mean(VARIES), abs=0.02)
 
 
@@ -105,14 +105,14 @@ def test_where_the_mix_is_always_the_same_one_value_holds_for_all():
     mean_us = 0.7 * QUICK_US + 0.3 * SLOW_US
     for one in found.values():
         assert one.us == pytest.approx(mean_us, rel=0.1)  # what idle threads burn is not told apart either
-        assert not one.told
+        assert not one.identified
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_what_costs_the_same_is_not_told_apart_by_noise(seed):
     found = inputs_of(calibrated(known_of(records(seed, VARIES, us=(QUICK_US, QUICK_US)))))
     assert found["quick"].us == found["slow"].us == pytest.approx(QUICK_US, rel=0.3)
-    assert not found["quick"].told
+    assert not found["quick"].identified
 
 
 def test_a_stream_that_costs_nothing_is_not_below_it():

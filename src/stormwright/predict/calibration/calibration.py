@@ -117,7 +117,7 @@ def calibrated(known: Evidence) -> Calibration:
     before, default = priors(), Costs()
     there = Prior(before.others.mean[1:], before.others.deviation[1:])
     pooled = [
-        sum((told[of] for told in [one.of_cluster() for one in known.topologies.values()]), known.of_gone[of])
+        sum((moments[of] for moments in [one.of_cluster() for one in known.topologies.values()]), known.of_gone[of])
         for of in range(3)
     ]
     messaging, others, executors = (
@@ -170,13 +170,13 @@ def _held(nodes: Collection[Held]) -> Held | None:
 
 
 def _figures(names: tuple[str, ...], estimate: Estimate, prior: Prior) -> dict[str, Figure]:
-    half, told = estimate.half_width(), np.diag(estimate.covariance) / np.diag(prior.covariance)
+    half, variance_ratio = estimate.half_width(), np.diag(estimate.covariance) / np.diag(prior.covariance)
     return {
         name: Figure(
             float(estimate.value[i]),
             float(max(estimate.value[i] - half[i], 0.0)),
             float(estimate.value[i] + half[i]),
-            float(np.clip(1.0 - np.sqrt(told[i]), 0.0, 1.0)),
+            float(np.clip(1.0 - np.sqrt(variance_ratio[i]), 0.0, 1.0)),
         )
         for i, name in enumerate(names)
     }
@@ -260,10 +260,10 @@ def learn(known: Evidence, windows: Sequence[Window]) -> int:
     workers
         Usable windows of workers; 0 if none was warm and covered for long enough, and then nothing is changed.
     """
-    told = Counter(sums.core_hz for window in windows for sums in window.workers.values() if sums.core_hz)
-    if known.reference_hz is None and told:
+    reported = Counter(sums.core_hz for window in windows for sums in window.workers.values() if sums.core_hz)
+    if known.reference_hz is None and reported:
         # Of several that are equally frequent the fastest.
-        known.reference_hz = max(told, key=lambda hz: (told[hz], hz))
+        known.reference_hz = max(reported, key=lambda hz: (reported[hz], hz))
     rows = rows_of(windows, known.reference_hz or _SOME_HZ, priors())
     if rows.workers:
         known.add(rows)

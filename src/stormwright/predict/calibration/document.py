@@ -69,8 +69,8 @@ def costs_of(problem: Problem) -> StoredCosts:
     InputError
         The costs of the load are invalid.
     """
-    told = problem.load.costs if problem.load else {}
-    return costs_from_dict(dict(told), "costs of the problem") if told else StoredCosts(Costs(), {})
+    costs = problem.load.costs if problem.load else {}
+    return costs_from_dict(dict(costs), "costs of the problem") if costs else StoredCosts(Costs(), {})
 
 
 def costs_from_dict(document: object, source: str = "costs") -> StoredCosts:
@@ -83,27 +83,27 @@ def costs_from_dict(document: object, source: str = "costs") -> StoredCosts:
     """
     require_schema(document, source, COSTS_SCHEMA)
     faults = FaultList()
-    told = faults.parse(CostsDocument, document, "$")
-    if told is None:
+    parsed = faults.parse(CostsDocument, document, "$")
+    if parsed is None:
         raise faults.error(source)
-    unknown = [name for name in told.costs if name not in _NAMES]
+    unknown = [name for name in parsed.costs if name not in _NAMES]
     if unknown:
         there = ", ".join(_NAMES)
         raise InputError(source, [Fault(f"no such cost; there are {there}", f"$.costs.{name}") for name in unknown])
     fitted_in = None
-    if (fitted := told.fitted_in) is not None:
+    if (fitted := parsed.fitted_in) is not None:
         rates = {name: CostRange(*rate) for name, rate in fitted.rate_tps.items()}
         fitted_in = FittedIn(CostRange(*fitted.node_utilisation), rates)
     try:
-        costs = Costs(**told.costs, fitted_in=fitted_in)
+        costs = Costs(**parsed.costs, fitted_in=fitted_in)
     except InputError as error:
         raise InputError(source, [Fault(f.message, f"$.costs.{f.path}") for f in error.faults]) from error
-    return StoredCosts(costs, {name: _correction(one) for name, one in told.corrections.items()})
+    return StoredCosts(costs, {name: _correction(one) for name, one in parsed.corrections.items()})
 
 
-def _correction(told: CorrectionDocument) -> Correction:
+def _correction(parsed: CorrectionDocument) -> Correction:
     inputs = {
         component: tuple(InputWork(one.source, one.stream, one.us, one.part, one.told) for one in of)
-        for component, of in told.inputs.items()
+        for component, of in parsed.inputs.items()
     }
-    return Correction(told.work, told.messages, told.error, inputs)
+    return Correction(parsed.work, parsed.messages, parsed.error, inputs)

@@ -75,7 +75,7 @@ class TopologyEvidence:
         else:
             highest, rate = self.fullest_tps.get(rows.placement, 0.0), rows.rate_tps.most
             if highest == rate == 0.0:
-                highest = rate = 1.0  # without ackers nobody is told of trees
+                highest = rate = 1.0  # without ackers no tree is reported
             fullest = max(highest, rate)
             old_part, new_part = MINUTE_RETENTION * (highest / fullest) ** _FULLEST, (rate / fullest) ** _FULLEST
             new = [old.scaled(old_part) + more.scaled(new_part) for old, more in zip(before, new, strict=True)]
@@ -170,9 +170,9 @@ class Evidence:
     def forget(self, there: Collection[str]) -> None:
         """Forget all topologies except the given ones; their evidence on the cluster stays."""
         for gone in [name for name in self.topologies if name not in there]:
-            told = self.topologies.pop(gone).of_cluster()
+            moments = self.topologies.pop(gone).of_cluster()
             self.of_gone = [
-                old.scaled(PLACEMENT_RETENTION) + more for old, more in zip(self.of_gone, told, strict=True)
+                old.scaled(PLACEMENT_RETENTION) + more for old, more in zip(self.of_gone, moments, strict=True)
             ]
 
     def as_dict(self) -> dict[str, Any]:
@@ -204,7 +204,7 @@ class Evidence:
         }
 
     @classmethod
-    def from_dict(cls, told: Mapping[str, Any]) -> Evidence:
+    def from_dict(cls, document: Mapping[str, Any]) -> Evidence:
         """Restore evidence from the result of `as_dict`.
 
         Raises
@@ -213,7 +213,7 @@ class Evidence:
             It is damaged.
         """
         topologies = {}
-        for name, one in told["topologies"].items():
+        for name, one in document["topologies"].items():
             components = tuple(one["components"])
             sizes = (MESSAGING, 2, len(components) + COMMON)
             topologies[name] = TopologyEvidence(
@@ -230,16 +230,16 @@ class Evidence:
                 },
             )
         return cls(
-            reference_hz=told["reference_hz"],
+            reference_hz=document["reference_hz"],
             topologies=topologies,
-            of_gone=_moments_list(told["of_gone"], (MESSAGING, 1, COMMON)),
-            wire=_moments_list([told["wire"]], (2,))[0],
-            utilisation=CostRange(*told["utilisation"]) if told["utilisation"] else None,
-            core_hz={str(node): float(hz) for node, hz in told["core_hz"].items()},
+            of_gone=_moments_list(document["of_gone"], (MESSAGING, 1, COMMON)),
+            wire=_moments_list([document["wire"]], (2,))[0],
+            utilisation=CostRange(*document["utilisation"]) if document["utilisation"] else None,
+            core_hz={str(node): float(hz) for node, hz in document["core_hz"].items()},
             # Older files do not have it.
-            held={str(node): Held(*map(float, held)) for node, held in told.get("held", {}).items()},
-            minutes=int(told["minutes"]),
-            workers=int(told["workers"]),
+            held={str(node): Held(*map(float, held)) for node, held in document.get("held", {}).items()},
+            minutes=int(document["minutes"]),
+            workers=int(document["workers"]),
         )
 
 
@@ -258,5 +258,5 @@ def _aligned(moments: Moments, before: tuple[str, ...], after: tuple[str, ...]) 
     return moments.at([*(after.index(name) for name in before), *range(len(after), len(after) + COMMON)])
 
 
-def _moments_list(told: Any, sizes: tuple[int, ...]) -> list[Moments]:
-    return [Moments.from_list(one, size) for one, size in zip(told, sizes, strict=True)]
+def _moments_list(listed: Any, sizes: tuple[int, ...]) -> list[Moments]:
+    return [Moments.from_list(one, size) for one, size in zip(listed, sizes, strict=True)]

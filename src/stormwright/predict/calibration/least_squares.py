@@ -100,7 +100,7 @@ class Moments:
         return [self.xtx.tolist(), self.xty.tolist(), self.yty, self.rows]
 
     @classmethod
-    def from_list(cls, told: Sequence[Any], size: int) -> Moments:
+    def from_list(cls, listed: Sequence[Any], size: int) -> Moments:
         """Restore moments of `size` coefficients from the result of `as_list`.
 
         Raises
@@ -108,7 +108,7 @@ class Moments:
         TypeError, ValueError
             It is damaged.
         """
-        xtx, xty, yty, rows = told
+        xtx, xty, yty, rows = listed
         found = cls(
             np.array(xtx, dtype=np.float64).reshape(size, size),
             np.array(xty, dtype=np.float64).reshape(size),

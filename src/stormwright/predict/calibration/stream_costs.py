@@ -101,9 +101,9 @@ class ByInput:
         common
             Fitted coefficients that all executors have in common, shape (3,).
         """
-        values, told, _ = self._fitted(common)
+        values, identified, _ = self._fitted(common)
         parts = self.tuples_tps / max(float(self.tuples_tps.sum()), 1e-300)
-        each = zip(self.inputs, values.tolist(), parts.tolist(), told.tolist(), strict=True)
+        each = zip(self.inputs, values.tolist(), parts.tolist(), identified.tolist(), strict=True)
         return tuple(InputWork(*of, us, part, apart) for of, us, part, apart in each)
 
     def explains(self, common: FloatArray) -> float:
@@ -140,7 +140,7 @@ class ByInput:
         return [named, *self.moments.as_list(), self.tuples_tps.tolist(), self.counted]
 
     @classmethod
-    def from_list(cls, told: Sequence[Any]) -> ByInput:
+    def from_list(cls, listed: Sequence[Any]) -> ByInput:
         """Restore observations from the result of `as_list`.
 
         Raises
@@ -148,7 +148,7 @@ class ByInput:
         KeyError, TypeError, ValueError
             It is damaged.
         """
-        named, *moments, tuples, counted = told
+        named, *moments, tuples, counted = listed
         inputs = tuple((str(source), str(stream)) for source, stream in named)
         found = np.array(tuples, dtype=np.float64).reshape(len(inputs))
         if not np.all(np.isfinite([*found, float(counted)])):
@@ -172,9 +172,9 @@ def row_of(
     common, cpu_us
         As in `_Row`.
     """
-    told = {each: tuples / length_s for each, tuples in part.by_input.items()}
+    rates = {each: tuples / length_s for each, tuples in part.by_input.items()}
     whole = sum(part.by_input.values()) >= _LEAST_REPORTED * part.handled
-    return _Row(str(worker), component, told if whole else {}, common, cpu_us)
+    return _Row(str(worker), component, rates if whole else {}, common, cpu_us)
 
 
 def by_input(rows: Iterable[_Row], noise: tuple[float, float], common: Prior, each: float) -> dict[str, ByInput]:
