@@ -140,7 +140,7 @@ def read_model(path: Path = OURS) -> Model:
 
 def _trees(path: Path, document: object) -> RegressionTrees:
     try:
-        assert isinstance(document, dict)  # noqa: S101 - as all else that is wrong here, told below
+        assert isinstance(document, dict)  # noqa: S101 - reported below, like all other errors here
         kinds = {each.name: np.float64 if "Float" in str(each.type) else np.intp for each in fields(RegressionTrees)}
         arrays: dict[str, Any] = {name: np.array(document[name], dtype=kind) for name, kind in kinds.items()}
         trees = RegressionTrees(**arrays)

@@ -71,7 +71,7 @@ class DesiredWorkers:
         for at, executors in found.items():
             slot = placed.slots[at]
             on.setdefault(slot.supervisor, {})[slot.port] = topology, tuple(executors)
-        return on  # type: ignore[return-value]  # nobody changes it
+        return on  # type: ignore[return-value]  # it is never modified
 
 
 # Supervisors --------------------------------------------------------------------------------------
@@ -187,9 +187,9 @@ class Supervisors:
             worker = self.workers.get((supervisor, port))
             if worker is not None and not worker.ending and wanted.get(port) != _assignment_of(worker):
                 self._end(worker)
-        for port, told in wanted.items():
+        for port, assignment in wanted.items():
             if (supervisor, port) not in self.workers:
-                self._start(supervisor, port, *told)
+                self._start(supervisor, port, *assignment)
 
     def status(self, topology: str) -> None:
         """Pass a topology's status to its spouts."""

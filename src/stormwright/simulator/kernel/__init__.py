@@ -2,10 +2,10 @@
 
 ::
 
-    clock    when each of many next does something, and who is first
+    clock    next event time of each actor, and the first actor
     shares   jobs that share cores
-    turns    jobs that have a core one after the other
-    quotas   how many core seconds the cores of a node may use in a period
-    times    how long something takes: constant, exponential, or in between
-    arrays   arrays of records that compiled functions and plain Python read alike
+    turns    jobs that take turns on a core
+    quotas   core seconds that a node may use per period
+    times    random durations: constant, exponential, or in between
+    arrays   record arrays for compiled functions and plain Python
 """

@@ -3,16 +3,16 @@
 ::
 
     records    executors, workers, links, tuples in queues and trees under way, as arrays
-    queues     tuples made, queued, taken and lost; who waits for room
-    routes     to which executor a tuple goes, and when that is looked at anew
-    sending    what an executor emits, and how far that goes at once
-    carrying   threads of workers and links between nodes
+    queues     creation, queueing and loss of tuples; threads that wait for space
+    routes     which executor a tuple goes to; load awareness
+    sending    emission of results
+    carrying   messaging threads and links between nodes
     trees      tuple trees: begun, acked, timed out
-    working    a thread works, on a core of its own or on cores that it shares
-    threads    what a thread does next
-    events     the loop, and what the cluster is told to do
-    layout     all of this for a problem under a placement; sets of like tuples as one event
-    engine     `stormwright.simulator.engine.Engine` by it
+    working    work of threads, on dedicated or shared cores
+    threads    the loop of a thread
+    events     the event loop, and commands
+    layout     initial state for a problem and placement; sets of equal tuples as one event
+    engine     the implementation of `stormwright.simulator.engine.Engine`
 
 Executors and the two messaging threads of each worker share the cores of their node. If it has one for each of them,
 the completion time of a thread is known when it gets a tuple, so this is the only event there. After a tuple is
