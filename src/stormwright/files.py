@@ -91,7 +91,7 @@ def writing(path: Path) -> Iterator[IO[bytes]]:
     except BaseException as error:
         partial.unlink(missing_ok=True)
         if isinstance(error, OSError) and error.filename is None:
-            error.filename = str(path)  # a full disk tells no name
+            error.filename = str(path)  # the error of a full disk has no name
         raise
     sync_directory(target.parent)
 

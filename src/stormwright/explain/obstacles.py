@@ -179,7 +179,7 @@ class Obstacles:
         wanted, limit = min(of.num_workers, of.num_executors), max_executors_per_worker(of)
         own, sizes = np.unique(self.own_slots(topology), return_counts=True)
         clash = np.isin(own, list(self.clashing(topology, executor)))
-        # An executor that runs may open a worker elsewhere: what it costs tells how many there are then.
+        # An executor that runs may open a worker elsewhere: its cost depends on their number then.
         running = self.slots[int(problem.executor_offset[topology]) + executor] != UNPLACED
         may_open = running or len(own) < wanted
         held, joinable = np.zeros((2, len(problem.supervisors)), dtype=bool)

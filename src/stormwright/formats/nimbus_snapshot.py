@@ -24,7 +24,7 @@ from stormwright.model.topology_config import conf_misfits, storm_misfits
 # Snapshots ----------------------------------------------------------------------------------------
 # A snapshot of Nimbus: a problem document in which some faults are those of one topology alone.
 #
-# 1. A configuration: whoever submits a topology writes it.
+# 1. A configuration: it is written by the user who submits a topology.
 # 2. A slot that another topology has already: Nimbus stores assignments one by one, and may end between two that change
 #    places with each other. Storm 2.8.3 shows a scheduler one of the two in it, and the other without.
 

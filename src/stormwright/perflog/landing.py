@@ -78,7 +78,7 @@ class Landing:
         try:
             landed_s = self._modified_s() if self._modified_s else None
             write_whole(path, b"".join(delivery.body for delivery in deliveries), landed_s)
-        except BaseException as raised:  # whoever waits is told, whatever it was
+        except BaseException as raised:  # waiting threads get any error
             error = raised
         self._next_s = time.monotonic() + GAP_S
         for delivery in deliveries:

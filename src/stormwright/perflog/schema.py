@@ -146,7 +146,7 @@ THREADS = Structure(tuple(Field(name, COUNT) for name in ("messaging_ns", "gc_ns
 GC = Structure((Field("collections", COUNT), Field("ms", COUNT)))
 
 #: The node as the worker sees it; its other workers see the same. `received_bytes` and `sent_bytes` went over its links
-#: in the interval, whoever sent them: with headers and acknowledgements, without what stayed on the node. `millicores`
+#: in the interval, from any sender: with headers and acknowledgements, without what stayed on the node. `millicores`
 #: are thousandths of a core that the worker may use: what the narrowest control group around it leaves, else all.
 #: `throttled_ns` is how long cores stood still for such groups, all added up; `core_hz` the speed of a core.
 #: `quota_period_us` is after what time that group may use as much again, `processors` how many threads run at once.

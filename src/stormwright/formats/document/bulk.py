@@ -53,7 +53,7 @@ class Column:
         array = self._numbers({int}, "should be an integer", default=lowest)
         sound = (array >= lowest) & (array < count)
         self._check(sound, f"should be {what}")
-        return frozen_ints(np.where(sound, array, lowest).astype(np.int32))  # whole numbers, as was seen
+        return frozen_ints(np.where(sound, array, lowest).astype(np.int32))  # whole numbers, as checked above
 
     def names(self, known: Mapping[str, int], what: str) -> IntArray:
         """Return the values as mapped by `known`; `what` describes valid ones, in messages."""

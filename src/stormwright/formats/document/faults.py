@@ -118,7 +118,7 @@ class FaultList:
             try:
                 parsed: Iterator[Model | None] = iter(_list_of(model).validate_python([item for item, _ in items]))
             except ValidationError as invalid:
-                if len(self.faults) == MOST_FAULTS:  # one by one takes twice the time, for what is not told
+                if len(self.faults) == MOST_FAULTS:  # one by one takes twice the time, for faults beyond the limit
                     self._more += invalid.error_count()
                     parsed = iter([None] * len(items))
                 else:

@@ -83,7 +83,7 @@ def _inputs(flux: FluxTopology) -> dict[str, dict[tuple[str, str], Grouping]]:
         if to not in flux.bolts and to not in flux.broken:
             stream.fault(f"{shown(to)} is a spout" if to in flux.spouts else f"unknown bolt {shown(to)}", "to")
         if source in flux.broken:
-            pass  # told already
+            pass  # reported already
         elif source not in flux.spouts and source not in flux.bolts:
             stream.fault(f"unknown spout or bolt {shown(source)}", "from")
         elif source not in flux.spouts and source not in flux.fed:

@@ -56,7 +56,7 @@ Flag = Annotated[bool, BeforeValidator(_flag)]
 
 
 class ObjectDocument(Document):
-    """A Java object; how it is made matters to nobody here."""
+    """A Java object; its construction is ignored."""
 
     class_name: _Text = Field(alias="className")
     constructor_args: list[Any] | None = Field(None, alias="constructorArgs")

@@ -177,7 +177,7 @@ def _consumers(conf: StormConf) -> dict[str, int]:
     if not isinstance(entries, list):
         conf.refuse(_CONSUMERS, f"should be a list, got {shown(entries)}")
         return {}
-    seen = Counter[str]()
+    occurrences = Counter[str]()
     consumers = {}
     for position, entry in enumerate(entries):
         name = entry.get("class") if isinstance(entry, Mapping) else None
@@ -190,8 +190,8 @@ def _consumers(conf: StormConf) -> dict[str, int]:
                 _CONSUMERS, f"should be an integer of at least 0, got {shown(hint)}", position, "parallelism.hint"
             )
             continue
-        seen[name] += 1
-        consumers[name if seen[name] == 1 else f"{name}#{seen[name]}"] = 1 if hint is None else hint
+        occurrences[name] += 1
+        consumers[name if occurrences[name] == 1 else f"{name}#{occurrences[name]}"] = 1 if hint is None else hint
     return consumers
 
 

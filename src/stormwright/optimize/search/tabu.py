@@ -297,13 +297,13 @@ def _scatter_worker(dense: Dense) -> None:
         to = draw_below(dense, len(dense.ports))
     else:
         to = dense.node[dense.free_workers[draw_below(dense, len(dense.free_workers))]]
-    node, partner, seen = dense.node[worker], -1, 0
+    node, partner, count = dense.node[worker], -1, 0
     if to == node or dense.ports[to] == 0:
         return
     for other in dense.free_workers:
         if dense.node[other] == to:
-            seen += 1
-            if draw(dense) * seen < 1:
+            count += 1
+            if draw(dense) * count < 1:
                 partner = other
     full = dense.used[to] >= dense.ports[to]
     if partner >= 0 and (full or draw(dense) < 0.5):

@@ -154,9 +154,9 @@ def _order(profile: Profile) -> tuple[IndexArray, IndexArray]:
             waits[after] -= 1
             if waits[after] == 0:
                 ready.append(after)
-    seen = np.zeros(count, bool)
-    seen[ready] = True
-    circling = ~seen & ~begins
+    visited = np.zeros(count, bool)
+    visited[ready] = True
+    circling = ~visited & ~begins
     order = np.concatenate([np.array(ready, np.int64), np.flatnonzero(circling), np.flatnonzero(begins)])
     rounds = np.ones(len(layout.pending), np.int64)
     rounds[layout.topology[begins & (beginning < layout.size)]] = _MIXED

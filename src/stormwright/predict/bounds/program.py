@@ -100,7 +100,7 @@ class Rows:
         from scipy.optimize import Bounds, LinearConstraint, milp  # takes longer to import than the rest
 
         constraints = LinearConstraint(*self._matrix(len(goal)))
-        stdout.turn_away()  # the solver tells there of what it mends
+        stdout.turn_away()  # the solver prints corrections there
         try:
             found = milp(
                 goal, integrality=integral, bounds=Bounds(lower, upper), constraints=constraints, options=dict(options)

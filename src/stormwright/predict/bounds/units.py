@@ -1,4 +1,4 @@
-"""Executors of a problem as seen by bounds: groups of identical executors, and the traffic between them.
+"""Executors of a problem in bounds: groups of identical executors, and the traffic between them.
 
 How many tuples of a tree an executor handles depends on the placement only if it gets shuffled tuples. How many its
 component handles does not, except that spouts with a limit of pending trees begin unequal numbers

@@ -139,7 +139,7 @@ def calibrated(known: Evidence) -> Calibration:
         name: _correction(one, messaging, others, executors) for name, one in sorted(known.topologies.items())
     }
     errors = [one.error for one in corrections.values() if one.error is not None]
-    seen = known.utilisation or CostRange(0.0, inf)
+    utilisation = known.utilisation or CostRange(0.0, inf)
     held = _held(known.held.values())
     costs = Costs(
         **values,
@@ -149,7 +149,7 @@ def calibrated(known: Evidence) -> Calibration:
         work_error=max(errors, default=default.work_error),
         message_error=_message_error(known, messaging, executors, wire),
         delay_error=default.delay_error,
-        fitted_in=FittedIn(seen, {name: one.rate_tps for name, one in known.topologies.items()}),
+        fitted_in=FittedIn(utilisation, {name: one.rate_tps for name, one in known.topologies.items()}),
     )
     return Calibration(
         costs,
