@@ -27,7 +27,7 @@ def test_links_lead_somewhere(page):
     assert [target for target in targets if not (page.parent / target).exists()] == []
 
 
-def test_rooms_that_name_one_of_their_own_rooms_name_all():
+def test_packages_that_name_one_of_their_packages_name_all():
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     for room, told in re.findall(r"^\| `(\w+)/` \| (.*) \|$", text, re.MULTILINE):
         of_it = (ROOT / "src" / "stormwright" / room).iterdir()

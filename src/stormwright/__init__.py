@@ -15,12 +15,11 @@ __version__ = "0.1.0"
 
 #: Name → the module that has it.
 _HOMES = {
-    **dict.fromkeys(("bound", "compare", "place", "read_problem", "tradeoff", "what_if"), "experiments.ask"),
+    **dict.fromkeys(("bound", "compare", "place", "read_problem", "tradeoff", "what_if", "Placement"), "api"),
     "predict": "predict",
     "schedulers": "schedulers",
     "sketch": "formats.sketch",
     "write_problem": "formats",
-    "Placement": "explain.placement",
     "StormwrightError": "errors",
     "InputError": "errors",
     **dict.fromkeys(

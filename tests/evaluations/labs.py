@@ -23,7 +23,7 @@ from stormwright.evaluations.placing import CellPlacement, named
 from stormwright.formats import problem_to_dict
 from stormwright.model import Problem
 from stormwright.schedulers import make_scheduler
-from stormwright.workbench.ready_problems import top_storm
+from stormwright.workbench.generated_problems import top_storm
 
 BLOCK = Block(
     "words",

@@ -14,7 +14,7 @@ from stormwright.evaluations.run import run_cells
 from tests.evaluations.labs import PAPER, StandIn
 from tools import experiment_pages as pages
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("quick", [False, True])

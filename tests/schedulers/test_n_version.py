@@ -234,8 +234,8 @@ def test_the_limit_is_of_all_answers_of_a_member(packaged, monkeypatch):
 
 def test_whoever_hangs_ends_with_who_asks(packaged, held):
     lines = (
-        "from tests.schedulers.test_n_version import SMALL, Apart, member",
-        "with Apart() as apart: apart.schedule(member('hanging'), SMALL, 60)",
+        "from tests.schedulers.test_n_version import SMALL, SchedulerProcess, member",
+        "with SchedulerProcess() as apart: apart.schedule(member('hanging'), SMALL, 60)",
     )
     paths = os.pathsep.join(sys.path)
     asks = subprocess.Popen([sys.executable, "-c", "\n".join(lines)], env=os.environ | {"PYTHONPATH": paths})

@@ -14,7 +14,7 @@ import pytest
 import stormwright.__main__
 from stormwright.schedulers.toolkit.resolve import choose_schedulers
 from stormwright.workbench.comparison import compare
-from stormwright.workbench.ready_problems import READY
+from stormwright.workbench.generated_problems import READY
 from tests.spark.clusters import DRIVER, ROOT, Standalone, environment
 from tests.spark.programs import Backfilled, backfilled, cells_in, sweep_command, swept, write_spec
 

@@ -18,7 +18,7 @@ HANGING_GUEST = """
 import os, sys, threading
 from stormwright.errors import SchedulerError
 from stormwright.model import Problem
-from stormwright.schedulers.toolkit.plugin_guard import Guest
+from stormwright.schedulers.toolkit.plugin_guard import PluginScheduler
 from stormwright.schedulers.toolkit.params import NoParams
 from stormwright.schedulers.toolkit.traits import Traits
 from stormwright.storm.bridge import TimeLimited
@@ -29,7 +29,7 @@ class Hanging:
         print("of the guest")
         self.may.wait(60)
 
-guest = Guest("slow", Hanging(), NoParams(), Traits())
+guest = PluginScheduler("slow", Hanging(), NoParams(), Traits())
 for _ in range(2):
     limited = TimeLimited(guest, "slow")
     try:

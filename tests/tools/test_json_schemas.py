@@ -15,7 +15,7 @@ from tests.case_files import case_files, case_name, case_problem, read_case
 from tests.formats.documents import SMALL, TOPOLOGY, small
 from tools.json_schemas import SCHEMAS, json_schema, schema_text, write_schemas
 
-PUBLISHED = Path(__file__).parents[3] / "docs" / "schemas"
+PUBLISHED = Path(__file__).parents[2] / "docs" / "schemas"
 
 
 def validator(name: str) -> jsonschema.Draft202012Validator:

@@ -13,7 +13,8 @@ from stormwright.model import violations
 from stormwright.predict.answer import predict
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.top_storm import computation_power
-from stormwright.workbench.ready_problems import CLUSTERS, PAPERS, read_problem, top_storm
+from stormwright.workbench.generated_problems import CLUSTERS, PAPERS, top_storm
+from stormwright.workbench.ready_problems import read_problem
 
 TOPOLOGIES = ("word-count", "exclamation")
 

@@ -21,7 +21,7 @@ from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.toolkit import registry
 from stormwright.schedulers.toolkit.resolve import choose_schedulers
 from stormwright.workbench.comparison import compare
-from stormwright.workbench.ready_problems import READY
+from stormwright.workbench.generated_problems import READY
 from stormwright.workbench.sweep.cells import Sweep, SweepCell, SweepProblem, read_cells
 from stormwright.workbench.sweep.report import own_cells, summaries, write_sweep_report
 from stormwright.workbench.sweep.run import LONGEST_WAVE_S, WAVE_S, WAVES_AT_ONCE, next_size, part, to_do

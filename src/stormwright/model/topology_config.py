@@ -11,14 +11,6 @@ from stormwright.model.component_limits import read_component_limits
 from stormwright.model.faults import ConfigFault
 from stormwright.model.requests import read_requests
 
-# Faults -------------------------------------------------------------------------------------------
-# What is wrong with a configuration, as those find who read it.
-
-
-# Fallback scheduler -------------------------------------------------------------------------------
-# The scheduler of its own that a cluster keeps beside ours, as its configuration names it.
-
-
 # Favoured hosts -----------------------------------------------------------------------------------
 # Hosts that a topology would rather have, or rather not, as its configuration names them.
 

@@ -107,10 +107,6 @@ def _node_wrong(node: Supervisor) -> Iterator[ModelFault]:
         yield ModelFault("should be a number above 0, got 0", ("link_bps",))
 
 
-# Topologies ---------------------------------------------------------------------------------------
-# What is wrong with a topology.
-
-
 # Loads --------------------------------------------------------------------------------------------
 # What is wrong with measured loads.
 
@@ -295,10 +291,6 @@ def _placement_wrong(placement: TopologyAssignment, executors: int | None) -> It
         wanted = f"should be -1 or the index of one of {len(slots)} slots"
         sound = (positions >= UNPLACED) & (positions < len(slots))
         yield from items_wrong(sound, positions, wanted, lambda position: ("slot_of_executor", position))
-
-
-# Answers ------------------------------------------------------------------------------------------
-# Whether an answer that somebody hands in is one to the problem at hand.
 
 
 # Validate -----------------------------------------------------------------------------------------

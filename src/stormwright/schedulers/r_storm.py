@@ -9,7 +9,8 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import BoolArray, FloatArray
-from stormwright.schedulers.placement.placing import NodeRoom, Placing, most_favoured
+from stormwright.schedulers.placement.favoured_hosts import most_favoured
+from stormwright.schedulers.placement.placing import NodeRoom, Placing
 from stormwright.schedulers.templates.waiting import Rule, place_waiting
 from stormwright.schedulers.toolkit.params import MOST_FACTOR, Params, param
 from stormwright.schedulers.toolkit.traffic import breadth_first, by_component

@@ -1,204 +1,19 @@
-"""Problems of any source that users may name: files, and those that need no file."""
+"""Problems from files, or ready ones by name."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
-import numpy as np
-
-from stormwright.defaults import STORMS_OWN
 from stormwright.errors import Fault, InputError, nearest
-from stormwright.formats.document.faults import FaultList
 from stormwright.formats.files import problem_files
-from stormwright.formats.storm.conf import Layer, StormConf
-from stormwright.formats.storm.submission import ACKERS, WORKERS, UserComponent, submitted
-from stormwright.model import Grouping, LoadProfile, Problem, Supervisor, TopologyAssignment, TopologyLoad
-from stormwright.model.cluster import DEFAULT_CORE_HZ
-from stormwright.schedulers import make_scheduler
-from stormwright.workbench.demo.settings import TOPOLOGIES, Submission
-from stormwright.workbench.simulated.topologies import RATE_TPS, SimulatedTopology, simulated
+from stormwright.model import Problem
 
-# Generated clusters -------------------------------------------------------------------------------
-# Ready problems of clusters in operation, as large as one likes: to look at what a cluster of that size is like.
-
-#: Executors on a node on average, nodes in a rack, and worker slots, cores and link of a node.
-EXECUTORS_A_NODE, NODES_A_RACK, SLOTS, CORES, LINK_BPS, MEMORY_MB = 20, 40, 8, 4, 1e9, 65_536.0
-
-#: Of a topology's rate: its median in trees/s, and σ of its log-normal distribution.
-_MEDIAN_TPS, _SPREAD = 12_000.0, 0.7
-
-#: What topologies are for, with their kinds; sizes are drawn.
-_NAMES = {"clicks": "word-count", "search": "word-count", "fraud": "exclamation", "orders": "word-count"}
-
-
-def cluster_in_operation(nodes: int, seed: int = 1) -> Problem:
-    """A cluster on which topologies of several sizes and rates run where Storm's own scheduler has put them.
-
-    They are the word counts and exclamations of the demonstration; there are 20 executors a node.
-
-    Parameters
-    ----------
-    nodes
-        How many there are.
-    seed
-        Of sizes and rates.
-    """
-    rng, made = np.random.default_rng(seed), list[SimulatedTopology]()
-    executors = 0
-    while executors < EXECUTORS_A_NODE * nodes:
-        (one,) = simulated([_submission(len(made), rng)])
-        made.append(one)
-        executors += one.topology.num_executors
-    loads = {one.topology.id: _at_rate(one.load, one.offered_tps / RATE_TPS) for one in made}
-    topologies = tuple(one.topology for one in made)
-    supervisors = tuple(_supervisor(number) for number in range(nodes))
-    problem = Problem(supervisors, topologies, name=f"cluster-{nodes}", load=LoadProfile(loads))
-    # A load of what is in one worker has no messages in it.
-    alone = {of.id: TopologyAssignment(problem.slots[:1], (0,) * of.num_executors) for of in topologies}
-    placed = make_scheduler(STORMS_OWN).schedule(problem).by_topology(problem)
-    return replace(problem, current=placed, measured=alone)
-
-
-def _submission(number: int, rng: np.random.Generator) -> Submission:
-    name, kind = list(_NAMES.items())[int(rng.integers(len(_NAMES)))]
-    size, rate = int(rng.integers(1, 5)), round(_MEDIAN_TPS * float(np.exp(_SPREAD * rng.standard_normal())))
-    sizes = {"spouts": 2 * size, "split": 4 * size, "count": 5 * size}
-    if kind == "exclamation":
-        sizes = {"spouts": 3 * size, "exclaim1": 4 * size, "exclaim2": 3 * size}
-    told = {**sizes, "workers": 1 + 2 * size, "ackers": 1 + size, "rate": rate, "pending": 500 * size}
-    return Submission(f"{name}-{number + 1}", TOPOLOGIES[kind], {key: str(value) for key, value in told.items()})
-
-
-def _at_rate(load: TopologyLoad, times: float) -> TopologyLoad:
-    return replace(load, cpu_hz=load.cpu_hz * times, pair_tps=load.pair_tps * times, flow_tps=load.flow_tps * times)
-
-
-def _supervisor(number: int) -> Supervisor:
-    return Supervisor(
-        f"node-{number + 1:04d}",
-        f"node-{number + 1:04d}.example",
-        tuple(range(6700, 6700 + SLOTS)),
-        CORES * DEFAULT_CORE_HZ,
-        rack=f"rack-{number // NODES_A_RACK + 1:03d}",
-        resources={"cpu.pcore.percent": 100.0 * CORES, "memory.mb": MEMORY_MB},
-        link_bps=LINK_BPS,
-    )
-
-
-#: Name → what makes the problem.
-CLUSTERS: dict[str, Callable[[], Problem]] = {
-    f"cluster-{nodes}": partial(cluster_in_operation, nodes) for nodes in (20, 200, 1_000, 5_000)
-}
-
-
-# TOP-Storm ----------------------------------------------------------------------------------------
-# The experiments of the TOP-Storm paper as problems, by name.
-
-
-class _Machine(NamedTuple):
-    name: str
-    ghz: float
-    cores: int
-    flop_per_cycle: int
-    ram_gb: float
-
-
-#: The supervisor nodes of the TOP-Storm paper; its table 4.
-_MACHINES = (
-    _Machine("Node-A", 3.40, 4, 6816, 3.7),
-    _Machine("Node-B", 3.20, 4, 6385, 7.7),
-    _Machine("Node-C", 3.40, 8, 6816, 3.7),
-    _Machine("Node-D", 2.53, 4, 5054, 3.7),
-    _Machine("Node-E", 3.40, 2, 6816, 3.7),
-)
-
-#: Configuration → slots that the topology asks for, slots of every supervisor node; table 5 of the paper.
-TABLE_5 = {1: (5, 5), 2: (5, 4), 3: (5, 3), 4: (4, 4), 5: (4, 3), 6: (3, 3)}
-
-_PLAIN = StormConf([])
-
-#: The paper's two topologies, as Storm's examples (storm-starter) have them.
-_TOPOLOGIES = {
-    "word-count": (
-        UserComponent("spout", "spout", 5, _PLAIN),
-        UserComponent("split", "bolt", 8, _PLAIN, (Grouping("spout"),)),
-        UserComponent("count", "bolt", 12, _PLAIN, (Grouping("split", kind="fields", fields=("word",)),)),
-    ),
-    "exclamation": (
-        UserComponent("word", "spout", 10, _PLAIN),
-        UserComponent("exclaim1", "bolt", 3, _PLAIN, (Grouping("word"),)),
-        UserComponent("exclaim2", "bolt", 2, _PLAIN, (Grouping("exclaim1"),)),
-    ),
-}
-
-#: The paper counts 28 and 18 executors whatever the slots asked for: three more than the components have.
-_NUM_ACKERS = 3
-
-
-def top_storm(topology: str, configuration: int) -> Problem:
-    """An experiment of the TOP-Storm paper.
-
-    A. Muhammad, M. Aleem, M. A. Islam, Cluster Computing 24, 2021, https://doi.org/10.1007/s10586-020-03117-y; section
-    5 and table 5. The paper tells neither rates nor what an executor asks for: the load is the one assumed where none
-    was measured, with Storm's defaults of CPU and memory.
-
-    Parameters
-    ----------
-    topology
-        ``word-count`` or ``exclamation``.
-    configuration
-        1 to 6.
-    """
-    workers, slots = TABLE_5[configuration]
-    conf = StormConf([Layer({WORKERS: workers, ACKERS: _NUM_ACKERS}, FaultList())])
-    return Problem(
-        supervisors=tuple(_supervisor_top_storm(machine, slots) for machine in _MACHINES),
-        topologies=(submitted(topology, _TOPOLOGIES[topology], conf, _PLAIN, 1),),
-        name=f"top-storm-{topology}-{configuration}",
-    )
-
-
-def _supervisor_top_storm(machine: _Machine, slots: int) -> Supervisor:
-    from stormwright.schedulers.top_storm import CORES, FLOP_PER_CYCLE, GHZ  # brings Numba, which no file needs
-
-    return Supervisor(
-        id=machine.name,
-        host=machine.name,
-        ports=tuple(range(6700, 6700 + slots)),
-        cpu_hz=machine.cores * machine.ghz * 1e9,
-        scheduler_meta={
-            GHZ: str(machine.ghz),
-            CORES: str(machine.cores),
-            FLOP_PER_CYCLE: str(machine.flop_per_cycle),
-        },
-        resources={"cpu.pcore.percent": machine.cores * 100.0, "memory.mb": machine.ram_gb * 1024},
-        link_bps=1e9,
-    )
-
-
-#: Name → what makes the problem.
-PAPERS: dict[str, Callable[[], Problem]] = {
-    f"top-storm-{topology}-{configuration}": partial(top_storm, topology, configuration)
-    for topology in _TOPOLOGIES
-    for configuration in TABLE_5
-}
-
-
-# Ready problems -----------------------------------------------------------------------------------
-
-#: What the name of a ready problem begins with, where a file could be named instead.
+#: Prefix of the names of ready problems, in place of a file.
 READY_PREFIX = "ready:"
-
-#: All ready problems by name.
-READY = {**PAPERS, **CLUSTERS}
 
 
 def read_problem(path: Path) -> Problem:
-    """The problem in the file at `path`, or the ready one that ``ready:NAME`` names.
+    """Return the problem in the file at `path`, or the ready one that ``ready:NAME`` names.
 
     Raises
     ------
@@ -207,6 +22,9 @@ def read_problem(path: Path) -> Problem:
     """
     if not str(path).startswith(READY_PREFIX):
         return problem_files.read_problem(path)
+    # It imports how topologies are submitted, which files do not need.
+    from stormwright.workbench.generated_problems import READY
+
     name = str(path).removeprefix(READY_PREFIX)
     if name not in READY:
         near = nearest(name, READY)

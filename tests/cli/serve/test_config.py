@@ -46,7 +46,7 @@ def test_every_option_may_stand_in_the_file(told, tmp_path):
     host = "10.0.0.5"
     port = 7071
     scheduler = "online"
-    anew = false
+    from-scratch = false
     initial = "round_robin"
     state = "{tmp_path}/state"
     storm-home = "{tmp_path}"
@@ -108,12 +108,12 @@ def test_every_option_may_stand_in_the_file(told, tmp_path):
         ("storm-hom = 'x'", "FILE: storm-hom: unknown key: did you mean storm-home?"),
         ("storm_home = 'x'", "FILE: storm_home: unknown key: did you mean storm-home?"),
         ("colour = 'red'", "FILE: colour: unknown key: `stormwright serve --help` lists them"),
-        ("keep-running = true", "FILE: keep-running: unknown key: write anew = false"),
+        ("keep-running = true", "FILE: keep-running: unknown key: write from-scratch = false"),
         ("check = true", "FILE: check: stands on the command line alone: say --check there"),
         ("port = 7070.5", "FILE: port: should be a whole number without quotes, got 7070.5"),
         ("port = true", "FILE: port: should be a whole number without quotes, got True"),
         ("period = '5'", "FILE: period: should be a number without quotes, got '5'"),
-        ("anew = 1", "FILE: anew: should be true or false, got 1"),
+        ("from-scratch = 1", "FILE: from-scratch: should be true or false, got 1"),
         ("host = 1", "FILE: host: should be a text in quotes, got 1"),
         ("set = 'a=1'", "FILE: set: should be a list of texts, or a section [set]"),
         ("[set]\na = [1]", "FILE: set.a: should be a number, a text in quotes, true or false"),

@@ -11,7 +11,7 @@ from stormwright.model import Problem
 from stormwright.model.problem import CHECKED
 from stormwright.model.topology_config import FAVOURED_HOSTS, UNFAVOURED_HOSTS
 from stormwright.schedulers import make_scheduler
-from stormwright.schedulers.placement.placing import favour, most_favoured
+from stormwright.schedulers.placement.favoured_hosts import favour, most_favoured
 from tests.schedulers.builders import load, nodes, problem, topology
 
 

@@ -14,11 +14,11 @@ import sys
 from pathlib import Path
 from stormwright.formats import read_problem
 from stormwright.schedulers import make_scheduler, scheduler_names
-from stormwright.optimize.construction import greedy_loops
+from stormwright.optimize.construction import greedy
 from stormwright.schedulers.toolkit.traits import warm_up
 
 def compiled():
-    return {name: len(loop.signatures) for name, loop in vars(greedy_loops).items() if hasattr(loop, "signatures")}
+    return {name: len(loop.signatures) for name, loop in vars(greedy).items() if hasattr(loop, "signatures")}
 
 schedulers = [make_scheduler(name) for name in ("annealing", "binpack", "online", "metis", "spread")]
 for scheduler in schedulers:

@@ -15,7 +15,7 @@ from stormwright.evaluations.definitions import (
     Shown,
     Variant,
 )
-from stormwright.workbench.ready_problems import TABLE_5, top_storm
+from stormwright.workbench.generated_problems import TABLE_5, top_storm
 
 DEFAULT, R_STORM, TOP_STORM, OURS = "Default", "R-Storm", "TOP-Storm", "optimizer"
 

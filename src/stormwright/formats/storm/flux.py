@@ -26,12 +26,6 @@ from stormwright.formats.storm.submission import TASKS, UserComponent, submitted
 from stormwright.model.requests import RESOURCES
 from stormwright.model.topology import Grouping, Topology
 
-# Documents ----------------------------------------------------------------------------------------
-# What a Flux file may hold, as types: a whole file, its objects, vertices and streams.
-#
-# Values are taken as SnakeYAML hands them to Flux: a number where a text is due becomes one, and the other way round.
-
-
 # Conversion ---------------------------------------------------------------------------------------
 
 _NO_SUBSTITUTION = Substitution()

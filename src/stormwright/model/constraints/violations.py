@@ -31,15 +31,6 @@ if TYPE_CHECKING:
     from stormwright.model.problem import Problem
 
 
-# Components ---------------------------------------------------------------------------------------
-# Which executors of a topology may not be together: Storm's constraints on components.
-#
-# ``topology.ras.constraints`` and the older ``topology.spread.components``, read as Storm 2.8.3 reads them
-# (``ConstraintSolverConfig``): what it refuses at submission is a misfit, what it passes over with a warning (a
-# component that the topology does not have, a count below 1) is no limit. To these come
-# ``topology.ras.one.executor.per.worker``, under which every component is incompatible with every one, and
-# ``topology.ras.one.component.per.worker``, under which it is with every other (``RasNode``).
-
 # Components kept apart ----------------------------------------------------------------------------
 # Components that a topology keeps apart.
 
@@ -139,9 +130,6 @@ def _of(placed: PlacedExecutors, index: int) -> tuple[IntArray, IntArray]:
     slots = placed.slots[placed.problem.executors_of(index)]
     there = slots != UNPLACED
     return slots[there], placed.problem.topologies[index].executor_component[there]
-
-
-# Components ---------------------------------------------------------------------------------------
 
 
 # Violations ---------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import IndexArray, IntArray, frozen
-from stormwright.schedulers.placement.placing import favour
+from stormwright.schedulers.placement.favoured_hosts import favour
 
 # Equivalent nodes ---------------------------------------------------------------------------------
 # Nodes and racks that are interchangeable: neither costs nor constraints distinguish them.

@@ -9,9 +9,6 @@ from typing import Any
 from stormwright.model import Component, Problem, Scheduler, Supervisor, Topology, default_executor_runs
 from stormwright.schedulers.toolkit.triggers import NEVER, Adaptation
 
-# Constraints --------------------------------------------------------------------------------------
-
-
 # Warm-up ------------------------------------------------------------------------------------------
 
 

@@ -32,10 +32,6 @@ from stormwright.service.http.metrics import CONTENT_TYPE, DETAILS, metrics_text
 from stormwright.service.status import ServiceStatus
 from stormwright.storm.bridge import Bridge, NimbusAnswer
 
-# Bodies -------------------------------------------------------------------------------------------
-# Bodies of requests, of which anybody may send anything.
-
-
 # Questions of Nimbus ------------------------------------------------------------------------------
 # Nimbus's questions, on a path of their own: nothing else that the service does keeps them waiting.
 

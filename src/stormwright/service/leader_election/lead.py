@@ -14,10 +14,6 @@ from stormwright.service.leader_election.lease import Lease
 from stormwright.service.leader_election.replicated_state import ReplicatedState, leave
 from stormwright.service.storage.database import State
 
-# Lease --------------------------------------------------------------------------------------------
-# For how long a service knows that nobody else leads.
-
-
 # Fencing ------------------------------------------------------------------------------------------
 # Nimbus, for a service that may have stopped to lead without knowing it.
 
