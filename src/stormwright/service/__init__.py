@@ -1,1 +1,1 @@
-"""What runs beside a Storm cluster: who is connected to whom, the loop, HTTP, pages, plans and modes."""
+"""The service that runs beside a Storm cluster: composition, loop, HTTP, dashboard, plans and modes."""

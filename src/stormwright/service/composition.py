@@ -1,4 +1,4 @@
-"""Who is connected to whom: everything that runs beside a Storm cluster."""
+"""Composition root of the service."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ class Service:
         self._closing.close()
 
     def problem(self) -> Problem | None:
-        """The cluster as it is known now, under the load measured last; None before Nimbus has asked."""
+        """Return the cluster under the load measured last; None before Nimbus has called."""
         return self._view.problem()
 
     def unfitted(self, problem: Problem) -> dict[str, str]:
@@ -203,11 +203,11 @@ class Service:
         return self.looking.look(triggers, adapts)
 
     def act(self, decision: Decision) -> list[MoveReport]:
-        """Make the moves of a decision; it raises what `MoveExecutor.act` raises."""
+        """Carry out the moves of a decision; raises like `MoveExecutor.act`."""
         return self._acting.act(decision)
 
     def run(self, stop: threading.Event, every_s: float = 1.0) -> None:
-        """Keep the placement good until `stop` is set; it raises what `Loop.run` raises."""
+        """Keep the placement good until `stop` is set; raises like `Loop.run`."""
         self._loop.run(stop, every_s)
 
     def change(self, settings: ServiceSettings, modes: Mapping[str, Any], notify: Sequence[Target] | None) -> None:
@@ -239,11 +239,11 @@ class Service:
             self._notifier.change(notify)
 
     def renew(self) -> None:
-        """Show the certificate that its files have now; it raises what `HttpServer.renew` raises."""
+        """Reload the TLS certificate from its files; raises like `HttpServer.renew`."""
         self._http.renew()
 
     def status(self) -> ServiceStatus:
-        """What the status page and the metrics show."""
+        """Return the document behind the status page and the metrics."""
         memory, history = self.memory, self._history.status()
         hold = self._hold()
         return ServiceStatus(

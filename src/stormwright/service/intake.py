@@ -1,4 +1,4 @@
-"""What becomes of a delivery of records."""
+"""Processing of delivered records."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Intake:
         self._landing.write(_lines(bodies))
 
     def count(self, bodies: Sequence[bytes]) -> None:
-        """Count deliveries that are safe; where that fails it is told, and they are safe nevertheless."""
+        """Count durable deliveries; failures are logged, and do not affect durability."""
         try:
             # Of thousands of records, which are gone at once, there is nothing to collect.
             with collection_paused():

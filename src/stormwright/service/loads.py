@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Loads(Protocol):
-    """Measures while it is open, a context manager; may be asked from any thread.
+    """Source of measured loads; a context manager, callable from any thread.
 
     `stormwright.pipeline.streaming.stream.LoadStream` does it on Spark, from the performance log.
     """
@@ -29,10 +29,10 @@ class Loads(Protocol):
     ) -> None: ...
 
     def latest(self, problem: Problem) -> LoadProfile | None:
-        """What was measured last, in the problem's numbering; None where nothing was yet."""
+        """Return the newest load in the problem's numbering; None if there is none yet."""
 
     def note(self, problem: Problem) -> None:
-        """Take note of what there is."""
+        """Pass the current problem to the source."""
 
     def require_running(self) -> None:
         """Raise StormwrightError where it has ended and cannot go on."""

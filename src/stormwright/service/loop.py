@@ -1,4 +1,4 @@
-"""What a service does each second: look, and move what a decision says."""
+"""The loop of the service: each second it decides, and carries out what was decided."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ log = logging.getLogger(__name__)
 
 
 class _Dealing(Protocol):
-    """What becomes of decisions, and of the plans of people."""
+    """Dispatches decisions, and advances plans."""
 
     def advance(self, stop: threading.Event | None) -> bool:
-        """Bring the plan under way on by a step; whether there is one, so that nobody else moves anything."""
+        """Advance the active plan by one step; return whether there is one."""
 
     def verdict(self, decision: Decision) -> tuple[Mode, str]:
-        """What becomes of a decision, and why it is not made."""
+        """Return what is done with a decision, and the reason."""
 
     def propose(self, decision: Decision) -> None:
         """Make it a plan that waits for a person."""

@@ -1,4 +1,4 @@
-"""What a service remembers of its looks and moves: when the next is due, and what the status shows."""
+"""Working memory of the service: last looks and moves, and counters for the status."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Backoff:
 
 @dataclass
 class EventCounts:
-    """How often what has happened since the start.
+    """Counters since the start.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ class ServiceMemory:
         return LookBack(now_s, self.last_change_s, self.last_look_s, self.last_idle_look_s, self.last_alarm_s)
 
     def take_resumed(self) -> set[str]:
-        """Topologies that go on since this was asked last."""
+        """Return and clear the topologies resumed since the last call."""
         taken, self.resumed = self.resumed, set()
         return taken
 

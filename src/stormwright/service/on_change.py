@@ -1,4 +1,4 @@
-"""What happens each second is told once, and again when it is something else."""
+"""Logging of repeated messages only when they change."""
 
 from __future__ import annotations
 
@@ -31,5 +31,5 @@ class OnChange:
         return True
 
     def over(self) -> None:
-        """What was said is so no longer: if it comes again, that is news."""
+        """Forget the last message: if it recurs, it is logged again."""
         self._said = ""

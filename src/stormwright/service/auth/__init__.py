@@ -1,1 +1,1 @@
-"""Who may ask the service for what: tokens, sessions of browsers, limits, and the log of changes and refusals."""
+"""Access to the service: tokens, browser sessions, rate limits, and the audit log."""

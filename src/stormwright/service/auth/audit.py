@@ -1,4 +1,4 @@
-"""The log of changes and refusals: who, when, from where, what, and what came of it; a JSON object in a line."""
+"""The audit log: who did what, when and from where, and the result; one JSON object per line."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Audit:
         self._tell = OnChange(log.error)
 
     def note(self, what: str, **told: Any) -> None:
-        """Add a line; where that cannot be, it is said, and whoever asked is answered all the same."""
+        """Append a line; if that fails it is logged, and the request is still answered."""
         at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         line = json.dumps({"at": at, "what": _short(what)} | {name: _short(value) for name, value in told.items()})
         with self._lock:
@@ -81,7 +81,7 @@ def audit_files(path: Path) -> list[Path]:
 
 
 def audit_lines(path: Path) -> Iterator[Mapping[str, Any]]:
-    """What the log says, the newest first; a line that was cut off is left out.
+    """Yield the entries of the log, newest first; an incomplete last line is ignored.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Whoever asks passes here first: who he is, whether he may, how often; and what became of it is noted."""
+"""Middleware: authentication, authorisation, rate limits, audit."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _Left:
 
 
 class Rate:
-    """So many times at once, and then one every so many seconds, for each name; on the thread of the event loop.
+    """Token bucket per name; used on the thread of the event loop.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ class AuthMiddleware:
 
     @classmethod
     def of(cls, access: AccessSettings, host: str, audit: Path) -> Self:
-        """The door of a service that is told this, listens at an address, and notes in a file."""
+        """Return the middleware for access settings, a listening address and an audit log."""
         certificates = access.tls is not None and access.tls.client_authority is not None
         tokens = Tokens(access.tokens) if access.tokens else None
         return cls(tokens, Audit(audit), access.tls is not None, certificates, is_loopback(host))
@@ -147,7 +147,7 @@ class AuthMiddleware:
         return SECURE_COOKIE if self.secure else COOKIE
 
     def delivers(self, headers: Mapping[bytes, bytes], certified: str) -> bool:
-        """Whether a probe's delivery is let through as it is; else `around` says why not.
+        """Return whether a probe's delivery is accepted; otherwise `around` answers with the reason.
 
         Parameters
         ----------
@@ -167,7 +167,7 @@ class AuthMiddleware:
         return visitor is not None and visitor.role in DELIVER
 
     def around(self, app: App) -> App:
-        """An app that only those ask who may. It finds who asks in the scope's ``visitor`` (None where nobody is asked
+        """Wrap an app so that only authorised requests reach it; the scope's ``visitor`` identifies the user (None if
         who he is), and tells what there is to note besides in its ``noted``.
         """
 
@@ -233,7 +233,7 @@ class AuthMiddleware:
         return _WHO
 
     def _visitor(self, scope: Scope, headers: Mapping[bytes, bytes]) -> tuple[Visitor | None, str]:
-        """Who asks; and why what he sent says nothing, if he sent something."""
+        """Return the user of a request, and the reason if its credentials are invalid."""
         if self._certificates and scope["path"] in BRIDGE_PATHS:
             certified = scope.get("certified", "")
             return (Visitor(certified, "bridge") if certified else None), ""
@@ -275,7 +275,7 @@ class AuthMiddleware:
 
 
 def visitor_of(scope: Scope) -> Visitor | None:
-    """Who asks; None where nobody is asked who he is."""
+    """Return the user of a request; None if authentication is disabled."""
     found: Visitor | None = scope.get("visitor")
     return found
 
@@ -300,7 +300,7 @@ def _of_browser(headers: Mapping[bytes, bytes]) -> bool:
 
 
 def _names_here(headers: Mapping[bytes, bytes]) -> bool:
-    """Whether a request names this machine by what nobody else can give another meaning."""
+    """Return whether a request names this machine in a way that DNS cannot rebind."""
     try:
         host = urlsplit(b"//" + headers.get(b"host", b"")).hostname or b""
         return host == b"localhost" or host.endswith(b".localhost") or ip_address(host.decode("ascii")).is_loopback

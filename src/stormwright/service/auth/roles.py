@@ -1,4 +1,4 @@
-"""What each role may."""
+"""Roles, and the requests that each may make."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _APPROVED = re.compile(r"(/v1)?/plans/[^/]+/(apply|stop|resume|discard)|/v1/mode
 
 @dataclass(frozen=True)
 class Visitor:
-    """Who asks.
+    """An authenticated user.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class Visitor:
 
 
 def allowed(method: str, path: str) -> Roles | None:
-    """Roles that may make a request; None where nobody has to say who he is.
+    """Return the roles that may make a request; None if it needs no authentication.
 
     What is not listed is a reading where nothing is sent, and else a change: a new path is never open by mistake.
     """

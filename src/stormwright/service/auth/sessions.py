@@ -52,7 +52,7 @@ class Sessions:
         return value
 
     def visitor(self, value: str) -> Visitor | None:
-        """Whose session a cookie stands for; None for nobody's."""
+        """Return the user of a session cookie; None if it is invalid."""
         session = self._sessions.get(digest_of(value))
         if session is None or self._now_s() >= session.until_s:
             return None
@@ -65,7 +65,7 @@ class Sessions:
 
 
 def cookie_of(headers: str, name: str) -> str:
-    """The value of a cookie in what a browser sends; empty where there is none."""
+    """Return the value of a cookie in request headers; empty if there is none."""
     for part in headers.split(";"):
         found, _, value = part.strip().partition("=")
         if found == name:

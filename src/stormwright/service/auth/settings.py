@@ -1,4 +1,4 @@
-"""Who may reach a service, as it is told at start."""
+"""Access settings of a service."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _told(error: Exception) -> str:
 
 @dataclass(frozen=True)
 class Tls:
-    """Certificate and key of a service, as files in PEM; and the authority whose certificates Nimbus and probes show.
+    """Certificate and key of a service as PEM files, and the authority of client certificates.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ class Tls:
 
 @dataclass(frozen=True)
 class AccessSettings:
-    """Who may reach a service.
+    """Access settings of a service.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Tokens, each with a name and a role, kept so that nobody who reads the file has one."""
+"""Tokens with a name and a role, stored as digests."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ OWN_NAMES = frozenset({"stormwright", "serve", "doctor"})
 
 
 class Token(BaseModel):
-    """What is kept of a token.
+    """A stored token.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ class Tokens:
             raise InputError(str(self.path), faults) from invalid
 
     def create(self, name: str, role: Role, expires_ms: int | None = None) -> str:
-        """Make a token; what it returns is kept nowhere.
+        """Create a token and return its secret, which is not stored.
 
         Raises
         ------
@@ -167,13 +167,13 @@ class Tokens:
         return self._known.get(digest)
 
     def visitor(self, token: Token | None) -> Visitor | None:
-        """Whom a token stands for now; None for nobody."""
+        """Return the user of a token; None if it is invalid."""
         if token is None or token.ended(self._now_ms()):
             return None
         return Visitor(token.name, token.role)
 
     def look(self) -> None:
-        """Take up what has changed in the file."""
+        """Reload the file if it has changed."""
         with self._lock:
             self._looked_s = time.monotonic()
             try:
@@ -193,7 +193,7 @@ class Tokens:
 
     @contextmanager
     def _changing(self) -> Iterator[list[Token]]:
-        """The tokens, which are kept as they are when the block ends."""
+        """Yield the tokens to change; they are saved at the end of the block."""
         directory = self.path.absolute().parent
         told = f"{self.path}: somebody else changes tokens: try again"
         with alone(directory, told, f"{self.path.name}.lock"):
@@ -220,5 +220,5 @@ class Tokens:
 
 
 def digest_of(secret: str) -> str:
-    """What is kept of a token."""
+    """Return the digest that is stored for a secret."""
     return hashlib.sha256(secret.encode(errors="surrogatepass")).hexdigest()

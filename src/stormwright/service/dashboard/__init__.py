@@ -1,1 +1,1 @@
-"""The dashboard: pages of what the service knows, made on the server; they need no other machine and no JavaScript."""
+"""The dashboard: pages rendered on the server, without external resources or JavaScript."""

@@ -1,4 +1,4 @@
-"""A figure over time, with what happened meanwhile."""
+"""Charts as SVG: time series, heat maps, cells and meters."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def use_class(part: float) -> str:
 
 
 def drawing(width: float, height: float, title: str, kind: str = "") -> Element:
-    """A drawing that tells what it shows to who cannot see it.
+    """Return an SVG element with an accessible title.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def add(parent: Element, tag: str, kind: str = "", text: str = "", **values: flo
 
 
 def titled(element: Element, text: str) -> Element:
-    """The same, which tells something where the pointer rests."""
+    """Return the element with a tooltip."""
     SubElement(element, "title").text = text
     return element
 
@@ -211,7 +211,7 @@ _WIDTH, _HEIGHT = 72, 8
 
 
 def meter(part: float | None, what: str) -> Markup:
-    """A bar that is full at 1; `what` says of what it is the part.
+    """Return a bar that is full at 1; `what` describes the whole.
 
     The figure stands beside it, so nobody needs the colour.
     """
@@ -240,7 +240,7 @@ _GAP = 5
 
 @dataclass(frozen=True)
 class Line:
-    """Values over moments (ms since 1970); `name` is told beside its colour."""
+    """A time series (ms since 1970); `name` is its legend."""
 
     name: str
     points: Sequence[tuple[int, float]]
@@ -248,7 +248,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Mark:
-    """Something that happened: at a moment, with a short label, what it was, and where more is told of it."""
+    """An event on the time axis: time, short label, text, and link."""
 
     at_ms: int
     label: str

@@ -1,4 +1,4 @@
-"""What forms of the pages do; each answers with the path of the page that shows what has come of it."""
+"""Actions of the pages' forms; each returns the path of the page with the result."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def signed(form: Form, visitor: Visitor | None) -> Form:
 
 
 def noted(form: Form) -> dict[str, str]:
-    """What is noted of a form: who wants what it says, and why."""
+    """Return author and reason from a form."""
     return {name: told for name, told in _told(form).items() if told}
 
 
@@ -101,7 +101,7 @@ def press(known: DashboardState, plan: str, button: str, form: Form) -> str:
 
 
 def press_node(known: DashboardState, node: str, button: str, form: Form) -> str:
-    """Drain a node, or let it take what comes again.
+    """Drain a node, or make it schedulable again.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ def revert(known: DashboardState, n: str, form: Form) -> str:
 
 
 def ask_to_compare(known: DashboardState, form: Form) -> str:
-    """Begin to compare schedulers on what runs now."""
+    """Start a comparison of schedulers on the current problem."""
     trials, problem = _ready(known)
     names = [name for name in form.get("scheduler", ()) if name]
     there = trials.schedulers()

@@ -1,4 +1,4 @@
-"""The dashboard over a problem that nobody runs."""
+"""The dashboard for a problem file."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from stormwright.service.storage.database import FILE, State
 
 @contextmanager
 def site_over(problem: Problem, makers: PlanMakers, trials: Trials | None) -> Iterator[Site]:
-    """Pages that show a problem; plans of it are made and kept while the block runs, and cannot be applied.
+    """Yield pages for a problem; its plans exist while the block runs, and cannot be applied.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def app_of(site: Site) -> Starlette:
 
 
 def serve(site: Site, host: str, port: int) -> None:
-    """Serve pages until the process is told to end.
+    """Serve pages until the process is terminated.
 
     Raises
     ------

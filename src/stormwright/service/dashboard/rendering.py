@@ -1,4 +1,4 @@
-"""Pages as HTML: templates, how figures read, and what a browser is told besides."""
+"""Rendering of pages: templates, number formats, HTTP headers."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def written(page: Page, known: DashboardState, visitor: Visitor | None = None) -
 
 
 def written_outside(page: Page) -> str:
-    """A page as HTML for who has not said who he is: nothing else is told."""
+    """Return a page as HTML for an unauthenticated visitor, without any data."""
     unknown = dict.fromkeys(("mode", "scheduler", "nimbus_age_s", "load_age_s", "name"))
     return _rendered(page, unknown | {"served": False}, {}, None)
 
@@ -86,7 +86,7 @@ def _rendered(page: Page, facts: Mapping[str, object], navigation: Mapping[str, 
 
 
 def may(visitor: Visitor | None, path: str) -> bool:
-    """Whether a form of a page that is sent to a path is taken from a visitor; who is asked nothing may send any."""
+    """Return whether a visitor may submit a form to a path."""
     roles = allowed("POST", path)
     return visitor is None or roles is None or visitor.role in roles
 

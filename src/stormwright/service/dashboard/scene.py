@@ -1,4 +1,4 @@
-"""What runs now, with all that pages show of it worked out: made beside the pages, never for each of them."""
+"""View models of the current state, computed in the background."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Heat:
 
     @classmethod
     def of(cls, problem: Problem) -> Heat:
-        """Of what runs now: by node where these are few, else by rack, else of the nodes with most traffic."""
+        """Return the traffic by node if these are few, else by rack, else between the busiest nodes."""
         traffic = measured_traffic(problem)
         slots = problem.current_slot
         there = (slots[traffic.source] != UNPLACED) & (slots[traffic.target] != UNPLACED)
@@ -84,7 +84,7 @@ class Heat:
 
 
 def component_flows(problem: Problem, topology: int) -> list[Flow]:
-    """What the components of a topology (by index) send each other, as it was measured, most first."""
+    """Return the measured traffic between components of a topology (by index), largest first."""
     load, component = problem.loads[topology], problem.topologies[topology].executor_component
     count = len(problem.topologies[topology].components)
     matrix = np.zeros((count, count))
@@ -115,7 +115,7 @@ USES = {
 
 @dataclass(frozen=True, eq=False)
 class PageRequest:
-    """What executors ask for: CPU in Hz and memory in MB, each of shape (E,)."""
+    """Requests of executors: CPU in Hz and memory in MB, each of shape (E,)."""
 
     cpu_hz: FloatArray
     memory_mb: FloatArray
@@ -154,7 +154,7 @@ class NodeFigures:
 
     @classmethod
     def of(cls, problem: Problem, asked: PageRequest, predicted: Prediction | None) -> NodeFigures:
-        """Of what runs now.
+        """Return the figures of all nodes under the current placement.
 
         Parameters
         ----------
@@ -194,12 +194,12 @@ class NodeFigures:
         return float(known.max()) if len(known) else 0.0
 
     def over(self) -> IndexArray:
-        """Nodes whose measured CPU is more than they have."""
+        """Nodes whose measured CPU exceeds their capacity."""
         return np.flatnonzero(np.nan_to_num(self.use["cpu"]) > 1 + 1e-9)
 
 
 def core_hz(problem: Problem) -> FloatArray:
-    """Speed of a core of every node in Hz, shape (N,), where it tells how many it has; else that of all cores."""
+    """Return the speed of a core of every node in Hz, shape (N,); by default that of the problem."""
     told = [
         supervisor.cpu_hz / (cores / 100) if (cores := supervisor.resources.get("cpu.pcore.percent", 0.0)) else 0.0
         for supervisor in problem.supervisors
@@ -222,7 +222,7 @@ def in_slots(problem: Problem) -> dict[int, list[int]]:
 
 
 def _part(used: FloatArray, there: FloatArray) -> FloatArray:
-    """NaN where nobody tells how much is there."""
+    """Return the used part; NaN if the capacity is unknown."""
     known = np.isfinite(there) & (there > 0)
     part: FloatArray = np.divide(used, there, out=np.full(len(used), np.nan), where=known)
     return part
@@ -242,7 +242,7 @@ def _links(predicted: Prediction | None, count: int) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """A moment of what runs.
+    """The current state at one moment.
 
     Parameters
     ----------
@@ -269,7 +269,7 @@ class Scene:
 
     @classmethod
     def of(cls, problem: Problem, last: Scene | None = None, clock: Clock = WALL) -> Scene:
-        """Of a problem; what has not changed since the last scene is taken from it."""
+        """Return the scene of a problem, reusing unchanged parts of the last one."""
         at_ms, number = round(clock.time() * 1000), last.number if last else 0
         if last and _same(problem, last.problem):
             return cls(number, at_ms, problem, last.predicted, last.unpredicted, last.asked, last.nodes, last.heat)
@@ -303,7 +303,7 @@ class Scene:
         return sum(each.measured_tps for each in self.by_topology.values() if not each.assumed)
 
     def short(self) -> list[TopologyPrediction]:
-        """Topologies whose measured rate is not sustained for sure, the worst first."""
+        """Return topologies whose measured rate may not be sustained, worst first."""
         found = [each for each in self.by_topology.values() if each.sustained in ("no", "perhaps") and not each.assumed]
         return sorted(found, key=lambda each: each.headroom)
 

@@ -34,7 +34,7 @@ _LENGTH_S = 600.0
 
 
 class Live:
-    """Tells listeners of changes; to be used on the thread of the event loop.
+    """Notifies listeners of changes; used on the thread of the event loop.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ class Site:
         return await self._answered(request, lambda: overview.overview(self.known))
 
     def overview(self) -> Overview:
-        """What the first page tells, for programs."""
+        """Return the data of the first page."""
         return overview.told(self.known)
 
     async def refused(self, request: Request, status: int, why: str) -> Response:

@@ -1,4 +1,4 @@
-"""What the pages are told by: a running service, or a problem that nobody runs."""
+"""Data sources of the pages: a running service, or a problem file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Sources:
-    """Where pages have from what they show; each may be called from any thread.
+    """Functions that provide the pages' data; each may be called from any thread.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""All that pages know: the newest scene, the newest status, and what was measured since the start."""
+"""State of the dashboard: the newest scene and status, and measurements since the start."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _PART_OF_TIME = 0.1
 
 
 class CachedValue(Generic[_Made]):
-    """Makes a thing anew, in a thread of its own, when somebody asks for it and the last one is old.
+    """Recomputes a value in its own thread when it is requested and the last one is old.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class CachedValue(Generic[_Made]):
         self.every_s = fresh_s
 
     def get(self, wait_s: float = 0.0) -> _Made | None:
-        """The last one made; where there is none yet, or none any more, wait for it so long at most."""
+        """Return the last value; wait up to `wait_s` if there is none."""
         with self._lock:
             begin = not self._busy and time.monotonic() >= self._due_s
             if begin:
@@ -154,7 +154,7 @@ FIRST_S = 1.5
 
 
 class DashboardState:
-    """What pages are made of; a context manager, which takes note of what is measured while it is open.
+    """The data of the pages; a context manager that records measurements while it is open.
 
     Nothing here waits for Nimbus's questions or keeps them waiting: scenes are made in a thread of their own, from
     snapshots that nobody changes.
@@ -200,7 +200,7 @@ class DashboardState:
         return self._scenes.error
 
     def modes(self) -> Modes | None:
-        """What the service may do by itself; None where there is none."""
+        """Return the automation modes; None if there are none."""
         return self.sources.desk.modes() if self.sources.desk else None
 
     def drained(self) -> dict[str, Drained]:
@@ -213,7 +213,7 @@ class DashboardState:
         return self.sources.desk.plans(states, most) if self.sources.desk else Plans(plans=())
 
     def history(self, most: int = 50, before: int | None = None) -> History:
-        """What was done, the newest first."""
+        """Return entries of the history, newest first."""
         return self.sources.desk.history(most, before) if self.sources.desk else History(done=(), more=False)
 
     def version(self) -> str:

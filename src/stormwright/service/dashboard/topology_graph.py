@@ -23,7 +23,7 @@ Item = tuple[str, int]
 
 @dataclass(frozen=True)
 class Box:
-    """A component as drawn.
+    """A component in the drawing.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Edge:
-    """What a component (by index) sends another; `known` is False of a stream of which nothing was measured."""
+    """A stream between components (by index); `known` is False if it was not measured."""
 
     source: int
     target: int
@@ -97,7 +97,7 @@ def graph(boxes: Sequence[Box], edges: Sequence[Edge], title: str) -> Markup:
 
 
 def _order(items: list[list[Item]], edges: Sequence[Edge], column: dict[int, int]) -> None:
-    """Put each layer into the order of the middle of what its items come from, so that few edges cross."""
+    """Sort each layer by the mean position of its sources, to reduce crossings."""
     for _ in range(_ROUNDS):
         for number in range(1, len(items)):
             place = {item: position for position, item in enumerate(items[number - 1])}
@@ -156,7 +156,7 @@ def _draw_edge(
     most: float,
     boxes: Sequence[Box],
 ) -> tuple[float, float, str]:
-    """Draw an edge; where its label stands, and what it is."""
+    """Draw an edge; return the position of its label, and its text."""
     first, last = column[edge.source], column[edge.target]
     (left, y), (_, y2) = at[first, ("box", edge.source)], at[last, ("box", edge.target)]
     x, x2 = left + _WIDTH, at[last, ("box", edge.target)][0]

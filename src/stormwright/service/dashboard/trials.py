@@ -1,4 +1,4 @@
-"""Questions that take long: schedulers compared on what runs now, and what a change would bring.
+"""Long-running questions: comparisons of schedulers, and what-if predictions.
 
 They are answered one after the other, in a thread of their own; a page shows how far each is.
 """
@@ -45,7 +45,7 @@ class TextTable:
 
 @dataclass(frozen=True)
 class Change:
-    """What is to be different, as `stormwright whatif` takes it; empty texts change nothing.
+    """A what-if change as `stormwright whatif` takes it; empty texts change nothing.
 
     Parameters
     ----------
@@ -72,16 +72,16 @@ class Change:
 
 
 class Trials(Protocol):
-    """Who answers such questions; each raises `StormwrightError` where it cannot."""
+    """Answers long-running questions; each method raises `StormwrightError` if it cannot."""
 
     def schedulers(self) -> Mapping[str, str]:
-        """Name of a scheduler → what it does, in a sentence."""
+        """Return name → description of the schedulers."""
 
     def compare(self, problem: Problem, schedulers: Sequence[str]) -> TextTable:
-        """What their placements cost, use and move, best first."""
+        """Return cost, resources and moves of their placements, best first."""
 
     def what_if(self, problem: Problem, change: Change) -> TextTable:
-        """What a change would bring, beside today."""
+        """Return the prediction for a change, beside today."""
 
 
 _State = Literal["waits", "runs", "answered", "failed"]
@@ -89,7 +89,7 @@ _State = Literal["waits", "runs", "answered", "failed"]
 
 @dataclass
 class Trial:
-    """A question and what has become of it.
+    """A question and its state.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ class TrialService:
             raise NotThereError(f"no question has the id {name}: the service was started anew, or it is old") from None
 
     def trials(self) -> list[Trial]:
-        """All that are kept, the newest first."""
+        """Return the stored questions, newest first."""
         with self._lock:
             return list(self._trials.values())[::-1]
 

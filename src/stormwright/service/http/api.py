@@ -182,7 +182,7 @@ def _check_query(endpoint: Endpoint, request: Request) -> None:
 
 
 def _read(shape: type[BaseModel], body: bytes, visitor: Visitor | None) -> BaseModel:
-    """What a body says; who asks is known better by his token than by what he says of himself."""
+    """Return the body of a request; the author is the authenticated user."""
     try:
         return shape.model_validate_json(_signed(body, visitor.name) if visitor else body)
     except ValidationError as invalid:

@@ -72,7 +72,7 @@ class Questions:
         return await asyncio.get_running_loop().run_in_executor(self._thread, self.answer_now, body, time.monotonic())
 
     def answer_now(self, body: bytes, asked_s: float) -> tuple[int, bytes]:
-        """The same on this thread, of a question that came at `asked_s` (`time.monotonic`)."""
+        """Answer on this thread a question that arrived at `asked_s` (`time.monotonic`)."""
         try:
             with collection_paused():
                 snapshot = self._reader.read(body)
@@ -91,7 +91,7 @@ class Questions:
 
 
 def _limit_s(conf: Mapping[str, Any]) -> float:
-    """Seconds within which Nimbus is to be answered."""
+    """Return the deadline for Nimbus's questions, in seconds."""
     told = conf.get(DEADLINE_MS)
     deadline_ms = told if isinstance(told, int | float) and 0 < told < 1e9 else DEFAULT_DEADLINE_MS
     return IN_TIME * deadline_ms / 1000
@@ -105,7 +105,7 @@ def _require_size(problem: Problem) -> None:
 
 
 def _told(answer: NimbusAnswer, epoch: int | None) -> bytes:
-    """The answer, of one of several services with its number: Nimbus follows none with a lower one than it has seen."""
+    """Return the answer as JSON, with the leader's epoch: Nimbus ignores answers of an earlier one."""
     told = {
         "schema": "stormwright-assignment/1",
         "assignments": {name: placement_to_dict(placement) for name, placement in answer.assignments.items()},
@@ -142,7 +142,7 @@ _OPERATING = {
 
 @dataclass(frozen=True)
 class Endpoints:
-    """What the server serves: the app, and deliveries, which need not go through it."""
+    """The app, and the handler of deliveries that bypasses it."""
 
     app: App
     deliveries: Deliveries
@@ -248,7 +248,7 @@ async def _health(_: Request) -> Response:
 
 
 def _hung_up(_: Request, __: Exception) -> Response:
-    """A worker ended in the middle of a delivery: nobody reads what is answered."""
+    """Return an empty response for a worker that disconnected."""
     return Response(status_code=400)
 
 

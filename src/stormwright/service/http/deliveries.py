@@ -41,13 +41,13 @@ PERFLOG = b"/v1/perflog"
 
 @dataclass(frozen=True)
 class DeliveryRefusal:
-    """A delivery was not kept: HTTP status, and a sentence."""
+    """A refused delivery: HTTP status and message."""
 
     code: int
     reason: str
 
     def body(self) -> bytes:
-        """What is answered, as JSON."""
+        """Return the response as JSON."""
         return orjson.dumps({"error": self.reason})
 
 
@@ -83,7 +83,7 @@ class Deliveries:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Begins with no delivery while the block runs, for up to `HELD_S`: what runs there is in more of a hurry."""
+        """Delay deliveries while the block runs, for up to `HELD_S`."""
         self._holding += 1
         self._go_on.clear()
         try:
@@ -99,7 +99,7 @@ class Deliveries:
         return self._begun_bytes <= MAX_BEGUN_BYTES
 
     def hand_over(self, body: bytes, told: _Told) -> None:
-        """Have `told` called once a delivery is safe on disk, or with why it is not.
+        """Call `told` once a delivery is on disk, or with the reason why it is not.
 
         To be called on the thread of the event loop, on which `told` is called too.
         """

@@ -1,4 +1,4 @@
-"""The endpoints that people and programs operate the service by: what each takes and answers."""
+"""The endpoints of the API: parameters, bodies and handlers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST = 1000
 
 @dataclass(frozen=True)
 class EndpointRequest:
-    """What a request has: of its path, its query, its body as the endpoint's shape, and who asks, if that is known."""
+    """A request: path and query parameters, validated body, and user."""
 
     path: Mapping[str, str]
     query: Sequence[tuple[str, str]]
@@ -84,7 +84,7 @@ def _revert(desk: PlanService, asking: EndpointRequest) -> BaseModel:
 
 
 def _change_modes(desk: PlanService, asking: EndpointRequest) -> BaseModel:
-    """Whoever may apply his own plans as soon as he has ended the rule of two people is not the one who ends it."""
+    """Change the modes; whoever benefits from disabling two-person approval may not disable it."""
     if asking.visitor is not None:
         before, wanted = desk.modes(), asking.body
         differing = {name for name in shapes.Modes.model_fields if getattr(before, name) != getattr(wanted, name)}

@@ -88,7 +88,7 @@ _LABELS = {
 def of_cluster(
     problem: Problem, predicted: Mapping[str, TopologyPrediction], detail: str = DETAILS[0]
 ) -> Iterator[Metric]:
-    """Figures of topologies and nodes, and of what `detail` names; those of CPU only where it was measured.
+    """Yield metrics of topologies and nodes, and of the requested detail; CPU only if it was measured.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ def _in_detail(problem: Problem, detail: str) -> Iterator[Metric]:
 
 
 def _number(problem: Problem, detail: str) -> int:
-    """How many there are of what `detail` names."""
+    """Return the number of items of a detail."""
     if detail == "executor":
         return problem.num_executors
     if detail == "component":
@@ -167,7 +167,7 @@ def _number(problem: Problem, detail: str) -> int:
 
 
 def _executors(problem: Problem, detail: str) -> Iterator[tuple[tuple[str, ...], float | None]]:
-    """Of each executor what it counts as, and the cores that it uses; a worker's only where it has a slot."""
+    """Yield the labels of each executor and its cores; a worker's only if it has a slot."""
     hosts = [node.host for node in problem.supervisors]
     slots = [(hosts[node], str(slot.port)) for slot, node in zip(problem.slots, problem.slot_node, strict=True)]
     for index, (topology, load) in enumerate(zip(problem.topologies, problem.demand.measured, strict=True)):
@@ -207,7 +207,7 @@ _COUNTED: dict[str, tuple[str, Sequence[str], str]] = {
 
 
 def of_modes(modes: Modes, topologies: Iterable[tuple[str, str]]) -> Iterator[Metric]:
-    """What the service may do by itself.
+    """Yield metrics of the automation modes.
 
     Parameters
     ----------
@@ -224,7 +224,7 @@ def of_modes(modes: Modes, topologies: Iterable[tuple[str, str]]) -> Iterator[Me
 
 
 def of_state(state: State) -> Iterator[Metric]:
-    """Plans and history, as far as they are kept; nothing where they cannot be read now."""
+    """Yield metrics of plans and history; nothing if they cannot be read now."""
     for name, (text, labels, statement) in _COUNTED.items():
         try:
             samples = {tuple(row)[:-1]: tuple(row)[-1] for row in state.read(statement)}
@@ -239,7 +239,7 @@ def of_state(state: State) -> Iterator[Metric]:
 
 
 class Figures:
-    """Metrics of the cluster, of modes and of plans; may be asked from any thread.
+    """Metrics of the cluster, modes and plans; callable from any thread.
 
     The cluster is that of the newest scene: it is worked out beside, for pages and for this together, so that who asks
     often costs nothing.
@@ -283,7 +283,7 @@ LEADS = "1 where this service leads, 0 where it stands by; none where it is alon
 
 
 def metrics_text(status: ServiceStatus, more: Iterable[Metric] = ()) -> bytes:
-    """A status, and what there is more, in Prometheus' text format; what is not known yet is left out."""
+    """Return status and further metrics in Prometheus' text format; unknown values are omitted."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(
         ReadyMetrics([*_of_controller(status), *_of_history(status), *_of_pipeline(status.pipeline), *more])
@@ -292,7 +292,7 @@ def metrics_text(status: ServiceStatus, more: Iterable[Metric] = ()) -> bytes:
 
 
 class ReadyMetrics(Collector):
-    """Metrics that are told as they are."""
+    """Precomputed metrics."""
 
     def __init__(self, metrics: list[Metric]) -> None:
         self._metrics = metrics

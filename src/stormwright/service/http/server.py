@@ -139,7 +139,7 @@ class ProbeProtocol(HttpToolsProtocol):
                 self.send_400_response(f"what comes before a body may have {MOST_HEAD_BYTES:,} bytes")
 
     def _hold(self) -> None:
-        """Keep count of what there is of a delivery that is not whole; where there is too much it is refused (3)."""
+        """Count the bytes of an incomplete delivery; refuse it if they are too many (3)."""
         before, self._held_bytes = self._held_bytes, len(self._body or b"")
         if not self.kept_by.begun(self._held_bytes - before) and self._body is not None:
             self._body, self._last = None, True
@@ -185,7 +185,7 @@ class ProbeProtocol(HttpToolsProtocol):
 
 
 def protocol(connections: Connections, deliveries: Deliveries, door: AuthMiddleware | None) -> type[HttpToolsProtocol]:
-    """The protocol of connections that are counted, and of deliveries that are kept of those whom a door lets in."""
+    """Return the protocol class with connection limits and the fast path for deliveries."""
     lets_in = door
 
     class Protocol(ProbeProtocol):
@@ -208,7 +208,7 @@ _MOST_FILES = 65_536
 
 
 def most_connections() -> int:
-    """How many connections the limit on open files leaves room for, which is raised as far as this process may."""
+    """Return the maximum number of connections, raising the limit on open files as far as allowed."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -249,7 +249,7 @@ class Connections:
             self._limit(peer)
 
     def closed(self, transport: asyncio.Transport, peer: Peer) -> None:
-        """A connection is gone; one of TLS no longer tells whose it was."""
+        """Count a closed connection; one with TLS no longer knows its peer."""
         if transport in (self._idle.get(peer), self._busy.get(peer)):
             self._forget(peer)
 
@@ -311,7 +311,7 @@ class ServerLoop(asyncio.SelectorEventLoop):
 
 
 def cannot_listen(error: Exception) -> str:
-    """What is said of an address that cannot be had, by what the system says of it."""
+    """Return the message for an address that cannot be bound."""
     why = str(error)
     if isinstance(error, OSError):
         # asyncio words it anew, and tells no number where none of a name's addresses is of this machine.

@@ -1,4 +1,4 @@
-"""What a service answers that stands by: what is kept can be read; for all else it says who leads."""
+"""API of a standby service: stored data can be read; other requests are redirected to the leader."""
 
 from __future__ import annotations
 
@@ -99,14 +99,14 @@ def standing_app(standing: StandbyService, door: AuthMiddleware) -> Endpoints:
 
 
 def told(standing: StandbyService) -> str:
-    """Why a service does not do what it is asked for."""
+    """Return the reason why a request is refused."""
     if standing.leader is None:
         return "this service stands by, and nobody leads yet: try again in some seconds"
     return f"this service stands by: ask {standing.leader.address}, which leads"
 
 
 def reading_of(state: State) -> PlanQueries:
-    """What is kept in a state, which others change."""
+    """Return queries to a state that others change."""
 
     def modes() -> Modes:
         kept = state.read("SELECT document FROM modes")

@@ -1,4 +1,4 @@
-"""What services of one cluster agree on: who leads, and what was decided in which order."""
+"""The interface to the consensus store: leader, and ordered log of decisions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class Leader:
-    """Who leads.
+    """The current leader.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ class Leader:
 
 @dataclass(frozen=True)
 class Base:
-    """Where all that was decided up to some entry is kept whole.
+    """A snapshot of all decisions up to some entry.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class ConsensusStore(Protocol):
     lease_s: float
 
     def leader(self) -> Leader | None:
-        """Who leads now."""
+        """Return the current leader."""
 
     def claim(self, address: str, now_ms: int) -> Leader | None:
         """Lead from now on; None where somebody does. What the one before changes is refused from then on."""
@@ -65,7 +65,7 @@ class ConsensusStore(Protocol):
         """Lead no more, or come no more to claim it."""
 
     def append(self, number: int, entry: bytes) -> None:
-        """Add what was decided as the entry of a number, which follows the last one.
+        """Append an entry with the number that follows the last one.
 
         When this raises it may have been added all the same.
         """
@@ -74,7 +74,7 @@ class ConsensusStore(Protocol):
         """Entries with their numbers, from the one after `after` on, as far as there is no gap."""
 
     def base(self) -> Base | None:
-        """What is kept whole; None where nobody has ever led."""
+        """Return the snapshot; None if no service has ever led."""
 
     def load(self, base: Base) -> bytes:
         """The content of it."""

@@ -64,7 +64,7 @@ Keep = Callable[[str], None]
 
 
 class Lead(Protocol):
-    """What a service asks before it decides or changes anything."""
+    """What a service checks before it decides or changes anything."""
 
     def begin(self, state: State) -> None:
         """Everything is decided with this state from now on."""
@@ -73,10 +73,10 @@ class Lead(Protocol):
         """Number of this service among those that led, None where it is alone; NotLeadingError unless it leads."""
 
     def not_after_ns(self) -> int | None:
-        """Until when what was begun now may be done (`time.monotonic_ns`); None for any time."""
+        """Return the deadline for operations started now (`time.monotonic_ns`); None for none."""
 
     def going(self, require_running: Callable[[], None]) -> Callable[[], None]:
-        """Raises what that does, and StormwrightError where this service leads no more before it is started anew."""
+        """Return a check that raises like `require_running`, and StormwrightError once this service leads no more."""
 
     def keep(self, state: State, name: str) -> Keep:
         """Keeps a file of the state directory for the others, too."""
@@ -135,7 +135,7 @@ class ElectedLeader:
         self._together.begin()
 
     def tidy(self) -> None:
-        """Keep what was decided whole, where that is due."""
+        """Write a snapshot of the decisions if one is due."""
         if self._together and not self._lease.lost:
             self._together.tidy()
 

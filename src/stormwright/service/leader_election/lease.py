@@ -1,4 +1,4 @@
-"""How long a service knows that no other one leads."""
+"""The lease of a leader: for how long no other service can lead."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GIVEN_UP = 3
 
 
 class Lease:
-    """The right to lead, which ends by itself where it is not renewed: also for a process that was stopped.
+    """The right to lead, which expires unless it is renewed, even if the process was stopped.
 
     It counts from when it was asked for, by the clock of this process; what was asked and not answered does not count.
 
@@ -45,7 +45,7 @@ class Lease:
         return self.leader is not None
 
     def renew(self) -> None:
-        """Ask for more time; where nobody answers what there is goes on running out."""
+        """Renew the lease; without an answer the current one keeps running out."""
         asked_s = self._clock.monotonic()
         if self.lost or self.leader is None:
             return

@@ -40,7 +40,7 @@ SHORTENED: Sequence[Statement] = (
 
 
 class OtherVersionError(StormwrightError):
-    """An entry is of a version of stormwright whose state has other tables."""
+    """An entry was written by a version of stormwright with other tables."""
 
 
 def entry_of(statements: Sequence[Statement]) -> bytes:
@@ -50,7 +50,7 @@ def entry_of(statements: Sequence[Statement]) -> bytes:
 
 
 def statements_in(entry: bytes) -> list[Statement]:
-    """What an entry says; it raises `OtherVersionError`."""
+    """Return the statements of an entry; raises `OtherVersionError`."""
     told = orjson.loads(zlib.decompress(entry))
     if told["schema"] != len(MIGRATIONS):
         raise OtherVersionError(
@@ -96,7 +96,7 @@ class ReplicatedState:
         self._whole = 0
 
     def catch_up(self, directory: Path) -> bool:
-        """Apply what others have decided; whether there was anything.
+        """Apply entries of other services; return whether there were any.
 
         Parameters
         ----------
@@ -126,7 +126,7 @@ class ReplicatedState:
         return (self._pair, self.position) != before
 
     def begin(self) -> None:
-        """Lead with this state from now on: all of it that matters is kept whole."""
+        """Take over the lead with this state, writing a snapshot of it."""
         if not self._pair:
             self._pair, self.position = secrets.token_hex(8), 0
             self._state.keep(_NAME, self._told(0))
@@ -184,7 +184,7 @@ class ReplicatedState:
 
 
 def leave(state: State) -> None:
-    """What is decided from now on no other service knows: one that comes back later takes what those have."""
+    """Stop replicating: a service that joins later takes the state of the others."""
     if state.kept(_NAME):
         state.keep(_NAME, "")
 

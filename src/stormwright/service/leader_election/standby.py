@@ -1,4 +1,4 @@
-"""A service that stands by: it keeps what the leader decides, and leads as soon as nobody does."""
+"""A standby service: replicates the leader's decisions, and leads once there is no leader."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class StandbyService:
         return self._together.position
 
     def until_it_leads(self, stop: threading.Event) -> bool:
-        """Follow until nobody leads, and lead then; False where `stop` was set before.
+        """Replicate until there is no leader, then lead; return False if `stop` was set before.
 
         Raises
         ------
@@ -80,7 +80,7 @@ class StandbyService:
         return False
 
     def look(self) -> bool:
-        """Keep what was decided since the last look, and claim to lead where nobody does; whether this one does."""
+        """Replicate new entries, and try to lead if there is no leader; return whether this service leads."""
         self._together.catch_up(self._directory)
         if self._lease.leader is None:
             self.leader = self._agreed.leader()

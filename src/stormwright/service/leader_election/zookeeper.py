@@ -52,7 +52,7 @@ class ZooKeeperTls:
     key: Path | None = None
 
     def faults(self) -> Iterator[Fault]:
-        """What is wrong with them, each under its option."""
+        """Yield the faults of the TLS options, each under its option."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         try:
             context.load_verify_locations(self.authority)
@@ -197,7 +197,7 @@ class ZooKeeper:
                 time.sleep(_AGAIN_S)
 
     def _added(self, number: int, content: bytes) -> bool:
-        """False where a server has gone in between; what it has taken is there then, and not added twice."""
+        """Create a node; False if the connection was lost, which may have created it already."""
         change = self._client.transaction()
         change.check(self._at(_EPOCH), self._version)
         change.create(self._at(_numbered(number)), content)
@@ -255,7 +255,7 @@ class ZooKeeper:
                 self._client.delete(self._at(f"{_PARTS}/{name}"), recursive=True)
 
     def _stored(self, content: bytes, always: bool = False) -> bytes:
-        """What a node holds of a content: all of it, or the name of its parts."""
+        """Return the content of a node: all of it, or the names of its parts."""
         if len(content) <= PART_BYTES and not always:
             return _WHOLE + content
         name = secrets.token_hex(8)
@@ -303,7 +303,7 @@ class ZooKeeper:
         return results
 
     def _note_lease(self) -> None:
-        """A server may give less time than it is asked for, and its client tells nobody."""
+        """Take over the session timeout that the server granted, which may be shorter than requested."""
         connection = self._client._connection  # noqa: SLF001 (nothing public has it)
         connect = connection._connect  # noqa: SLF001
 
@@ -320,7 +320,7 @@ class ZooKeeper:
 
 @contextmanager
 def _asked() -> Iterator[None]:
-    """What its client raises is said as one error."""
+    """Convert exceptions of the client to one error."""
     from kazoo.exceptions import KazooException, NoAuthError
     from kazoo.handlers.threading import KazooTimeoutError
 

@@ -1,1 +1,1 @@
-"""What outside programs are told: of topologies without slots, and of events."""
+"""Notifications of external programs: failed placements, and events."""

@@ -1,4 +1,4 @@
-"""What ``--on-failure`` names: a program, or a Python function that is called in a process of its own."""
+"""The ``--on-failure`` hook: a program, or a Python function in its own process."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ class FailureHook:
             self._changed.notify()
 
     def change(self, hook: Hook | None) -> None:
-        """Tell somebody else from now on, or nobody."""
+        """Replace the hook."""
         with self._changed:
             self._hook, self._told = hook, {}  # 5
             self._changed.notify()

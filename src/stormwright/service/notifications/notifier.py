@@ -1,4 +1,4 @@
-"""Tells the outside of events, without ever keeping the service waiting."""
+"""Asynchronous notification of events."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ FAREWELL_S = 12.0
 
 @dataclass(frozen=True)
 class Target:
-    """Who is told of which events.
+    """A notification target and its events.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ class Target:
 
 
 class Notifier:
-    """Tells each target of the events that it is for, in order, in a thread of its own; a context manager.
+    """Notifies each target of its events, in order, in its own thread; a context manager.
 
     What cannot be told is tried again, less and less often, and given up after the last of `WAITS_S`; of events that
     wait the oldest is given up where there are `MOST_WAITING`.
@@ -119,7 +119,7 @@ class Notifier:
         return self
 
     def change(self, targets: Sequence[Target]) -> None:
-        """Tell others from now on; what waits for those before is told them yet."""
+        """Replace the targets; queued events still go to the old ones."""
         lines = [_Line(target) for target in targets]
         for line in lines:
             line.start()
@@ -189,7 +189,7 @@ class _Line:
                 log.warning("%s: was not told of %s: %s", self._target.shown, event.title, why)
 
     def _try(self, event: ServiceEvent) -> str | None:
-        """None where it was told, or there is no use in another try."""
+        """Deliver an event; return the error if a retry makes sense."""
         try:
             self._target.send(event)
         except RefusedError as error:

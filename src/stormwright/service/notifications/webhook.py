@@ -1,4 +1,4 @@
-"""Web hooks: an event in the form that Slack, Teams or Alertmanager takes, or as it is.
+"""Web hooks in the formats of Slack, Teams and Alertmanager, or plain JSON.
 
 Addresses are secrets, as whoever knows one may write there: nothing here, and nothing that it raises, tells more of one
 than its host.
@@ -32,7 +32,7 @@ _TRY_AGAIN = (408, 425, 429)
 
 
 def as_json(event: ServiceEvent) -> Any:
-    """As it is."""
+    """Return the event as plain JSON."""
     return asdict(event) | {"title": event.title}
 
 
@@ -91,7 +91,7 @@ class WebHook:
 
     @property
     def shown(self) -> str:
-        """What may be told of it."""
+        """Return the address without secrets."""
         return f"{self.form} at {urlsplit(self.url).hostname}"
 
     def __call__(self, event: ServiceEvent) -> None:
@@ -134,7 +134,7 @@ _SHAPE = f"should be EVENTS={'|'.join((*FORMATS, *_RUN))}:WHERE"
 
 
 def places(told: Sequence[str]) -> tuple[Target, ...]:
-    """Who is told of which events.
+    """Return the notification targets of ``--notify``.
 
     Parameters
     ----------
@@ -183,7 +183,7 @@ def _document(event: ServiceEvent) -> bytes:
 
 
 def _address(where: str) -> str:
-    """An address that is told, or the one that a file holds."""
+    """Return an address, or the one in a file."""
     if where.startswith("@"):
         try:
             where = Path(where[1:]).read_text(encoding="utf-8").strip()

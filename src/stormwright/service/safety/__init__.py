@@ -1,1 +1,1 @@
-"""What keeps the service from doing harm, and nodes out of use: drains, holds, anomalies."""
+"""Safety of automatic moves: drained nodes, holds, anomalies, move budget."""

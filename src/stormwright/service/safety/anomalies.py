@@ -1,4 +1,4 @@
-"""What is not as it should be: noted, told, and, where the modes say so, acted on."""
+"""Anomalies: detected, reported, and handled as far as the modes allow."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _HOLDS = ("missing", "rebalancing", "silent", "stale")
 
 
 class EventNotifier:
-    """Looks each second what there is to tell.
+    """Checks each second for events to report.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class EventNotifier:
         self._held = ""
 
     def look(self) -> None:
-        """Tell what is new."""
+        """Report new events."""
         stand = self._plans.standing(_TOLD)
         for plan, state, told in stand:
             if (plan, state) not in self._known:
@@ -103,13 +103,13 @@ class SlowNodeMonitor:
             return dict(self._nodes.slow)
 
     def forget(self, nodes: Iterable[str]) -> None:
-        """What is known of nodes that are gone is no reference any more."""
+        """Forget the references of nodes that are gone."""
         with self._lock:
             self._nodes.forget(list(nodes))
 
 
 class AnomalyMonitor:
-    """Notes anomalies and acts on them; `look` on the loop's thread, `told` on any.
+    """Records anomalies and handles them; `look` runs on the loop's thread, `told` on any.
 
     An anomaly is acted on as long as it is open, not as it comes: one that came while that was not allowed is acted on
     once it is.
@@ -150,7 +150,7 @@ class AnomalyMonitor:
         return Anomalies(anomalies=tuple(sorted(self._open.values(), key=lambda each: (each.since_ms, each.node))))
 
     def look(self) -> None:
-        """See what is not as it should be, and do what is to be done; cheap enough for each second."""
+        """Detect anomalies and handle them; cheap enough for each second."""
         now_s = self._state.clock.time()
         if 0 <= now_s - self._looked_s < EVERY_S or (problem := self._problem()) is None:
             return
@@ -188,7 +188,7 @@ class AnomalyMonitor:
         return Anomaly(kind=kind, node=name, supervisor=node, text=text, since_ms=since_ms, response=FIX)
 
     def _dealt_with(self, problem: Problem, anomaly: Anomaly) -> Anomaly:
-        """The anomaly, once it was seen what can be done about it."""
+        """Return the anomaly after handling it."""
         response = response_to(self._guard.modes, anomaly.kind)
         update: dict[str, str] = {"response": response, "waits": ""}
         if anomaly.kind == "slow-node":

@@ -1,4 +1,4 @@
-"""Which nodes take nothing new, by whom and why; it is kept whoever is killed."""
+"""Persistent registry of drained nodes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class DrainedNodes:
 
     @property
     def hosts(self) -> frozenset[str]:
-        """Those that take nothing new."""
+        """The drained hosts."""
         return frozenset(self._drained)
 
     def find(self, node: str) -> Drained | None:
@@ -73,7 +73,7 @@ class DrainedNodes:
                 self._drained = {**self._drained, host: found.model_copy(update={"plan": plan})}
 
     def uncordon(self, host: str) -> bool:
-        """Let a host take what comes again; False where it was not drained."""
+        """Make a host schedulable again; return False if it was not drained."""
         with self._changing:
             with self._state.change() as to:
                 gone = to.execute("DELETE FROM drains WHERE host = ?", (host,)).rowcount
@@ -81,7 +81,7 @@ class DrainedNodes:
             return bool(gone)
 
     def on(self, problem: Problem) -> Problem:
-        """A problem whose drained hosts take nothing new; the same where there are none of them.
+        """Return the problem with its drained hosts blacklisted.
 
         It is asked each second: the last answer is kept, and of another snapshot all that is made of its nodes.
         """

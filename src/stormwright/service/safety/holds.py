@@ -49,7 +49,7 @@ class NodeNames:
             self._state.keep(_NAME_names, orjson.dumps(known).decode())
 
     def of(self, node: str) -> str:
-        """What a node (id of its supervisor) is called, or was; the id where it was never seen.
+        """Return the display name of a node (by supervisor id), also of one that is gone.
 
         One that is gone has its id beside its name where another has that now: its host has come back as a new node.
         """
@@ -59,7 +59,7 @@ class NodeNames:
         return f"{node}@{name}" if other else name
 
     def of_slot(self, slot: WorkerSlot) -> str:
-        """What a worker slot is called."""
+        """Return the display name of a worker slot."""
         return f"{self.of(slot.supervisor)}:{slot.port}"
 
 
@@ -72,7 +72,7 @@ _NAME = "attendance"
 
 
 class Holds:
-    """Tells whether things may move; used on the loop's thread and, by `before_moving`, on others.
+    """Decides whether anything may move; used on the loop's thread and, by `before_moving`, on others.
 
     Parameters
     ----------

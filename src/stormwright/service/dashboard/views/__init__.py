@@ -1,1 +1,1 @@
-"""One view a page: from what is known to what its template shows."""
+"""Views: from the dashboard's state to the data of each template."""

@@ -88,7 +88,7 @@ def rack(known: DashboardState, number: str, query: Query) -> Page:
 
 
 def node(known: DashboardState, name: str) -> Page:
-    """A node with its workers, and what runs in each."""
+    """Return the page of a node with its workers and executors."""
     scene = known.scene()
     if scene is None:
         return waiting(_HERE, "Cluster", known.error, known.sources.status is not None)

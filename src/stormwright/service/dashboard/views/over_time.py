@@ -1,4 +1,4 @@
-"""Traffic between nodes now, and what was measured over time."""
+"""View of the traffic between nodes, and of measurements over time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PAIRS, _LINES = 10, 5
 
 
 def traffic(known: DashboardState) -> Page:
-    """Who sends whom how much."""
+    """Return the page of the traffic between nodes."""
     scene = known.scene()
     if scene is None:
         return waiting("/traffic", "Traffic", known.error, known.sources.status is not None)

@@ -1,4 +1,4 @@
-"""The first page: is all well, what would stormwright change, what did it change, what came of it."""
+"""View of the first page: health, next and last changes."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def overview(known: DashboardState) -> Page:
 
 
 def told(known: DashboardState) -> Overview:
-    """What the page tells in words, for programs, too."""
+    """Return the page's data for programs."""
     scene, status, modes = known.scene(), known.status(), known.modes()
     found = findings(known, scene)
     trouble = sum(each.level != "note" for each in found)

@@ -1,4 +1,4 @@
-"""What every page has."""
+"""Common parts of all pages."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Page:
 
 @dataclass(frozen=True)
 class PagePart(Generic[_Row]):
-    """Some of many rows, and how to come to the others."""
+    """Some of many rows, and links to the others."""
 
     rows: Sequence[_Row]
     total: int

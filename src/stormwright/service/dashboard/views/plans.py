@@ -1,4 +1,4 @@
-"""Plans and the history: what would change, what was changed, and what came of it."""
+"""Views of plans, the history, and what-if questions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stormwright.service.dashboard.views.page import Page, Query
 
 
 def trying(known: DashboardState) -> Page:
-    """The two forms, and the questions that were asked."""
+    """Return the page with the forms, and earlier questions."""
     trials = known.sources.trials
     shows = {
         "schedulers": trials.schedulers() if trials else {},
@@ -56,7 +56,7 @@ def plans(known: DashboardState) -> Page:
 
 
 def plan(known: DashboardState, name: str) -> Page:
-    """One plan, before and after, and what can be done with it."""
+    """Return the page of one plan, with its actions."""
     if known.sources.desk is None:
         raise NotThereError("there are no plans here: nobody serves a cluster")
     found = known.sources.desk.plan(name, _STEPS)
@@ -83,7 +83,7 @@ def plan(known: DashboardState, name: str) -> Page:
 
 
 def history(known: DashboardState, query: Query) -> Page:
-    """What was done, by whom, why, what was promised and what came of it."""
+    """Return the page of past changes."""
     told = query.get("before", "")
     before = int(told) if told.isascii() and told.isdigit() and len(told) < 19 else None
     found = known.history(_ENTRIES, before)

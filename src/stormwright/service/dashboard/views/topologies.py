@@ -1,4 +1,4 @@
-"""Topologies: what each comes to, its graph, and where its workers are."""
+"""Views of topologies: rates, graph, workers, and explanations."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def topologies(known: DashboardState, query: Query) -> Page:
 
 
 def topology(known: DashboardState, name: str) -> Page:
-    """One with its graph, its workers, and what was measured of it."""
+    """Return the page of a topology."""
     scene = known.scene()
     if scene is None:
         return waiting(_HERE, "Topologies", known.error, known.sources.status is not None)
