@@ -130,13 +130,13 @@ def main() -> NoReturn:
     """Run the command line; every failure ends in one message and an exit code."""
     _open_standard_streams()
     try:
-        asked = os.environ.get(ASKED_BY_SHELL)
-        code = _complete(asked) if asked else run(sys.argv[1:])
+        requested = os.environ.get(ASKED_BY_SHELL)
+        code = _complete(requested) if requested else run(sys.argv[1:])
         sys.stdout.flush()
     except OSError as error:  # standard output: nobody reads on, or its disk is full
         code = BROKEN_PIPE if isinstance(error, BrokenPipeError) else BAD_INPUT
         if code != BROKEN_PIPE:
-            say_lines(f"stormwright: {_told(error)[0]}", err=True)
+            say_lines(f"stormwright: {_message(error)[0]}", err=True)
         # Python flushes at exit, and must not fail there once more.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(code)
@@ -175,25 +175,25 @@ def run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         raise
     except Exception as error:
-        message, code = _told(error)
+        message, code = _message(error)
         say_lines(traceback.format_exc() if debug else f"stormwright: {message}", err=True)
         return code
     return 0
 
 
-def _complete(asked: str) -> int:
+def _complete(requested: str) -> int:
     """Answer a shell that completes what is typed (`stormwright.cli.completion`)."""
     from click.shell_completion import shell_complete
 
     try:
-        return shell_complete(cli, {}, PROGRAM, ASKED_BY_SHELL, asked)
+        return shell_complete(cli, {}, PROGRAM, ASKED_BY_SHELL, requested)
     except OSError:
         raise
     except Exception:  # somebody is typing: whatever is said would stand in the middle of that
         return BUG
 
 
-def _told(error: Exception) -> tuple[str, int]:
+def _message(error: Exception) -> tuple[str, int]:
     """Return the message for a user, and the exit code, of an error."""
     if isinstance(error, StormwrightError):
         return str(error), BAD_INPUT

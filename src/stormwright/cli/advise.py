@@ -265,11 +265,11 @@ def command(
     faults += options.idle({} if state_dir else {"left_out": "it needs --state"})
     if applies and storm_home is None:
         faults.append(Fault("needs --storm-home: whose storm.yaml says where Nimbus is", "--apply"))
-    asked = [_told(texts, name, faults) for texts, name in ((rates, "--rate"), (times, "--times"))]
+    wanted = [_texts(texts, name, faults) for texts, name in ((rates, "--rate"), (times, "--times"))]
     made = _kinds(kinds, kinds_file, faults)
     wish: Wish | None = None
     with collected(faults, "advice"):
-        wish = Wish(asked[0], asked[1], p95_ms, headroom_percent / 100, max_nodes, max_executors)
+        wish = Wish(wanted[0], wanted[1], p95_ms, headroom_percent / 100, max_nodes, max_executors)
     if faults or wish is None:
         raise InputError("advise", faults)
     problem = read_problem(file)
@@ -290,19 +290,19 @@ def command(
             say(line, err=as_json)
 
 
-def _told(texts: Sequence[str], option: str, faults: list[Fault]) -> dict[str, float]:
+def _texts(texts: Sequence[str], option: str, faults: list[Fault]) -> dict[str, float]:
     """A topology, empty where none is named → the number; what is wrong is added to `faults`."""
-    told: dict[str, float] = {}
+    texts: dict[str, float] = {}
     for text in texts:
         match = _NAMED.fullmatch(text)
         if match is None:
             example = "9000, of one topology as in NAME=9000" if option == "--rate" else "×1.5, of one as in NAME=×1.5"
             faults.append(Fault(f"should be a number above 0 as in {example}; got {text}", option))
-        elif (match["name"] or "") in told:
+        elif (match["name"] or "") in texts:
             faults.append(Fault(f"{match['name'] or 'what has no name'} is told twice", option))
         else:
-            told[match["name"] or ""] = float(match["value"])
-    return told
+            texts[match["name"] or ""] = float(match["value"])
+    return texts
 
 
 def _kinds(texts: Sequence[str], file: Path | None, faults: list[Fault]) -> tuple[NodeKind, ...]:
@@ -328,9 +328,9 @@ def _with_measured(
 
     held: dict[tuple[int, int], float] = {}
     for path in ui_files:
-        told = read_ui(read_json(path), problem, str(path))
-        problem = with_ui(problem, told)
-        held |= held_cores(told, problem)
+        texts = read_ui(read_json(path), problem, str(path))
+        problem = with_ui(problem, texts)
+        held |= held_cores(texts, problem)
     if costs_file is not None:
         read_costs(costs_file)  # refuses what is none
         costs = cast("dict[str, Any]", read_json(costs_file))
@@ -359,13 +359,13 @@ def _document(
 ) -> dict[str, object]:
     from dataclasses import asdict
 
-    told = [
+    texts = [
         {"topology": o.name, "executors": dict(o.executors), "workers": o.workers, "command": o.command} for o in orders
     ]
     return {
         "problem": problem.name,
         **advice.as_dict(),
-        "orders": told,
+        "orders": texts,
         "warnings": [asdict(each) for each in warnings],
     }
 

@@ -81,9 +81,9 @@ def follow(
     beside
         What stands beside the plan in that; None where the plan alone is all.
     """
-    from stormwright.cli.plans import judged_lines, progress_line
+    from stormwright.cli.plans import outcome_lines, progress_line
 
-    client, told = client_of(address, by), ""
+    client, reported = client_of(address, by), ""
     found: Plan | None
     while True:
         try:
@@ -91,21 +91,21 @@ def follow(
             line = progress_line(found)
         except ClusterError as error:
             found, line = None, f"{error}; the plan goes on once it is back"
-        if line != told and not as_json:
+        if line != reported and not as_json:
             say(line)
-        told = line
+        reported = line
         begins = found is not None and found.begins
         if no_wait or (found is not None and found.state not in _UNDER_WAY and not begins):
             break
         time.sleep(LOOK_S)
     if found is None:
         if as_json:
-            print_json(_with({"id": plan, "error": told}, beside))
+            print_json(_with({"id": plan, "error": reported}, beside))
         ctx.exit(_NOT_DONE)
     if as_json:
         print_json(_with(found.model_dump(mode="json"), beside))
     else:
-        for line in judged_lines(found):
+        for line in outcome_lines(found):
             say(line)
         if found.decision is not None:
             say(f"entry {found.decision} of the history: stormwright revert {found.decision} takes it back")

@@ -27,10 +27,10 @@ def client_of(address: str, by: str) -> Client:
     """
     from stormwright.client import Client
 
-    return Client(address, by, token=told_token())
+    return Client(address, by, token=token_from_environment())
 
 
-def told_token() -> str | None:
+def token_from_environment() -> str | None:
     """The token of the verb that runs; None for none.
 
     Raises
@@ -44,8 +44,8 @@ def told_token() -> str | None:
     try:
         text: str = path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        told = f"cannot be read: {getattr(error, 'strerror', None) or 'it is no text'}"
-        raise InputError("--token-file", [Fault(told, str(path))]) from error
+        secret = f"cannot be read: {getattr(error, 'strerror', None) or 'it is no text'}"
+        raise InputError("--token-file", [Fault(secret, str(path))]) from error
     if not text:
         raise InputError("--token-file", [Fault("is empty: write what `stormwright token create` prints", str(path))])
     return text

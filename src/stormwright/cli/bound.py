@@ -80,8 +80,8 @@ def command(
     took = time.perf_counter() - begin
     assumed = assumed_text(problem) if objective != "traffic" else ""
     if as_json:
-        told = {**figures, "unplaced": len(answer.unplaced), "assumed": assumed, "seconds": took}
-        print_json({"problem": problem.name, **told})
+        document = {**figures, "unplaced": len(answer.unplaced), "assumed": assumed, "seconds": took}
+        print_json({"problem": problem.name, **document})
         return
     say(f"{problem.name or 'problem'}: {size_of(problem)}; the proof of {_PROVEN[objective]} took {took:.2f} s")
     if assumed:

@@ -94,7 +94,7 @@ def command(
         print_json(document)
     elif not output:
         _print(found.calibration)
-    _tell_rest(found)
+    _print_remaining(found)
 
 
 def _run(storm_home: Path, address: tuple[str, int], file: Path, *, rate_tps: float, seconds: float) -> None:
@@ -151,17 +151,17 @@ def _print(calibration: Calibration) -> None:
 
 def _by_input(inputs: Sequence[InputWork]) -> str:
     """Return the work per tuple by stream, indistinguishable streams last."""
-    told = [f"{one.us:.3g} µs of a tuple of {one.source}/{one.stream}" for one in inputs if one.identified]
+    lines = [f"{one.us:.3g} µs of a tuple of {one.source}/{one.stream}" for one in inputs if one.identified]
     rest = [one for one in inputs if not one.identified]
     if rest:
         part = sum(one.part for one in rest)
         mean_us = sum(one.part * one.us for one in rest) / part if part > 0 else 0.0
         names = ", ".join(f"{one.source}/{one.stream}" for one in rest)
-        told.append(f"{mean_us:.3g} µs of one of {names}{', not told apart' if len(rest) > 1 else ''}")
-    return "; ".join(told)
+        lines.append(f"{mean_us:.3g} µs of one of {names}{', not lines apart' if len(rest) > 1 else ''}")
+    return "; ".join(lines)
 
 
-def _tell_rest(found: FittedFiles) -> None:
+def _print_remaining(found: FittedFiles) -> None:
     lines = []
     if found.rejected:
         lines.append(f"{found.rejected:,} of {found.lines:,} lines are no records: {found.reason}")

@@ -166,7 +166,7 @@ def serve(
     from stormwright.cli.deciding import decided_by
     from stormwright.cli.serve import LOCK, end_at_signals
     from stormwright.cli.serve.event_log import as_json
-    from stormwright.cli.triggers import by_goal, told_triggers
+    from stormwright.cli.triggers import by_goal, triggers_from_options
     from stormwright.file_lock import alone
     from stormwright.schedulers.toolkit.resolve import rules_in
     from stormwright.service.composition import Service
@@ -184,7 +184,7 @@ def serve(
         cluster.service_port,
         mode=mode,
         rules=rules_in(assignments),
-        triggers=told_triggers(scheduler, assignments, objective, None),
+        triggers=triggers_from_options(scheduler, assignments, objective, None),
         objective=objective,
         adapts=adapts,
     )

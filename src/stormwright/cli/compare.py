@@ -91,7 +91,7 @@ def command(
         ctx.exit(_SOME_FAILED)
 
 
-def _print(comparison: Comparison, asked: str) -> None:
+def _print(comparison: Comparison, placed: str) -> None:
     from stormwright.workbench.comparison import comparison_table
 
     problem, rows = comparison.problem, comparison.rows
@@ -101,7 +101,7 @@ def _print(comparison: Comparison, asked: str) -> None:
     for cells in figures.rows:
         table.add_row(*cells)
     print_table(table)
-    if ALL in map(str.strip, asked.split(",")) and not any(is_java(row.name) for row in rows):
+    if ALL in map(str.strip, placed.split(",")) and not any(is_java(row.name) for row in rows):
         say(f"all has no Java schedulers: --schedulers {ALL},{SOME_JAVA} adds one")
     for note in comparison.notes:
         say(note)

@@ -47,5 +47,5 @@ def _check_ending(out: Path) -> None:
     """Raise if the extension does not select a format; devices and pipes have none."""
     if out.name.endswith(_ENDINGS) or is_standard_output(out) or (out.exists() and not out.is_file()):
         return
-    told = "should end with .npz for a NumPy archive, or with .json or .json.gz for JSON"
-    raise InputError("OUT", [Fault(told, str(out))])
+    wanted = "should end with .npz for a NumPy archive, or with .json or .json.gz for JSON"
+    raise InputError("OUT", [Fault(wanted, str(out))])

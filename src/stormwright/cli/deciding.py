@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from stormwright.cli import options
-from stormwright.cli.triggers import told_otherwise
+from stormwright.cli.triggers import overridden_triggers
 from stormwright.errors import Fault
 
 if TYPE_CHECKING:
@@ -54,6 +54,6 @@ def _unfit(scheduler: Scheduler, name: str, settings: Sequence[str], objective: 
     faults = [] if forecasts else options.idle({"forecast_min": f"{name} uses no forecast"})
     searched = getattr(getattr(scheduler, "params", None), "objective", objective)
     if searched in OBJECTIVES and searched != objective:
-        told = f"says {searched}, and --objective says {objective}: name one of them"
-        faults.append(Fault(told, "--set objective"))
-    return faults + told_otherwise(scheduler, settings)
+        given = f"says {searched}, and --objective says {objective}: name one of them"
+        faults.append(Fault(given, "--set objective"))
+    return faults + overridden_triggers(scheduler, settings)

@@ -137,13 +137,13 @@ def command(
     progress = Console(stderr=as_json, highlight=False)
     begin = time.monotonic()
 
-    def tell(line: str) -> None:
+    def report_to(line: str) -> None:
         progress.print(f"[dim]{time.monotonic() - begin:6.1f} s[/dim]  {escape(printable(line))}", soft_wrap=True)
 
     scheduler = _deciding(scheduler_name, assignments, from_scratch)
-    with shown(tell=tell):
+    with shown(write=report_to):
         if why := why_nothing_moves(scheduler_name, scheduler):
-            tell(why)
+            report_to(why)
         settings = DemoSettings(
             cluster=(virtual_cluster if simulated else fair_cluster)(nodes, slots, link, cores_per_node),
             submissions=parse_submissions(list(specs or ("word-count", "word-count"))),
@@ -155,12 +155,12 @@ def command(
             rounds=rounds,
             decisions=decisions,
         )
-        tell(demo_table.network_line(settings))
-        tell_all = partial(_tell, settings, output, progress, as_json)
-        then = partial(_go_on, tell_all) if keep else None
+        report_to(demo_table.network_line(settings))
+        report_all = partial(_report_result, settings, output, progress, as_json)
+        then = partial(_go_on, report_all) if keep else None
         result = run_simulated(settings) if simulated else run_demo(settings, then)
     if not keep:
-        tell_all(result)
+        report_all(result)
     if not result.succeeded:
         progress.print("tuples were lost" if result.lost else "nothing improved")
         ctx.exit(1)
@@ -176,7 +176,7 @@ def _deciding(name: str, assignments: tuple[str, ...], from_scratch: bool | None
     )
 
 
-def _tell(settings: DemoSettings, output: Path, progress: Console, as_json: bool, result: DemoResult) -> None:
+def _report_result(settings: DemoSettings, output: Path, progress: Console, as_json: bool, result: DemoResult) -> None:
     """Write and print the result."""
     from stormwright.formats.files.json_files import write_bytes
     from stormwright.workbench.demo import result as demo_table
@@ -193,11 +193,11 @@ def _tell(settings: DemoSettings, output: Path, progress: Console, as_json: bool
         progress.print(escape(printable(f"report: {output / 'report.html'}")), soft_wrap=True)
 
 
-def _go_on(tell: Callable[[DemoResult], None], result: DemoResult, service: Service) -> None:
+def _go_on(report_to: Callable[[DemoResult], None], result: DemoResult, service: Service) -> None:
     """Print the result, resume paused topologies, and serve until a signal arrives."""
     from stormwright.cli.serve import end_at_signals
 
-    tell(result)
+    report_to(result)
     stop = threading.Event()
     end_at_signals(stop)
     for topology in result.topologies:

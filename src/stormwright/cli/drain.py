@@ -75,15 +75,15 @@ def command(
 
 
 def _list(client: Client, as_json: bool) -> None:
-    told = client.drains()
+    rows = client.drains()
     if as_json:
-        print_json(told.model_dump(mode="json"))
+        print_json(rows.model_dump(mode="json"))
         return
-    if not told.drained:
+    if not rows.drained:
         say("no node is drained")
         return
     table = text_table("node", "workers", "since", "by", "reason", "plan")
-    for each in told.drained:
+    for each in rows.drained:
         since = f"{datetime.fromtimestamp(each.since_ms / 1000, UTC):%Y-%m-%d %H:%M} UTC"
         workers = "unknown" if each.workers is None else str(each.workers)
         table.add_row(each.host, workers, since, each.by, each.reason, each.plan)

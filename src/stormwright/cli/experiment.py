@@ -52,17 +52,17 @@ def command(ctx: click.Context, name: str | None, output: Path, fresh: bool, qui
         raise InputError("--fresh", [Fault("begins an experiment again: name it", "experiment")])
     cells = {paper.name: _cells(paper, quick) for paper in papers}
     if name is None:
-        kept = CellStore(output / _CELLS)
-        _list(list(PAPERS.values()), cells, kept, as_json)
+        stored = CellStore(output / _CELLS)
+        _list(list(PAPERS.values()), cells, stored, as_json)
         return
     from stormwright.workbench.report import check_report
 
     check_report()
     with shown(err=as_json):
         every = [cell for of in cells.values() for cell in of]
-        kept = CellStore(output / _CELLS, {cell.key for cell in every} if fresh else ())
-        failed = _run(every, kept)
-        documents = _write(papers, cells, kept, output)
+        stored = CellStore(output / _CELLS, {cell.key for cell in every} if fresh else ())
+        failed = _run(every, stored)
+        documents = _write(papers, cells, stored, output)
     if as_json:
         print_json(documents)
     else:
@@ -77,17 +77,17 @@ def _cells(paper: Paper, quick: bool) -> list[Cell]:
     return list(quick_cells(paper)) if quick else cells_of(paper, CellTimes())
 
 
-def _run(cells: Sequence[Cell], kept: CellStore) -> int:
-    if all(cell.key in kept.found for cell in cells):
+def _run(cells: Sequence[Cell], stored: CellStore) -> int:
+    if all(cell.key in stored.found for cell in cells):
         return 0
     from stormwright.evaluations.lab.real import RealLab
     from stormwright.evaluations.run import run_cells
 
-    return run_cells(cells, kept, RealLab)
+    return run_cells(cells, stored, RealLab)
 
 
 def _write(
-    papers: Sequence[Paper], cells: Mapping[str, Sequence[Cell]], kept: CellStore, output: Path
+    papers: Sequence[Paper], cells: Mapping[str, Sequence[Cell]], stored: CellStore, output: Path
 ) -> list[dict[str, Any]]:
     from stormwright.evaluations.report import as_dict, write_page
     from stormwright.formats.files.json_files import write_json
@@ -95,16 +95,16 @@ def _write(
     documents = []
     for paper in papers:
         own = cells[paper.name]
-        document = as_dict(paper, write_page(output / f"{paper.name}.html", paper, own, kept), own, kept)
+        document = as_dict(paper, write_page(output / f"{paper.name}.html", paper, own, stored), own, stored)
         write_json(output / f"{paper.name}.json", document)
         documents.append(document)
     return documents
 
 
-def _list(papers: Sequence[Paper], cells: Mapping[str, Sequence[Cell]], kept: CellStore, as_json: bool) -> None:
+def _list(papers: Sequence[Paper], cells: Mapping[str, Sequence[Cell]], stored: CellStore, as_json: bool) -> None:
     from stormwright.evaluations.cells import minutes
 
-    left = {name: [cell for cell in of if cell.key not in kept.found] for name, of in cells.items()}
+    left = {name: [cell for cell in of if cell.key not in stored.found] for name, of in cells.items()}
     rows = [
         {
             "experiment": paper.name,

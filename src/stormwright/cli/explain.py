@@ -60,10 +60,10 @@ def command(file: Path, assignment: Path | None, topology: str | None, executor:
             f", then `stormwright explain {file} ASSIGNMENT`"
         )
     if not found:
-        asked = (
+        selected = (
             "no executor to explain" if topology else "every executor has a slot; --topology or --executor explain one"
         )
-        say(asked)
+        say(selected)
     for line in cut_short([*_overloaded(over)], _MAX_NODES, "; --json has all"):
         say(line)
     for explanation in found[:_MAX_EXPLANATIONS]:

@@ -192,13 +192,13 @@ def _came_of(done: HistoryEntry) -> Iterator[str]:
         if move.failure:
             yield f"{move.name}: {move.failure}"
         elif move.judged:
-            yield f"{move.name}: {', '.join(_judged_done(move))}"
+            yield f"{move.name}: {', '.join(_entry_outcome(move))}"
         else:
             pause = "" if move.pause_s is None else f", paused {move.pause_s:.0f} s"
             yield f"{move.name} moved{pause}"
 
 
-def _judged_done(move: MoveEntry) -> Iterator[str]:
+def _entry_outcome(move: MoveEntry) -> Iterator[str]:
     for each in move.judged:
         measured = "unknown" if each.measured is None else f"{each.measured:.2f}"
         yield f"{each.quantity} × {measured} ({each.predicted:.2f} promised)"
@@ -245,7 +245,7 @@ def compact(where: HistoryLocation, as_json: bool) -> None:
 
     with opened(where, to_read=False) as (_, store), _alone(where), shown(err=as_json):
         made = tidy(store)
-    _tell_days(made, "compacted", as_json)
+    _print_days(made, "compacted", as_json)
 
 
 @click.command()
@@ -259,7 +259,7 @@ def retain(keep: tuple[str, ...], where: HistoryLocation, as_json: bool) -> None
     keep_days = _keep_days(keep)
     with opened(where, to_read=False) as (_, store), _alone(where), shown(err=as_json):
         deleted = delete_older(store, keep_days)
-    _tell_days(deleted, "deleted", as_json)
+    _print_days(deleted, "deleted", as_json)
 
 
 def _tell_nothing(as_json: bool) -> None:
@@ -277,7 +277,7 @@ def _alone(where: HistoryLocation) -> AbstractContextManager[None]:
     return nullcontext() if where.state_dir is None else Staging(where.state_dir / DIRECTORY).alone()
 
 
-def _tell_days(count: int, done: str, as_json: bool) -> None:
+def _print_days(count: int, done: str, as_json: bool) -> None:
     if as_json:
         print_json({done: count})
     elif not count:
@@ -382,18 +382,18 @@ def decisions(stretch: str, where: HistoryLocation, moving: bool, as_json: bool)
             f"{row['cost_before']:,.1f} → {row['cost_after']:,.1f}",
             f"{row['inter_node_before_tps']:,.0f} → {row['inter_node_after_tps']:,.0f}",
             row["reason"],
-            "; ".join(_judged(judgement) for judgement in row["judgements"]) or "–",
+            "; ".join(_outcome(judgement) for judgement in row["judgements"]) or "–",
         )
     print_table(table)
-    _tell_last(len(found))
+    _print_last(len(found))
 
 
-def _tell_last(rows: int) -> None:
+def _print_last(rows: int) -> None:
     if rows > MAX_ROWS:
         say(f"the last {MAX_ROWS} of {rows:,}; --json has all")
 
 
-def _judged(judgement: dict[str, Any]) -> str:
+def _outcome(judgement: dict[str, Any]) -> str:
     measured, predicted = judgement["measured"], judgement["predicted"]
     return (
         f"{judgement['topology']}: {judgement['quantity']} × {_number(measured)} "
@@ -433,7 +433,7 @@ def overloads(stretch: str, where: HistoryLocation, after_s: float, as_json: boo
             f"{episode.capacity_cores:g}",
         )
     print_table(table)
-    _tell_last(len(found))
+    _print_last(len(found))
 
 
 @click.command()

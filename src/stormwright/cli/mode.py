@@ -105,7 +105,7 @@ def command(
     if "frozen" in changed:
         changed["frozen_until_ms"] = until_ms
     if changed:
-        with _told_by_option():
+        with _faults_by_option():
             modes = client.change_modes(modes.model_copy(update=changed), reason)
     if as_json:
         print_json(modes.model_dump(mode="json"))
@@ -140,7 +140,7 @@ def _check(freeze: str | None, until: str | None, unfreeze: bool, windows: tuple
 
 
 @contextmanager
-def _told_by_option() -> Iterator[None]:
+def _faults_by_option() -> Iterator[None]:
     """Name in faults the option that was typed instead of the field that was sent."""
     try:
         yield
@@ -153,9 +153,9 @@ def _with_option(fault: Fault) -> Fault:
     return replace(fault, path=_OPTIONS.get(key[1], fault.path)) if key else fault
 
 
-def _topologies(told: tuple[str, ...], known: Mapping[str, str]) -> dict[str, str]:
+def _topologies(texts: tuple[str, ...], known: Mapping[str, str]) -> dict[str, str]:
     found, faults = dict(known), list[Fault]()
-    for text in told:
+    for text in texts:
         pattern, _, mode = text.rpartition("=")
         if not pattern or mode not in (*_MODES, "default"):
             faults.append(Fault(f"should be PATTERN=MODE, MODE one of {', '.join(_MODES)} or default", text))
@@ -168,17 +168,17 @@ def _topologies(told: tuple[str, ...], known: Mapping[str, str]) -> dict[str, st
     return found
 
 
-def moment_ms(told: str) -> int:
+def moment_ms(texts: str) -> int:
     """A moment to come, in ms since 1970; InputError where it is none."""
     now_s = time.time()
-    if found := _SPAN.fullmatch(told.strip()):
+    if found := _SPAN.fullmatch(texts.strip()):
         return round((now_s + int(found[1]) * _SECONDS[found[2]]) * 1000)
     try:
-        moment = datetime.fromisoformat(told.strip())
+        moment = datetime.fromisoformat(texts.strip())
         at_s = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
-        wanted = f"should be as in 2026-12-31T06:00, 90m, 8h or 2d; got {told}"
+        wanted = f"should be as in 2026-12-31T06:00, 90m, 8h or 2d; got {texts}"
         raise InputError("mode", [Fault(wanted, "--until")]) from None
     if at_s <= now_s:
-        raise InputError("mode", [Fault(f"is over already: {told}", "--until")])
+        raise InputError("mode", [Fault(f"is over already: {texts}", "--until")])
     return round(at_s * 1000)

@@ -228,7 +228,7 @@ def service(function: Function) -> Function:
 
 def token(function: Function) -> Function:
     """``--token-file``, of which `asking.client_of` knows."""
-    kept = click.option(
+    option = click.option(
         "--token-file",
         type=PATH,
         envvar="STORMWRIGHT_TOKEN_FILE",
@@ -237,7 +237,7 @@ def token(function: Function) -> Function:
         callback=_keep_token_file,
         help="File with the token to authenticate with.  [default: the token in STORMWRIGHT_TOKEN, if set]",
     )
-    return kept(function)
+    return option(function)
 
 
 def _keep_token_file(context: click.Context, _: click.Parameter, value: Path | None) -> None:
@@ -272,9 +272,9 @@ def as_json(text: str) -> Callable[[Function], Function]:
 
 def log_format(function: Function) -> Function:
     """Add ``--log-format`` to a long-running verb."""
-    told = "A line for each event: for people, or a JSON object."
+    text = "A line for each event: for people, or a JSON object."
     kinds = click.Choice(["text", "json"])
-    return click.option("--log-format", type=kinds, default="text", show_default=True, help=told)(function)
+    return click.option("--log-format", type=kinds, default="text", show_default=True, help=text)(function)
 
 
 def spark(function: Function) -> Function:

@@ -119,15 +119,15 @@ def quarantine(directory: Path, shown: int, as_json: bool) -> None:
     found = kept_below(directory, shown)
     if as_json:
         print_json(
-            {"reasons": {reason: asdict(kept) for reason, kept in found.reasons.items()}, "newest": found.newest}
+            {"reasons": {reason: asdict(line) for reason, line in found.reasons.items()}, "newest": found.newest}
         )
         return
     if not found.reasons:
         say("nothing is in quarantine")
         return
     table = numbers_table("reason", "lines", "first landed", "last landed")
-    for reason, kept in found.reasons.items():
-        table.add_row(reason, f"{kept.lines:,}", in_utc(kept.first_ms), in_utc(kept.last_ms))
+    for reason, line in found.reasons.items():
+        table.add_row(reason, f"{line.lines:,}", in_utc(line.first_ms), in_utc(line.last_ms))
     print_table(table)
     if found.newest:
         newest = text_table("landed", "file", "line", "reason", "text")

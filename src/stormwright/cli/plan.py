@@ -140,7 +140,7 @@ def command(
 def _check(file: Path | None, ctx: click.Context) -> None:
     """Refuse options that have no effect."""
     if file is None:
-        faults = options.idle(dict.fromkeys(("scheduler_name", "settings"), _OF_A_FILE)) + _of_kept(ctx)
+        faults = options.idle(dict.fromkeys(("scheduler_name", "settings"), _OF_A_FILE)) + _stored_plan(ctx)
     else:
         of_service = "a plan of a FILE is not kept"
         faults = options.idle(dict.fromkeys(("address", "by", "reason", "show", "discard", "listed"), of_service))
@@ -152,7 +152,7 @@ def _check(file: Path | None, ctx: click.Context) -> None:
         raise InputError("plan", faults)
 
 
-def _of_kept(ctx: click.Context) -> list[Fault]:
+def _stored_plan(ctx: click.Context) -> list[Fault]:
     """Faults of options beside ``--show``, ``--discard`` and ``--list``, which make no plan."""
     for name, option in (("show", "--show"), ("discard", "--discard"), ("listed", "--list")):
         if ctx.params[name] not in (None, False):
@@ -173,7 +173,7 @@ def _of_service(
         return client.show(show)
     if discard is not None:
         return client.discard(discard, reason)
-    asked = client.plan(
+    request = client.plan(
         reason,
         goals=cast("tuple[Goal, ...]", wished["goals"] or ()),
         only=cast("str | None", wished["only"]),
@@ -181,8 +181,8 @@ def _of_service(
         nodes=cast("tuple[str, ...]", wished["nodes"]),
         least_gain_percent=cast("float | None", wished["least_gain_percent"]),
     )
-    later = f"plan {asked.id} is being made …; `stormwright plan --show {asked.id}` shows it later, too"
-    return client.made(asked.id, waits=lambda: say(later, err=True))
+    later = f"plan {request.id} is being made …; `stormwright plan --show {request.id}` shows it later, too"
+    return client.made(request.id, waits=lambda: say(later, err=True))
 
 
 def _of_file(file: Path, wished: dict[str, object]) -> Plan:

@@ -14,9 +14,9 @@ _MOST = 20
 
 def print_plan(plan: Plan) -> None:
     """Print the moves of a plan, their gain, and the expected pauses."""
-    said = f"plan {plan.id}" if plan.id else "plan"
+    printed = f"plan {plan.id}" if plan.id else "plan"
     age = f", {plan.age_s:,.0f} s old" if plan.id else ""
-    say(f"{said}: {plan.state}{age}, for {plan.goal}" + (f", by {plan.by}: {plan.reason}" if plan.id else ""))
+    say(f"{printed}: {plan.state}{age}, for {plan.goal}" + (f", by {plan.by}: {plan.reason}" if plan.id else ""))
     if not plan.steps:
         say(f"nothing is to change: {plan.why or 'nothing is out of place'}")
     else:
@@ -50,11 +50,11 @@ def print_steps(plan: Plan) -> None:
             table.add_row(step.stage + 1, step.number + 1, step.state, *cells)
     if plan.made:
         print_table(table)
-    for line in judged_lines(plan):
+    for line in outcome_lines(plan):
         say(line)
 
 
-def judged_lines(plan: Plan) -> Iterator[str]:
+def outcome_lines(plan: Plan) -> Iterator[str]:
     """Yield the measured outcome for topologies beside the prediction."""
     for each in plan.judged:
         measured = "unknown" if each.measured is None else f"{each.measured:.2f}"

@@ -133,11 +133,11 @@ def _ms(time: Interval | None) -> str:
     return "" if time is None else _between(time, ",.1f", " ms")
 
 
-def _between(told: Interval, form: str, unit: str = "") -> str:
-    value, low, high = (f"{each:{form}}{unit}" for each in (told.value, told.low, told.high))
+def _between(text: Interval, form: str, unit: str = "") -> str:
+    value, low, high = (f"{each:{form}}{unit}" for each in (text.value, text.low, text.high))
     if low == high:
         return value
-    return f"{value} ({low} and more)" if isinf(told.high) else f"{value} ({low} to {high})"
+    return f"{value} ({low} and more)" if isinf(text.high) else f"{value} ({low} to {high})"
 
 
 def _notes(predictions: Mapping[str, Prediction]) -> Iterator[str]:

@@ -15,7 +15,7 @@ LOGGER = logging.getLogger("stormwright")
 @contextmanager
 def shown(
     err: bool = False,
-    tell: Callable[[str], None] | None = None,
+    write: Callable[[str], None] | None = None,
     shape: Callable[[logging.LogRecord], str] = logging.LogRecord.getMessage,
 ) -> Iterator[None]:
     """Show what is logged while the block runs, a line for each message.
@@ -24,12 +24,12 @@ def shown(
     ----------
     err
         On standard error, for standard output has JSON.
-    tell
+    write
         Takes the lines instead.
     shape
         Makes the text of a message.
     """
-    handler = _Lines(tell or partial(say_lines, err=err), shape)
+    handler = _Lines(write or partial(say_lines, err=err), shape)
     level = LOGGER.level
     LOGGER.addHandler(handler)
     LOGGER.setLevel(logging.INFO)
@@ -41,9 +41,9 @@ def shown(
 
 
 class _Lines(logging.Handler):
-    def __init__(self, tell: Callable[[str], None], shape: Callable[[logging.LogRecord], str]) -> None:
+    def __init__(self, write: Callable[[str], None], shape: Callable[[logging.LogRecord], str]) -> None:
         super().__init__()
-        self._tell, self._shape = tell, shape
+        self._tell, self._shape = write, shape
 
     def emit(self, record: logging.LogRecord) -> None:
         # Nobody may read standard output any more: no reason for a service to end.

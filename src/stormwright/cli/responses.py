@@ -5,14 +5,14 @@ from __future__ import annotations
 import click
 
 
-def _responses(ctx: click.Context, option: click.Parameter, told: tuple[str, ...]) -> dict[str, str]:
+def _responses(ctx: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
     from typing import get_args
 
     from stormwright.client.shapes import AnomalyKind, Response
 
     kinds, responses = get_args(AnomalyKind), get_args(Response)
     found = {}
-    for text in told:
+    for text in texts:
         kind, _, response = text.partition("=")
         if kind not in kinds or response not in responses:
             wanted = f"KIND one of {', '.join(kinds)}, and after it = and one of {', '.join(responses)}"

@@ -206,8 +206,8 @@ def _print_summary(problem: Problem, assignment: Assignment, cost: Cost) -> None
     print_table(table)
     if "before" in placements:
         say(_moves(problem, after))
-    if told := assignment.parameters.get("told"):
-        say(told)
+    if lines := assignment.parameters.get("told"):
+        say(lines)
     for line in _predicted(assignment):
         say(line)
     if "proof" in assignment.parameters:

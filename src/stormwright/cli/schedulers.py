@@ -29,8 +29,8 @@ def command(name: str | None, as_json: bool) -> None:
     if name is not None:
         description = describe_scheduler(name)
         if as_json:
-            told = {"where_something_runs": _where_something_runs(description)}
-            print_json({**asdict(description), **told, "options_of_all": [asdict(each) for each in _options(name)]})
+            document = {"where_something_runs": _where_something_runs(description)}
+            print_json({**asdict(description), **document, "options_of_all": [asdict(each) for each in _options(name)]})
         else:
             _print(description)
         return

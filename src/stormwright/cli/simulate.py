@@ -194,8 +194,8 @@ def _print_topologies(problem: Problem, found: Simulation) -> None:
 
     names = ("trees/s", "mean", "p50", "p95", "p99", "timed out", "lost", "pending")
     table = numbers_table("topology", *names)
-    told = found.as_dict()["topologies"]
-    for one in told[:_MAX_TOPOLOGIES]:
+    text = found.as_dict()["topologies"]
+    for one in text[:_MAX_TOPOLOGIES]:
         mean_ms, times = one["mean_ms"], [one[f"{name}_ms"] for name in QUANTILES]
         latencies = ["" if mean_ms is None else f"{mean_ms:,.2f} ms"]
         latencies += ["" if ms is None else f"{ms:,.2f} ms" if ms > LEAST_MS else f"≤ {LEAST_MS:g} ms" for ms in times]
@@ -209,7 +209,7 @@ def _print_topologies(problem: Problem, found: Simulation) -> None:
             f"{one['pending']:,}",
         )
     print_table(table)
-    unacked = [one["topology"] for one in told if not one["acked"]]
+    unacked = [one["topology"] for one in text if not one["acked"]]
     if unacked:
         whose = ", ".join(cut_short(unacked, _MAX_TOPOLOGIES))
         say(f"without ackers: {whose}; there is no latency, and trees/s are those that were begun")
@@ -234,16 +234,16 @@ def _queues(problem: Problem, found: Simulation) -> list[str]:
     """The fullest receive queues."""
     order = np.argsort(-found.queue_peak / np.maximum(found.queue_limit, 1), kind="stable")
     full = [e for e in order.tolist() if found.queue_peak[e] >= _FULL * found.queue_limit[e]][:_MAX_QUEUES]
-    told = []
+    text = []
     for executor in full:
         topology = problem.topologies[problem.executor_topology[executor]]
         own = executor - int(problem.executor_offset[problem.executor_topology[executor]])
         component = topology.components[topology.executor_component[own]].id
-        told.append(
+        text.append(
             f"the queue of {component} [{topology.executor_start_task[own]}] of {topology.id} had up to "
             f"{found.queue_peak[executor]:,} of {found.queue_limit[executor]:,} tuples"
         )
-    return told or ["no receive queue was ever fuller than 1 %"]
+    return text or ["no receive queue was ever fuller than 1 %"]
 
 
 def _print_timeline(problem: Problem, found: Simulation, number: int) -> None:

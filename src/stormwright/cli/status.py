@@ -80,8 +80,8 @@ def _lines(now: Overview, address: str) -> Iterator[str]:
 def _waiting(plan: PlanLine) -> str:
     moves = f"{counted(plan.topologies, 'topology')} in {counted(plan.steps, 'step')}"
     gain = f"; {plan.gain}" if plan.gain else ""
-    told = f"plan {plan.id} ({plan.state} {_ago(plan.age_s)} by {plan.by}): {moves}{gain}"
-    return f"waits for approval: {told}; `stormwright apply {plan.id}`"
+    lines = f"plan {plan.id} ({plan.state} {_ago(plan.age_s)} by {plan.by}): {moves}{gain}"
+    return f"waits for approval: {lines}; `stormwright apply {plan.id}`"
 
 
 def _ago(seconds: float) -> str:

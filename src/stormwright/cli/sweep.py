@@ -165,7 +165,7 @@ def _document(
     }
 
 
-def _told(value: float | None, digits: int) -> str:
+def _described(value: float | None, digits: int) -> str:
     return "–" if value is None else f"{value:,.{digits}f}"
 
 
@@ -174,9 +174,9 @@ def _print(found: Sequence[Summary], failed: Sequence[CellRow]) -> None:
     came = ("relative rate", "p95, ms") if simulated else ()
     table = numbers_table("", "relative cost", *came, "valid", "s", "cells", "failed")
     for one in found:
-        rates = (_told(one.relative_rate, 3), _told(one.p95_ms, 1)) if simulated else ()
-        figures = (f"{one.valid_share:.0%}", _told(one.seconds, 4), f"{one.cells:,}", f"{one.failed:,}")
-        table.add_row(one.label, _told(one.relative_cost, 3), *rates, *figures)
+        rates = (_described(one.relative_rate, 3), _described(one.p95_ms, 1)) if simulated else ()
+        figures = (f"{one.valid_share:.0%}", _described(one.seconds, 4), f"{one.cells:,}", f"{one.failed:,}")
+        table.add_row(one.label, _described(one.relative_cost, 3), *rates, *figures)
     print_table(table)
     lines = [f"{row['scheduler']} {row['parameters']} on {row['problem']} failed: {row['error']}" for row in failed]
     for line in cut_short(lines, _MAX_ERRORS, "; the table has all"):

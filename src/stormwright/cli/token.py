@@ -73,7 +73,7 @@ def create(
     _note(tokens, f"token create {name} --role {role}")
     if as_json:
         made = tokens.whose(secret)
-        print_json({"token": secret, **(_told(made, time.time() * 1000) if made else {})})
+        print_json({"token": secret, **(_described(made, time.time() * 1000) if made else {})})
     else:
         say(secret)
 
@@ -84,16 +84,16 @@ def create(
 def list_(state_dir: Path | None, tokens_file: Path | None, as_json: bool) -> None:
     """List the tokens: owner, role, and whether they are valid."""
     tokens, now_ms = _tokens(state_dir, tokens_file), time.time() * 1000
-    kept = tokens.kept()
+    stored = tokens.kept()
     if as_json:
-        print_json({"tokens": [_told(each, now_ms) for each in kept]})
+        print_json({"tokens": [_described(each, now_ms) for each in stored]})
         return
-    if not kept:
+    if not stored:
         where = f"--tokens {tokens_file}" if tokens_file else f"--state {state_dir}"
         say(f"there is no token yet: `stormwright token create NAME --role operator {where}` makes one")
         return
     table = text_table("name", "role", "made", "ends", "counts")
-    for each in kept:
+    for each in stored:
         ends = in_utc(each.expires_ms) if each.expires_ms is not None else "never"
         table.add_row(each.name, each.role, in_utc(each.created_ms), ends, each.ended(now_ms) or "yes")
     print_table(table)
@@ -109,12 +109,12 @@ def revoke(name: str, state_dir: Path | None, tokens_file: Path | None, as_json:
     ended = tokens.revoke(name)
     _note(tokens, f"token revoke {name}")
     if as_json:
-        print_json(_told(ended, time.time() * 1000))
+        print_json(_described(ended, time.time() * 1000))
     else:
         say(f"the token of {name} is revoked")
 
 
-def _told(token: Token, now_ms: float) -> dict[str, object]:
+def _described(token: Token, now_ms: float) -> dict[str, object]:
     """Return a token for JSON, without its secret."""
     return {**token.model_dump(exclude={"digest"}), "ended": token.ended(now_ms)}
 
@@ -131,8 +131,8 @@ def _tokens(state_dir: Path | None, tokens_file: Path | None, *, makes: bool = F
     with suppress(PermissionError):  # then nobody knows, and to read the file says so
         if not (directory.is_dir() or needed.is_dir()):
             make = ": make it first, or name another one" if makes else ""
-            told = Fault(f"there is no directory {needed}{make}", "--tokens" if tokens_file else "--state")
-            raise InputError("token", [told])
+            given = Fault(f"there is no directory {needed}{make}", "--tokens" if tokens_file else "--state")
+            raise InputError("token", [given])
     return Tokens(path)
 
 

@@ -23,7 +23,7 @@ _OPTIONS = {
 }
 
 
-def told_triggers(
+def triggers_from_options(
     scheduler: Scheduler, settings: Sequence[str], objective: str, min_gain_percent: float | None, **seconds: Any
 ) -> TriggerParams:
     """Return the triggers from options; ``--set`` takes precedence.
@@ -44,14 +44,14 @@ def told_triggers(
     return TriggerParams(**{"min_gain_percent": gain, **seconds, **_set(scheduler, settings)})
 
 
-def told_otherwise(scheduler: Scheduler, settings: Sequence[str]) -> list[Fault]:
+def overridden_triggers(scheduler: Scheduler, settings: Sequence[str]) -> list[Fault]:
     """Faults of triggers that ``--set`` says and that an option of the verb that runs says otherwise."""
     context, faults = click.get_current_context(), []
     for trigger, value in _set(scheduler, settings).items():
         by_option = context.params.get(trigger, value)
         if context.get_parameter_source(trigger) is not ParameterSource.DEFAULT and by_option != value:
-            told = f"says {value:g}, and {_OPTIONS[trigger]} says {by_option:g}: name one of them"
-            faults.append(Fault(told, f"--set {trigger}"))
+            given = f"says {value:g}, and {_OPTIONS[trigger]} says {by_option:g}: name one of them"
+            faults.append(Fault(given, f"--set {trigger}"))
     return faults
 
 
@@ -87,5 +87,5 @@ def by_goal(name: str, settings: Sequence[str], from_scratch: bool | None) -> Ca
         made(goal)  # what of it cannot be is told now
         return TimeBoundedScheduler(lambda seconds: made(goal, f"time_budget_s={seconds:g}"))
 
-    is_told = bool(SEARCHING & parse_settings(own).keys())
-    return in_time if has_search_budget(name) and not is_told else made
+    is_given = bool(SEARCHING & parse_settings(own).keys())
+    return in_time if has_search_budget(name) and not is_given else made

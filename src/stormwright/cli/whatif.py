@@ -76,8 +76,8 @@ def command(
     from stormwright.workbench.what_if import Changes, what_if
 
     faults: list[Fault] = []
-    told = [rate_told(text, faults) for text in rates]
-    if len(dict(told)) < len(told):
+    document = [rate_told(text, faults) for text in rates]
+    if len(dict(document)) < len(document):
         faults.append(Fault("each topology has one factor; name it once", "--rate"))
     wanted = [executors_told(text, faults) for text in parallelism]
     if len(dict(wanted)) < len({*wanted}):
@@ -85,7 +85,7 @@ def command(
     problem = read_problem(file)
     prepare_output(output, *filter(None, (file, assignment)))
     changes = Changes(
-        rates=dict(told),
+        rates=dict(document),
         add_nodes=add_nodes,
         kill_nodes=killed,
         parallelism=dict(wanted),

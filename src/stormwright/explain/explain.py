@@ -107,7 +107,7 @@ class MoveCosts:
             flow_source=load.flow_source[flows],
             flow_component=load.flow_component[flows],
             flow_tps=load.flow_tps[flows],
-            flow_grouping=tuple(g for g, kept in zip(load.flow_grouping, flows.tolist(), strict=True) if kept),
+            flow_grouping=tuple(g for g, others in zip(load.flow_grouping, flows.tolist(), strict=True) if others),
             pair_bytes_per_s=None,
             flow_bytes_per_s=None,
         )

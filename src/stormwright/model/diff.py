@@ -54,13 +54,13 @@ def diff(problem: Problem, before: IntArray, after: IntArray) -> AssignmentDiff:
     """
     changed = before != after
     workers_before, workers_after = _workers(before), _workers(after)
-    kept = [slot for slot, worker in workers_after.items() if workers_before.get(slot) == worker]
+    same = [slot for slot, worker in workers_after.items() if workers_before.get(slot) == worker]
     return AssignmentDiff(
         moved_executors=tuple(np.flatnonzero(changed & (before != UNPLACED)).tolist()),
         started_executors=tuple(np.flatnonzero(changed & (before == UNPLACED)).tolist()),
-        stopped_workers=_named(problem, workers_before.keys() - kept),
-        started_workers=_named(problem, workers_after.keys() - kept),
-        kept_workers=_named(problem, set(kept)),
+        stopped_workers=_named(problem, workers_before.keys() - same),
+        started_workers=_named(problem, workers_after.keys() - same),
+        kept_workers=_named(problem, set(same)),
         topologies=tuple(problem.topologies[t].id for t in np.unique(problem.executor_topology[changed])),
     )
 

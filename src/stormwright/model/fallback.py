@@ -23,7 +23,7 @@ DEFAULT: Final = "DefaultScheduler"
 
 _EVEN: Final = "EvenScheduler"
 
-_NOBODY: Final = "none"
+_NONE: Final = "none"
 
 
 def fallback_class(conf: Mapping[str, Any]) -> str:
@@ -37,7 +37,7 @@ def fallback_class(conf: Mapping[str, Any]) -> str:
         The cluster's configuration.
     """
     named = conf.get(FALLBACK)
-    if conf.get(STORM_SCHEDULER) != PLACEMENT_SCHEDULER or not isinstance(named, str) or named in (STORMS_OWN, _NOBODY):
+    if conf.get(STORM_SCHEDULER) != PLACEMENT_SCHEDULER or not isinstance(named, str) or named in (STORMS_OWN, _NONE):
         return ""
     name = named.rpartition(".")[2]
     return "" if name == _EVEN else name

@@ -71,15 +71,15 @@ def normalised(resources: Mapping[str, float]) -> dict[str, float]:
     return {NORMALISED.get(name, name): amount for name, amount in resources.items()}
 
 
-def generic_names(asked: Iterable[Mapping[str, float]]) -> list[str]:
+def generic_names(requests: Iterable[Mapping[str, float]]) -> list[str]:
     """Return the names of requested resources other than CPU and memory, sorted.
 
     Parameters
     ----------
-    asked
+    requests
         Requests of components, resource → amount.
     """
-    return sorted({name for amounts in asked for name, amount in amounts.items() if amount > 0} - _NOT_GENERIC)
+    return sorted({name for amounts in requests for name, amount in amounts.items() if amount > 0} - _NOT_GENERIC)
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class DefaultRequests:
         return {**self.every, **own}
 
 
-_NOTHING_SAID = DefaultRequests(_DEFAULTS, {component: {} for component in _SYSTEM})
+_NO_REQUESTS = DefaultRequests(_DEFAULTS, {component: {} for component in _SYSTEM})
 
 
 def read_requests(conf: Mapping[str, Any]) -> tuple[DefaultRequests, tuple[ConfigFault, ...]]:
@@ -114,7 +114,7 @@ def read_requests(conf: Mapping[str, Any]) -> tuple[DefaultRequests, tuple[Confi
     Faulty values and nulls are ignored.
     """
     if _KEYS.isdisjoint(conf):
-        return _NOTHING_SAID, ()
+        return _NO_REQUESTS, ()
     misfits: list[ConfigFault] = []
 
     def amounts(keys: Mapping[str, str]) -> Iterator[tuple[str, float]]:

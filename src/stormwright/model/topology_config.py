@@ -105,7 +105,7 @@ def read_pools(conf: Mapping[str, Any]) -> Users:
 
 def read_queue(conf: Mapping[str, Any]) -> tuple[dict[str, object], tuple[ConfigFault, ...]]:
     """Return ``order`` and ``backfill`` from the cluster's configuration, and its faults."""
-    told: dict[str, object] = {}
+    given: dict[str, object] = {}
     misfits: list[ConfigFault] = []
     for key, name, wanted in (
         (ORDER, "order", f"should be one of {', '.join(ORDERS)}"),
@@ -113,10 +113,10 @@ def read_queue(conf: Mapping[str, Any]) -> tuple[dict[str, object], tuple[Config
     ):
         value = conf.get(key)
         if (value in ORDERS) if key == ORDER else isinstance(value, bool):
-            told[name] = value
+            given[name] = value
         elif value is not None:
             misfits.append(ConfigFault(wanted, value, (key,)))
-    return told, tuple(misfits)
+    return given, tuple(misfits)
 
 
 def _by_user(conf: Mapping[str, Any], key: str, allowed: tuple[str, ...]) -> tuple[Users, tuple[ConfigFault, ...]]:

@@ -163,8 +163,8 @@ _Part = tuple[IndexArray, IndexArray, FloatArray]
 def _spread(flows: Flows, chosen: IndexArray, scopes: tuple[IntArray, ...]) -> list[_Part]:
     """Return the targets of some flows, scope by scope; each in order of flows and executors."""
     component, source, tps = flows.component[chosen], flows.source[chosen], flows.tps[chosen]
-    nobody, all_ = (np.full(len(flows.executor_component), scope, np.int32) for scope in (UNPLACED, 0))
-    rest, narrower, parts = tps, _Near.of(flows, chosen, nobody), []
+    empty, all_ = (np.full(len(flows.executor_component), scope, np.int32) for scope in (UNPLACED, 0))
+    rest, narrower, parts = tps, _Near.of(flows, chosen, empty), []
     for scope in scopes:
         near = _Near.of(flows, chosen, scope)
         limited = np.flatnonzero(np.isfinite(flows.limit_tps[chosen]) & (scope[source] != UNPLACED))
@@ -182,7 +182,7 @@ def _spread(flows: Flows, chosen: IndexArray, scopes: tuple[IntArray, ...]) -> l
     is_far = whole.size > narrower.size
     parts.append(whole.given(np.where(is_far, rest, 0.0), narrower))
     # Where all are near, what these could not take.
-    parts.append(whole.given(np.where(is_far, 0.0, rest), _Near.of(flows, chosen, nobody)))
+    parts.append(whole.given(np.where(is_far, 0.0, rest), _Near.of(flows, chosen, empty)))
     return parts
 
 

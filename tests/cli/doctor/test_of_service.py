@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from stormwright.cli.doctor import checks
-from stormwright.cli.doctor.checks import judged
+from stormwright.cli.doctor.checks import all_findings
 from stormwright.cli.doctor.facts import ServiceFacts
 from tests.cli.doctor.test_of_installation import FACTS, STORM
 
@@ -101,6 +101,6 @@ def test_of_several_one_leads_and_the_others_say_which():
     assert found is not None
     assert (found.verdict, "http://a:7070 leads" in found.text) == ("ok", True)
     assert checks.stands_by(replace(SERVICE, status={"pair": {"leads": None, "stands_by": True}})).verdict == "wrong"
-    named = [each.check for each in judged(replace(FACTS, service=stands_by))]
+    named = [each.check for each in all_findings(replace(FACTS, service=stands_by))]
     assert "leads" in named
     assert "Nimbus asks the service" not in named

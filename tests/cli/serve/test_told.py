@@ -9,7 +9,7 @@ import re
 import pytest
 
 from stormwright import __version__
-from stormwright.cli.serve.event_log import as_json, as_line, beginning, kept_mode
+from stormwright.cli.serve.event_log import as_json, as_line, beginning, stored_mode
 from stormwright.service.plans.guard import Guard
 from stormwright.service.plans.journal import Journal
 from stormwright.service.plans.plans import PlanStore
@@ -36,14 +36,14 @@ def test_a_message_as_json_is_one_object_a_line(record):
 
 
 def test_the_mode_is_that_which_was_kept(tmp_path):
-    assert kept_mode(tmp_path) == "observe"
+    assert stored_mode(tmp_path) == "observe"
     assert not (tmp_path / FILE).exists()
     state = State(tmp_path / FILE)
     Guard(state, PlanStore(state), Journal(state), "suggest")
     state.close()
-    assert kept_mode(tmp_path) == "suggest"
+    assert stored_mode(tmp_path) == "suggest"
     (tmp_path / FILE).write_text("damaged")
-    assert kept_mode(tmp_path) == "observe"
+    assert stored_mode(tmp_path) == "observe"
 
 
 def test_it_says_what_it_is(tmp_path, monkeypatch):

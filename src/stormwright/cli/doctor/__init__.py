@@ -24,7 +24,7 @@ def command(storm_home: Path | None, address: str, as_json: bool) -> None:
     It is most informative on a Nimbus host, and changes nothing. Exits with 2 if a check fails; unknown is not a
     failure.
     """
-    from stormwright.cli.doctor.checks import judged
+    from stormwright.cli.doctor.checks import all_findings
     from stormwright.cli.doctor.gather import gathered
     from stormwright.storm.jvm import find_storm_home
 
@@ -33,7 +33,7 @@ def command(storm_home: Path | None, address: str, as_json: bool) -> None:
             storm_home = find_storm_home()
         except MissingDependencyError:
             storm_home = None
-    found = judged(gathered(storm_home, address))
+    found = all_findings(gathered(storm_home, address))
     wrong = sum(each.verdict == "wrong" for each in found)
     if as_json:
         print_json({"wrong": wrong, "checks": [asdict(each) for each in found]})

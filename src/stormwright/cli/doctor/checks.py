@@ -75,8 +75,8 @@ def same_version(facts: Facts, service: ServiceFacts) -> Finding:
     if service.version is None:
         return Finding(name, "unknown", "the service says none", "see that it is stormwright that answers there")
     if service.version != facts.version:
-        told = f"the service is {service.version}, this is {facts.version}"
-        return Finding(name, "wrong", told, "install the same version on both, and start the service again")
+        text = f"the service is {service.version}, this is {facts.version}"
+        return Finding(name, "wrong", text, "install the same version on both, and start the service again")
     return Finding(name, "ok", f"stormwright {facts.version}, the service too")
 
 
@@ -87,8 +87,8 @@ def clock_skew(service: ServiceFacts) -> Finding:
         return Finding(name, "unknown", "the service tells no time", "compare `date` on both")
     if abs(service.skew_s) > MOST_SKEW_S:
         side = "ahead of" if service.skew_s > 0 else "behind"
-        told = f"the service's clock is {abs(service.skew_s):.0f} s {side} this machine's"
-        return Finding(name, "wrong", told, "let NTP or chrony set the clocks of all hosts")
+        text = f"the service's clock is {abs(service.skew_s):.0f} s {side} this machine's"
+        return Finding(name, "wrong", text, "let NTP or chrony set the clocks of all hosts")
     return Finding(
         name, "ok", f"under {MOST_SKEW_S:g} s between the service and this machine; run it on other hosts too"
     )
@@ -108,8 +108,8 @@ def record_gaps(service: ServiceFacts) -> Iterator[Finding]:
         fix = "submit a topology with the probe, and see stormwright.probe.service.url and the log of its workers"
         yield Finding(name, "unknown", "none has come yet", fix)
     elif age_s > MOST_PROFILE_S:
-        told = f"the load was measured {age_s:.0f} s ago, more than {MOST_PROFILE_S:g} s"
-        yield Finding(name, "wrong", told, "see whether topologies with the probe run, and the log of their workers")
+        text = f"the load was measured {age_s:.0f} s ago, more than {MOST_PROFILE_S:g} s"
+        yield Finding(name, "wrong", text, "see whether topologies with the probe run, and the log of their workers")
     else:
         yield Finding(name, "ok", f"the load was measured {age_s:.0f} s ago")
     yield _gaps(ledger, pipeline.get("files_set_aside") or 0, log)
@@ -118,8 +118,8 @@ def record_gaps(service: ServiceFacts) -> Iterator[Finding]:
 def _gaps(ledger: Mapping[str, Any], aside: int, fix: str) -> Finding:
     name, read, lost = "record gaps", ledger.get("read", 0), ledger.get("quarantined", 0)
     if aside or lost > MOST_QUARANTINED * read:
-        told = f"{lost:,} of {read:,} lines did not count, {aside} files were set aside"
-        return Finding(name, "wrong", told, fix)
+        text = f"{lost:,} of {read:,} lines did not count, {aside} files were set aside"
+        return Finding(name, "wrong", text, fix)
     if not read:
         return Finding(name, "unknown", "no line was read yet", "wait until a topology with the probe runs")
     return Finding(name, "ok", f"{lost:,} of {read:,} lines did not count")
@@ -141,7 +141,7 @@ def measured(service: ServiceFacts) -> Finding:
 # All checks, over all facts.
 
 
-def judged(facts: Facts) -> list[Finding]:
+def all_findings(facts: Facts) -> list[Finding]:
     """Return the findings of all checks, in the order in which to fix them."""
     found = [python(facts), java(facts), compiled_code(facts)]
     if facts.installation is None:
@@ -219,29 +219,29 @@ def same_jar(facts: Facts, found: Installation) -> Finding:
         return Finding(name, "unknown", "there is not one jar", "put one there first")
     own, built = found.jars[0], facts.built
     if own.version != facts.version:
-        told = f"the jar is {own.version}, the package {facts.version}"
-        return Finding(name, "wrong", told, "install both of the same version, then restart Nimbus")
+        text = f"the jar is {own.version}, the package {facts.version}"
+        return Finding(name, "wrong", text, "install both of the same version, then restart Nimbus")
     if built is None:
         return Finding(name, "ok", f"both {facts.version}; there is no other jar here to compare what is in it with")
     if built.digest != own.digest:
-        told = f"both {own.version}, but {own.path} is another build than {built.path}"
-        return Finding(name, "wrong", told, f"copy {built.path} over it, then restart Nimbus")
+        text = f"both {own.version}, but {own.path} is another build than {built.path}"
+        return Finding(name, "wrong", text, f"copy {built.path} over it, then restart Nimbus")
     return Finding(name, "ok", f"both {facts.version}, the same build")
 
 
 def scheduler_class(found: Installation, conf: Mapping[str, Any]) -> Finding:
     """Check that Nimbus is configured with our scheduler and the service's address."""
-    name, told = "class name", conf.get("storm.scheduler")
+    name, text = "class name", conf.get("storm.scheduler")
     fix = f'write storm.scheduler: "{SCHEDULER}" into {found.yaml_path} of every Nimbus and restart it'
-    if told is None:
+    if text is None:
         return Finding(name, "wrong", "storm.scheduler is not set: Storm's own decides", fix)
-    if told != SCHEDULER:
-        near = " (nearly)" if nearest(str(told), [SCHEDULER]) else ""
-        return Finding(name, "wrong", f"storm.scheduler is {told}{near}", fix)
+    if text != SCHEDULER:
+        near = " (nearly)" if nearest(str(text), [SCHEDULER]) else ""
+        return Finding(name, "wrong", f"storm.scheduler is {text}{near}", fix)
     if not conf.get("stormwright.service.url"):
         add = f'write stormwright.service.url: "http://SERVICE-HOST:7070" into {found.yaml_path} and restart Nimbus'
         return Finding(name, "wrong", "stormwright.service.url is not set: Nimbus asks nobody", add)
-    return Finding(name, "ok", f"{told}, which asks {conf['stormwright.service.url']}")
+    return Finding(name, "ok", f"{text}, which asks {conf['stormwright.service.url']}")
 
 
 def credentials(found: Installation, conf: Mapping[str, Any]) -> Finding:
@@ -257,26 +257,26 @@ def credentials(found: Installation, conf: Mapping[str, Any]) -> Finding:
 
 def storm_version(found: Installation) -> Finding:
     """Storm is one that it works with."""
-    name, told = "Storm", found.storm_version
+    name, text = "Storm", found.storm_version
     least, most = ".".join(map(str, OLDEST_STORM)), ".".join(map(str, NEWEST_STORM))
-    numbers = re.match(r"(\d+)\.(\d+)", told or "")
+    numbers = re.match(r"(\d+)\.(\d+)", text or "")
     if numbers is None:
         return Finding(name, "unknown", f"no lib/storm-client-….jar in {found.home}", "name Storm with --storm-home")
     if OLDEST_STORM <= (int(numbers[1]), int(numbers[2])) <= NEWEST_STORM:
-        return Finding(name, "ok", f"{told}")
-    return Finding(name, "wrong", f"{told}; made for {least} to {most}", f"run Storm {least} to {most}")
+        return Finding(name, "ok", f"{text}")
+    return Finding(name, "wrong", f"{text}; made for {least} to {most}", f"run Storm {least} to {most}")
 
 
 def monitor_frequency(conf: Mapping[str, Any]) -> Finding:
     """Check that Nimbus asks before its last snapshot is too old."""
     name, key = "monitor frequency", "nimbus.monitor.freq.secs"
-    told = conf.get(key, MONITOR_S)
-    if type(told) not in (int, float) or not told > 0:
-        return Finding(name, "wrong", f"{key} is {told}", f"write a number of seconds, such as {key}: {MONITOR_S}")
-    if told >= MOST_MONITOR_S:
-        text = f"Nimbus asks each {told} s, and after {MOST_MONITOR_S} s what is known counts as too old: nothing moves"
+    text = conf.get(key, MONITOR_S)
+    if type(text) not in (int, float) or not text > 0:
+        return Finding(name, "wrong", f"{key} is {text}", f"write a number of seconds, such as {key}: {MONITOR_S}")
+    if text >= MOST_MONITOR_S:
+        text = f"Nimbus asks each {text} s, and after {MOST_MONITOR_S} s what is known counts as too old: nothing moves"
         return Finding(name, "wrong", text, f"write {key}: {MONITOR_S} and restart Nimbus")
-    return Finding(name, "ok", f"Nimbus asks each {told} s")
+    return Finding(name, "ok", f"Nimbus asks each {text} s")
 
 
 def hook(conf: Mapping[str, Any]) -> Finding:
@@ -297,21 +297,21 @@ def hook(conf: Mapping[str, Any]) -> Finding:
 def fallback(conf: Mapping[str, Any]) -> Finding:
     """Check that the fallback scheduler exists."""
     name, key = "fallback", "stormwright.fallback"
-    told = conf.get(key, STORMS_OWN)
+    text = conf.get(key, STORMS_OWN)
     fix = f"write {key}: {STORMS_OWN}, none, or the class that storm.scheduler named before; then restart Nimbus"
-    if told in (STORMS_OWN, "none"):
-        who = "EvenScheduler places" if told == STORMS_OWN else "nobody places"
-        return Finding(name, "ok", f"{told}: {who} what the service does not")
-    if not isinstance(told, str) or not _CLASS.fullmatch(told):
-        return Finding(name, "wrong", f"{key} is {told}, which is no class", fix)
-    if told == SCHEDULER:
-        return Finding(name, "wrong", f"{key} is {told} itself", fix)
-    meant = nearest(told, [STORMS_OWN, "none"])
-    if meant and "." not in told:
-        return Finding(name, "wrong", f"{key} is {told}: did you mean {meant}?", fix)
-    if told.startswith("org.apache.storm.") or "." not in told:
-        return Finding(name, "ok", f"{told}, of Storm's own")
-    return Finding(name, "unknown", f"{told}, a class of yours", "Nimbus's log says at its start whether it loads it")
+    if text in (STORMS_OWN, "none"):
+        who = "EvenScheduler places" if text == STORMS_OWN else "nobody places"
+        return Finding(name, "ok", f"{text}: {who} what the service does not")
+    if not isinstance(text, str) or not _CLASS.fullmatch(text):
+        return Finding(name, "wrong", f"{key} is {text}, which is no class", fix)
+    if text == SCHEDULER:
+        return Finding(name, "wrong", f"{key} is {text} itself", fix)
+    meant = nearest(text, [STORMS_OWN, "none"])
+    if meant and "." not in text:
+        return Finding(name, "wrong", f"{key} is {text}: did you mean {meant}?", fix)
+    if text.startswith("org.apache.storm.") or "." not in text:
+        return Finding(name, "ok", f"{text}, of Storm's own")
+    return Finding(name, "unknown", f"{text}, a class of yours", "Nimbus's log says at its start whether it loads it")
 
 
 def java(facts: Facts) -> Finding:
@@ -335,11 +335,11 @@ def compiled_code(facts: Facts) -> Finding:
     if facts.able is None:
         return Finding(name, "unknown", "Numba cannot be loaded here", "install stormwright again")
     if not facts.able:
-        told = "none is brought for this processor: each function is compiled at its first use, and kept"
-        return Finding(name, "unknown", told, "none is needed; the first decisions take a minute longer")
+        text = "none is brought for this processor: each function is compiled at its first use, and kept"
+        return Finding(name, "unknown", text, "none is needed; the first decisions take a minute longer")
     if not facts.compiled:
         return Finding(name, "wrong", "there is none of these sources: it is compiled at first use", fix)
     if facts.unfit:
-        told = f"that of {' and of '.join(facts.unfit)} is of other sources: it is compiled at first use"
-        return Finding(name, "wrong", told, fix)
+        text = f"that of {' and of '.join(facts.unfit)} is of other sources: it is compiled at first use"
+        return Finding(name, "wrong", text, fix)
     return Finding(name, "ok", f"{facts.compiled} files fit these sources")

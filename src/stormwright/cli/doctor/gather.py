@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from stormwright import __version__
-from stormwright.cli.asking import told_token
+from stormwright.cli.asking import token_from_environment
 from stormwright.cli.doctor.facts import Facts, Installation, Jar, ServiceFacts, path_of, seeds_of, storm_yaml
 from stormwright.client import Client
 from stormwright.client.client import bearing
@@ -140,15 +140,15 @@ def _service(address: str) -> ServiceFacts:
         return ServiceFacts(address, why_not=f"no answer ({why})")
     if code in (401, 403):
         return ServiceFacts(address, why_not=str(_object(body).get("error")), asks=True)
-    told = re.fullmatch(r"stormwright (\S+)", str(_object(body).get("service")))
-    if told is None:
+    answer = re.fullmatch(r"stormwright (\S+)", str(_object(body).get("service")))
+    if answer is None:
         return ServiceFacts(address, why_not=f"answers with status {code}, and not as stormwright does")
     try:
-        asked = {200: True, 503: False}.get(_get(address, "/v1/problem", most_bytes=0)[0])
+        question = {200: True, 503: False}.get(_get(address, "/v1/problem", most_bytes=0)[0])
         status = _object(_get(address, "/v1/status")[2])
     except (OSError, HTTPException):
-        asked, status = None, {}
-    return ServiceFacts(address, None, told[1], _skew_s(headers), asked, status)
+        question, status = None, {}
+    return ServiceFacts(address, None, answer[1], _skew_s(headers), question, status)
 
 
 def _get(address: str, path: str, most_bytes: int = _MOST_BYTES) -> tuple[int, Mapping[str, str], bytes]:
@@ -157,7 +157,7 @@ def _get(address: str, path: str, most_bytes: int = _MOST_BYTES) -> tuple[int, M
     kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
     connection = kind(parts.hostname or "", parts.port, timeout=LIMIT_S)
     try:
-        connection.request("GET", path, headers={"accept": "application/json"} | bearing(told_token()))
+        connection.request("GET", path, headers={"accept": "application/json"} | bearing(token_from_environment()))
         response: HTTPResponse = connection.getresponse()
         return response.status, dict(response.getheaders()), response.read(most_bytes)
     finally:
@@ -173,9 +173,9 @@ def _object(body: bytes) -> dict[str, Any]:
 
 
 def _skew_s(headers: Mapping[str, str]) -> float | None:
-    told = {name.lower(): value for name, value in headers.items()}.get("date")
+    answer = {name.lower(): value for name, value in headers.items()}.get("date")
     try:
         # It tells whole seconds, cut off: half of one is what it is short by in the mean.
-        return parsedate_to_datetime(told).timestamp() + 0.5 - time.time() if told else None
+        return parsedate_to_datetime(answer).timestamp() + 0.5 - time.time() if answer else None
     except (ValueError, TypeError):
         return None

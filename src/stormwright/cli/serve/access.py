@@ -9,61 +9,61 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from stormwright.cli.serve.config import said_by
+from stormwright.cli.serve.config import source_of
 from stormwright.errors import Fault, InputError, collected
 
 if TYPE_CHECKING:
     from stormwright.service.auth.settings import AccessSettings, Tls
 
 
-def access_of(told: Mapping[str, Any], faults: list[Fault]) -> AccessSettings:
+def access_of(values: Mapping[str, Any], faults: list[Fault]) -> AccessSettings:
     """Return the access settings from the verb's parameters.
 
     Parameters
     ----------
-    told
+    values
         What the verb was told.
     faults
         Takes what of it cannot be.
     """
     from stormwright.service.auth.settings import AccessSettings, is_loopback
 
-    tls, host = _tls(told, faults), told["host"]
-    if told["without_authentication"]:
-        if told["tokens_file"] is not None:
-            faults.append(Fault("has no effect: --without-authentication says the opposite", said_by("--tokens")))
+    tls, host = _tls(values, faults), values["host"]
+    if values["without_authentication"]:
+        if values["tokens_file"] is not None:
+            faults.append(Fault("has no effect: --without-authentication says the opposite", source_of("--tokens")))
         return AccessSettings(None, tls)
-    tokens = _tokens(told, faults)
+    tokens = _tokens(values, faults)
     if tokens is None and not is_loopback(host):
         what = (
-            f"{host} is reached by others, and nobody would be asked who he is: {_how(told['state_dir'])}, or say "
+            f"{host} is reached by others, and nobody would be asked who he is: {_how(values['state_dir'])}, or say "
             "--without-authentication where everybody who reaches it may move topologies"
         )
-        faults.append(Fault(what, said_by("--host")))
+        faults.append(Fault(what, source_of("--host")))
     return AccessSettings(tokens, tls)
 
 
-def warnings_of(told: Mapping[str, Any], access: AccessSettings) -> list[str]:
+def warnings_of(values: Mapping[str, Any], access: AccessSettings) -> list[str]:
     """Return warnings about the access settings."""
     from stormwright.service.auth.settings import is_loopback
 
-    if is_loopback(told["host"]):
+    if is_loopback(values["host"]):
         return []
     if access.tokens is None:
-        reached = f"everybody who reaches {told['host']}:{told['port']} may move topologies"
+        reached = f"everybody who reaches {values['host']}:{values['port']} may move topologies"
         return [f"--without-authentication: nobody is asked who he is, and {reached}"]
     if access.tls is None:
         return ["tokens go over the network as they are, for all on the way to read: say --tls-cert and --tls-key"]
     return []
 
 
-def _tokens(told: Mapping[str, Any], faults: list[Fault]) -> Path | None:
+def _tokens(values: Mapping[str, Any], faults: list[Fault]) -> Path | None:
     """The file of tokens; None where there is none."""
     from stormwright.service.auth.tokens import FILE, Tokens
 
-    path: Path = told["tokens_file"] or told["state_dir"] / FILE
-    option = said_by("--tokens") if told["tokens_file"] else "--state"
-    if told["tokens_file"] is None and not path.exists():
+    path: Path = values["tokens_file"] or values["state_dir"] / FILE
+    option = source_of("--tokens") if values["tokens_file"] else "--state"
+    if values["tokens_file"] is None and not path.exists():
         return None
     with collected(faults, option):
         now_ms = time.time() * 1000
@@ -81,19 +81,19 @@ def _how(state_dir: Path) -> str:
     return f"make tokens (`{made}`) and name that file with --tokens, or name a --state that stays and has them"
 
 
-def _tls(told: Mapping[str, Any], faults: list[Fault]) -> Tls | None:
+def _tls(values: Mapping[str, Any], faults: list[Fault]) -> Tls | None:
     from stormwright.service.auth.settings import Tls, tls_context
 
-    certificate, key, authority = told["tls_cert"], told["tls_key"], told["tls_client_ca"]
+    certificate, key, authority = values["tls_cert"], values["tls_key"], values["tls_client_ca"]
     if certificate is None or key is None:
         for option, value in (("--tls-cert", certificate), ("--tls-key", key), ("--tls-client-ca", authority)):
             if value is not None:
                 missing = " and ".join(n for n, v in (("--tls-cert", certificate), ("--tls-key", key)) if v is None)
-                faults.append(Fault(f"has no effect without {missing}", said_by(option)))
+                faults.append(Fault(f"has no effect without {missing}", source_of(option)))
         return None
     tls = Tls(certificate, key, authority)
     try:
         tls_context(tls)
     except InputError as error:
-        faults += [Fault(each.message, f"{said_by(error.source)} {each.path}") for each in error.faults]
+        faults += [Fault(each.message, f"{source_of(error.source)} {each.path}") for each in error.faults]
     return tls

@@ -23,12 +23,12 @@ WRONG = 2
 Try = tuple[str, Callable[[], str]]
 
 
-def tried(told: Mapping[str, Any], lock: str, log_format: str = "text") -> int:
+def tried(values: Mapping[str, Any], lock: str, log_format: str = "text") -> int:
     """Try each part, print a line for each, and return the exit code.
 
     Parameters
     ----------
-    told
+    values
         What the verb was told, by the names of its parameters.
     lock
         File in the state directory that a running service holds.
@@ -36,15 +36,15 @@ def tried(told: Mapping[str, Any], lock: str, log_format: str = "text") -> int:
         ``text``, or ``json`` for a JSON object in each line.
     """
     real: Sequence[Try] = (
-        ("jar", lambda: _jar(told["storm_home"])),
-        ("Nimbus", lambda: _nimbus(told["storm_home"])),
+        ("jar", lambda: _jar(values["storm_home"])),
+        ("Nimbus", lambda: _nimbus(values["storm_home"])),
     )
     tries: Sequence[Try] = (
-        ("configuration", lambda: _configuration(told)),
-        *(() if told["simulated"] else real),
-        ("address", lambda: _address(told["host"], told["port"])),
-        ("state", lambda: _state(told["state_dir"], lock)),
-        *((("pair", lambda: _pair(told)),) if told["pair"] else ()),
+        ("configuration", lambda: _configuration(values)),
+        *(() if values["simulated"] else real),
+        ("address", lambda: _address(values["host"], values["port"])),
+        ("state", lambda: _state(values["state_dir"], lock)),
+        *((("pair", lambda: _pair(values)),) if values["pair"] else ()),
     )
     code = 0
     for name, attempt in tries:
@@ -70,9 +70,9 @@ def _found(attempt: Callable[[], str]) -> Iterator[tuple[bool, str]]:
         yield False, f"{error.filename or ''}: {error.strerror or error}"
 
 
-def _configuration(told: Mapping[str, Any]) -> str:
-    made = prepared(told)
-    where = f"a virtual cluster of {told['simulated']}" if made.cluster else f"Storm in {told['storm_home']}"
+def _configuration(values: Mapping[str, Any]) -> str:
+    made = prepared(values)
+    where = f"a virtual cluster of {values['simulated']}" if made.cluster else f"Storm in {values['storm_home']}"
     return f"scheduler {made.name}, objective {made.settings.objective}, {where}"
 
 
@@ -91,14 +91,14 @@ def _nimbus(storm_home: Path) -> str:
     from stormwright.storm.gateway import NimbusGateway, gateway_command
 
     with NimbusGateway(gateway_command(storm_home)) as nimbus:
-        seen = nimbus.cluster()
-    counts = (f"{len(seen.get(each) or ())} {each}" for each in ("supervisors", "topologies"))
+        answered = nimbus.cluster()
+    counts = (f"{len(answered.get(each) or ())} {each}" for each in ("supervisors", "topologies"))
     return f"answers, with {' and '.join(counts)}"
 
 
-def _pair(told: Mapping[str, Any]) -> str:
+def _pair(values: Mapping[str, Any]) -> str:
     faults: list[Fault] = []
-    pair = pair_of(told, faults)
+    pair = pair_of(values, faults)
     if pair is None or faults:
         raise InputError("serve", faults)
     return found(pair)
@@ -123,14 +123,16 @@ def _state(directory: Path, lock: str) -> str:
     if not directory.exists():
         parent = next(each for each in directory.absolute().parents if each.exists())
         if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
-            told = f"cannot be made, as {parent} may not be written to: name another --state, or let this user write it"
-            raise InputError("--state", [Fault(told, str(directory))])
+            values = (
+                f"cannot be made, as {parent} may not be written to: name another --state, or let this user write it"
+            )
+            raise InputError("--state", [Fault(values, str(directory))])
         return f"{directory} will be made"
     try:
         tempfile.TemporaryFile(dir=directory).close()
     except OSError as error:
-        told = f"cannot be written to ({error.strerror}): name another --state, or let this user write there"
-        raise InputError("--state", [Fault(told, str(directory))]) from error
+        values = f"cannot be written to ({error.strerror}): name another --state, or let this user write there"
+        raise InputError("--state", [Fault(values, str(directory))]) from error
     if (directory / lock).exists():
         with alone(directory, f"{directory}: another service uses it: stop that, or name another --state", lock):
             pass

@@ -55,7 +55,7 @@ class Configured(ValidatedCommand):
         yield from super()._wrong(ctx, args)
 
     def _hint(self, ctx: click.Context, parameter: click.Parameter, source: ParameterSource) -> str | None:
-        said = _said_by(ctx, parameter, source)
+        said = _source_of(ctx, parameter, source)
         return said and f"'{said}'"
 
     def _options(self) -> list[click.Option]:
@@ -81,15 +81,15 @@ def given() -> tuple[str, ...]:
     return arguments
 
 
-def said_by(option: str) -> str:
+def source_of(option: str) -> str:
     """Return the origin of an option's value: the option, a variable, or file and key."""
     context = click.get_current_context()
     parameter = next(each for each in context.command.params if option in each.opts)
     source = context.get_parameter_source(parameter.name or "")
-    return (source and _said_by(context, parameter, source)) or option
+    return (source and _source_of(context, parameter, source)) or option
 
 
-def _said_by(ctx: click.Context, parameter: click.Parameter, source: ParameterSource) -> str | None:
+def _source_of(ctx: click.Context, parameter: click.Parameter, source: ParameterSource) -> str | None:
     """Return the origin of an option's value; None for the option itself."""
     told: ConfigFile = ctx.meta[_FILE]
     if source is ParameterSource.DEFAULT_MAP and parameter.name in told.keys:

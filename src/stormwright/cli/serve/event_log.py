@@ -26,28 +26,28 @@ def as_line(record: logging.LogRecord) -> str:
 
 def as_json(record: logging.LogRecord) -> str:
     """A message as a JSON object in one line: ``at``, ``level``, ``from`` (the module) and ``message``."""
-    told = {
+    values = {
         "at": _at(record),
         "level": record.levelname.lower(),
         "from": record.name,
         "message": printable(record.getMessage()),
     }
-    return json.dumps(told | getattr(record, "told", {}))
+    return json.dumps(values | getattr(record, "told", {}))
 
 
 #: What ``--log-format`` may say → how a message is written.
 SHAPES: Mapping[str, Callable[[logging.LogRecord], str]] = {"text": as_line, "json": as_json}
 
 
-def beginning(told: Mapping[str, Any]) -> dict[str, str]:
+def beginning(values: Mapping[str, Any]) -> dict[str, str]:
     """Return the configuration of a service before it starts."""
     return {
         "version": __version__,
-        "mode": told["mode"] or kept_mode(told["state_dir"]),
-        "scheduler": told["scheduler_name"],
-        "nimbus": f"virtual, of {told['simulated']}" if told["simulated"] else _nimbus(told["storm_home"]),
-        "state": str(told["state_dir"]),
-        "address": f"{'https' if told['tls_cert'] else 'http'}://{told['host']}:{told['port']}",
+        "mode": values["mode"] or stored_mode(values["state_dir"]),
+        "scheduler": values["scheduler_name"],
+        "nimbus": f"virtual, of {values['simulated']}" if values["simulated"] else _nimbus(values["storm_home"]),
+        "state": str(values["state_dir"]),
+        "address": f"{'https' if values['tls_cert'] else 'http'}://{values['host']}:{values['port']}",
     }
 
 
@@ -58,7 +58,7 @@ def _nimbus(storm_home: Path) -> str:
     return nimbus_of(conf) if conf is not None else "as in its storm.yaml"
 
 
-def kept_mode(state_dir: Path) -> str:
+def stored_mode(state_dir: Path) -> str:
     """Return the last mode of a service with this state directory."""
     from stormwright.service.storage.database import FILE
 

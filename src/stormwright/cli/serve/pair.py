@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from stormwright.cli import options
-from stormwright.cli.serve.config import said_by
+from stormwright.cli.serve.config import source_of
 from stormwright.errors import Fault
 
 if TYPE_CHECKING:
@@ -106,36 +106,36 @@ class Pair:
     tls: ZooKeeperTls | None = None
 
 
-def pair_of(told: Mapping[str, Any], faults: list[Fault]) -> Pair | None:
+def pair_of(values: Mapping[str, Any], faults: list[Fault]) -> Pair | None:
     """Return the leader election settings from the verb's parameters; None for a single service.
 
     Parameters
     ----------
-    told
+    values
         What the verb was told, by the names of its parameters.
     faults
         Takes what of it cannot be.
     """
-    if told["pair"] is None:
+    if values["pair"] is None:
         for name in ("pair_secret", "known_as", *_TLS):
-            if told[name] is not None:
+            if values[name] is not None:
                 option = f"--{name.replace('_', '-')}"
-                faults.append(Fault("has no effect without --pair", said_by(option)))
+                faults.append(Fault("has no effect without --pair", source_of(option)))
         return None
-    over_tls = told["pair_tls_ca"] is not None
-    hosts = _of_storm(told["storm_home"], over_tls, faults) if told["pair"] == STORM else told["pair"]
+    over_tls = values["pair_tls_ca"] is not None
+    hosts = _of_storm(values["storm_home"], over_tls, faults) if values["pair"] == STORM else values["pair"]
     if "/" not in hosts:
         hosts = f"{hosts}/{ROOT}"
     if not all(_is_address(each) for each in hosts.partition("/")[0].split(",")):
-        faults.append(Fault(f"should be as zk1:2181,zk2:2181/{ROOT}, or {STORM}; got {hosts}", said_by("--pair")))
-    secret = _secret(told["pair_secret"], faults)
-    if not secret and not told["without_authentication"]:
+        faults.append(Fault(f"should be as zk1:2181,zk2:2181/{ROOT}, or {STORM}; got {hosts}", source_of("--pair")))
+    secret = _secret(values["pair_secret"], faults)
+    if not secret and not values["without_authentication"]:
         what = (
             "is missing: who reaches ZooKeeper could change what is decided; write a long random word into a file, the "
             "same for each of the services"
         )
         faults.append(Fault(what, "--pair-secret"))
-    return Pair(hosts, secret, _address(told), _tls(told, faults))
+    return Pair(hosts, secret, _address(values), _tls(values, faults))
 
 
 @contextmanager
@@ -206,30 +206,30 @@ def _of_storm(storm_home: Path, over_tls: bool, faults: list[Fault]) -> str:
     servers = conf.get("storm.zookeeper.servers") if conf else None
     if not isinstance(servers, list) or not servers:
         what = f"{path_of(storm_home)} says no storm.zookeeper.servers: name ZooKeeper as zk1:2181,zk2:2181"
-        faults.append(Fault(what, said_by("--pair")))
+        faults.append(Fault(what, source_of("--pair")))
         return f"localhost:{_PORT}"
     if conf and conf.get("storm.zookeeper.ssl.enable") is True and not over_tls:
         what = (
             f"is missing: {path_of(storm_home)} says storm.zookeeper.ssl.enable; name the authority of its certificate"
         )
-        faults.append(Fault(what, said_by("--pair-tls-ca")))
+        faults.append(Fault(what, source_of("--pair-tls-ca")))
     port = (conf or {}).get("storm.zookeeper.port", _PORT)
     root = str((conf or {}).get("storm.zookeeper.root", _STORM_ROOT)).strip("/")
     return f"{','.join(f'{each}:{port}' for each in servers)}/{ROOT}/{root}".rstrip("/")
 
 
-def _tls(told: Mapping[str, Any], faults: list[Fault]) -> ZooKeeperTls | None:
-    authority, certificate, key = (told[name] for name in _TLS)
+def _tls(values: Mapping[str, Any], faults: list[Fault]) -> ZooKeeperTls | None:
+    authority, certificate, key = (values[name] for name in _TLS)
     if authority is None:
         for name in _TLS[1:]:
-            if told[name] is not None:
+            if values[name] is not None:
                 option = f"--{name.replace('_', '-')}"
-                faults.append(Fault("has no effect without --pair-tls-ca", said_by(option)))
+                faults.append(Fault("has no effect without --pair-tls-ca", source_of(option)))
         return None
     from stormwright.service.leader_election.zookeeper import ZooKeeperTls
 
     tls = ZooKeeperTls(authority, certificate, key)
-    faults += [Fault(fault.message, said_by(fault.path)) for fault in tls.faults()]
+    faults += [Fault(fault.message, source_of(fault.path)) for fault in tls.faults()]
     return tls
 
 
@@ -245,19 +245,19 @@ def _secret(path: Path | None, faults: list[Fault]) -> str:
         secret = path.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or "it should be one word of ASCII"
-        faults.append(Fault(f"{path} cannot be read: {why}", said_by("--pair-secret")))
+        faults.append(Fault(f"{path} cannot be read: {why}", source_of("--pair-secret")))
         return "?"
     if not secret or not secret.isprintable() or " " in secret:
-        faults.append(Fault(f"{path} should hold one long random word", said_by("--pair-secret")))
+        faults.append(Fault(f"{path} should hold one long random word", source_of("--pair-secret")))
     return secret or "?"
 
 
-def _address(told: Mapping[str, Any]) -> str:
+def _address(values: Mapping[str, Any]) -> str:
     """Return the address at which other services reach this one."""
-    if told["known_as"]:
-        return str(told["known_as"]).rstrip("/")
-    host = told["host"]
+    if values["known_as"]:
+        return str(values["known_as"]).rstrip("/")
+    host = values["host"]
     if host in ("0.0.0.0", "::", ""):  # noqa: S104 (where it listens is said by somebody else)
         host = socket.getfqdn()
     shown = f"[{host}]" if ":" in host else host
-    return f"{'https' if told['tls_cert'] else 'http'}://{shown}:{told['port']}"
+    return f"{'https' if values['tls_cert'] else 'http'}://{shown}:{values['port']}"

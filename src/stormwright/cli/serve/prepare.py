@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from stormwright.cli.deciding import Deciding, decided_by
 from stormwright.cli.serve.access import access_of
-from stormwright.cli.serve.config import said_by
+from stormwright.cli.serve.config import source_of
 from stormwright.cli.serve.pair import Pair, pair_of
 from stormwright.cli.serve.simulated import cluster_of, without_effect
-from stormwright.cli.triggers import by_goal, told_triggers
+from stormwright.cli.triggers import by_goal, triggers_from_options
 from stormwright.errors import Fault, InputError, collected
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Prepared:
     cluster: ServedCluster | None = None
 
 
-def prepared(told: Mapping[str, Any]) -> Prepared:
+def prepared(values: Mapping[str, Any]) -> Prepared:
     """Build the parts of a service from the verb's parameters.
 
     Raises
@@ -70,54 +70,54 @@ def prepared(told: Mapping[str, Any]) -> Prepared:
     from stormwright.service.settings import ServiceSettings
     from stormwright.service.storage.history import HistorySettings
 
-    name, assignments, from_scratch = told["scheduler_name"], told["assignments"], told["from_scratch"]
-    faults = without_effect(told)
-    access, pair = access_of(told, faults), pair_of(told, faults)
+    name, assignments, from_scratch = values["scheduler_name"], values["assignments"], values["from_scratch"]
+    faults = without_effect(values)
+    access, pair = access_of(values, faults), pair_of(values, faults)
     (scheduler, objective, adapts), hook, gateway = _checked(
-        (name, assignments, told["objective"], from_scratch),
-        told["initial"],
-        told["on_failure"],
-        told["history_format"],
-        told["storm_home"],
+        (name, assignments, values["objective"], from_scratch),
+        values["initial"],
+        values["on_failure"],
+        values["history_format"],
+        values["storm_home"],
         faults,
     )
-    modes, targets, cluster = _modes(told), places(told["notify"]), cluster_of(told)
+    modes, targets, cluster = _modes(values), places(values["notify"]), cluster_of(values)
     settings = ServiceSettings(
-        state_dir=told["state_dir"],
-        host=told["host"],
-        port=told["port"],
+        state_dir=values["state_dir"],
+        host=values["host"],
+        port=values["port"],
         access=access,
-        initial=told["initial"],
-        mode=told["mode"],
+        initial=values["initial"],
+        mode=values["mode"],
         modes=modes,
         notify=targets,
         rules=rules_in(assignments),
         on_failure=hook,
-        triggers=told_triggers(scheduler, assignments, objective, **{each: told[each] for each in TRIGGERS}),
+        triggers=triggers_from_options(scheduler, assignments, objective, **{each: values[each] for each in TRIGGERS}),
         objective=objective,
         adapts=adapts,
-        least_measured_s=told["least_measured_s"],
-        most_missing=told["most_missing_percent"] / 100,
-        budget=MoveBudget(told["max_topologies"], told["max_executors"]),
+        least_measured_s=values["least_measured_s"],
+        most_missing=values["most_missing_percent"] / 100,
+        budget=MoveBudget(values["max_topologies"], values["max_executors"]),
         budget_adapts=True,
         history=HistorySettings(
-            told["history_uri"], told["history_format"], told["keep_history_days"], tables=cluster is None
+            values["history_uri"], values["history_format"], values["keep_history_days"], tables=cluster is None
         ),
-        forecast_min=told["forecast_min"],
+        forecast_min=values["forecast_min"],
         clock=cluster.clock if cluster else WALL,
-        stream=StreamSettings(keep_raw_s=round(told["keep_raw_h"] * 3600), alarm_after_s=told["alarm_after_s"]),
+        stream=StreamSettings(keep_raw_s=round(values["keep_raw_h"] * 3600), alarm_after_s=values["alarm_after_s"]),
     )
     return Prepared(settings, scheduler, name, gateway, by_goal(name, assignments, from_scratch), pair, cluster)
 
 
-def _modes(told: Mapping[str, Any]) -> dict[str, Any]:
+def _modes(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return further parts of the modes; raises InputError for an invalid window or time zone."""
     from stormwright.client.shapes import Modes
     from stormwright.controller.plans.modes import windows_of
 
-    said = {name: told[name] for name in ("responses", "windows", "time_zone") if told[name]}
-    windows_of(Modes(**said))
-    return said
+    given = {name: values[name] for name in ("responses", "windows", "time_zone") if values[name]}
+    windows_of(Modes(**given))
+    return given
 
 
 def _checked(
@@ -149,17 +149,17 @@ def _checked(
     from stormwright.storm.gateway import gateway_command
 
     name = decides[0]
-    with collected(faults, said_by("--scheduler")):
+    with collected(faults, source_of("--scheduler")):
         scheduler_type(name)
-        with collected(faults, said_by("--set")):
+        with collected(faults, source_of("--set")):
             deciding = decided_by(*decides, faults)
-    with collected(faults, said_by("--initial")):
+    with collected(faults, source_of("--initial")):
         scheduler_keeping_running(initial)
-    with collected(faults, said_by("--on-failure")):
+    with collected(faults, source_of("--on-failure")):
         hook = load_hook(on_failure) if on_failure else None
-    with collected(faults, said_by("--history-format")):
+    with collected(faults, source_of("--history-format")):
         check_format(history_format)
-    with collected(faults, said_by("--storm-home")):
+    with collected(faults, source_of("--storm-home")):
         gateway = gateway_command(storm_home) if storm_home else []
     if faults:
         raise InputError("serve", faults)

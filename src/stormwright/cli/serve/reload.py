@@ -54,60 +54,62 @@ class ConfigReloader:
     ----------
     command, given
         The verb and its command line.
-    told
+    values
         What it said at start, by the names of the parameters.
     service
         Is told what has changed.
     """
 
     def __init__(
-        self, command: click.Command, given: tuple[str, ...], told: Mapping[str, Any], service: ReloadableSettings
+        self, command: click.Command, given: tuple[str, ...], values: Mapping[str, Any], service: ReloadableSettings
     ) -> None:
-        self._command, self._given, self._told, self._service = command, given, dict(told), service
+        self._command, self._given, self._values, self._service = command, given, dict(values), service
 
-    def start(self, asked: threading.Event) -> None:
-        """Reload whenever `asked` is set, and clear it."""
+    def start(self, requested: threading.Event) -> None:
+        """Reload whenever `requested` is set, and clear it."""
         # A daemon: it does not keep the service from ending.
-        threading.Thread(target=self._run, args=(asked,), name="stormwright-reload", daemon=True).start()
+        threading.Thread(target=self._run, args=(requested,), name="stormwright-reload", daemon=True).start()
 
     def once(self) -> None:
         """Reload and apply what can change; with any fault nothing changes."""
         try:
-            told, made = self._read()
+            values, made = self._read()
         except click.ClickException as error:
             log.error("not read again, all stays as it was: %s", error.format_message())
             return
         except StormwrightError as error:
             log.error("not read again, all stays as it was: %s", error)
             return
-        differing = {name for name, value in told.items() if value != self._told.get(name)}
+        differing = {name for name, value in values.items() if value != self._values.get(name)}
         changed, waiting = differing & CHANGEABLE, differing - CHANGEABLE
         if changed:
             # What is said no more stays as it is, as at a start.
-            modes = {part: told[name] for name, part in MODES.items() if name in changed and told[name]}
+            modes = {part: values[name] for name, part in MODES.items() if name in changed and values[name]}
             self._service.change(made.settings, modes, made.settings.notify if "notify" in changed else None)
         self._service.renew()
         for name in changed:
-            self._told[name] = told[name]
-        log.info("read again: %s", "; ".join(self._shown(name, told) for name in sorted(changed)) or "nothing changes")
+            self._values[name] = values[name]
+        log.info(
+            "read again: %s", "; ".join(self._shown(name, values) for name in sorted(changed)) or "nothing changes"
+        )
         for name in sorted(waiting):
-            log.warning("%s changes only when the service is started again", self._shown(name, told))
+            log.warning("%s changes only when the service is started again", self._shown(name, values))
 
     def _read(self) -> tuple[dict[str, Any], Prepared]:
         with self._command.make_context("serve", list(self._given)) as context:
-            told = dict(context.params)
-            return told, prepared(told)
+            values = dict(context.params)
+            return values, prepared(values)
 
-    def _shown(self, name: str, told: Mapping[str, Any]) -> str:
+    def _shown(self, name: str, values: Mapping[str, Any]) -> str:
         option = next(each.opts[0] for each in self._command.params if each.name == name)
         if name in SECRET:
             return option.lstrip("-")
-        value = "as by default" if told[name] is None else told[name]
+        value = "as by default" if values[name] is None else values[name]
         return f"{option.lstrip('-')} {value}"
 
-    def _run(self, asked: threading.Event) -> None:
-        while asked.wait():
-            asked.clear()
+    def _run(self, requested: threading.Event) -> None:
+        while requested.wait():
+            requested.clear()
             try:
                 self.once()
             except Exception as error:  # a bug: the service goes on, and the next signal is another try

@@ -83,12 +83,12 @@ def somewhere(state_dir: Path | None) -> Iterator[Path]:
         yield Path(made)
 
 
-def without_effect(told: Mapping[str, Any]) -> list[Fault]:
+def without_effect(values: Mapping[str, Any]) -> list[Fault]:
     """Return options without effect on the kind of cluster, as faults."""
-    return options.idle(_REAL if told["simulated"] else _VIRTUAL)
+    return options.idle(_REAL if values["simulated"] else _VIRTUAL)
 
 
-def cluster_of(told: Mapping[str, Any]) -> ServedCluster | None:
+def cluster_of(values: Mapping[str, Any]) -> ServedCluster | None:
     """Return the virtual cluster from the verb's parameters; None for a real one.
 
     Raises
@@ -98,6 +98,6 @@ def cluster_of(told: Mapping[str, Any]) -> ServedCluster | None:
     """
     from stormwright.workbench.simulated.served import served_cluster
 
-    if not told["simulated"]:
+    if not values["simulated"]:
         return None
-    return served_cluster(told["simulated"], told["trace"], told["speed"])
+    return served_cluster(values["simulated"], values["trace"], values["speed"])

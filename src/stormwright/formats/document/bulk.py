@@ -65,12 +65,12 @@ class Column:
         """Return the values, lists of `width` items, as that many columns; invalid ones are left out."""
         sound = np.fromiter((type(v) is list and len(v) == width for v in self.values), bool, len(self.values))
         self._check(sound, f"should be a list of {width}")
-        kept = np.flatnonzero(sound).tolist()
-        rows = self.values if len(kept) == len(self.values) else [self.values[position] for position in kept]
-        return [Column(list(map(itemgetter(k), rows)), self._in_row(kept, k), self.faults) for k in range(width)]
+        valid = np.flatnonzero(sound).tolist()
+        rows = self.values if len(valid) == len(self.values) else [self.values[position] for position in valid]
+        return [Column(list(map(itemgetter(k), rows)), self._in_row(valid, k), self.faults) for k in range(width)]
 
-    def _in_row(self, kept: Sequence[int], k: int) -> Callable[[int], str]:
-        return lambda position: join_path(self.place(kept[position]), k)
+    def _in_row(self, valid: Sequence[int], k: int) -> Callable[[int], str]:
+        return lambda position: join_path(self.place(valid[position]), k)
 
     def _numbers(self, types: set[type], wanted: str, default: float) -> FloatArray:
         """Return the values as floats, `default` for one that is not of `types`, which is a fault."""

@@ -39,9 +39,9 @@ def closed_nodes(problem: Problem) -> list[Closed]:
     texts = np.array([problem.drained.get(node.host, "") for node in problem.supervisors], dtype=object)
     texts[~listed] = ""
     counts = Counter(text for text in texts.tolist() if text)
-    told = [text for text, _ in counts.most_common(_MOST_DRAINS)]
-    found = [Closed(DRAINED, text, texts == text) for text in told]
-    found.append(Closed(DRAINED, DRAINED, (texts != "") & ~np.isin(texts, told)))
+    reasons = [text for text, _ in counts.most_common(_MOST_DRAINS)]
+    found = [Closed(DRAINED, text, texts == text) for text in reasons]
+    found.append(Closed(DRAINED, DRAINED, (texts != "") & ~np.isin(texts, reasons)))
     found.append(Closed(BLACKLISTED, BLACKLISTED, listed & (texts == "")))
     found.append(Closed(GREYLISTED, GREYLISTED, ~listed & ~problem.node_usable))
     return [each for each in found if each.nodes.any()]

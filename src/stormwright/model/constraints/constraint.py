@@ -61,9 +61,9 @@ class Violation:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields for programs, the text last."""
-        told = {field.name: getattr(self, field.name) for field in fields(self)}
-        told |= {"slot": self.place, "unit": self.unit or self.of or None}
-        return {"limit": self.limit, **told, "text": str(self)}
+        text = {field.name: getattr(self, field.name) for field in fields(self)}
+        text |= {"slot": self.place, "unit": self.unit or self.of or None}
+        return {"limit": self.limit, **text, "text": str(self)}
 
 
 class PlacedWorkers(NamedTuple):

@@ -31,8 +31,8 @@ def isolated(problem: Problem) -> dict[int, int]:
     if not reads and scheduler != _ISOLATION_SCHEDULER:
         return {}
     machines, _ = read_machines(problem.conf)
-    asked = {index: machines.get(topology.name) for index, topology in enumerate(problem.topologies)}
-    return {index: count for index, count in asked.items() if count is not None}
+    wanted = {index: machines.get(topology.name) for index, topology in enumerate(problem.topologies)}
+    return {index: count for index, count in wanted.items() if count is not None}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -70,9 +70,9 @@ class RequestLimits:
             return None
         nodes = problem.supervisors
         return cls(
-            demand=np.stack([_asked(problem, CPU), _asked(problem, ON_HEAP, OFF_HEAP)]),
+            demand=np.stack([_requested(problem, CPU), _requested(problem, ON_HEAP, OFF_HEAP)]),
             capacity=np.array([[node.resources.get(name, np.inf) for node in nodes] for name in (CPU, MEMORY)]),
-            heap=_asked(problem, ON_HEAP),
+            heap=_requested(problem, ON_HEAP),
             most_heap=np.array([max_heap_mb(topology.conf) for topology in problem.topologies]),
             shared=tuple(_shared(problem)),
         )
@@ -84,13 +84,13 @@ def max_heap_mb(conf: Mapping[str, Any]) -> float:
     return float(value) if isinstance(value, int | float) and value > 0 else _DEFAULT_MAX_HEAP_MB
 
 
-def _asked(problem: Problem, *resources: str) -> FloatArray:
+def _requested(problem: Problem, *resources: str) -> FloatArray:
     """What every executor asks for of resources together, shape (E,)."""
     of_topology = (
-        np.array([sum(component.get(name, 0.0) for name in resources) for component in asked])[
+        np.array([sum(component.get(name, 0.0) for name in resources) for component in requested])[
             topology.executor_component
         ]
-        for topology, asked in zip(problem.topologies, problem.workload.requested, strict=True)
+        for topology, requested in zip(problem.topologies, problem.workload.requested, strict=True)
     )
     return np.concatenate([np.empty(0), *of_topology])
 
@@ -142,15 +142,15 @@ class Requests:
     def violations(self, placed: PlacedExecutors) -> Iterator[NodeRequestViolation | HeapRequestViolation]:
         """Yield overcommitted nodes by resource, then overcommitted workers by topology."""
         problem = placed.problem
-        asked = RequestLimits.of(problem)
-        if asked is None:
+        requested = RequestLimits.of(problem)
+        if requested is None:
             return
-        of_node = np.stack([placed.sum_by_node(demand) for demand in asked.demand])
+        of_node = np.stack([placed.sum_by_node(demand) for demand in requested.demand])
         topology = problem.executor_topology[placed.placed].astype(np.int64)
         keys = topology * max(len(problem.slots), 1) + placed.slots[placed.placed]
         workers, worker = np.unique(keys, return_inverse=True)
-        heap = np.bincount(worker, asked.heap[placed.placed], len(workers)).astype(float)
-        for region in asked.shared:
+        heap = np.bincount(worker, requested.heap[placed.placed], len(workers)).astype(float)
+        for region in requested.shared:
             uses = _uses(problem, region)[placed.placed]
             there = np.unique(worker[uses])
             heap[there] += region.heap
@@ -158,7 +158,7 @@ class Requests:
             np.add.at(of_node[1], node, region.heap + region.off_heap)
             of_node[1][np.unique(node)] += region.on_node
         units = ((CPU, "%"), (MEMORY, "MB"))
-        for (resource, unit), used, has in zip(units, of_node, asked.capacity, strict=True):
+        for (resource, unit), used, has in zip(units, of_node, requested.capacity, strict=True):
             for full in np.flatnonzero(used > has * (1 + RELATIVE_TOLERANCE)).tolist():
                 yield NodeRequestViolation(
                     node=problem.cluster.node_names[full],
@@ -168,7 +168,7 @@ class Requests:
                     unit=unit,
                     resource=resource,
                 )
-        yield from _full(problem, workers, heap, asked.most_heap)
+        yield from _full(problem, workers, heap, requested.most_heap)
 
 
 def _uses(problem: Problem, region: Shared) -> BoolArray:

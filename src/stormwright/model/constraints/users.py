@@ -40,8 +40,8 @@ def amounts_of(problem: Problem) -> FloatArray:
 
     A running topology with more workers than requested counts with these.
     """
-    asked = [min(topology.num_workers, topology.num_executors) for topology in problem.topologies]
-    slots = np.maximum(slots_of(problem, problem.current_slot), np.array(asked, float))
+    requested = [min(topology.num_workers, topology.num_executors) for topology in problem.topologies]
+    slots = np.maximum(slots_of(problem, problem.current_slot), np.array(requested, float))
     return _amounts(problem, np.ones(problem.num_executors), slots)
 
 
