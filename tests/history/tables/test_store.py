@@ -109,7 +109,7 @@ def test_days_are_read_compacted_and_deleted_one_by_one(spark: SparkSession, tmp
     assert compact(store, days[2]) == 2
     assert store.fragmented(FACTS) == [days[2]]
     said: list[str] = []
-    with shown(tell=said.append):
+    with shown(write=said.append):
         assert retain(store, {"facts": 1, "moves": 9}, days[2]) == 1
     assert said == [f"facts of {days[0]}: deleted"]
     assert stored(store, FACTS) == by_key(of_day[days[1]] + of_day[days[2]], FACTS)

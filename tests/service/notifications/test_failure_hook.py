@@ -142,7 +142,7 @@ def test_while_the_hook_is_slow_only_the_newest_waits_and_nothing_that_is_over()
 @pytest.mark.parametrize("error", [ValueError("no such server"), SystemExit("no such server")])
 def test_what_it_raises_is_told_and_the_next_failure_comes_through(error: BaseException) -> None:
     calls, said = Calls(error), queue.Queue[str]()
-    with shown(tell=said.put), FailureHook(calls) as hook:
+    with shown(write=said.put), FailureHook(calls) as hook:
         hook.update([A])
         hook.update([A, B])
         assert [calls.next(), calls.next()] == [A, B]
@@ -153,7 +153,7 @@ def test_what_it_raises_is_told_and_the_next_failure_comes_through(error: BaseEx
 
 def test_a_call_that_failed_is_told_in_a_line() -> None:
     calls, said = Calls(HookError("exit code 3")), queue.Queue[str]()
-    with shown(tell=said.put), FailureHook(calls) as hook:
+    with shown(write=said.put), FailureHook(calls) as hook:
         hook.update([A])
         assert said.get(timeout=SOON_S) == "--on-failure, told of a: exit code 3"
 
@@ -163,7 +163,7 @@ def test_where_nothing_can_be_said_the_next_failure_still_comes_through() -> Non
         raise BrokenPipeError
 
     calls = Calls(HookError("exit code 3"))
-    with shown(tell=broken), FailureHook(calls) as hook:
+    with shown(write=broken), FailureHook(calls) as hook:
         hook.update([A])
         assert calls.next() == A
         hook.update([A, B])

@@ -34,7 +34,7 @@ TOPOLOGY = "measured-1-0"
 @pytest.fixture
 def said() -> Iterator[list[str]]:
     lines: list[str] = []
-    with shown(tell=lines.append):
+    with shown(write=lines.append):
         yield lines
 
 

@@ -130,7 +130,7 @@ def test_what_runs_now_is_measured_where_something_does():
 
 def test_progress_tells_each_scheduler():
     lines = []
-    with shown(tell=lines.append):
+    with shown(write=lines.append):
         compare(TWO_NODES, {"a": Fixed([0, 0, 4, 4]), "b": Fixed(ValueError("no"))})
     assert lines[0] == "1 of 2: a …"
     assert lines[1].startswith("1 of 2: a took 0.")
