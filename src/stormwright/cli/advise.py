@@ -292,17 +292,17 @@ def command(
 
 def _texts(texts: Sequence[str], option: str, faults: list[Fault]) -> dict[str, float]:
     """A topology, empty where none is named → the number; what is wrong is added to `faults`."""
-    texts: dict[str, float] = {}
+    rates: dict[str, float] = {}
     for text in texts:
         match = _NAMED.fullmatch(text)
         if match is None:
             example = "9000, of one topology as in NAME=9000" if option == "--rate" else "×1.5, of one as in NAME=×1.5"
             faults.append(Fault(f"should be a number above 0 as in {example}; got {text}", option))
-        elif (match["name"] or "") in texts:
+        elif (match["name"] or "") in rates:
             faults.append(Fault(f"{match['name'] or 'what has no name'} is told twice", option))
         else:
-            texts[match["name"] or ""] = float(match["value"])
-    return texts
+            rates[match["name"] or ""] = float(match["value"])
+    return rates
 
 
 def _kinds(texts: Sequence[str], file: Path | None, faults: list[Fault]) -> tuple[NodeKind, ...]:
@@ -328,9 +328,9 @@ def _with_measured(
 
     held: dict[tuple[int, int], float] = {}
     for path in ui_files:
-        texts = read_ui(read_json(path), problem, str(path))
-        problem = with_ui(problem, texts)
-        held |= held_cores(texts, problem)
+        measured = read_ui(read_json(path), problem, str(path))
+        problem = with_ui(problem, measured)
+        held |= held_cores(measured, problem)
     if costs_file is not None:
         read_costs(costs_file)  # refuses what is none
         costs = cast("dict[str, Any]", read_json(costs_file))
@@ -359,13 +359,13 @@ def _document(
 ) -> dict[str, object]:
     from dataclasses import asdict
 
-    texts = [
+    commands = [
         {"topology": o.name, "executors": dict(o.executors), "workers": o.workers, "command": o.command} for o in orders
     ]
     return {
         "problem": problem.name,
         **advice.as_dict(),
-        "orders": texts,
+        "orders": commands,
         "warnings": [asdict(each) for each in warnings],
     }
 

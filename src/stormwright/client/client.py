@@ -69,7 +69,7 @@ class Client:
         reason, goals, only, topologies, nodes, least_gain_percent
             As `shapes.PlanRequest` has them.
         """
-        asked = {
+        request = {
             "reason": reason,
             "goals": list(goals),
             "only": only,
@@ -77,7 +77,7 @@ class Client:
             "nodes": list(nodes),
             "least_gain_percent": least_gain_percent,
         }
-        return self._ask("POST", "/v1/plans", shapes.Plan, asked)
+        return self._ask("POST", "/v1/plans", shapes.Plan, request)
 
     def made(self, plan: str, limit_s: float = 600.0, waits: Callable[[], None] | None = None) -> shapes.Plan:
         """A plan once it is made; ConflictError where it could not be, or is not after so many seconds.
@@ -102,8 +102,8 @@ class Client:
 
     def explain(self, topology: str | None = None, executor: int | None = None) -> shapes.Explained:
         """Why executors have no slot, all or those of a topology; or why one is where it is."""
-        asked = {"topology": topology, "executor": executor}
-        query = urlencode({name: value for name, value in asked.items() if value is not None})
+        request = {"topology": topology, "executor": executor}
+        query = urlencode({name: value for name, value in request.items() if value is not None})
         return self._ask("GET", f"/v1/explain?{query}" if query else "/v1/explain", shapes.Explained)
 
     def plans(self, states: Iterable[shapes.PlanState] = (), limit: int = 100) -> shapes.Plans:
@@ -152,8 +152,8 @@ class Client:
 
         Modes that the service has told are refused where somebody has changed them since (ConflictError).
         """
-        told = modes.model_dump(mode="json", exclude=set() if "version" in modes.model_fields_set else {"version"})
-        return self._ask("PUT", "/v1/modes", shapes.Modes, told | {"reason": reason})
+        body = modes.model_dump(mode="json", exclude=set() if "version" in modes.model_fields_set else {"version"})
+        return self._ask("PUT", "/v1/modes", shapes.Modes, body | {"reason": reason})
 
     def drains(self) -> shapes.Drains:
         """Nodes that take nothing new."""
@@ -171,8 +171,8 @@ class Client:
         only_cordon, wait
             What runs there stays; or what leaves is only planned.
         """
-        asked = {"reason": reason, "only_cordon": only_cordon, "wait": wait}
-        return self._ask("POST", f"/v1/nodes/{quote(node, safe='')}/drain", shapes.DrainResponse, asked)
+        request = {"reason": reason, "only_cordon": only_cordon, "wait": wait}
+        return self._ask("POST", f"/v1/nodes/{quote(node, safe='')}/drain", shapes.DrainResponse, request)
 
     def uncordon(self, node: str, reason: str) -> shapes.Drained:
         """Make a drained node schedulable again."""
@@ -205,12 +205,12 @@ class Client:
 
     def _refusal(self, status: int, answer: bytes) -> Exception:
         try:
-            told = shapes.ErrorResponse.model_validate_json(answer)
+            body = shapes.ErrorResponse.model_validate_json(answer)
         except ValidationError:
             return ClusterError(f"{self.address} answers with status {status}: is it stormwright?")
-        if told.faults:
-            return InputError(self.address, [Fault(fault.message, fault.path) for fault in told.faults])
-        return {404: NotThereError, 409: ConflictError}.get(status, ClusterError)(told.error)
+        if body.faults:
+            return InputError(self.address, [Fault(fault.message, fault.path) for fault in body.faults])
+        return {404: NotThereError, 409: ConflictError}.get(status, ClusterError)(body.error)
 
 
 def bearing(token: str | None) -> dict[str, str]:
@@ -228,16 +228,16 @@ def bearing(token: str | None) -> dict[str, str]:
     return {"authorization": f"Bearer {token}"}
 
 
-def _address(told: str) -> tuple[str, str, int | None]:
+def _address(body: str) -> tuple[str, str, int | None]:
     """Scheme, host and port of an address; whatever else it had would be left out without a word."""
     try:
-        parts = urlsplit(told if "//" in told else f"http://{told}")
+        parts = urlsplit(body if "//" in body else f"http://{body}")
         more = parts.path.strip("/") or parts.query or parts.fragment or parts.username is not None
-        if parts.scheme in ("http", "https") and parts.hostname and not more and told.isascii():
+        if parts.scheme in ("http", "https") and parts.hostname and not more and body.isascii():
             return parts.scheme, parts.hostname, parts.port
     except ValueError:  # half an IPv6 address, or a port that is none
         pass
-    raise InputError("service", [Fault("should be an address as in http://127.0.0.1:7070, with no more to it", told)])
+    raise InputError("service", [Fault("should be an address as in http://127.0.0.1:7070, with no more to it", body)])
 
 
 def _id(plan: str) -> str:

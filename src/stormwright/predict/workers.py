@@ -132,17 +132,17 @@ class SteadyWorkers:
         """Return the workers of a placement, shape (E,), in which only some topologies moved, shape (T,)."""
         executors = np.flatnonzero(topologies[self.executor_topology])
         new = self._of(problem, self.executor_topology[executors], slot_of_executor[executors], self.nodes)
-        kept, slots = np.flatnonzero(~topologies[self.topology]), np.int64(max(len(problem.slots), 1))
+        indices, slots = np.flatnonzero(~topologies[self.topology]), np.int64(max(len(problem.slots), 1))
         before, among = (each.topology * slots + each.slot for each in (self, new))
         # Workers are in the order of their topologies and slots.
-        at = np.searchsorted(before[kept], among) + np.arange(len(among))
-        old = np.delete(np.arange(len(kept) + len(at)), at)
+        at = np.searchsorted(before[indices], among) + np.arange(len(among))
+        old = np.delete(np.arange(len(indices) + len(at)), at)
         number = np.full(len(self.topology) + 1, UNPLACED, dtype=np.int64)
-        number[kept] = old
+        number[indices] = old
 
         def merged(ours: IndexArray, theirs: IndexArray) -> IndexArray:
             every = np.empty(len(old) + len(at), dtype=np.int64)
-            every[old], every[at] = ours[kept], theirs
+            every[old], every[at] = ours[indices], theirs
             return every
 
         def changed(ours: NDArray[Any], theirs: NDArray[Any]) -> NDArray[Any]:
@@ -164,16 +164,16 @@ class SteadyWorkers:
 
     def part(self, executors: IndexArray, topologies: BoolArray) -> SteadyWorkers:
         """Return the workers of some topologies, shape (T,), with these executors."""
-        kept = np.flatnonzero(topologies[self.topology])
+        indices = np.flatnonzero(topologies[self.topology])
         number = np.full(len(self.topology) + 1, UNPLACED, dtype=np.int64)
-        number[kept] = np.arange(len(kept))
+        number[indices] = np.arange(len(indices))
         return SteadyWorkers(
             nodes=self.nodes,
             scopes=Scopes(*(each[executors] for each in self.scopes)),
             running=self.running,
-            topology=self.topology[kept],
-            slot=self.slot[kept],
-            node=self.node[kept],
+            topology=self.topology[indices],
+            slot=self.slot[indices],
+            node=self.node[indices],
             of_executor=number[self.of_executor[executors]],
             executor_topology=self.executor_topology[executors],
             executor_node=self.executor_node[executors],

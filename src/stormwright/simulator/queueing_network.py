@@ -122,8 +122,8 @@ def follow(of: Network, source: int, free_at: NDArray[np.float64], until: float,
             run.hops += 1
             now, way = done, here.first_way
             if here.last_way - way > 1:
-                drawn = draw_at(of.random, 2 * station + 1)
-                while drawn >= of.ways[way].below:
+                sample = draw_at(of.random, 2 * station + 1)
+                while sample >= of.ways[way].below:
                     way += 1
             station = of.ways[way].to
     run.now = until if when[source] > until else when[source]
@@ -215,8 +215,8 @@ def _leave(of: Network, station: int, now: float) -> None:
     of.run[0].hops += 1
     way = here.first_way
     if here.last_way - way > 1:
-        drawn = draw_at(of.random, 2 * station + 1)
-        while drawn >= of.ways[way].below:
+        sample = draw_at(of.random, 2 * station + 1)
+        while sample >= of.ways[way].below:
             way += 1
     to = of.ways[way].to
     if to != OUT:

@@ -254,8 +254,8 @@ class SchedulerContract(ABC):
         """
         as_if_first = problem.with_nothing_running()
         first = self.known(as_if_first)
-        asked = FromScratchScheduler(_KnownAnswer(as_if_first, first))
-        from_scratch = asked.schedule(problem)
+        answers = FromScratchScheduler(_KnownAnswer(as_if_first, first))
+        from_scratch = answers.schedule(problem)
         assert (from_scratch.unplaced, from_scratch.status) == (first.unplaced, first.status)
         before, after = first.slot_of_executor, from_scratch.slot_of_executor
         node, rack = np.append(problem.slot_node, UNPLACED), np.append(problem.node_rack, UNPLACED)
@@ -267,7 +267,7 @@ class SchedulerContract(ABC):
         now = problem.current_slot
         assert len(diff(problem, now, after).moved_executors) <= len(diff(problem, now, before).moved_executors)
         then = problem.with_moved(from_scratch.by_topology(problem))
-        assert np.array_equal(asked.schedule(then).slot_of_executor, after)
+        assert np.array_equal(answers.schedule(then).slot_of_executor, after)
 
     # Those that promise it ----------------------------------------------------------------------
 

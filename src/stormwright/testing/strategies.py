@@ -61,8 +61,8 @@ def numbers(draw: st.DrawFn, count: int, width: int) -> IntArray:
     count, width
         Rows, and numbers of each.
     """
-    drawn = draw(st.binary(min_size=2 * count * width, max_size=2 * count * width))
-    return np.frombuffer(drawn, ">u2").astype(np.int32).reshape(count, width)
+    values = draw(st.binary(min_size=2 * count * width, max_size=2 * count * width))
+    return np.frombuffer(values, ">u2").astype(np.int32).reshape(count, width)
 
 
 def _amounts(numbers: IntArray) -> IntArray:
@@ -125,7 +125,7 @@ GHZ = 1e9
 _GROUPING = st.sampled_from(GROUPINGS)
 _WANTED_WORKERS = st.integers(1, 5)
 _CONF = st.sampled_from([{}, {MAX_EXECUTORS_PER_WORKER: 2}, {MAX_EXECUTORS_PER_WORKER: 4}])
-_ASKED = st.sampled_from(
+_REQUESTS = st.sampled_from(
     [{"cpu.pcore.percent": 10.0 * cpu} | generic for generic in ({}, {}, {}, {"gpu.count": 1.0}) for cpu in range(6)]
 )
 
@@ -133,7 +133,7 @@ _ASKED = st.sampled_from(
 @st.composite
 def supervisors(draw: st.DrawFn, max_nodes: int = 5) -> tuple[Supervisor, ...]:
     """Return nodes of up to three racks, some without a slot."""
-    drawn = numbers(draw, draw(st.integers(1, max_nodes)), 5).tolist()
+    values = numbers(draw, draw(st.integers(1, max_nodes)), 5).tolist()
     return tuple(
         Supervisor(
             id=f"sup-{n}",
@@ -143,7 +143,7 @@ def supervisors(draw: st.DrawFn, max_nodes: int = 5) -> tuple[Supervisor, ...]:
             rack=f"rack-{rack % 3}",
             resources={"memory.mb": (2 + memory % 39) * 128.0, "gpu.count": float(gpus % 4)},
         )
-        for n, (ports, cpu, rack, memory, gpus) in enumerate(drawn)
+        for n, (ports, cpu, rack, memory, gpus) in enumerate(values)
     )
 
 
@@ -172,7 +172,7 @@ def topologies(draw: st.DrawFn, number: int, max_components: int = 4, max_parall
             type="bolt" if c else "spout",
             parallelism=draw(st.integers(0 if c else 1, max_parallelism)),
             inputs=tuple(Grouping(f"c{s}", kind=draw(_GROUPING)) for s in (draw(_sources(c)) if c else ())),
-            resources=draw(_ASKED),
+            resources=draw(_REQUESTS),
         )
         for c in range(draw(st.integers(1, max_components)))
     )

@@ -270,13 +270,15 @@ def storm_version(found: Installation) -> Finding:
 def monitor_frequency(conf: Mapping[str, Any]) -> Finding:
     """Check that Nimbus asks before its last snapshot is too old."""
     name, key = "monitor frequency", "nimbus.monitor.freq.secs"
-    text = conf.get(key, MONITOR_S)
-    if type(text) not in (int, float) or not text > 0:
-        return Finding(name, "wrong", f"{key} is {text}", f"write a number of seconds, such as {key}: {MONITOR_S}")
-    if text >= MOST_MONITOR_S:
-        text = f"Nimbus asks each {text} s, and after {MOST_MONITOR_S} s what is known counts as too old: nothing moves"
+    seconds = conf.get(key, MONITOR_S)
+    if type(seconds) not in (int, float) or not seconds > 0:
+        return Finding(name, "wrong", f"{key} is {seconds}", f"write a number of seconds, such as {key}: {MONITOR_S}")
+    if seconds >= MOST_MONITOR_S:
+        text = (
+            f"Nimbus asks each {seconds} s, and after {MOST_MONITOR_S} s what is known counts as too old: nothing moves"
+        )
         return Finding(name, "wrong", text, f"write {key}: {MONITOR_S} and restart Nimbus")
-    return Finding(name, "ok", f"Nimbus asks each {text} s")
+    return Finding(name, "ok", f"Nimbus asks each {seconds} s")
 
 
 def hook(conf: Mapping[str, Any]) -> Finding:

@@ -288,10 +288,10 @@ class ParquetStore:
             rows = rows.repartitionByRange(files, *order).sortWithinPartitions(*order)
             self._write(table, rows, _WHOLE, through)
         # Also what an earlier compaction did not come to delete.
-        kept = _Part(_WHOLE, day, table.version, through)
+        remaining = _Part(_WHOLE, day, table.version, through)
         if any(part.root == _CHUNKS for part in self._parts(table, day)):
             self._clear(f"{table.name}/{_CHUNKS}/day={day}")
-        for part in set(self._parts(table, day)) - {kept}:
+        for part in set(self._parts(table, day)) - {remaining}:
             self._clear(f"{table.name}/{_WHOLE}/day={day}/version={part.version}/through={part.number}")
 
     def drop(self, table: Table, day: date) -> None:

@@ -126,6 +126,6 @@ def restarted_by(layout: Layout, worker: int, joined: int, came_home: int, node:
     if home == NOWHERE or not _counts_restarts(layout):
         return 0
     size, at_home, own = layout.workers[worker].size, layout.workers[worker].at_home, layout.workers[worker].home_size
-    kept = layout.workers[worker].node == home and size == own and at_home == own
+    unchanged = layout.workers[worker].node == home and size == own and at_home == own
     keeps = node == home and size + joined == own and at_home + came_home == own
-    return int(kept) - int(keeps)
+    return int(unchanged) - int(keeps)

@@ -193,7 +193,7 @@ _LOOKED_AT = 32
 _HOPELESS, _MANY = 1.4, 16
 
 #: Topologies drawn, of which the one with the highest cost beyond a single node is removed.
-_DRAWN = 3
+_ATTEMPTS = 3
 
 #: Fraction of the additional topologies drawn from all, not from its nodes.
 _FROM_ANYWHERE = 0.7
@@ -258,7 +258,7 @@ def _polish(layout: Layout, topology: int) -> None:
 def _choose_ruined(layout: Layout) -> int:
     """Draw a topology and up to two others, from its nodes or from all, into `ruined`; return their number."""
     topology, most = NOWHERE, 0.0
-    for _ in range(_DRAWN):
+    for _ in range(_ATTEMPTS):
         other = _draw_topology(layout)
         spread = _spread_cost(layout, other)
         if topology == NOWHERE or spread > most:

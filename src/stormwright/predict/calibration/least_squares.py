@@ -213,8 +213,8 @@ def posterior(moments: Moments, prior: Prior, rounds: int = _ROUNDS) -> Estimate
         noise = (moments.squares(value) + _ASSUMED_ROWS) / (freedom + _ASSUMED_ROWS)
     covariance = np.linalg.inv(precision).astype(np.float64)
     # A widened prior still shrinks the estimate by about this much.
-    drawn = covariance @ tight @ (value - prior.mean)
-    return Estimate(value, covariance + np.outer(drawn, drawn), noise, freedom + _ASSUMED_ROWS)
+    sampled = covariance @ tight @ (value - prior.mean)
+    return Estimate(value, covariance + np.outer(sampled, sampled), noise, freedom + _ASSUMED_ROWS)
 
 
 def _design_effect(residuals: FloatArray, cluster: NDArray[Any]) -> float:

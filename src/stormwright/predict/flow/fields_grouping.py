@@ -78,8 +78,8 @@ class Distributions(NamedTuple):
         hands = np.bincount(deal[compressed], minlength=len(first))[deal]
         compressed &= hands * count > worth * (hands + count)
         number = np.full(len(first), -1)
-        kept, number_of = np.unique(like[compressed], return_inverse=True)
-        number[kept] = np.arange(len(kept))
+        local, number_of = np.unique(like[compressed], return_inverse=True)
+        number[local] = np.arange(len(local))
         taken = np.flatnonzero(number[hand] >= 0)
         return cls(
             Senders(source[first][compressed], number_of, whole[compressed], whole_bytes[compressed]),

@@ -40,10 +40,10 @@ class Audit:
         self._lock = threading.Lock()
         self._tell = OnChange(log.error)
 
-    def note(self, what: str, **told: Any) -> None:
+    def note(self, what: str, **entry: Any) -> None:
         """Append a line; if that fails it is logged, and the request is still answered."""
         at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        line = json.dumps({"at": at, "what": _short(what)} | {name: _short(value) for name, value in told.items()})
+        line = json.dumps({"at": at, "what": _short(what)} | {name: _short(value) for name, value in entry.items()})
         with self._lock:
             try:
                 self._turn()
@@ -91,11 +91,11 @@ def audit_lines(path: Path) -> Iterator[Mapping[str, Any]]:
     for file in audit_files(path):
         for line in reversed(file.read_text(encoding="utf-8", errors="replace").splitlines()):
             try:
-                told = json.loads(line)
+                entry = json.loads(line)
             except ValueError:
                 continue
-            if isinstance(told, dict):
-                yield told
+            if isinstance(entry, dict):
+                yield entry
 
 
 def _older(path: Path, number: int) -> Path:

@@ -213,8 +213,8 @@ class AuthMiddleware:
                     return _No(429, "too many tokens that are none came from this address", wait_s), None
                 return _No(401, failed or self._who(path)), None
             if visitor.role not in roles:
-                told = f"{visitor.name} is {_one(visitor.role)}: only {_one_of(roles)} may do this"
-                return _No(403, told), visitor
+                refusal = f"{visitor.name} is {_one(visitor.role)}: only {_one_of(roles)} may do this"
+                return _No(403, refusal), visitor
             if visitor.form_key and path.startswith("/v1/") and method not in _READING:
                 return _No(403, "a browser changes things by its pages' forms; programs send a token"), visitor
         if (method, path) in _COSTLY:
@@ -268,10 +268,10 @@ class AuthMiddleware:
         await send({"type": "http.response.body", "body": body})
 
     def _note(self, scope: Scope, visitor: Visitor | None, status: int, no: _No | None) -> None:
-        told: dict[str, Any] = {"who": visitor.name if visitor else "", "role": visitor.role if visitor else ""}
-        told |= {"from": address_of(scope), "status": status}
-        told |= {"why": no.error} if no else scope["noted"]
-        self.audit.note(f"{scope['method']} {scope['path']}", **told)
+        refusal: dict[str, Any] = {"who": visitor.name if visitor else "", "role": visitor.role if visitor else ""}
+        refusal |= {"from": address_of(scope), "status": status}
+        refusal |= {"why": no.error} if no else scope["noted"]
+        self.audit.note(f"{scope['method']} {scope['path']}", **refusal)
 
 
 def visitor_of(scope: Scope) -> Visitor | None:

@@ -36,16 +36,18 @@ def tls_context(tls: Tls) -> ssl.SSLContext:
         # A key that wants a password would ask for it at the terminal.
         context.load_cert_chain(tls.certificate, tls.key, password=lambda: b"")
     except (ssl.SSLError, ValueError) as error:
-        told = f"is no certificate with its key in {tls.key}, both in PEM, the key without a password ({_told(error)})"
-        raise InputError("--tls-cert", [Fault(told, str(tls.certificate))]) from error
+        message = (
+            f"is no certificate with its key in {tls.key}, both in PEM, the key without a password ({_fault_of(error)})"
+        )
+        raise InputError("--tls-cert", [Fault(message, str(tls.certificate))]) from error
     if tls.client_authority is not None:
         # Browsers and people show none: who has to, is refused by the door.
         context.verify_mode = ssl.CERT_OPTIONAL
         try:
             context.load_verify_locations(tls.client_authority)
         except ssl.SSLError as error:
-            told = f"is no certificate in PEM ({_told(error)})"
-            raise InputError("--tls-client-ca", [Fault(told, str(tls.client_authority))]) from error
+            message = f"is no certificate in PEM ({_fault_of(error)})"
+            raise InputError("--tls-client-ca", [Fault(message, str(tls.client_authority))]) from error
     return context
 
 
@@ -67,7 +69,7 @@ def _require_readable(path: Path, option: str) -> None:
         raise InputError(option, [Fault(f"cannot be read: {error.strerror}", str(path))]) from error
 
 
-def _told(error: Exception) -> str:
+def _fault_of(error: Exception) -> str:
     return getattr(error, "reason", "") or str(error)
 
 

@@ -126,8 +126,8 @@ class Tokens:
             There is a token of this name that counts.
         """
         if not re.fullmatch(NAME, name):
-            told = "should be letters, digits and .-_@, beginning with a letter or digit, 64 at most"
-            raise InputError("token", [Fault(told, repr(name))])
+            stored = "should be letters, digits and .-_@, beginning with a letter or digit, 64 at most"
+            raise InputError("token", [Fault(stored, repr(name))])
         if name in OWN_NAMES:
             raise InputError("token", [Fault("is what the history calls the service itself: take another", name)])
         secret = PREFIX + secrets.token_urlsafe(_RANDOM_BYTES)
@@ -178,14 +178,14 @@ class Tokens:
             self._looked_s = time.monotonic()
             try:
                 found = self.path.stat()
-                seen = (found.st_mtime_ns, found.st_ino, found.st_size)
+                stamp = (found.st_mtime_ns, found.st_ino, found.st_size)
             except OSError:  # without a file nobody has a token
                 self._known, self._seen = {}, None
                 return
-            if seen == self._seen:
+            if stamp == self._seen:
                 return
             try:
-                self._known, self._seen, self._wrong = {each.digest: each for each in self.kept()}, seen, ""
+                self._known, self._seen, self._wrong = {each.digest: each for each in self.kept()}, stamp, ""
             except InputError as error:
                 if str(error) != self._wrong:
                     log.error("tokens stay as they were: %s", error)
@@ -195,8 +195,8 @@ class Tokens:
     def _changing(self) -> Iterator[list[Token]]:
         """Yield the tokens to change; they are saved at the end of the block."""
         directory = self.path.absolute().parent
-        told = f"{self.path}: somebody else changes tokens: try again"
-        with alone(directory, told, f"{self.path.name}.lock"):
+        stored = f"{self.path}: somebody else changes tokens: try again"
+        with alone(directory, stored, f"{self.path.name}.lock"):
             tokens = self.kept()
             yield tokens
             self._write(_File(tokens=tuple(tokens)).model_dump_json(indent=2).encode() + b"\n")

@@ -63,19 +63,19 @@ def signed(form: Form, visitor: Visitor | None) -> Form:
 
 def noted(form: Form) -> dict[str, str]:
     """Return author and reason from a form."""
-    return {name: told for name, told in _told(form).items() if told}
+    return {name: field for name, field in _field(form).items() if field}
 
 
 def ask_for_plan(known: DashboardState, form: Form) -> str:
     """Begin to make a plan."""
-    asked = {
+    request = {
         "goals": tuple(filter(None, (_one(form, "goal"), _one(form, "then")))),
         "only": _one(form, "only") or None,
         "topologies": tuple(_one(form, "topologies").split()),
         "nodes": tuple(_one(form, "nodes").split()),
-        **_told(form),
+        **_field(form),
     }
-    plan = _desk(known).ask(_shaped(shapes.PlanRequest, asked))
+    plan = _desk(known).ask(_shaped(shapes.PlanRequest, request))
     return f"/plans/{quote(plan.id)}"
 
 
@@ -96,7 +96,7 @@ def press(known: DashboardState, plan: str, button: str, form: Form) -> str:
         raise NotThereError(f"a plan has no button {button}")
     if button != "discard" and known.sources.status() is None:
         raise ConflictError("nobody serves a cluster here: a plan of a file is not applied")
-    getattr(desk, button)(plan, _shaped(shapes.ChangeRequest, _told(form)))
+    getattr(desk, button)(plan, _shaped(shapes.ChangeRequest, _field(form)))
     return f"/plans/{quote(plan)}"
 
 
@@ -118,9 +118,9 @@ def press_node(known: DashboardState, node: str, button: str, form: Form) -> str
     if known.sources.status() is None:
         raise ConflictError("nobody serves a cluster here: no node is drained")
     if button == "uncordon":
-        nodes.uncordon(node, _shaped(shapes.ChangeRequest, _told(form)))
+        nodes.uncordon(node, _shaped(shapes.ChangeRequest, _field(form)))
         return f"/cluster/nodes/{quote(node, safe='')}"
-    begun = nodes.drain(node, _shaped(DrainRequest, _told(form)))
+    begun = nodes.drain(node, _shaped(DrainRequest, _field(form)))
     return f"/plans/{quote(begun.plan.id)}" if begun.plan else f"/cluster/nodes/{quote(node, safe='')}"
 
 
@@ -130,7 +130,7 @@ def revert(known: DashboardState, n: str, form: Form) -> str:
         raise NotThereError(f"the history has no entry {n}")
     if known.sources.status() is None:
         raise ConflictError("nobody serves a cluster here: nothing was moved")
-    return f"/plans/{quote(_desk(known).revert(int(n), _shaped(shapes.ChangeRequest, _told(form))).id)}"
+    return f"/plans/{quote(_desk(known).revert(int(n), _shaped(shapes.ChangeRequest, _field(form))).id)}"
 
 
 def ask_to_compare(known: DashboardState, form: Form) -> str:
@@ -156,11 +156,11 @@ def ask_what_if(known: DashboardState, form: Form) -> str:
     change = Change(**texts, add_nodes=int(nodes))
     options = {"--rate": change.rate, "--add-nodes": change.add_nodes or "", "--kill-node": change.kill_node}
     options |= {"--parallelism": change.parallelism, "--link": change.link, "--scheduler": change.scheduler}
-    told = " ".join(f"{option} {value}" for option, value in options.items() if value)
-    if not told:
+    field = " ".join(f"{option} {value}" for option, value in options.items() if value)
+    if not field:
         raise InputError("what if", [Fault("nothing is to be different: fill in at least one field", "form")])
-    title = f"What if {told}"
-    command = f"stormwright whatif problem.json {told}"
+    title = f"What if {field}"
+    command = f"stormwright whatif problem.json {field}"
     return f"/try/{known.trials.ask(title, command, lambda: trials.what_if(problem, change)).id}"
 
 
@@ -179,7 +179,7 @@ def _desk(known: DashboardState) -> PlanService:
     return known.sources.desk
 
 
-def _told(form: Form) -> dict[str, Any]:
+def _field(form: Form) -> dict[str, Any]:
     return {"by": _one(form, "by"), "reason": _one(form, "reason")}
 
 

@@ -81,8 +81,8 @@ def written_outside(page: Page) -> str:
 
 def _rendered(page: Page, facts: Mapping[str, object], navigation: Mapping[str, str], visitor: Visitor | None) -> str:
     template = _environment().get_template(f"{page.template}.html.j2")
-    told = {"page": page, "facts": facts, "navigation": navigation, "visitor": visitor, "version": __version__}
-    return template.render(may=lambda path: may(visitor, path), **told, **page.shows)
+    content = {"page": page, "facts": facts, "navigation": navigation, "visitor": visitor, "version": __version__}
+    return template.render(may=lambda path: may(visitor, path), **content, **page.shows)
 
 
 def may(visitor: Visitor | None, path: str) -> bool:

@@ -153,14 +153,14 @@ class NodeFigures:
     racks: tuple[str, ...]
 
     @classmethod
-    def of(cls, problem: Problem, asked: PageRequest, predicted: Prediction | None) -> NodeFigures:
+    def of(cls, problem: Problem, requests: PageRequest, predicted: Prediction | None) -> NodeFigures:
         """Return the figures of all nodes under the current placement.
 
         Parameters
         ----------
         problem
             Has the load.
-        asked
+        requests
             Of its executors.
         predicted
             Tells how full links are; None where nothing is predicted.
@@ -171,9 +171,9 @@ class NodeFigures:
         return cls(
             use={
                 "cpu": _part(placed.sum_by_node(problem.executor_cpu_hz), cpu),
-                "cpu-asked": _part(placed.sum_by_node(asked.cpu_hz), cpu),
+                "cpu-asked": _part(placed.sum_by_node(requests.cpu_hz), cpu),
                 "memory": _part(placed.sum_by_node(problem.executor_memory_mb), memory),
-                "memory-asked": _part(placed.sum_by_node(asked.memory_mb), memory),
+                "memory-asked": _part(placed.sum_by_node(requests.memory_mb), memory),
                 "link": _links(predicted, count),
             },
             executors=np.bincount(placed.node, minlength=count),
@@ -200,11 +200,11 @@ class NodeFigures:
 
 def core_hz(problem: Problem) -> FloatArray:
     """Return the speed of a core of every node in Hz, shape (N,); by default that of the problem."""
-    told = [
+    known = [
         supervisor.cpu_hz / (cores / 100) if (cores := supervisor.resources.get("cpu.pcore.percent", 0.0)) else 0.0
         for supervisor in problem.supervisors
     ]
-    return np.array([speed or problem.core_hz for speed in told])
+    return np.array([speed or problem.core_hz for speed in known])
 
 
 def slots_of(problem: Problem, node: int) -> list[int]:
@@ -254,7 +254,7 @@ class Scene:
         What it is of.
     predicted, unpredicted
         The state that it comes to; None where that cannot be said, with the reason.
-    asked, nodes, heat
+    requests, nodes, heat
         What executors ask for, how full nodes are, and what these send each other.
     """
 
@@ -263,7 +263,7 @@ class Scene:
     problem: Problem
     predicted: Prediction | None
     unpredicted: str
-    asked: PageRequest
+    requests: PageRequest
     nodes: NodeFigures
     heat: Heat
 
@@ -272,11 +272,11 @@ class Scene:
         """Return the scene of a problem, reusing unchanged parts of the last one."""
         at_ms, number = round(clock.time() * 1000), last.number if last else 0
         if last and _same(problem, last.problem):
-            return cls(number, at_ms, problem, last.predicted, last.unpredicted, last.asked, last.nodes, last.heat)
+            return cls(number, at_ms, problem, last.predicted, last.unpredicted, last.requests, last.nodes, last.heat)
         predicted, why = _predicted(problem)
-        asked = last.asked if last and last.problem.workload is problem.workload else PageRequest.of(problem)
-        nodes = NodeFigures.of(problem, asked, predicted)
-        return cls(number + 1, at_ms, problem, predicted, why, asked, nodes, Heat.of(problem))
+        requests = last.requests if last and last.problem.workload is problem.workload else PageRequest.of(problem)
+        nodes = NodeFigures.of(problem, requests, predicted)
+        return cls(number + 1, at_ms, problem, predicted, why, requests, nodes, Heat.of(problem))
 
     @cached_property
     def by_topology(self) -> dict[str, TopologyPrediction]:

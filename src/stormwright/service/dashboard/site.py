@@ -59,16 +59,16 @@ class Live:
     async def _events(self, request: Request) -> AsyncIterator[str]:
         self._listeners += 1
         try:
-            told, beat_s = await self._now(), 0.0
-            yield f"retry: 5000\nevent: version\ndata: {told}\n\n"
+            event, beat_s = await self._now(), 0.0
+            yield f"retry: 5000\nevent: version\ndata: {event}\n\n"
             for _ in range(round(_LENGTH_S / LOOK_S)):
                 await asyncio.sleep(LOOK_S)
                 if await request.is_disconnected():
                     return
                 now, beat_s = await self._now(), beat_s + LOOK_S
-                if now != told:
-                    told, beat_s = now, 0.0
-                    yield f"event: version\ndata: {told}\n\n"
+                if now != event:
+                    event, beat_s = now, 0.0
+                    yield f"event: version\ndata: {event}\n\n"
                 elif beat_s >= BEAT_S:
                     beat_s = 0.0
                     yield ": still here\n\n"
@@ -156,7 +156,7 @@ class Site:
 
     async def refused(self, request: Request, status: int, why: str) -> Response:
         """A page that says why there is none."""
-        return await self._answered(request, lambda: _told(status, why))
+        return await self._answered(request, lambda: _message(status, why))
 
     def _showing(self, view: Callable[[DashboardState, Path, Query], Page]) -> Callable[[Request], Awaitable[Response]]:
         async def show(request: Request) -> Response:
@@ -192,16 +192,16 @@ class Site:
         try:
             page = make()
         except NotThereError as error:
-            page = _told(404, str(error))
+            page = _message(404, str(error))
         except NotAllowedError as error:
-            page = _told(403, str(error))
+            page = _message(403, str(error))
         except ConflictError as error:
-            page = _told(409, str(error))
+            page = _message(409, str(error))
         except InputError as error:
-            page = _told(400, "; ".join(f"{fault.path}: {fault.message}" for fault in error.faults) or str(error))
+            page = _message(400, "; ".join(f"{fault.path}: {fault.message}" for fault in error.faults) or str(error))
         except (sqlite3.Error, StormwrightError) as error:
             log.warning("a page cannot be shown: %s", error)
-            page = _told(503, str(error))
+            page = _message(503, str(error))
         if page is None:
             return Response(status_code=204)
         return Response(written(page, self.known, visitor_of(request.scope)), page.status, HEADERS, "text/html")
@@ -212,7 +212,7 @@ def wants_pages(request: Request) -> bool:
     return request.method in ("GET", "HEAD", "POST") and "text/html" in request.headers.get("accept", "")
 
 
-def _told(status: int, why: str) -> Page:
+def _message(status: int, why: str) -> Page:
     titles = {400: "That cannot be done so", 403: "Refused", 404: "There is no such page", 409: "Not now"}
     return Page("told", titles.get(status, "That did not work"), "", {"why": why}, "", status)
 
@@ -221,5 +221,5 @@ async def _asset(request: Request) -> Response:
     name = request.path_params["name"]
     if name not in ASSETS:
         return Response("there is no such file\n", 404, HEADERS, "text/plain")
-    kept = "public, max-age=31536000, immutable" if request.url.query else "no-cache"
-    return Response(asset(name), 200, HEADERS | {"cache-control": kept}, ASSETS[name])
+    content = "public, max-age=31536000, immutable" if request.url.query else "no-cache"
+    return Response(asset(name), 200, HEADERS | {"cache-control": content}, ASSETS[name])

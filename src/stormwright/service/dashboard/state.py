@@ -87,7 +87,7 @@ class CachedValue(Generic[_Made]):
 # What was measured since the service started, a point each half minute: what the timeline draws.
 
 #: From one point to the next, and points that are kept: half a day.
-EVERY_S, KEPT = 30.0, 1440
+EVERY_S, MAX_POINTS = 30.0, 1440
 
 #: The quantile of complete latency that is drawn.
 QUANTILE = "p50"
@@ -120,15 +120,15 @@ class Trace:
     """Keeps the newest points."""
 
     def __init__(self) -> None:
-        self._points: deque[Point] = deque(maxlen=KEPT)
+        self._points: deque[Point] = deque(maxlen=MAX_POINTS)
 
     def add(self, scene: Scene, status: ServiceStatus | None) -> None:
         """Take note of a scene, unless it was noted already."""
         if self._points and self._points[-1].at_ms >= scene.at_ms:
             return
-        told = status.pipeline if status else {"running": False, "error": None, "batch": -1}
-        latencies = told.get("complete_latency_ms") or {}
-        alarms = (told.get("alarms") or {}).get("up", [])
+        measured = status.pipeline if status else {"running": False, "error": None, "batch": -1}
+        latencies = measured.get("complete_latency_ms") or {}
+        alarms = (measured.get("alarms") or {}).get("up", [])
         self._points.append(
             Point(
                 at_ms=scene.at_ms,
@@ -223,8 +223,8 @@ class DashboardState:
         trials = [(each.id, each.state) for each in self.trials.trials()]
         done = [each.n for each in self.history(1).done]
         hosts = self.sources.desk.nodes.hosts() if self.sources.desk else ()
-        told = repr((scene.at_ms if scene else 0, plans, trials, done, self.modes(), hosts))
-        return hashlib.sha256(told.encode()).hexdigest()[:16]
+        measured = repr((scene.at_ms if scene else 0, plans, trials, done, self.modes(), hosts))
+        return hashlib.sha256(measured.encode()).hexdigest()[:16]
 
     def _look(self, last: Scene | None) -> Scene | None:
         problem = self.sources.problem()

@@ -174,9 +174,9 @@ def _draw_edge(
         path += f"C{num(x + 40)} {num(y)} {num(x + 30)} {num(low)} {num((x + x2) / 2)} {num(low)}"
         path += f"S{num(x2 - 40)} {num(y2)} {num(x2)} {num(y2)}"
         label = ((x + x2) / 2, low)
-    drawn = add(svg, "path", "flow" if edge.known else "flow idle", d=path, stroke_width=thick)
-    told = f"{edge.tps:,.1f} tuples/s" if edge.known else "nothing measured"
-    titled(drawn, f"{boxes[edge.source].name} → {boxes[edge.target].name}: {told}")
+    curve = add(svg, "path", "flow" if edge.known else "flow idle", d=path, stroke_width=thick)
+    tooltip = f"{edge.tps:,.1f} tuples/s" if edge.known else "nothing measured"
+    titled(curve, f"{boxes[edge.source].name} → {boxes[edge.target].name}: {tooltip}")
     return label[0], label[1] - thick / 2 - 5, _short(edge.tps) if edge.known else ""
 
 

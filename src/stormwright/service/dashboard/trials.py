@@ -20,7 +20,7 @@ from stormwright.model import Problem
 log = logging.getLogger(__name__)
 
 #: Answers that are kept, and questions that may wait.
-_KEPT, _WAITING = 50, 8
+_MAX_TRIALS, _WAITING = 50, 8
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ class TrialService:
             trial = Trial(secrets.token_hex(4), title, command)
             self._trials[trial.id] = trial
             done = [each.id for each in self._trials.values() if not each.open]
-            for old in done[: max(len(self._trials) - _KEPT, 0)]:
+            for old in done[: max(len(self._trials) - _MAX_TRIALS, 0)]:
                 del self._trials[old]
         self._thread.submit(self._answer, trial, answer)
         return trial

@@ -157,7 +157,7 @@ def _answered(desk: PlanService, endpoint: Endpoint, request: Request, body: byt
         visitor = visitor_of(request.scope)
         taken = _read(endpoint.takes, body, visitor) if endpoint.takes else None
         noted: dict[str, str] = request.scope.get("noted", {})
-        noted |= {name: told for name in ("by", "reason") if (told := getattr(taken, name, ""))}
+        noted |= {name: message for name in ("by", "reason") if (message := getattr(taken, name, ""))}
         _check_query(endpoint, request)
         asking = EndpointRequest(request.path_params, request.query_params.multi_items(), taken, visitor)
         return _shaped(endpoint.call(desk, asking), endpoint.status)

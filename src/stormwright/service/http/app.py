@@ -87,31 +87,31 @@ class Questions:
             return 503, _error(str(error))
         finally:
             self._busy = False
-        return 200, _told(answer, epoch)
+        return 200, _answer_bytes(answer, epoch)
 
 
 def _limit_s(conf: Mapping[str, Any]) -> float:
     """Return the deadline for Nimbus's questions, in seconds."""
-    told = conf.get(DEADLINE_MS)
-    deadline_ms = told if isinstance(told, int | float) and 0 < told < 1e9 else DEFAULT_DEADLINE_MS
+    value = conf.get(DEADLINE_MS)
+    deadline_ms = value if isinstance(value, int | float) and 0 < value < 1e9 else DEFAULT_DEADLINE_MS
     return IN_TIME * deadline_ms / 1000
 
 
 def _require_size(problem: Problem) -> None:
-    asked = sum(topology.num_executors for topology in problem.topologies)
-    if asked > MOST_EXECUTORS:
-        fault = Fault(f"asks for {asked:,} executors; at most {MOST_EXECUTORS:,} are taken", "$.topologies")
+    executors = sum(topology.num_executors for topology in problem.topologies)
+    if executors > MOST_EXECUTORS:
+        fault = Fault(f"asks for {executors:,} executors; at most {MOST_EXECUTORS:,} are taken", "$.topologies")
         raise InputError(SOURCE, [fault])
 
 
-def _told(answer: NimbusAnswer, epoch: int | None) -> bytes:
+def _answer_bytes(answer: NimbusAnswer, epoch: int | None) -> bytes:
     """Return the answer as JSON, with the leader's epoch: Nimbus ignores answers of an earlier one."""
-    told = {
+    value = {
         "schema": "stormwright-assignment/1",
         "assignments": {name: placement_to_dict(placement) for name, placement in answer.assignments.items()},
         "status": dict(answer.status),
     }
-    return orjson.dumps(told if epoch is None else told | {"epoch": epoch})
+    return orjson.dumps(value if epoch is None else value | {"epoch": epoch})
 
 
 def _error(text: str) -> bytes:

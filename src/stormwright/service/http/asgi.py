@@ -52,11 +52,11 @@ class Bodies:
             It has too many bytes (413), is not there in `BODY_S` seconds (408), is said to have a length that is no
             number (400), or comes while there are too many others (503).
         """
-        told = request.headers.get("content-length", "0")
-        if not (told.isascii() and told.isdigit()):
+        length = request.headers.get("content-length", "0")
+        if not (length.isascii() and length.isdigit()):
             raise HTTPException(400, "content-length is no number", _LAST)
         # Texts are compared before they are made numbers, which may take long.
-        if len(told) > len(str(self._most_bytes)) or int(told) > self._most_bytes:
+        if len(length) > len(str(self._most_bytes)) or int(length) > self._most_bytes:
             raise self._too_much()
         body = bytearray()
         try:

@@ -52,8 +52,8 @@ class DeliveryRefusal:
 
 
 #: Takes why a delivery is not kept, or None once it is.
-_Told: TypeAlias = Callable[[DeliveryRefusal | None], None]
-_Delivery: TypeAlias = tuple[bytes, _Told]
+_Reply: TypeAlias = Callable[[DeliveryRefusal | None], None]
+_Delivery: TypeAlias = tuple[bytes, _Reply]
 #: Takes bodies of deliveries.
 Take: TypeAlias = Callable[[Sequence[bytes]], None]
 
@@ -98,7 +98,7 @@ class Deliveries:
         self._begun_bytes += more_bytes
         return self._begun_bytes <= MAX_BEGUN_BYTES
 
-    def hand_over(self, body: bytes, told: _Told) -> None:
+    def hand_over(self, body: bytes, told: _Reply) -> None:
         """Call `told` once a delivery is on disk, or with the reason why it is not.
 
         To be called on the thread of the event loop, on which `told` is called too.
@@ -127,14 +127,14 @@ class Deliveries:
 
     async def _work(self) -> None:
         taken: list[_Delivery] = []
-        kept = False
+        stored = False
         run = asyncio.get_running_loop().run_in_executor
         try:
             while self._waiting:
                 await self._give_way(HELD_S)
-                taken, self._waiting, kept = self._waiting, [], False
+                taken, self._waiting, stored = self._waiting, [], False
                 refusal = await run(self._thread, self._taken, [body for body, _ in taken])
-                kept = refusal is None
+                stored = refusal is None
                 until = time.monotonic() + HELD_S
                 while taken:
                     await self._give_way(until - time.monotonic())
@@ -149,14 +149,14 @@ class Deliveries:
             # Whatever ended this, nobody is left waiting.
             left, self._waiting, self._working = self._waiting, [], None
             refused = DeliveryRefusal(503, "not kept: the service could not, or ends")
-            self._answer(taken, None if kept else refused)
+            self._answer(taken, None if stored else refused)
             self._answer(left, refused)
 
     async def _counted(self, bodies: Sequence[bytes]) -> None:
         try:
             await asyncio.get_running_loop().run_in_executor(self._thread, self._count, bodies)
         except Exception as error:  # were they refused now, they would come again, and be on disk twice
-            log.error("deliveries on disk are missing in the live counts: %s", _told(error))
+            log.error("deliveries on disk are missing in the live counts: %s", _reply_text(error))
 
     async def _give_way(self, limit_s: float) -> None:
         with suppress(TimeoutError):
@@ -168,21 +168,21 @@ class Deliveries:
             try:
                 told(refusal)
             except Exception as error:  # it is nobody else's
-                log.error("who made a delivery cannot be answered: %s", _told(error))
+                log.error("who made a delivery cannot be answered: %s", _reply_text(error))
 
     def _taken(self, bodies: Sequence[bytes]) -> DeliveryRefusal | None:
         try:
             self._ingest(bodies)
         except BaseException as error:  # whatever it was, those who wait are told
             self._say(error)
-            return DeliveryRefusal(503, f"not kept: {_told(error)}")
+            return DeliveryRefusal(503, f"not kept: {_reply_text(error)}")
         self._tell.over()
         return None
 
     def _say(self, error: BaseException) -> None:
-        self._tell(f"deliveries of probes cannot be kept, and are asked for again: {_told(error)}")
+        self._tell(f"deliveries of probes cannot be kept, and are asked for again: {_reply_text(error)}")
         log.debug("what failed", exc_info=error)
 
 
-def _told(error: BaseException) -> str:
+def _reply_text(error: BaseException) -> str:
     return error.strerror if isinstance(error, OSError) and error.strerror else f"{type(error).__name__}: {error}"

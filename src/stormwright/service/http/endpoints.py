@@ -62,8 +62,8 @@ def _plans(desk: PlanService, asking: EndpointRequest) -> BaseModel:
     states = [value for name, value in asking.query if name == "state"]
     known = get_args(shapes.PlanState)
     if wrong := [state for state in states if state not in known]:
-        told = f"should be one of {', '.join(known)}"
-        raise InputError("plans", [Fault(f"{told}; got {state}", "$.state") for state in wrong])
+        given = f"should be one of {', '.join(known)}"
+        raise InputError("plans", [Fault(f"{given}; got {state}", "$.state") for state in wrong])
     return desk.plans(states, _number(asking, "limit", 100, 1))
 
 
@@ -96,12 +96,12 @@ def _change_modes(desk: PlanService, asking: EndpointRequest) -> BaseModel:
 
 
 def _number(asking: EndpointRequest, name: str, default: Any, least: int) -> Any:
-    told = [value for key, value in asking.query if key == name]
-    if not told:
+    given = [value for key, value in asking.query if key == name]
+    if not given:
         return default
-    if not (told[-1].isascii() and told[-1].isdigit() and len(told[-1]) < 19 and int(told[-1]) >= least):
-        raise InputError("query", [Fault(f"should be a number from {least} on, got {told[-1]}", f"$.{name}")])
-    return min(int(told[-1]), MOST) if name == "limit" else int(told[-1])
+    if not (given[-1].isascii() and given[-1].isdigit() and len(given[-1]) < 19 and int(given[-1]) >= least):
+        raise InputError("query", [Fault(f"should be a number from {least} on, got {given[-1]}", f"$.{name}")])
+    return min(int(given[-1]), MOST) if name == "limit" else int(given[-1])
 
 
 def _of_plan(what: str) -> Callable[[PlanService, EndpointRequest], BaseModel]:

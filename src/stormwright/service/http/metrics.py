@@ -263,8 +263,8 @@ class Figures:
     def __call__(self, detail: str) -> Iterator[Metric]:
         """All of them, the cluster in `detail` (`stormwright.service.http.metrics.DETAILS`)."""
         scene = self._scene()
-        asked = {(): min(self._age_s(), time.monotonic() - self._began_s)}
-        yield gauge("snapshot_age_seconds", "Since Nimbus asked last, or the service began.", (), asked)
+        wanted = {(): min(self._age_s(), time.monotonic() - self._began_s)}
+        yield gauge("snapshot_age_seconds", "Since Nimbus asked last, or the service began.", (), wanted)
         topologies = [(each.id, each.name) for each in scene.problem.topologies] if scene else []
         yield from of_modes(self._modes(), topologies)
         yield from of_state(self._state)

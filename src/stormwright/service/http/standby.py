@@ -109,8 +109,8 @@ def reading_of(state: State) -> PlanQueries:
     """Return queries to a state that others change."""
 
     def modes() -> Modes:
-        kept = state.read("SELECT document FROM modes")
-        found = Modes.model_validate_json(kept[0]["document"]) if kept else Modes()
+        stored = state.read("SELECT document FROM modes")
+        found = Modes.model_validate_json(stored[0]["document"]) if stored else Modes()
         return thawed(found, state.clock.time())
 
     return PlanQueries(PlanStore(state), Journal(state), modes)

@@ -92,7 +92,7 @@ class ReplicatedState:
 
     def __init__(self, state: State, agreed: ConsensusStore, lease: Lease) -> None:
         self._state, self._agreed, self._lease = state, agreed, lease
-        self._pair, self.position = _kept(state)
+        self._pair, self.position = _stored(state)
         self._whole = 0
 
     def catch_up(self, directory: Path) -> bool:
@@ -177,7 +177,7 @@ class ReplicatedState:
             write_whole(aside, self._state.copy())
             log.warning("what this service had decided by itself is set aside: %s", aside)
         self._state.become(zlib.decompress(self._agreed.load(base)))
-        self._pair, self.position = _kept(self._state)
+        self._pair, self.position = _stored(self._state)
 
     def _told(self, position: int) -> str:
         return orjson.dumps({"pair": self._pair, "position": position}).decode()
@@ -189,7 +189,7 @@ def leave(state: State) -> None:
         state.keep(_NAME, "")
 
 
-def _kept(state: State) -> tuple[str, int]:
+def _stored(state: State) -> tuple[str, int]:
     """Which services this state belongs to, empty for none; and the last entry that is in it."""
     told = orjson.loads(state.kept(_NAME) or "{}")
     return told.get("pair", ""), told.get("position", 0)

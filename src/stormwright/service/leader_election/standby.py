@@ -91,8 +91,8 @@ class StandbyService:
             # Whoever led before has added its last entry by now.
             self._together.catch_up(self._directory)
         for name in (PAUSED, REFUSED):
-            if kept := self.state.kept(name):
-                write_whole(self._directory / name, kept.encode())
+            if stored := self.state.kept(name):
+                write_whole(self._directory / name, stored.encode())
         self.leader = self._lease.leader
         log.info("this service leads, with all of %d decisions", self.position)
         return True

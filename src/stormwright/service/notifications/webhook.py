@@ -38,10 +38,10 @@ def as_json(event: ServiceEvent) -> Any:
 
 def for_slack(event: ServiceEvent) -> Any:
     """An incoming web hook's payload (https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks)."""
-    told = f"*{event.title}*\n{event.text}"
+    message = f"*{event.title}*\n{event.text}"
     for sign, name in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
-        told = told.replace(sign, name)
-    return {"text": told}
+        message = message.replace(sign, name)
+    return {"text": message}
 
 
 def for_teams(event: ServiceEvent) -> Any:
@@ -133,12 +133,12 @@ _RUN = ("program", "python")
 _SHAPE = f"should be EVENTS={'|'.join((*FORMATS, *_RUN))}:WHERE"
 
 
-def places(told: Sequence[str]) -> tuple[Target, ...]:
+def places(message: Sequence[str]) -> tuple[Target, ...]:
     """Return the notification targets of ``--notify``.
 
     Parameters
     ----------
-    told
+    message
         As ``all=slack:https://…``, ``slow-node,plan=program:/opt/bin/page`` or ``hold=json:@FILE``, where FILE holds
         the address.
 
@@ -148,7 +148,7 @@ def places(told: Sequence[str]) -> tuple[Target, ...]:
         What of it is wrong; all faults at once, by number: addresses are secrets.
     """
     found, faults = [], list[Fault]()
-    for number, text in enumerate(told, start=1):
+    for number, text in enumerate(message, start=1):
         try:
             found.append(_target(text))
         except InputError as error:

@@ -153,8 +153,8 @@ class CostCalibration:
         Where a node's CPU was told in Hz other than so many cores of `Problem.core_hz`, that is right already.
         """
         different = {node: speed for node, speed in self._speeds().items() if abs(speed - 1.0) > SAME_SPEED}
-        told = [one for one in problem.supervisors if one.id in different and _tells_cores(one, problem.core_hz)]
-        speeds = {one.id: different[one.id] for one in told}
+        document = [one for one in problem.supervisors if one.id in different and _has_cores(one, problem.core_hz)]
+        speeds = {one.id: different[one.id] for one in document}
         hz = {node: speed * problem.core_hz for node, speed in speeds.items()}
         if hz != self.core_hz:
             self.core_hz.update(hz)
@@ -195,10 +195,10 @@ class CostCalibration:
         """Supervisor id → speed of its cores as a multiple of that of most; of several as frequent the fastest."""
         known = self._known.core_hz
         with self._lock:
-            told = {node: max(hz, known.get(node, 0.0)) for node, hz in sorted(self._told_hz.items())}
-        counts = Counter(told.values())
+            document = {node: max(hz, known.get(node, 0.0)) for node, hz in sorted(self._told_hz.items())}
+        counts = Counter(document.values())
         reference = self._known.reference_hz or max(counts, key=lambda hz: (counts[hz], hz), default=0.0)
-        return {**self._calibration.speeds, **{node: hz / reference for node, hz in told.items()}}
+        return {**self._calibration.speeds, **{node: hz / reference for node, hz in document.items()}}
 
     def _takes(self, record: Mapping[str, Any]) -> bool:
         """Whether a record is among those that are looked at; the first of a window closes those before."""
@@ -231,12 +231,12 @@ class CostCalibration:
 
     def _read(self) -> Evidence:
         def read() -> Evidence:
-            told = orjson.loads(self._path.read_bytes())
-            return Evidence.from_dict(told["known"]) if told["version"] == _VERSION else Evidence()
+            document = orjson.loads(self._path.read_bytes())
+            return Evidence.from_dict(document["known"]) if document["version"] == _VERSION else Evidence()
 
         return unless_damaged(self._path, read, Evidence, "what messages cost is learnt again")
 
 
-def _tells_cores(node: Supervisor, core_hz: float) -> bool:
+def _has_cores(node: Supervisor, core_hz: float) -> bool:
     """Whether a node's CPU is as many cores as it tells, of the problem's speed."""
     return isclose(node.cpu_hz, node.resources.get(CPU, inf) / 100 * core_hz, rel_tol=1e-6)

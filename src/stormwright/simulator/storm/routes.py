@@ -43,10 +43,10 @@ def choose(of: Cluster, route: Record, left: int) -> int:
         return int(route.first + (left - 1) % route.count)
     low, high = route.first, route.first + route.count - 1
     if route.kind == FIELDS:
-        drawn = draw(of)
+        target = draw(of)
         while low < high:
             middle = (low + high) >> 1
-            beyond = drawn >= of.pairs[middle].below  # branch-free, as it is unpredictable
+            beyond = target >= of.pairs[middle].below  # branch-free, as it is unpredictable
             low += (middle + 1 - low) * beyond
             high += (middle - high) * (not beyond)
     return int(low)

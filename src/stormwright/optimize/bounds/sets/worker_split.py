@@ -194,24 +194,24 @@ def _least_to_come(
             rest += executors.tps[row, scratch.members[other]] / 2
             beside += 1
             scratch.best[beside] = rest
-        chosen, saved, next_kept = -1, -1.0, -1.0
+        chosen, saved, next_saved = -1, -1.0, -1.0
         for worker in range(choices):
             free = limit - 1 - (scratch.size[worker] if worker < used else 0)
             if free < 0:
                 continue
             here = scratch.best[min(free, beside)] + (scratch.joined[member, worker] if worker < used else 0.0)
             if here > saved:
-                chosen, saved, next_kept = worker, here, saved
-            elif here > next_kept:
-                next_kept = here
+                chosen, saved, next_saved = worker, here, saved
+            elif here > next_saved:
+                next_saved = here
         if chosen < 0:
             return math.inf
         total += before + rest - saved
         at = scratch.wanted[chosen]
-        while at > 0 and scratch.regret[chosen, at - 1] > saved - next_kept:
+        while at > 0 and scratch.regret[chosen, at - 1] > saved - next_saved:
             scratch.regret[chosen, at] = scratch.regret[chosen, at - 1]
             at -= 1
-        scratch.regret[chosen, at] = saved - next_kept if next_kept >= 0.0 else math.inf
+        scratch.regret[chosen, at] = saved - next_saved if next_saved >= 0.0 else math.inf
         scratch.wanted[chosen] += 1
     for worker in range(choices):
         places = limit - scratch.size[worker] if worker < used else limit * (most - used)

@@ -155,9 +155,9 @@ def _worker(scene: Scene, slot: int) -> dict[str, Any]:
                 "number": number,
                 "cpu_hz": float(problem.executor_cpu_hz[executor]),
                 "core": float(problem.executor_cpu_hz[executor]) / speed,
-                "asked_hz": float(scene.asked.cpu_hz[executor]),
+                "asked_hz": float(scene.requests.cpu_hz[executor]),
                 "memory_mb": float(problem.executor_memory_mb[executor]),
-                "asked_mb": float(scene.asked.memory_mb[executor]),
+                "asked_mb": float(scene.requests.memory_mb[executor]),
             }
         )
     topologies = dict.fromkeys(int(problem.executor_topology[executor]) for executor in own)

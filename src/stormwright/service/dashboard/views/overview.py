@@ -47,9 +47,9 @@ def _of_service(known: DashboardState) -> Iterator[Concern]:
         yield _concern("bad", f"{topology} cannot be placed: {why}", "/topologies")
     for each in status.anomalies[:_EACH]:
         done = each["done"] or (f"not drained: {each['waits']}" if each["waits"] else "")
-        told = f"{each['text']}; {done}" if done else each["text"]
+        concerns = f"{each['text']}; {done}" if done else each["text"]
         level: Level = "note" if each["response"] == "ignore" else "warn"
-        yield _concern(level, f"{told} ({each['kind']})", f"/cluster/nodes/{quote(each['supervisor'], safe='')}")
+        yield _concern(level, f"{concerns} ({each['kind']})", f"/cluster/nodes/{quote(each['supervisor'], safe='')}")
     if status.hold:
         yield _concern("warn", f"Nothing moves ({status.hold}): {status.hold_why}", "/timeline")
     yield from _of_pipeline(status)
@@ -60,16 +60,16 @@ def _of_service(known: DashboardState) -> Iterator[Concern]:
 
 
 def _of_pipeline(status: ServiceStatus) -> Iterator[Concern]:
-    told = status.pipeline
-    if not told["running"]:
-        yield _concern("bad", f"Loads are not measured: {told['error'] or 'the stream does not run'}", "/timeline")
+    concerns = status.pipeline
+    if not concerns["running"]:
+        yield _concern("bad", f"Loads are not measured: {concerns['error'] or 'the stream does not run'}", "/timeline")
         return
-    age_s = told.get("profile_age_s")
+    age_s = concerns.get("profile_age_s")
     if age_s is None:
         yield _concern("note", "No load was measured yet: do topologies have the probe?", "/timeline")
     elif age_s > OLD_LOAD_S:
         yield _concern("warn", f"The newest load is {_seconds(age_s)} old: do the probes reach this?", "/timeline")
-    for alarm in ((told.get("alarms") or {}).get("up") or [])[:_EACH]:
+    for alarm in ((concerns.get("alarms") or {}).get("up") or [])[:_EACH]:
         yield _concern("warn", f"Node {alarm['node']} is overloaded, says its alarm", "/timeline")
 
 
@@ -77,24 +77,24 @@ def _of_scene(scene: Scene) -> Iterator[Concern]:
     problem = scene.problem
     names = {topology.id: topology.name for topology in problem.topologies}
     lost = scene.unplaced
-    told = [f"{counted(count, 'executor')} of {names[topology]}" for topology, count in lost.items()]
+    concerns = [f"{counted(count, 'executor')} of {names[topology]}" for topology, count in lost.items()]
     have = "has" if list(lost.values()) == [1] else "have"
-    yield from _together("bad", told, f"{have} no slot", [_topology(t) for t in lost], "/topologies")
+    yield from _together("bad", concerns, f"{have} no slot", [_topology(t) for t in lost], "/topologies")
     over = scene.nodes.over()
     over = over[np.argsort(-scene.nodes.use["cpu"][over], kind="stable")]
     nodes = problem.cluster.node_names
-    told = [f"{nodes[node]} ({scene.nodes.use['cpu'][node]:.0%})" for node in over]
+    concerns = [f"{nodes[node]} ({scene.nodes.use['cpu'][node]:.0%})" for node in over]
     pages = [f"/cluster/nodes/{quote(problem.supervisors[node].id, safe='')}" for node in over]
-    text = "uses more CPU than it has" if len(told) == 1 else "use more CPU than they have"
-    yield from _together("warn", told, text, pages, "/cluster")
+    text = "uses more CPU than it has" if len(concerns) == 1 else "use more CPU than they have"
+    yield from _together("warn", concerns, text, pages, "/cluster")
     for sustained in ("no", "perhaps"):
         short = [each for each in scene.short() if each.sustained == sustained]
-        told = [f"{names[each.topology]} ({each.rate_tps:,.0f} trees/s, {each.bottleneck})" for each in short]
+        concerns = [f"{names[each.topology]} ({each.rate_tps:,.0f} trees/s, {each.bottleneck})" for each in short]
         pages = [_topology(each.topology) for each in short]
-        doubt = "perhaps does not sustain" if len(told) == 1 else "perhaps do not sustain"
-        firm = "does not sustain" if len(told) == 1 else "do not sustain"
-        text = f"{firm if sustained == 'no' else doubt} {'its rate' if len(told) == 1 else 'their rates'}"
-        yield from _together("warn" if sustained == "no" else "note", told, text, pages, "/topologies")
+        doubt = "perhaps does not sustain" if len(concerns) == 1 else "perhaps do not sustain"
+        firm = "does not sustain" if len(concerns) == 1 else "do not sustain"
+        text = f"{firm if sustained == 'no' else doubt} {'its rate' if len(concerns) == 1 else 'their rates'}"
+        yield from _together("warn" if sustained == "no" else "note", concerns, text, pages, "/topologies")
     assumed = sum(load is None for load in problem.demand.measured)
     if assumed:
         of_all = f"{counted(assumed, 'topology')} of {len(problem.topologies):,}"
@@ -115,11 +115,11 @@ def _of_plans(known: DashboardState) -> Iterator[Concern]:
         yield _concern("note", f"Everything is frozen: {modes.frozen}", "/plans")
 
 
-def _together(level: Level, told: list[str], text: str, pages: list[str], of_all: str) -> Iterator[Concern]:
+def _together(level: Level, concerns: list[str], text: str, pages: list[str], of_all: str) -> Iterator[Concern]:
     """One finding of all of a kind, the first of them by name; it leads to the page of the one, or of all."""
-    if told:
-        left = len(told) - _EACH
-        named = ", ".join(told[:_EACH]) + (f" and {left:,} more" if left > 0 else "")
+    if concerns:
+        left = len(concerns) - _EACH
+        named = ", ".join(concerns[:_EACH]) + (f" and {left:,} more" if left > 0 else "")
         yield _concern(level, f"{named} {text}", pages[0] if len(pages) == 1 else of_all)
 
 
@@ -138,7 +138,7 @@ def _seconds(seconds: float) -> str:
 # Overview -----------------------------------------------------------------------------------------
 
 #: Rows of its lists, and of those of what came of moves.
-_ROWS, _JUDGED = 5, 3
+_ROWS, _OUTCOMES = 5, 3
 
 #: Plans that are read for those that would move something.
 _READ = 50
@@ -152,7 +152,7 @@ def overview(known: DashboardState) -> Page:
     scene, status = known.scene(), known.status()
     if scene is None and status is None:
         return waiting("/", "Overview", known.error, served=False)
-    now = told(known)
+    now = concerns(known)
     trouble = [each for each in now.findings if each.level != "note"]
     tight = sorted(scene.by_topology.values(), key=lambda each: each.headroom)[:_ROWS] if scene else []
     names = {topology.id: topology.name for topology in scene.problem.topologies} if scene else {}
@@ -168,8 +168,8 @@ def overview(known: DashboardState) -> Page:
         "open_plans": [each for each in (*now.waiting, *now.under_way) if each.state not in HALTED][:_ROWS],
         "has_desk": known.sources.desk is not None,
         "done": now.done[:_ROWS],
-        "judged": [(each.n, move, judged) for each in now.done for move in each.moves for judged in move.judged][
-            :_JUDGED
+        "judged": [(each.n, move, outcome) for each in now.done for move in each.moves for outcome in move.judged][
+            :_OUTCOMES
         ],
         "tight": [(names[each.topology], each) for each in tight],
         "rate": chart([Line("measured throughput", rates)], "trees/s") if len(rates) > 1 else None,
@@ -178,7 +178,7 @@ def overview(known: DashboardState) -> Page:
     return Page("overview", "Overview", command, shows, "/")
 
 
-def told(known: DashboardState) -> Overview:
+def concerns(known: DashboardState) -> Overview:
     """Return the page's data for programs."""
     scene, status, modes = known.scene(), known.status(), known.modes()
     found = findings(known, scene)

@@ -62,10 +62,10 @@ class PagePart(Generic[_Row]):
     def of(cls, rows: Sequence[_Row], query: Query) -> PagePart[_Row]:
         """The part that a query asks for; one that is not there is the nearest."""
         last = max(-(-len(rows) // ROWS), 1)
-        told = query.get("page", "1")
-        number = min(max(int(told), 1), last) if told.isascii() and told.isdigit() and len(told) < 9 else 1
-        kept = {name: value for name, value in query.items() if name != "page"}
-        return cls(rows[(number - 1) * ROWS : number * ROWS], len(rows), number, last, kept)
+        given = query.get("page", "1")
+        number = min(max(int(given), 1), last) if given.isascii() and given.isdigit() and len(given) < 9 else 1
+        others = {name: value for name, value in query.items() if name != "page"}
+        return cls(rows[(number - 1) * ROWS : number * ROWS], len(rows), number, last, others)
 
 
 def waiting(here: str, title: str, error: str, served: bool) -> Page:

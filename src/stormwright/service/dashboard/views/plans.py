@@ -84,8 +84,8 @@ def plan(known: DashboardState, name: str) -> Page:
 
 def history(known: DashboardState, query: Query) -> Page:
     """Return the page of past changes."""
-    told = query.get("before", "")
-    before = int(told) if told.isascii() and told.isdigit() and len(told) < 19 else None
+    given = query.get("before", "")
+    before = int(given) if given.isascii() and given.isdigit() and len(given) < 19 else None
     found = known.history(_ENTRIES, before)
     shows = {
         "has_desk": known.sources.desk is not None,

@@ -31,8 +31,8 @@ def why(known: DashboardState, name: str, query: Query) -> Page:
     if index is None:
         raise NotThereError(f"no topology {name} runs: it may have ended")
     of, unplaced = scene.problem.topologies[index], scene.unplaced.get(name, 0)
-    told = query.get("executor", "")
-    executor = int(told) if told.isascii() and told.isdigit() and len(told) < 10 else None
+    reason = query.get("executor", "")
+    executor = int(reason) if reason.isascii() and reason.isdigit() and len(reason) < 10 else None
     if executor is None and not unplaced and of.num_executors:
         executor = int(np.argmax(scene.problem.executor_cpu_hz[scene.problem.executors_of(index)]))
     shows = {
@@ -164,7 +164,7 @@ def _component(scene: Scene, index: int, component: int, use: Any) -> dict[str, 
         "executors": int(mine.sum()),
         "busiest": float(use[mine].max()) if mine.any() else 0.0,
         "cpu_hz": float(problem.executor_cpu_hz[own][mine].sum()),
-        "asked_hz": float(scene.asked.cpu_hz[own][mine].sum()),
+        "asked_hz": float(scene.requests.cpu_hz[own][mine].sum()),
         "memory_mb": float(problem.executor_memory_mb[own][mine].sum()),
         "received_tps": sum(taken),
         "sent_tps": sum(sent),
@@ -210,9 +210,9 @@ def _charts(known: DashboardState, name: str) -> list[Any]:
     points = known.trace.points()
     rates = [(each.at_ms, each.rate_tps[name]) for each in points if name in each.rate_tps]
     latencies = [(each.at_ms, each.latency_ms[name]) for each in points if name in each.latency_ms]
-    drawn = []
+    charts = []
     if len(rates) > 1:
-        drawn.append(chart([Line("measured throughput", rates)], "trees/s"))
+        charts.append(chart([Line("measured throughput", rates)], "trees/s"))
     if len(latencies) > 1:
-        drawn.append(chart([Line("median complete latency", latencies)], "ms"))
-    return drawn
+        charts.append(chart([Line("median complete latency", latencies)], "ms"))
+    return charts
