@@ -1,1 +1,1 @@
-"""Closes the loop: when to move, what may move, and how."""
+"""Control of a cluster: deciding when to move, planning the moves, and making them."""

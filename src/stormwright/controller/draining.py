@@ -1,4 +1,4 @@
-"""Pausing spouts and waiting until the tuple trees under way are through.
+"""Draining of topologies: spouts are paused until no tuple tree is pending.
 
 A spout whose tuple finds a full queue keeps it for its next turn, and a paused spout has no turns (Storm's
 ``SpoutExecutor`` flushes its ``pendingEmits`` only while it is active). Such a tree would be pending until it times
@@ -30,7 +30,7 @@ _TURN_S = 5.0
 
 
 class Switch(Protocol):
-    """What lets spouts emit or not."""
+    """Callback that activates or deactivates spouts."""
 
     def activate(self, name: str) -> None: ...
 
@@ -60,22 +60,22 @@ class Draining:
     turns: int = 0
 
     def pause(self, switch: Switch, clock: Clock) -> None:
-        """From now on nothing new begins."""
+        """Pause the spouts."""
         self.since = clock.monotonic()
         switch.deactivate(self.name)
 
     def is_through(self, tally: Tally) -> bool:
-        """Whether nothing happens any more and no tree is pending."""
+        """Return whether the topology is idle and no tree is pending."""
         return self._is_quiet(tally) and tally.pending(self.id, self.live) == 0
 
     def is_stuck(self, tally: Tally) -> bool:
-        """Whether nothing has happened for so long that a turn may help, although trees are pending."""
+        """Return whether trees are pending but the topology has been idle long enough for a turn to help."""
         wait_s = _STUCK_S * 2**self.turns
         late = self.turns < _TURNS and tally.clock.monotonic() > self.since + wait_s
         return late and self._is_quiet(tally) and tally.stuck(self.id, self.live, self.since)
 
     def take_turn(self, switch: Switch, tally: Tally) -> None:
-        """Let spouts emit for a moment what they could not get rid of before."""
+        """Activate the spouts for a moment to emit tuples that were blocked by full queues."""
         self.turns += 1
         log.info("%s: trees are pending that nobody works on; its spouts get a turn", self.name)
         switch.activate(self.name)
@@ -91,7 +91,7 @@ class Draining:
 def drain(
     topologies: Sequence[Draining], switch: Switch, tally: Tally, limit_s: float, stop: threading.Event | None = None
 ) -> list[Draining]:
-    """Pause topologies, and wait until the trees of all of them are through.
+    """Pause topologies and wait until all their trees are complete.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The safe move: a topology, or several that change places with each other, move without losing a tuple.
+"""Safe moves: one or several topologies change their slots without losing a tuple.
 
 Storm itself, told to change an assignment, ends workers with tuples in flight; these time out half a minute later
 and are lost or replayed. Here the spouts are paused first, the tuple trees under way are let finish, and only then
@@ -55,7 +55,7 @@ class Nimbus(Switch, Protocol):
 
 
 class Mover:
-    """Makes moves on a cluster.
+    """Executor of moves on a cluster.
 
     Parameters
     ----------
@@ -132,11 +132,11 @@ class Mover:
                 raise MoveError(f"{name}: {len(unheard)} of {all_workers} workers do not report; nothing was moved")
 
     def _status(self) -> dict[str, str]:
-        """Topology id → Storm's status of it."""
+        """Return Storm's status of each topology id."""
         return {topology["id"]: topology["status"] for topology in self._nimbus.cluster()["topologies"]}
 
     def _unheard(self, move: TopologyMove, stop: threading.Event) -> list[tuple[str, int]]:
-        """Workers that do not report; in a service that has only started they are waited for."""
+        """Return workers that do not report; a service that has just started waits for them."""
         until = self._tally.began_s + self._limits.heard_s
         while unheard := self._tally.unheard(move.topology.id, move.before.slots):
             if stop.is_set() or self._tally.clock.monotonic() >= until:
@@ -160,7 +160,7 @@ class Mover:
         )
 
     def _swap(self, legs: Sequence[tuple[TopologyMove, Hop]], reason: str) -> bool:
-        """Exchange the workers; return when the topologies may be activated, or False after `MoveLimits.swap_s`.
+        """Exchange the workers; return True once topologies may be activated, False after `MoveLimits.swap_s`.
 
         No old worker may live then: it would emit into connections that are being closed. New workers need not be up:
         Storm lets one emit only when it is connected to all others. But one that keeps running has no such scruple, so
@@ -208,7 +208,7 @@ class Mover:
             raise
 
     def _strayed(self, legs: Sequence[tuple[TopologyMove, Hop]], ordered: float) -> Problem | None:
-        """What Nimbus has shown some time after an order, where a topology is elsewhere and nothing is under way."""
+        """Return Nimbus's state if, some time after an order, a topology is elsewhere and nothing is under way."""
         shown = self._bridge.wait_for_snapshot(ordered + _LATE_S, 0.0)
         wanted = {move.topology.id: leg.after for move, leg in legs}
         strays = [name for name, after in wanted.items() if shown and shown.current.get(name, after) != after]
@@ -231,7 +231,7 @@ class Mover:
             return True
 
     def _require_placed(self, legs: Sequence[tuple[TopologyMove, Hop]], since: float) -> None:
-        """Raise MoveError if Nimbus has not asked, or placed topologies elsewhere; if it asks later, nothing moves."""
+        """Raise MoveError if Nimbus has not polled or placed topologies elsewhere; a later poll moves nothing."""
         ids = [move.topology.id for move, _ in legs]
         self._bridge.turn_back(ids)
         asked = self._bridge.wait_for_snapshot(since, 0.0)
@@ -243,20 +243,20 @@ class Mover:
             raise MoveError(f"{', '.join(elsewhere)}: not placed as ordered, slots could not be had; active again")
 
     def _connected_s(self) -> float:
-        """Seconds within which a worker that runs on is connected to the new ones."""
+        """Return the seconds within which a running worker connects to new ones."""
         asked = self._bridge.snapshot()
         told = asked.conf.get(REFRESH_POLL) if asked else None
         return (told if isinstance(told, int | float) else _REFRESH_POLL_S) + _CONNECT_S
 
     def _may_go_on(self, move: TopologyMove, leg: Hop, since: float, known: float) -> bool:
-        """Whether a topology may be activated; `known` is when workers that run on know of the new ones."""
+        """Return whether a topology may be activated; running workers know the new ones from `known` on."""
         if not leg.kept_workers:
             return True
         found = self._tally.clock.monotonic() >= known or leg is not move.legs[-1]
         return found and self._all_report(move.topology, leg, since)
 
     def _await_reports(self, move: TopologyMove, since: float) -> bool:
-        """Whether every started worker reports with all its tasks within `MoveLimits.swap_s` of `since`."""
+        """Return whether every started worker reports all its tasks within `MoveLimits.swap_s` of `since`."""
         clock, deadline = self._tally.clock, since + self._limits.swap_s
         while not (up := self._all_report(move.topology, move.legs[-1], since)) and clock.monotonic() < deadline:
             self._tally.wait(_POLL_S)
@@ -274,13 +274,13 @@ class Mover:
 
 
 def _before(move: TopologyMove, leg: Hop) -> TopologyAssignment:
-    """Where a topology is before a leg of its move."""
+    """Return the placement of a topology before a leg of its move."""
     number = move.legs.index(leg)
     return move.legs[number - 1].after if number else move.before
 
 
 def _astray(topology: str, leg: Hop, shown: Problem) -> tuple[set[WorkerSlot], list[Supervisor]]:
-    """Slots that a topology has and is not to have, and nodes of these that it is to leave."""
+    """Return slots that a topology holds against its order, and their nodes that it has to leave."""
     placed = shown.current.get(topology)
     strays = set(placed.slots if placed else ()) - set(leg.after.slots)
     hosts = {slot.supervisor for slot in strays} - {slot.supervisor for slot in leg.after.slots}

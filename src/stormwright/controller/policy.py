@@ -1,4 +1,4 @@
-"""When to move: the triggers of a scheduler's authors over what is observed, and what a move may take."""
+"""Decisions when to move: triggers over observations, and the budget of moves."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ PART_LOSS_PERCENT = 2.0
 
 @dataclass(frozen=True)
 class LookBack:
-    """What the triggers look back at, in seconds of one clock.
+    """Times of past looks and moves, in seconds of one clock.
 
     `last_idle_look_s` is the last look after which nothing moved: what that could not cure is not looked at again
     within a period, unless an alarm was raised since (`last_alarm_s`).
@@ -62,7 +62,7 @@ def _nothing() -> MovePlan:
 
 @dataclass(frozen=True)
 class Decision:
-    """What was decided, and everything it was decided by.
+    """A decision and its reasons.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ def decide(
 
 
 def _sure_step(problem: Problem, outlooks: Outlooks, wanted: IntArray) -> tuple[IntArray, Outlook] | None:
-    """The placement in which only the topology moves that gains most surely by itself; None if none gains surely.
+    """Return the placement that moves only the topology with the surest gain; None without a sure gain.
 
     Of many topologies those with most executors that move are tried.
     """
@@ -198,7 +198,7 @@ def _sure_step(problem: Problem, outlooks: Outlooks, wanted: IntArray) -> tuple[
 
 
 def _because(triggers: TriggerParams, seen: TriggerView, adapts: Adaptation) -> Literal["overload", "drift", ""]:
-    """The anomaly without which no trigger would have fired."""
+    """Return the anomaly without which no trigger would have fired."""
     calm = replace(seen, overload_s={})
     if should_reschedule(triggers, calm, adapts) is None:
         return "overload"
@@ -207,13 +207,13 @@ def _because(triggers: TriggerParams, seen: TriggerView, adapts: Adaptation) -> 
 
 
 def _stopped(problem: Problem, slots: IntArray) -> list[str]:
-    """Names of topologies of which something runs that has no slot in a placement."""
+    """Return names of running topologies that have an executor without a slot in a placement."""
     lost = problem.executor_topology[(slots == UNPLACED) & (problem.current_slot != UNPLACED)]
     return [problem.topologies[index].name for index in np.unique(lost).tolist()]
 
 
 def _staying(problem: Problem, stay: Mapping[str, str]) -> dict[str, str]:
-    """Topologies that shall not move, with the reason."""
+    """Return topologies that do not move, with the reason."""
     measured = problem.load.topologies if problem.load else {}
     kept = {t.id: f"{MOVE} is false in its configuration" for t in problem.topologies if t.conf.get(MOVE) is False}
     unmeasured = {topology.id: "not measured" for topology in problem.topologies if topology.id not in measured}
@@ -221,7 +221,7 @@ def _staying(problem: Problem, stay: Mapping[str, str]) -> dict[str, str]:
 
 
 def planned_slots(problem: Problem, moves: tuple[TopologyMove, ...]) -> IntArray:
-    """Slot of every executor when moves have been made, shape (E,)."""
+    """Return the slot of every executor after the moves, shape (E,)."""
     slots = problem.current_slot.copy()
     for move in moves:
         own = [problem.slot_index[move.after.slots[slot]] for slot in move.after.slot_of_executor]
@@ -230,7 +230,7 @@ def planned_slots(problem: Problem, moves: tuple[TopologyMove, ...]) -> IntArray
 
 
 def without_assumed_traffic(problem: Problem) -> Problem:
-    """What a decision is made on: topologies that were not measured have what they ask for, and no traffic."""
+    """Return the problem for a decision: unmeasured topologies have their requests and no traffic."""
     load = problem.load or LoadProfile({})
     silent = {
         topology.id: silent_load(topology, problem.core_hz, problem.conf)

@@ -1,4 +1,4 @@
-"""What a move may take and what it did."""
+"""Time limits and reports of moves."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class MoveLimits:
-    """How long each step of a move may take, in seconds.
+    """Time limits of the steps of a move, in seconds.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class MoveLimits:
 
 @dataclass(frozen=True)
 class MoveReport:
-    """What a move did and how long each step took, in seconds.
+    """Result of a move and the duration of each step, in seconds.
 
     `swap_s` lasts until the spouts may emit again, `resume_s` from there until all new workers report.
     """
@@ -53,12 +53,12 @@ class MoveReport:
     complete: bool
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the report as JSON."""
         return asdict(self)
 
 
 def made(move: TopologyMove, times: tuple[float, float, float], span_ms: tuple[int, int], complete: bool) -> MoveReport:
-    """Of a move.
+    """Return the report of a move.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def made(move: TopologyMove, times: tuple[float, float, float], span_ms: tuple[i
 
 
 def tell(reports: Sequence[MoveReport], names: str, seconds: float) -> None:
-    """Say in the log how moves that were made together have ended."""
+    """Log the results of moves that were made together."""
     if all(report.complete for report in reports):
         log.info("%s: runs again after %.1f s", names, seconds)
     else:

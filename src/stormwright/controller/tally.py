@@ -1,4 +1,4 @@
-"""Live counts from the performance log as it arrives: what a safe move waits for.
+"""Live counts from the performance log on which a safe move waits.
 
 The pipeline's windows are for deciding; a drain needs to know within one probe interval whether any tuple tree is
 pending. So this counts each record once, on arrival, in memory.
@@ -37,7 +37,7 @@ QUIET_KEPT = 64
 
 @dataclass
 class WorkerTally:
-    """What one worker has counted since it started.
+    """Counts of one worker since it started.
 
     `quiet` is when the records in a row, up to the newest, came in which no tree was begun and no queue held a tuple
     (`Clock.monotonic`); `heard` is when the newest came, `interval_s` the time it covered, `ended` that it said it was
@@ -58,7 +58,7 @@ class WorkerTally:
     seen_ahead: set[int] = field(default_factory=set)
 
     def is_new(self, seq: int) -> bool:
-        """Whether a record of this number has not come before; it has from now on.
+        """Record a sequence number and return whether it is new.
 
         A gap that is not filled while `MOST_AHEAD` further records come is a loss.
         """
@@ -80,7 +80,7 @@ class WorkerTally:
 
 
 class Tally:
-    """Counts per worker, and, if asked for, the newest records; safe to use from several threads.
+    """Counts per worker and, optionally, the newest records; thread-safe.
 
     A worker that has not been heard of for `FORGOTTEN_S` is remembered only in the sums of its topology. `began_s` is
     since when it counts (`Clock.monotonic`).
@@ -104,7 +104,7 @@ class Tally:
         self._changed = threading.Condition()
 
     def add(self, records: Iterable[LogRecord]) -> list[LogRecord]:
-        """Count valid records; one that came before counts nothing. Those that count."""
+        """Count valid records once and return those that were counted."""
         records = list(records)  # may be parsed only now, which is none of the lock's business
         new: list[LogRecord] = []
         with self._changed:
@@ -122,7 +122,7 @@ class Tally:
         return new
 
     def records(self) -> list[LogRecord]:
-        """The newest records, in order of arrival."""
+        """Return the newest records, in order of arrival."""
         with self._changed:
             return list(self._records)
 
@@ -132,18 +132,18 @@ class Tally:
             self.clock.wait(self._changed, timeout_s)
 
     def unaccounted(self, topology: str) -> int:
-        """Tuple trees begun and neither acked nor failed, over all workers there ever were and all records heard."""
+        """Return the trees begun but neither acked nor failed, over all workers and records received."""
         total = self.totals(topology)
         return total.begun - total.acked - total.failed
 
     def pending(self, topology: str, live: Iterable[tuple[str, int]]) -> int:
-        """Tuple trees pending in the live workers (supervisor, port), as each told last."""
+        """Return the trees pending in live workers (supervisor, port), as last reported."""
         with self._changed:
             newest = self._newest(topology)
             return sum(newest[slot].pending for slot in live if slot in newest)
 
     def totals(self, topology: str) -> WorkerTally:
-        """Trees begun, acked and failed since the topology started."""
+        """Return the trees begun, acked and failed since the topology started."""
         total = WorkerTally()
         with self._changed:
             total.add(self._forgotten.get(topology, WorkerTally()))
@@ -153,7 +153,7 @@ class Tally:
         return total
 
     def quiet(self, topology: str, live: Iterable[tuple[str, int]], since: float) -> bool:
-        """Whether every live worker (supervisor, port) has told of one quiet interval begun after `since`.
+        """Return whether every live worker (supervisor, port) reported a quiet interval begun after `since`.
 
         The first record heard after `since` covers an interval that began before it, so a second quiet one is asked
         for, which came most of an interval later: those of a backlog come together, and tell of earlier times.
@@ -163,27 +163,27 @@ class Tally:
             return all((worker := newest.get(slot)) is not None and _quiet(worker, since) for slot in live)
 
     def stuck(self, topology: str, live: Iterable[tuple[str, int]], since: float) -> bool:
-        """Whether a live worker has pending trees although nothing has happened in it, as `quiet` means it."""
+        """Return whether a live worker has pending trees although it is idle, as defined by `quiet`."""
         with self._changed:
             newest = self._newest(topology)
             workers = [newest[slot] for slot in live if slot in newest]
             return any(worker.pending > 0 and _quiet(worker, since) for worker in workers)
 
     def silent(self, life: WorkerId) -> bool:
-        """Whether a worker has said that it ends, or has missed so many records that it must have ended."""
+        """Return whether a worker has reported its end or has missed too many reports."""
         with self._changed:
             worker = self._workers.get(life)
             return worker is None or worker.ended or self._silent(worker)
 
     def lives(self, topology: str, slots: Iterable[tuple[str, int]]) -> list[WorkerId]:
-        """The newest worker heard of in each of the slots (supervisor, port)."""
+        """Return the newest known worker in each of the slots (supervisor, port)."""
         wanted = set(slots)
         with self._changed:
             newest = {(life.supervisor, life.port): life for life in self._lives(topology)}
         return [life for slot, life in newest.items() if slot in wanted]
 
     def reports(self, topology: str, supervisor: str, port: int, tasks: frozenset[int], since: float) -> bool:
-        """Whether a worker that holds certain tasks has reported from a slot.
+        """Return whether a worker with certain tasks has reported from a slot.
 
         Parameters
         ----------
@@ -201,7 +201,7 @@ class Tally:
             return worker is not None and worker.heard > since and all(_has(worker, task) for task in tasks)
 
     def unheard(self, topology: str, live: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
-        """Live workers (supervisor, port) that do not report, or no longer."""
+        """Return live workers (supervisor, port) that do not report, or no longer report."""
         with self._changed:
             newest = self._newest(topology)
             return [slot for slot in live if slot not in newest or self._silent(newest[slot])]
@@ -221,7 +221,7 @@ class Tally:
         return {(life.supervisor, life.port): self._workers[life] for life in self._lives(topology)}
 
     def _lives(self, topology: str) -> list[WorkerId]:
-        """The workers of a topology, oldest first."""
+        """Return the workers of a topology, oldest first."""
         lives = (life for life in self._workers if life.topology == topology)
         return sorted(lives, key=lambda life: life.start_ms)
 

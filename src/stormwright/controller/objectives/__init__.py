@@ -1,1 +1,1 @@
-"""What a placement is to be good at, by prediction, and which placements have proved not to be."""
+"""Objectives of placements, and placements that were rolled back."""

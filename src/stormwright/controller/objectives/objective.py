@@ -1,4 +1,4 @@
-"""What is wanted of placements, and which ones are not tried."""
+"""Objectives of placements and the bounds on where topologies may go."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GIVEN_UP_PERCENT = 1.0
 
 
 class LexicographicObjective:
-    """Places by goal after goal, each from where the one before it came to, and none at the cost of an earlier one.
+    """A scheduler for several goals in order of importance; later goals never worsen earlier ones.
 
     Where few nodes are an earlier goal, a later one has only those that are then in use. What it finds counts if no
     earlier goal loses more than `GIVEN_UP_PERCENT` by it.
@@ -47,7 +47,7 @@ class LexicographicObjective:
         self._goals = [(goal, scheduler(goal)) for goal in goals]
 
     def schedule(self, problem: Problem) -> Assignment:
-        """Place everything; it raises what the schedulers raise."""
+        """Return a placement of all executors; errors of the schedulers are passed on."""
         first, scheduler = self._goals[0]
         found, before = scheduler.schedule(problem), [first]
         for goal, scheduler in self._goals[1:]:
@@ -59,7 +59,7 @@ class LexicographicObjective:
 
 
 def _from(problem: Problem, found: Assignment, *, only_used: bool) -> Problem:
-    """The problem as it would be where `found` runs, under the load of now."""
+    """Return the problem as if `found` were running, under the current load."""
     moved = problem.with_moved(found.by_topology(problem))
     if not only_used:
         return moved
@@ -70,7 +70,7 @@ def _from(problem: Problem, found: Assignment, *, only_used: bool) -> Problem:
 
 
 def _kept(problem: Problem, goal: str, slots: IntArray, other: IntArray) -> bool:
-    """Whether `other` is as good for a goal as `slots` is."""
+    """Return whether `other` is as good for a goal as `slots`."""
     if goal == NODES and nodes_used(problem, other) > nodes_used(problem, slots):
         return False
     outlooks = Outlooks(problem, goal)
@@ -86,7 +86,7 @@ def _kept(problem: Problem, goal: str, slots: IntArray, other: IntArray) -> bool
 
 
 def within_heaps(problem: Problem) -> Problem:
-    """The problem with workers of no more executors than their heap holds, for schedulers that know no heaps.
+    """Return the problem with executors per worker limited by heap, for schedulers that ignore heaps.
 
     Only under Storm's ResourceAwareScheduler; by the executor that asks for most.
     """
@@ -102,7 +102,7 @@ def within_heaps(problem: Problem) -> Problem:
 
 
 def out_of_bounds(problem: Problem, wanted: IntArray) -> dict[str, str]:
-    """Topology id → why it does not go where it is wanted.
+    """Return the reason per topology id why it may not move to its wanted slots.
 
     1. A component goes only to nodes that have all its tags.
     2. Under Storm's ResourceAwareScheduler nodes and heaps hold what executors ask for, whatever they were measured to
@@ -151,7 +151,7 @@ def _without_tags(problem: Problem, wanted: IntArray, arrives: BoolArray) -> Ite
 
 
 def _beyond_requests(problem: Problem, wanted: IntArray, arrives: BoolArray) -> Iterator[tuple[str, str]]:
-    """Topologies that come to a node, or change at all, where too much would be asked of it or of their heaps."""
+    """Yield topologies that enter a node, or change, where requests exceed the node or the heaps."""
     for broken in Requests().violations(PlacedExecutors(problem, wanted)):
         if broken.topology is None:
             there = arrives & (problem.slot_node[wanted] == problem.node_index[broken.supervisor or ""])
@@ -179,7 +179,7 @@ Refuses = Callable[[Problem, IntArray, Mapping[str, float], Mapping[str, float]]
 
 @dataclass(frozen=True)
 class PlacementAim:
-    """What is wanted of placements.
+    """The objective of placements with its assumptions and refusals.
 
     Parameters
     ----------

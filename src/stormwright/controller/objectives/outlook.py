@@ -1,4 +1,4 @@
-"""What a placement is predicted to be worth beside the one that runs, by what operators want."""
+"""Predicted gain of a placement over the current one, by objective."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ THROUGHPUT, LATENCY, NODES, BALANCED, TRAFFIC = OBJECTIVES = ("throughput", "lat
 
 @dataclass(frozen=True)
 class Gain:
-    """By how much, in percent of what runs now; what that means, and the figures that it comes from."""
+    """A gain in percent of the current placement, its description, and the figures behind it."""
 
     percent: float
     gained: str
@@ -40,7 +40,7 @@ class Gain:
 
 
 def gain_in(kind: str, problem: Problem, slots: IntArray) -> Gain:
-    """What a placement gains in one thing.
+    """Return the gain of a placement in one quantity.
 
     Parameters
     ----------
@@ -55,12 +55,12 @@ def gain_in(kind: str, problem: Problem, slots: IntArray) -> Gain:
 
 
 def inter_node_tps(cost: Cost) -> float:
-    """Traffic between nodes, in one rack or not."""
+    """Return the traffic between nodes, within and across racks."""
     return cost.inter_node + cost.inter_rack
 
 
 def nodes_used(problem: Problem, slots: IntArray) -> int:
-    """Nodes on which a placement has anything."""
+    """Return the number of nodes with an executor."""
     return len(np.unique(problem.slot_node[slots[slots != UNPLACED]]))
 
 
@@ -85,7 +85,7 @@ def _in_balance(problem: Problem, slots: IntArray) -> Gain:
 
 
 def _busiest_hz(problem: Problem, slots: IntArray) -> float:
-    """CPU of the busiest worker of each topology, added up, in Hz; a slot holds one topology."""
+    """Return the CPU of the busiest worker of each topology, summed, in Hz; a slot holds one topology."""
     placed = np.flatnonzero(slots != UNPLACED)
     worker_hz = np.bincount(slots[placed], problem.executor_cpu_hz[placed], len(problem.slots))
     busiest_hz = np.zeros(len(problem.topologies))
@@ -123,7 +123,7 @@ _Pairs = list[tuple[TopologyPrediction, TopologyPrediction]]
 
 @dataclass(frozen=True)
 class Outlook:
-    """A placement beside the one that runs.
+    """A placement compared with the current one.
 
     Parameters
     ----------
@@ -151,12 +151,12 @@ class Outlook:
 
     @property
     def is_sure(self) -> bool:
-        """Whether the gain is beyond the errors of predictions."""
+        """Return whether the gain exceeds the errors of predictions."""
         return self.at_least_percent is None or self.at_least_percent >= SURE_PERCENT
 
 
 class Outlooks:
-    """Compares placements with the one that runs.
+    """Comparison of placements with the current one.
 
     Parameters
     ----------
@@ -185,17 +185,17 @@ class Outlooks:
 
     @property
     def cost(self) -> Cost:
-        """Of what runs."""
+        """Cost of the current placement."""
         return self.placements.cost(self._problem.current_slot)
 
     @property
     def rate_tps(self) -> dict[str, float]:
-        """Topology id → trees/s as measured."""
+        """Measured trees/s per topology id."""
         return self.placements.rate_tps
 
     @cached_property
     def _weight(self) -> dict[str, float]:
-        """Topology id → the weight by which predictions are fair."""
+        """Fairness weight per topology id."""
         given = self.placements.assumptions
         told = given.weights if given else {}
         both = zip(self._problem.topologies, weights_of(self._problem).tolist(), strict=True)
@@ -203,19 +203,19 @@ class Outlooks:
 
     @property
     def can_gain(self) -> bool:
-        """Whether any placement could be better."""
+        """Return whether any placement could be better."""
         runs = bool((self._problem.current_slot != UNPLACED).any())
         return runs and (self._objective != TRAFFIC or self._gains != (TRAFFIC,) or inter_node_tps(self.cost) > 0)
 
     def of(self, slot_of_executor: IntArray) -> Outlook:
-        """That of a placement, shape (E,)."""
+        """Return the outlook of a placement, shape (E,)."""
         if self._objective == TRAFFIC:
             return self._of_traffic(slot_of_executor, [])
         pairs = self._pairs(slot_of_executor) if self.placements.profile else []
         return self._of_pairs(slot_of_executor, pairs) if pairs else Outlook(0.0, "", "no tuple tree was measured")
 
     def promises(self, slot_of_executor: IntArray, topologies: Mapping[str, int]) -> dict[str, Promise]:
-        """What a placement promises some topologies, by id, of which their index is given."""
+        """Return the promises of a placement per id, for topologies given by index."""
         ratios = predicted_ratios(self._problem, list(topologies.values()), slot_of_executor)
         found = {topology: Promise(ratio) for topology, ratio in zip(topologies, ratios, strict=True)}
         if self.placements.profile is None or not topologies:
@@ -231,13 +231,13 @@ class Outlooks:
         return found
 
     def _pairs(self, slot_of_executor: IntArray) -> _Pairs:
-        """What is predicted now and of a placement, of topologies that were measured and run."""
+        """Return the current and the new prediction of each running topology with a measured load."""
         now, new = (self.placements.predicted(slots) for slots in (self._problem.current_slot, slot_of_executor))
         both = zip(now.topologies, new.topologies, strict=True)
         return [(one, other) for one, other in both if one.measured_tps > 0 and one.reachable_tps.value > 0]
 
     def _of_pairs(self, slots: IntArray, pairs: _Pairs) -> Outlook:
-        """Outlook on what is predicted of topologies, of which there are some."""
+        """Return the outlook on a non-empty set of predictions."""
         kinds = {
             THROUGHPUT: self._of_throughput,
             LATENCY: self._of_latency,
@@ -299,12 +299,12 @@ class Outlooks:
 
 
 def least_gain_percent(objective: str) -> float:
-    """What a move has to gain where nothing else is said."""
+    """Return the default minimum gain of a move."""
     return _LEAST_TRAFFIC_PERCENT if objective == TRAFFIC else _LEAST_PERCENT
 
 
 def _capped(now: TopologyPrediction, gain: RateGain, most: float) -> tuple[RateGain, bool]:
-    """A gain in which rates above `most` times the measured one count for no more, and whether there are such."""
+    """Return a gain with rates capped at `most` times the measured one, and whether any rate was capped."""
     enough_tps, rate_tps = most * now.measured_tps, now.reachable_tps.value
     if rate_tps * gain.value <= enough_tps:
         return gain, False
@@ -312,24 +312,24 @@ def _capped(now: TopologyPrediction, gain: RateGain, most: float) -> tuple[RateG
 
 
 def _latency_ms(predicted: TopologyPrediction) -> float:
-    """At the measured rate; where that is not sustained, at the rate that is, or what nobody waits for."""
+    """Return the latency at the measured rate, else at the sustained rate, else that of an unused topology."""
     interval = predicted.latency_ms or predicted.pending_latency_ms
     return min(interval.value, _ENDLESS_MS) if interval else _ENDLESS_MS
 
 
 def _not_held(pairs: _Pairs) -> list[str]:
-    """Topologies whose measured rate a placement would not sustain, as far as predictions can tell."""
+    """Return topologies whose measured rate a placement is predicted not to sustain."""
     return [new.topology for now, new in pairs if not _holds(now, new)]
 
 
 def _holds(now: TopologyPrediction, new: TopologyPrediction) -> bool:
-    """Whether a placement sustains the measured rate 19 times in 20, or what the running one is predicted to."""
+    """Return whether a placement sustains the measured (or currently predicted) rate with 95 % confidence."""
     at_least_tps = new.reachable_tps.value * exp(-ONE_SIDED * rate_gain(now, new).sd)
     return at_least_tps >= min(now.measured_tps, now.reachable_tps.value)
 
 
 def _gain(pairs: list[tuple[float, ...]], weights: list[float]) -> float:
-    """By how many percent the second is more, in the geometric mean by weight."""
+    """Return the weighted geometric mean gain of the second figures over the first, in percent."""
     if any(new <= 0 for _, new in pairs):
         return -inf
     logs = (weight * log(new / old) for weight, (old, new) in zip(weights, pairs, strict=True))

@@ -1,4 +1,4 @@
-"""What placements of one problem cost, break and are predicted to do: each found once, whoever asks for it."""
+"""Cached costs, violations and predictions of placements of one problem."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _T = TypeVar("_T")
 
 
 class Placements:
-    """Remembers what was found of each placement (slot of every executor, -1 for none, shape (E,)).
+    """Cache of results per placement (slot of every executor, -1 for none, shape (E,)).
 
     Parameters
     ----------
@@ -36,26 +36,26 @@ class Placements:
 
     @cached_property
     def profile(self) -> Profile | None:
-        """Of what runs; None where nothing does."""
+        """Profile of what runs; None if nothing runs."""
         return Profile.of(self.problem) if (self.problem.current_slot != UNPLACED).any() else None
 
     @property
     def rate_tps(self) -> dict[str, float]:
-        """Topology id → trees/s as measured; of none where nothing runs."""
+        """Measured trees/s per topology id; empty if nothing runs."""
         if self.profile is None:
             return {}
         return {t.id: rate for t, rate in zip(self.problem.topologies, self.profile.rate_tps.tolist(), strict=True)}
 
     def cost(self, slots: IntArray) -> Cost:
-        """What a placement costs in traffic."""
+        """Return the traffic cost of a placement."""
         return _once(self._costs, slots, lambda: cost_of(self.problem, slots))
 
     def broken(self, slots: IntArray) -> list[Violation]:
-        """Limits that a placement breaks."""
+        """Return the constraints that a placement violates."""
         return _once(self._broken, slots, lambda: broken_limits(self.problem, slots))
 
     def predicted(self, slots: IntArray) -> Prediction:
-        """What is predicted of a placement; it raises what `predict` raises."""
+        """Return the prediction of a placement; errors of `predict` are passed on."""
         return _once(self._predicted, slots, lambda: predict(self.problem, slots, self.assumptions, self.profile))
 
 

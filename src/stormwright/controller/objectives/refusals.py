@@ -1,4 +1,4 @@
-"""Placements that were taken back: neither they nor ones that promise no more are tried again soon."""
+"""Placements that were rolled back; they, and others that promise no more, are refused for some time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from stormwright.state_files import unless_damaged
 
 
 def way_back(problem: Problem, worse: Worse) -> Decision:
-    """Back to where the topology was before its move; where there is no room any more it stays, and it is said why.
+    """Return the rollback of a topology to its placement before the move, or the reason why it has to stay.
 
     It is more urgent than any trigger, and no gain is asked for: what is gained was measured.
     """
@@ -51,7 +51,7 @@ def way_back(problem: Problem, worse: Worse) -> Decision:
 
 
 def refusal(problem: Problem, worse: Worse, now_ms: float) -> Refusal:
-    """What is remembered of a placement that is taken back; it is the current one.
+    """Return the refusal to record for the current placement, which is rolled back.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ _Crowd = tuple[str, str, int]
 
 @dataclass(frozen=True)
 class Refusal:
-    """One placement of one topology.
+    """A refused placement of one topology.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ class Refusal:
 
 
 class RefusedPlacements:
-    """Placements that are not tried, by topology, on disk.
+    """Persistent registry of refused placements by topology.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ class RefusedPlacements:
         self._of: dict[str, list[Refusal]] = unless_damaged(path, lambda: _read(path), dict, lost)
 
     def note(self, topology: str, refusal: Refusal) -> None:
-        """A placement of a topology was taken back; it is refused even where that cannot be written down.
+        """Record a rolled-back placement; it is refused even if it cannot be written to disk.
 
         The time for which it is refused is that of `refusal`, doubled for each time before.
         """
@@ -152,7 +152,7 @@ class RefusedPlacements:
         rate_tps: Mapping[str, float],
         now_ms: float,
     ) -> dict[str, str]:
-        """Topology → why it does not go where it is wanted.
+        """Return the reason per topology why its wanted placement is refused.
 
         Parameters
         ----------
@@ -184,7 +184,7 @@ class RefusedPlacements:
         return found
 
     def told(self, now_ms: float) -> dict[str, list[str]]:
-        """Topology → what came of placements that are refused now, for the status."""
+        """Return the reasons of current refusals per topology, for the status page."""
         found = {
             topology: [each.why for each in refusals if each.until_ms > now_ms]
             for topology, refusals in self._of.items()
@@ -199,7 +199,7 @@ class RefusedPlacements:
 
 
 def crowds(problem: Problem, topology: int, slots: IntArray) -> tuple[_Crowd, ...]:
-    """What a topology (index) has where under a placement: executors of a component are as good as each other."""
+    """Return the executors of a topology (index) by node and component; equal executors are interchangeable."""
     return tuple(sorted(_crowds(problem, topology, slots)))
 
 

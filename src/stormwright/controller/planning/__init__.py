@@ -1,1 +1,1 @@
-"""From a wished placement to moves in an order in which Storm can make them."""
+"""Planning of moves: from a wanted placement to steps that Storm can make."""

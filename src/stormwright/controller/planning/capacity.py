@@ -1,4 +1,4 @@
-"""Which slots are held and what nodes have left, kept up to date move by move."""
+"""Capacity between moves: slot holders and free resources of nodes, updated move by move."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE
 
 
 class MoveRoom:
-    """The cluster between two moves.
+    """State of the cluster between two moves.
 
     A node never comes to have more of a resource in use than it has, unless it had more before: then no more than that.
     Without `cpu_limits` that is not asked of CPU.
@@ -62,7 +62,7 @@ class MoveRoom:
             self.wanted[place.entered] += 1
 
     def copy(self) -> MoveRoom:
-        """Another one, to try moves in; meanwhile this one stays as it is."""
+        """Return an independent copy in which moves can be tried."""
         other = object.__new__(MoveRoom)
         other.__dict__ = self.__dict__ | {
             "_base": self,
@@ -78,7 +78,7 @@ class MoveRoom:
         return other
 
     def workers(self, topology: int) -> NodeWorkers:
-        """The workers of a topology now."""
+        """Return the current workers of a topology."""
         if topology not in self._workers:
             base = None if topology in self._moved else self._base
             own = self.problem.executors_of(topology)
@@ -86,13 +86,13 @@ class MoveRoom:
         return self._workers[topology]
 
     def target_workers(self, topology: int) -> NodeWorkers:
-        """The workers of a topology as they are wished."""
+        """Return the workers of a topology at its target."""
         if topology not in self._target_workers:
             self._target_workers[topology] = workers_of(self.target[self.problem.executors_of(topology)])
         return self._target_workers[topology]
 
     def loads(self, topology: int) -> WorkerLoads:
-        """What the workers of a topology take now; isolation is left out."""
+        """Return the current demand of the workers of a topology, without isolation."""
         if topology not in self._loads:
             base = None if topology in self._moved else self._base
             self._loads[topology] = base.loads(topology) if base else self._loads_of(topology)
@@ -103,13 +103,13 @@ class MoveRoom:
         return WorkerLoads.of_workers(demand, self.workers(topology))
 
     def workers_on(self, node: int) -> list[tuple[int, int]]:
-        """Topology and slot of each worker on a node."""
+        """Return topology and slot of each worker on a node."""
         first, end = self._first_slot[node], self._first_slot[node + 1]
         held = [(of, slot) for slot, of in enumerate(self._holder[first:end].tolist(), first) if of != UNPLACED]
         return [(of, slot) for of, slot in held if slot in self.workers(of)]
 
     def left(self, nodes: IndexArray, used: FloatArray | None = None) -> FloatArray:
-        """What more may be taken of nodes, shape (R, M); of a node that has less than is in use, rounding only.
+        """Return the free resources of nodes, shape (R, M); of an overcommitted node only a rounding margin.
 
         `used` is what is in use of all nodes, where that is not what is in use now.
         """
@@ -118,18 +118,18 @@ class MoveRoom:
         return room
 
     def short(self, topology: int) -> tuple[IndexArray, IndexArray]:
-        """Rows and columns of what is missing for a topology to move to its target alone."""
+        """Return rows and columns of resources that a topology lacks to move to its target alone."""
         place = self.places[topology]
         rows, columns = np.nonzero(place.change > self.left(place.nodes))
         return rows, columns
 
     def fits(self, topology: int) -> bool:
-        """Whether a topology can move to its target alone."""
+        """Return whether a topology can move to its target alone."""
         place = self.places[topology]
         return not (place.change > self.left(place.nodes)).any()
 
     def missing(self, topology: int) -> tuple[Missing, ...]:
-        """What is missing for that, in words and numbers."""
+        """Return the resources that a topology lacks to move to its target alone."""
         place = self.places[topology]
         rows, columns = self.short(topology)
         lacking = (place.change - self.left(place.nodes))[rows, columns]
@@ -144,18 +144,18 @@ class MoveRoom:
         )
 
     def free_ports(self, node: int, leaving: Collection[int]) -> tuple[list[int], list[int]]:
-        """Slots of a node that nobody holds, and those that only topologies hold that are `leaving`."""
+        """Return the free slots of a node, and those held only by topologies that are `leaving`."""
         first, end = self._first_slot[node], self._first_slot[node + 1]
         holders = self._holder[first:end].tolist()
         free = [first + port for port, holder in enumerate(holders) if holder == UNPLACED]
         return free, [first + port for port, holder in enumerate(holders) if holder in leaving]
 
     def is_free(self, slots: Iterable[int], topologies: Collection[int]) -> bool:
-        """Whether nobody but some topologies holds one of some slots."""
+        """Return whether slots are free or held only by the given topologies."""
         return bool(np.isin(self._holder[list(slots)], (UNPLACED, *topologies)).all())
 
     def places_in(self, slots: Mapping[int, IntArray]) -> dict[int, Place]:
-        """What topologies take in the slots of their executors and at their targets."""
+        """Return the places of topologies in the slots of their executors and at their targets."""
         return {topology: self._place(topology, own) for topology, own in slots.items()}
 
     def put(
@@ -164,7 +164,7 @@ class MoveRoom:
         places: Mapping[int, Place] | None = None,
         workers: Mapping[int, NodeWorkers] | None = None,
     ) -> None:
-        """Move topologies at one go to the slots of their executors; they may take over each other's.
+        """Move topologies together to the slots of their executors; they may take over each other's slots.
 
         `places` are `places_in` the slots, and `workers` those in them, where they are known.
         """
@@ -183,7 +183,7 @@ class MoveRoom:
             self._take(topology, places[topology])
 
     def put_worker(self, topology: int, slot: int, to: int) -> None:
-        """Move one worker of a topology to a free slot of another node; it holds the one that it leaves as well."""
+        """Move one worker to a free slot of another node; the slot that it leaves stays held."""
         own, workers = self.problem.executors_of(topology), self.workers(topology)
         members = workers[slot]
         if self.measure.share is not None:
@@ -217,7 +217,7 @@ class MoveRoom:
         self.places[topology] = place
 
     def hold(self, slots: Iterable[int], topology: int) -> None:
-        """Mark slots as held by a topology, whether it has workers there or not; -1 lets go of them."""
+        """Mark slots as held by a topology, with or without workers; -1 releases them."""
         self._holder[list(slots)] = topology
 
     def _arrived_place(self, topology: int) -> Place:
@@ -226,7 +226,7 @@ class MoveRoom:
         return self._arrived[topology]
 
     def _has_arrived(self, topology: int, now: IntArray) -> bool:
-        """Whether the slots `now` have the workers of its target, each on the node that it was wished on."""
+        """Return whether the slots `now` match the target: the same workers, each on its target node."""
         target, nodes_of = self.target[self.problem.executors_of(topology)], self.problem.slot_node
         if not np.array_equal(nodes_of[now], nodes_of[target]):
             return False
@@ -234,7 +234,7 @@ class MoveRoom:
         return len(together) == len(np.unique(now)) == len(np.unique(target))
 
     def _place_beside(self, topology: int, left: int, entered: int, load: FloatArray) -> Place:
-        """Its place once a worker of a topology has gone from one node to another, where no topology is isolated."""
+        """Return the place of a topology after one worker moved between nodes; without isolated topologies."""
         old = self.places[topology]
         if self._has_arrived(topology, self.now[self.problem.executors_of(topology)]):
             return self._arrived_place(topology)
@@ -254,7 +254,7 @@ class MoveRoom:
         return Place(nodes, before, after)
 
     def _place(self, topology: int, now: IntArray) -> Place:
-        """What a topology takes in the slots `now` and at its target."""
+        """Return the place of a topology in the slots `now` and at its target."""
         own, nodes_of, hosts = self.problem.executors_of(topology), self.problem.slot_node, self.measure.host_node
         there, arrived = nodes_of[now], self._arrived_place(topology)
         if self._has_arrived(topology, now):

@@ -1,4 +1,4 @@
-"""Room made by way of spare slots: who is in the way of a topology goes elsewhere for the time."""
+"""Detours: workers in the way of a topology move to spare slots for a time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Topologies that move at one go: to their targets, or one alone to spare slots.
+    """Topologies that move together: to their targets, or a single one to spare slots.
 
     Parameters
     ----------
@@ -36,21 +36,21 @@ class Batch:
 
     @classmethod
     def home(cls, room: MoveRoom, topologies: Collection[int]) -> Batch:
-        """Topologies that go to their targets from where they are in `room`."""
+        """Return the batch that moves topologies from their state in `room` to their targets."""
         slots = choose_ports(room, topologies)
         return cls(slots, room.places_in(slots), {topology: workers_of(to) for topology, to in slots.items()})
 
 
 @dataclass(frozen=True, eq=False)
 class _Way:
-    """Batches in order, and topologies that went to spare slots and do not arrive in it."""
+    """Batches in order, and the topologies that they leave in spare slots."""
 
     batches: tuple[Batch, ...]
     left_over: frozenset[int]
 
     @property
     def closed(self) -> bool:
-        """Whether all arrive."""
+        """Whether all topologies arrive at their targets."""
         return not self.left_over
 
 
@@ -60,7 +60,7 @@ FEW_ASIDE, MOST_ASIDE, MEAN_ASIDE = 4, 12, 1.75
 
 
 class Helpers:
-    """Topologies that may go to spare slots, none too often.
+    """Topologies that may move to spare slots, each a limited number of times.
 
     Parameters
     ----------
@@ -89,11 +89,11 @@ class Helpers:
         return topology in self._may
 
     def leave(self, topologies: Collection[int]) -> None:
-        """Topologies are about to move; `come` follows."""
+        """Record that topologies are about to move; `come` follows."""
         self._add(self._may.intersection(topologies), -1.0)
 
     def come(self, topologies: Collection[int], arrives: bool) -> None:
-        """Topologies have moved to their targets, or to spare slots."""
+        """Record that topologies have moved to their targets or to spare slots."""
         if arrives:
             self._may.difference_update(topologies)
             self._worn_out.difference_update(topologies)
@@ -106,7 +106,7 @@ class Helpers:
         self._add(self._may.intersection(topologies), 1.0)
 
     def once_more(self) -> bool:
-        """Let each go to spare slots once more; False where that is too often, or helps nobody."""
+        """Allow each topology one more detour; return False if that is too many or useless."""
         if not self._worn_out or self._most == MOST_ASIDE or self._trips_left <= 0:
             return False
         self._most += 1
@@ -116,7 +116,7 @@ class Helpers:
         return True
 
     def could_clear(self, topology: int) -> bool:
-        """Whether a topology would have room if all of them left its nodes; what they go to is not looked at."""
+        """Return whether a topology would fit if all helpers left its nodes, regardless of where they go."""
         place = self._room.places[topology]
         use = self._use.take(place.nodes, axis=1) - (place.before if topology in self._may else 0.0)
         used = self._room.used.take(place.nodes, axis=1)
@@ -129,7 +129,7 @@ class Helpers:
 
 
 def through_spare_slots(room: MoveRoom, topology: int, helpers: Helpers, most: int) -> _Way | None:
-    """How a topology can move when others go to spare slots before; None if these do not suffice.
+    """Return how a topology can move after others move to spare slots; None if that does not suffice.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ def through_spare_slots(room: MoveRoom, topology: int, helpers: Helpers, most: i
 
 
 class _Trial:
-    """Workers that leave nodes on which a topology needs room."""
+    """Workers that leave nodes on which a topology needs capacity."""
 
     def __init__(self, room: MoveRoom, topology: int, helpers: Helpers, most: int) -> None:
         self._room, self._place = room.copy(), room.places[topology]
@@ -174,7 +174,7 @@ class _Trial:
 
     @property
     def batches(self) -> list[Batch]:
-        """Those that make room, one by one."""
+        """Return the batches that free the capacity, one worker at a time."""
         room = self._room
         slots = {other: room.now[room.problem.executors_of(other)].copy() for other, _ in self.left}
         return [
@@ -184,12 +184,12 @@ class _Trial:
 
     @property
     def after(self) -> MoveRoom:
-        """The cluster once they have; the trial is over."""
+        """Return the cluster after these batches; the trial ends."""
         self._room.hold([slot for _, slot in self.left], UNPLACED)
         return self._room
 
     def clear(self, node: int) -> bool:
-        """Whether enough room could be made on a node."""
+        """Return whether enough capacity could be freed on a node."""
         column = self._place.column[node]
         while (lacking := self._lacking(column)).any():
             worker = self._best_worker(node, lacking.tolist())
@@ -203,7 +203,7 @@ class _Trial:
         return lacking
 
     def _best_worker(self, node: int, lacking: list[float]) -> tuple[int, int] | None:
-        """Topology and slot of the worker that leaves: the smallest that is enough, else the largest."""
+        """Return topology and slot of the worker to leave: the smallest sufficient one, else the largest."""
         found = []
         for other, slot in self._room.workers_on(node):
             if other != self._topology and other in self._helpers:

@@ -1,4 +1,4 @@
-"""Topologies that wait for each other: which of them must move together."""
+"""Groups of topologies that block each other and have to move together."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LARGE = 12
 
 
 class GroupSearch:
-    """Looks for a smallest group of waiting topologies that can move at one go.
+    """Search for a smallest group of waiting topologies that can move together.
 
     A group that lacks something of a node lacks it until one more joins that releases some of it: so all groups are
     found by letting each of those join in turn.
@@ -42,14 +42,14 @@ class GroupSearch:
         self.cut = False
 
     def find(self, topology: int, most: int, tries: int) -> tuple[int, ...] | None:
-        """A group with `topology` of at most `most`, found in so many tries."""
+        """Return a group with `topology` of at most `most` members, found in at most `tries` tries."""
         self._look()
         self._seen, self._tries, self.cut = set(), tries, False
         found = self._with([], topology, most)
         return tuple(self._least(list(found), topology)) if found else None
 
     def closure(self, topology: int) -> tuple[int, ...] | None:
-        """A group with `topology` of any size: whoever helps most joins until nothing is missing."""
+        """Return a group with `topology` of any size; the best helper joins until nothing is missing."""
         self._look()
         members: list[int] = []
         joining, lacking = [topology], None
@@ -68,7 +68,7 @@ class GroupSearch:
         return tuple(self._least(members, topology)) if len(members) <= _LARGE else tuple(members)
 
     def is_group(self, topologies: Collection[int]) -> bool:
-        """Whether topologies, all of them waiting, can move at one go."""
+        """Return whether topologies, all of them waiting, can move together."""
         if any(topology not in self._waiting for topology in topologies):
             return False
         self._look()
@@ -81,7 +81,7 @@ class GroupSearch:
         return lacking is None
 
     def _look(self) -> None:
-        """Take note of what is left, if anything has moved since."""
+        """Update the free resources if anything has moved since the last search."""
         if self._version != self._room.version:
             self._left, self._version = self._room.left(self._nodes), self._room.version
 
@@ -119,7 +119,7 @@ class GroupSearch:
         return None
 
     def _lacking(self, members: Collection[int]) -> Iterator[tuple[int, int, float]]:
-        """Row, node and amount of each thing that the group lacks."""
+        """Yield row, node and amount of each resource that the group lacks."""
         yield from self._lacking_of(np.unique(np.concatenate([self._room.places[m].entered for m in members])))
 
     def _lacking_of(self, nodes: IndexArray) -> Iterator[tuple[int, int, float]]:
@@ -128,7 +128,7 @@ class GroupSearch:
             yield row, int(nodes[column]), float(over[row, column])
 
     def _helpers(self, members: list[int], row: int, node: int, lacking: float) -> dict[int, float]:
-        """Who could join to release some of it, and how much each does; nobody if all of them are not enough."""
+        """Return the amount that each candidate could release; empty if all of them are not enough."""
         released: dict[int, float] = {}
         for other in self._here[node]:
             if other in self._waiting and other not in members:
@@ -138,7 +138,7 @@ class GroupSearch:
         return released if sum(released.values()) >= lacking else {}
 
     def _ranked(self, helpers: Mapping[int, float], lacking: float) -> list[int]:
-        """First those that release enough, of these who lacks least itself."""
+        """Return the helpers: those that release enough first, then by the least lack of their own."""
         ranked = []
         for other, released in helpers.items():
             place = self._room.places[other]
@@ -148,7 +148,7 @@ class GroupSearch:
         return [other for _, _, other in sorted(ranked)]
 
     def _least(self, group: list[int], topology: int) -> list[int]:
-        """The group without those that it can do without."""
+        """Return the group without dispensable members."""
         for member in [other for other in group if other != topology]:
             fewer = [other for other in group if other != member]
             if self.is_group(fewer):
@@ -157,7 +157,7 @@ class GroupSearch:
 
 
 def _apart(helpers: list[dict[int, float]]) -> int:
-    """How many must join at least: of so many of the lists none has a topology of another."""
+    """Return a lower bound on the number of joining topologies: the number of disjoint helper lists."""
     seen: set[int] = set()
     count = 0
     for each in helpers:

@@ -1,4 +1,4 @@
-"""One topology's way from slot to slot: what ports its workers get, which run on, and which go by way of others."""
+"""Moves of one topology from slot to slot: ports of its workers, running workers, and detours."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from stormwright.model.problem import name_slots
 
 
 def choose_ports(room: MoveRoom, topologies: Collection[int]) -> dict[int, IntArray]:
-    """Slots of topologies that go to their targets at one go; there must be room for them.
+    """Return slots of topologies that move to their targets together; there must be capacity for them.
 
     Which port of a node a worker gets is free to choose. One whose executors stay together on their node keeps its
     slot and runs on; any other gets a port that nobody holds, if the node has one, and the one that it is wished on if
@@ -46,7 +46,7 @@ def choose_ports(room: MoveRoom, topologies: Collection[int]) -> dict[int, IntAr
 
 
 def kept_workers(problem: Problem, now: NodeWorkers, target: NodeWorkers) -> dict[int, int]:
-    """Wished slot → slot now, of the workers of a topology whose executors stay together on their node."""
+    """Return the current slot per target slot of workers whose executors stay together on their node."""
     found = {members.tobytes(): slot for slot, members in now.items()}
     kept = {slot: found[key] for slot, members in target.items() if (key := members.tobytes()) in found}
     return {slot: there for slot, there in kept.items() if problem.slot_node[there] == problem.slot_node[slot]}
@@ -55,7 +55,7 @@ def kept_workers(problem: Problem, now: NodeWorkers, target: NodeWorkers) -> dic
 def make_move(
     room: MoveRoom, topology: int, slots: IntArray, started: NodeWorkers, *, alone: bool, arrives: bool = True
 ) -> TopologyMove:
-    """The move of a topology to `slots` from where it is in `room`.
+    """Return the move of a topology from its state in `room` to `slots`.
 
     One that moves `alone` goes by way of free slots where its ports are still held by its own workers: a new worker
     connects to its peers as soon as their ports answer. Where the one that is about to stop still does, the connection
@@ -105,7 +105,7 @@ def make_move(
 
 
 def _around_running(room: MoveRoom, topology: int, slots: IntArray, after: NodeWorkers, kept: set[int]) -> IntArray:
-    """`slots` with a free slot, of any node with room, for each worker that starts where another of its own runs."""
+    """Return `slots` with a free slot for each worker that would start in a slot still in use by its own."""
     before = room.workers(topology)
     waiting = [slot for slot in after if slot in before and slot not in kept]
     if not waiting:
@@ -134,7 +134,7 @@ def spare_slot(
     avoid: BoolArray,
     load: Sequence[float] | None = None,
 ) -> int | None:
-    """A free slot for the worker of some executors of a topology; None if there is none.
+    """Return a free slot for the worker of some executors of a topology; None if there is none.
 
     Its own target is best, then nodes that as few topologies as possible wait for, then those where it runs
     already, as its files need not be fetched there, then the first. What the topology takes now is not taken off:
@@ -185,7 +185,7 @@ def spare_slot(
 def _keep_components_apart(
     problem: Problem, topology: int, members: IndexArray, slots: IntArray, open_nodes: BoolArray
 ) -> None:
-    """Close nodes where a component would have more executors than it may."""
+    """Exclude nodes where a component would exceed its limit of executors."""
     limits = problem.component_limits.get(topology)
     if limits is None:
         return
@@ -197,7 +197,7 @@ def _keep_components_apart(
 
 
 def _keep_tags(problem: Problem, topology: int, members: IndexArray, open_nodes: BoolArray) -> None:
-    """Close nodes without a tag that an executor asks for, whoever wished the placement: it may need the GPU."""
+    """Exclude nodes without a tag that an executor requires (a GPU, for example)."""
     of = problem.topologies[topology]
     if not any(component.tags for component in of.components):
         return
@@ -208,7 +208,7 @@ def _keep_tags(problem: Problem, topology: int, members: IndexArray, open_nodes:
 
 
 def _kept(old: NodeWorkers, new: NodeWorkers) -> set[int]:
-    """Slots whose worker stays as it is."""
+    """Return slots whose worker does not change."""
     return {slot for slot, members in new.items() if slot in old and old[slot].tobytes() == members.tobytes()}
 
 

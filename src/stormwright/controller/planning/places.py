@@ -1,4 +1,4 @@
-"""What each topology takes of the nodes that it is on or goes to, for all topologies at once."""
+"""Resources of nodes that each topology takes now and at its target."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NodeWorkers: TypeAlias = dict[int, IndexArray]
 
 
 def workers_of(slots: IntArray) -> NodeWorkers:
-    """The workers of a topology whose executors are in `slots`."""
+    """Return the workers of a topology whose executors are in `slots`."""
     order = np.argsort(slots, kind="stable")
     ordered = slots[order]
     starts = [0, *(np.flatnonzero(ordered[1:] != ordered[:-1]) + 1).tolist()]
@@ -35,19 +35,19 @@ def workers_of(slots: IntArray) -> NodeWorkers:
 
 
 class WorkerLoads(NamedTuple):
-    """What the workers of a topology take: their slot → column, and slots and resources by column, shape (R, W)."""
+    """Demand of the workers of a topology: column by slot, and slots and resources by column, shape (R, W)."""
 
     column: dict[int, int]
     amounts: FloatArray
 
     def of(self, slot: int) -> list[float]:
-        """What the worker in a slot takes."""
+        """Return the demand of the worker in a slot."""
         amounts: list[float] = self.amounts[:, self.column[slot]].tolist()
         return amounts
 
     @classmethod
     def of_workers(cls, demand: FloatArray, workers: NodeWorkers) -> WorkerLoads:
-        """Those of workers of a topology, of which each executor takes `demand`, shape (R - 1, E)."""
+        """Return the demand of workers whose executors take `demand`, shape (R - 1, E)."""
         starts = np.cumsum([0, *map(len, workers.values())])[:-1]
         amounts = np.add.reduceat(demand[:, np.concatenate(list(workers.values()))], starts, axis=1)
         columns = {slot: column for column, slot in enumerate(workers)}
@@ -63,7 +63,7 @@ SLOTS, CPU = 0, 1
 
 @dataclass(frozen=True, eq=False)
 class Place:
-    """What one topology takes, now and at its target, of M nodes and R resources.
+    """Resources of M nodes that one topology takes now and at its target, for R resources.
 
     Parameters
     ----------
@@ -79,39 +79,39 @@ class Place:
 
     @cached_property
     def change(self) -> FloatArray:
-        """What it takes more there after the move, shape (R, M)."""
+        """Additional demand after the move, shape (R, M)."""
         return self.after - self.before
 
     @cached_property
     def entered(self) -> IndexArray:
-        """Nodes of which it takes more of something after the move."""
+        """Nodes of which the topology takes more of a resource after the move."""
         return self.nodes[(self.change > 0).any(axis=0)]
 
     def is_entered(self, node: int) -> bool:
-        """Whether it takes more of something of a node after the move."""
+        """Return whether the topology takes more of a resource of a node after the move."""
         column = self.column.get(node)
         return column is not None and bool((self.after[:, column] > self.before[:, column]).any())
 
     @cached_property
     def gives(self) -> dict[int, list[float]]:
-        """Node that has more room of something after the move → what is taken more of it, by resource."""
+        """Additional demand by resource, for each node on which the topology releases a resource."""
         columns = np.flatnonzero((self.change < 0).any(axis=0))
         return dict(zip(self.nodes[columns].tolist(), self.change[:, columns].T.tolist(), strict=True))
 
     @cached_property
     def arrived(self) -> Place:
-        """What it takes when it is at its target."""
+        """Return the place of the topology once it is at its target."""
         there = self.after.any(axis=0)
         return Place(self.nodes[there], self.after[:, there], self.after[:, there])
 
     @cached_property
     def column(self) -> dict[int, int]:
-        """Node → its column."""
+        """Column of each node."""
         return {node: column for column, node in enumerate(self.nodes.tolist())}
 
 
 class Measure:
-    """Adds up what topologies take of nodes: slots, the problem's resources, and hosts of their own.
+    """Demand of topologies on nodes: slots, the problem's resources, and isolation of hosts.
 
     Isolation counts as a resource of the first node of each host: there is 1 of it, of which an isolated topology
     takes all, and any other so little that all of them together find room.
@@ -148,7 +148,7 @@ class Measure:
         self.capacity: FloatArray = np.array(rows)
 
     def places(self, now: IntArray, target: IntArray) -> list[Place]:
-        """The place of every topology; `now` and `target` are slots of all executors, shape (E,)."""
+        """Return the place of every topology; `now` and `target` are slots of all executors, shape (E,)."""
         size = len(self.problem.supervisors)
         sides = [self._keys(slots) for slots in (now, target)]
         keys = np.unique(np.concatenate([of_worker for side in sides for of_worker in side[:2]]))
@@ -160,14 +160,14 @@ class Measure:
         ]
 
     def use(self, places: list[Place]) -> FloatArray:
-        """What is taken now of every node, shape (R, N)."""
+        """Return the current use of every node, shape (R, N)."""
         used = np.zeros_like(self.capacity)
         for place in places:
             used[:, place.nodes] += place.before
         return used
 
     def _keys(self, slots: IntArray) -> tuple[IndexArray, IndexArray, IndexArray]:
-        """Topology and node as one number: of each worker, of its host's first node, and of each executor (or -1)."""
+        """Return topology and node as one number: per worker, per worker's host, and per executor (or -1)."""
         problem = self.problem
         size = len(problem.supervisors)
         placed = slots != UNPLACED
@@ -179,7 +179,7 @@ class Measure:
         return of * size + node, hosts, executors
 
     def _amounts(self, keys: IndexArray, workers: IndexArray, hosts: IndexArray, executors: IndexArray) -> FloatArray:
-        """What is taken under each of `keys`, shape (R, P)."""
+        """Return the demand under each of `keys`, shape (R, P)."""
         placed = executors != UNPLACED
         at = np.searchsorted(keys, executors[placed])
         rows = [np.bincount(np.searchsorted(keys, workers), minlength=len(keys)).astype(float)]

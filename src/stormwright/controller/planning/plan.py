@@ -1,4 +1,4 @@
-"""From a wished placement to moves in an order in which Storm can make them."""
+"""Plans of moves: steps in order, and topologies that stay with the reason."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stormwright.model.humanize import amount, counted
 
 @dataclass(frozen=True)
 class MoveBudget:
-    """How much may move in one decision.
+    """Limits on the moves of one decision.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ class MoveBudget:
 
 @dataclass(frozen=True)
 class Hop:
-    """Workers of one topology exchanged at one go; `vacated` are the nodes that it leaves altogether."""
+    """Workers of one topology that are exchanged together; `vacated` are the nodes that it leaves entirely."""
 
     after: TopologyAssignment
     stopped_workers: tuple[WorkerSlot, ...]
@@ -39,7 +39,7 @@ class Hop:
 
 @dataclass(frozen=True)
 class TopologyMove:
-    """One topology from where it runs to where it shall run, in one leg or, by way of free slots, in two.
+    """A move of one topology, in one leg or, by way of free slots, in two.
 
     `arrives` is False where it only makes room for others, in a place of which it goes on to its own later.
     `num_workers` is what Nimbus is told of how many workers it has from now on; None for what it has been.
@@ -59,7 +59,7 @@ class TopologyMove:
 
 @dataclass(frozen=True)
 class Step:
-    """Topologies that move at one go: one alone, or several that change places with each other.
+    """Topologies that move together: a single one, or several that exchange slots.
 
     `after` are the topologies (ids) that must have moved before, because they make room for it.
     """
@@ -68,14 +68,14 @@ class Step:
     after: frozenset[str] = frozenset()
 
     def with_workers(self, chosen: Mapping[str, int]) -> Step:
-        """The same, by which topologies that arrive get as many workers as were chosen for them (by id)."""
+        """Return the step with the given numbers of workers (by id) for topologies that arrive."""
         moves = (replace(m, num_workers=chosen.get(m.topology.id)) if m.arrives else m for m in self.moves)
         return replace(self, moves=tuple(moves)) if chosen else self
 
 
 @dataclass(frozen=True)
 class Missing:
-    """What a node lacks for a topology to move there."""
+    """A resource that a node lacks for a topology."""
 
     node: str
     resource: str
@@ -88,7 +88,7 @@ class Missing:
 
 @dataclass(frozen=True)
 class NoRoom:
-    """A topology stays because nothing that moves makes the room that it needs; at least one thing is missing."""
+    """A topology stays because no move frees the capacity that it needs; at least one resource is missing."""
 
     missing: tuple[Missing, ...]
 
@@ -98,7 +98,7 @@ class NoRoom:
 
 @dataclass(frozen=True)
 class OverBudget:
-    """A topology stays because it, with those that must move with it, is more than what is left of the budget."""
+    """A topology stays because its group exceeds the remaining budget."""
 
     topologies: int
     executors: int
@@ -115,7 +115,7 @@ class OverBudget:
 
 @dataclass(frozen=True)
 class NotWanted:
-    """A topology stays because the wished placement has no slot for some of its executors."""
+    """A topology stays because the wanted placement has no slot for some of its executors."""
 
     executors: int
 
@@ -125,7 +125,7 @@ class NotWanted:
 
 @dataclass(frozen=True)
 class Blocked:
-    """A topology shall stay."""
+    """A topology stays by request."""
 
     why: str
 
@@ -138,17 +138,17 @@ Left = NoRoom | OverBudget | NotWanted | Blocked
 
 @dataclass(frozen=True)
 class MovePlan:
-    """Steps in the order to make them, and topologies (ids) left where they are with the reason."""
+    """Steps in order, and topologies (ids) that stay where they are with the reason."""
 
     steps: tuple[Step, ...] = ()
     left: Mapping[str, Left] = field(default_factory=dict)
 
     @cached_property
     def moves(self) -> tuple[TopologyMove, ...]:
-        """The moves of all steps; a topology that makes room for others first has two."""
+        """The moves of all steps; a topology that takes a detour has two."""
         return tuple(move for step in self.steps for move in step.moves)
 
     def told(self, most: int = 10) -> list[str]:
-        """What stays although it was to move, in lines; so many of them at most."""
+        """Return lines about topologies that stay although they should move, at most `most` lines."""
         lines = [f"{topology} stays: {why}" for topology, why in self.left.items() if not isinstance(why, Blocked)]
         return lines if len(lines) <= most else [*lines[:most], f"{len(lines) - most:,} more stay"]

@@ -1,4 +1,4 @@
-"""Puts moves in order: alone where there is room, through spare slots where that helps, else together."""
+"""Order of moves: alone if there is capacity, else through spare slots, else together."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from stormwright.model.arrays import FloatArray, IndexArray, IntArray
 
 
 class StepMakers:
-    """Follows the steps of a plan as they are added to it.
+    """Dependencies between the steps of a plan, recorded as steps are added.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class StepMakers:
     def needed(
         self, slots: Mapping[int, IntArray], places: Mapping[int, Place], moves: Sequence[TopologyMove]
     ) -> frozenset[str]:
-        """Ids of those that a step needs to have moved before; from now on it counts as made.
+        """Return the ids of topologies that a step depends on, and record the step as made.
 
         It needs all that have left a node which would be short if none had, or which it passes on its way, and who had
         a slot before it.
@@ -83,7 +83,7 @@ class StepMakers:
         return frozenset(needed)
 
     def _change(self, places: Mapping[int, Place]) -> tuple[IndexArray, FloatArray]:
-        """Nodes that topologies leave or go to, shape (M,), and what they take more of them, shape (R, M)."""
+        """Return nodes that topologies leave or enter, shape (M,), and the change of use, shape (R, M)."""
         pairs = [(self._room.places[topology], new) for topology, new in places.items()]
         nodes = np.unique(np.concatenate([place.nodes for pair in pairs for place in pair]))
         more = np.zeros((len(self._entered), len(nodes)))
@@ -165,7 +165,7 @@ def plan_moves(
 
 
 def _movable(problem: Problem, wanted: Assignment, stay: Mapping[str, str]) -> tuple[dict[int, float], dict[str, Left]]:
-    """Topologies that run and shall run elsewhere, with their precedence, and those that stay although they run."""
+    """Return running topologies that have to move, with their precedence, and those that stay."""
     movable: dict[int, float] = {}
     left: dict[str, Left] = {topology: Blocked(why) for topology, why in stay.items()}
     differs = problem.current_slot != wanted.slot_of_executor
@@ -186,7 +186,7 @@ def _movable(problem: Problem, wanted: Assignment, stay: Mapping[str, str]) -> t
 
 
 class _Planner:
-    """Moves that are still to be planned, and who waits for what."""
+    """Moves still to plan, and the resources that topologies wait for."""
 
     def __init__(self, room: MoveRoom, movable: Mapping[int, float], budget: MoveBudget, firm: Collection[int]) -> None:
         self.steps: list[Step] = []
@@ -230,7 +230,7 @@ class _Planner:
             self.left.setdefault(self._room.problem.topologies[index].id, NoRoom(missing) if missing else over)
 
     def _look(self, topologies: Iterable[int]) -> None:
-        """Find out who can move now; the others may be of a group again."""
+        """Find the topologies that can move now; the others become candidates for groups again."""
         for index in topologies:
             nodes = self._short_nodes(index)
             if nodes:
@@ -243,7 +243,7 @@ class _Planner:
         return len(set(self._room.short(index)[1].tolist()))
 
     def _move_ready(self) -> bool:
-        """Move the first of those that can move alone."""
+        """Move the first topology that can move alone."""
         while self._ready:
             _, index = heapq.heappop(self._ready)
             if index not in self._waiting:
@@ -255,7 +255,7 @@ class _Planner:
         return False
 
     def _move_around(self) -> bool:
-        """Move the one that needs the fewest nodes cleared, others going to spare slots for it."""
+        """Move the topology that needs the fewest nodes cleared, with detours of others."""
         while self._blocked:
             _, _, index = heapq.heappop(self._blocked)
             if index not in self._waiting or self._tried_around.get(index) == len(self.steps):
@@ -269,7 +269,7 @@ class _Planner:
         return False
 
     def _move_around_once_more(self) -> bool:
-        """The same where topologies go to spare slots oftener, rather than that many move together."""
+        """Move a topology with additional detours of others, rather than many together."""
         while self._helpers.once_more():
             self._tried_around.clear()
             for index in sorted(self._waiting):
@@ -279,7 +279,7 @@ class _Planner:
         return False
 
     def _move_together(self) -> bool:
-        """Move a smallest group of those that wait for each other."""
+        """Move a smallest group of topologies that block each other."""
         last = None
         while self._sizes:
             search = size, rank, index = heapq.heappop(self._sizes)
@@ -297,7 +297,7 @@ class _Planner:
         return False
 
     def _move_many_together(self) -> bool:
-        """Move the smallest of a few groups of those of which no smaller one was found."""
+        """Move the smallest of a few groups, if no smaller group was found."""
         groups: list[tuple[int, tuple[int, ...], int]] = []
         last = None
         while self._large and self._tries and len(groups) < LARGE_COMPARED:
@@ -314,7 +314,7 @@ class _Planner:
         return any(self._make(group, [Batch.home(self._room, group)]) for _, group, _ in groups)
 
     def _make(self, group: Sequence[int], way: Sequence[Batch]) -> bool:
-        """Move a group on its way, if the budget has room for all of it."""
+        """Move a group on its way, if the budget allows all of it."""
         over = self._over_budget(group, way)
         if over:
             self.left |= {self._room.problem.topologies[index].id: over for index in group}
@@ -337,7 +337,7 @@ class _Planner:
         return True
 
     def _count(self, topologies: Set[int], arrives: bool) -> None:
-        """Note who has arrived, and who is somewhere else for the time."""
+        """Record topologies that arrived, and those on a detour."""
         first = len(topologies - self._helpers.times.keys())
         self._topologies_left -= first
         self._untouched -= first
@@ -365,19 +365,19 @@ class _Planner:
 
     @property
     def stranded(self) -> set[int]:
-        """Those that have gone to spare slots and not on from there."""
+        """Return topologies that are still in spare slots."""
         return self._waiting & self._helpers.times.keys()
 
     @property
     def _ample(self) -> bool:
-        """Whether the budget lets all that wait move."""
+        """Return whether the budget lets all waiting topologies move."""
         return self._untouched <= self._topologies_left
 
     def _wake(self, nodes: Iterable[int]) -> None:
-        """Look again at those that wait for something of nodes that have more room now."""
+        """Reconsider topologies that wait for resources of nodes that have more free now."""
         self._look({index for node in nodes for index in self._wants[node] if index in self._waiting})
 
 
 def _executors(batch: Batch) -> int:
-    """At most so many executors move."""
+    """Return an upper bound of the executors that move."""
     return sum(map(len, batch.slots.values()))

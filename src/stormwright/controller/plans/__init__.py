@@ -1,1 +1,1 @@
-"""Plans that people look at before anything moves, in stages that are judged; all of it pure."""
+"""Plans for review: description, stages, preconditions, modes and rollback; pure functions."""

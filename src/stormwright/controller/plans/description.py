@@ -1,4 +1,4 @@
-"""A plan as people see it: the same of a service and of a file."""
+"""Description of a plan for people, the same in the service and for files."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _HALF = 0.5
 
 
 def side_of(placements: Placements, slots: IntArray) -> Side:
-    """The figures of a placement.
+    """Return the figures of a placement.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def side_of(placements: Placements, slots: IntArray) -> Side:
 
 
 def topology_side(predicted: TopologyPrediction) -> TopologySide:
-    """The figures of one topology."""
+    """Return the figures of one topology."""
     return TopologySide(
         reachable_tps=Range(**predicted.reachable_tps.as_dict()),
         latency_ms=_range(predicted.latency_ms),
@@ -104,7 +104,7 @@ def _sent_tps(cost: Cost) -> float:
 
 
 def _sound(problem: Problem, slots: IntArray, broken: Sequence[Violation]) -> float:
-    """Which part of the executors has a slot, on a node or of a topology of which no limit is broken."""
+    """Return the part of the executors that have a slot and violate no constraint."""
     if not len(slots):
         return 1.0
     bad = slots == UNPLACED
@@ -142,14 +142,14 @@ _HEADROOM = 0.2
 
 @dataclass(frozen=True)
 class _Proof:
-    """By how many percent the best that there could be is better, None where that is not known; and in words."""
+    """The proven distance to the optimum in percent (None if unknown), and its description."""
 
     gap_percent: float | None = None
     text: str = ""
 
 
 def proven(placements: Placements, goal: str, slots: IntArray) -> _Proof:
-    """What is proven of a placement.
+    """Return what is proven about the optimality of a placement.
 
     Parameters
     ----------
@@ -188,7 +188,7 @@ _TOLD = 100
 
 @dataclass(frozen=True)
 class Pause:
-    """How long spouts will be silent, and what that is known from."""
+    """Expected length of a pause, and its source."""
 
     seconds: Range
     known_from: str
@@ -199,7 +199,7 @@ PauseOf = Callable[[str], Pause]
 
 
 def expected_pause(own: Sequence[float], all_of_them: Sequence[float]) -> Pause:
-    """How long a topology pauses, by its own past moves, else by those of others, else by a stated assumption.
+    """Return the expected pause of a topology: from its own moves, else from others, else an assumption.
 
     Parameters
     ----------
@@ -214,7 +214,7 @@ def expected_pause(own: Sequence[float], all_of_them: Sequence[float]) -> Pause:
 
 
 def plan_document(draft: PlanDraft, pause_of: PauseOf, stages: Sequence[int] | None) -> dict[str, Any]:
-    """What `stormwright.client.shapes.Plan` has of a plan besides where it stands.
+    """Return the content of `stormwright.client.shapes.Plan` for a plan, without its state.
 
     Parameters
     ----------
@@ -256,7 +256,7 @@ def plan_document(draft: PlanDraft, pause_of: PauseOf, stages: Sequence[int] | N
 
 
 def planned_step(told: Mapping[str, Any], number: int, stage: int, state: StepState = "planned") -> PlannedStep:
-    """A step as people see it.
+    """Return a step for display.
 
     Parameters
     ----------
@@ -269,7 +269,7 @@ def planned_step(told: Mapping[str, Any], number: int, stage: int, state: StepSt
 
 
 def planned_moves(told: Mapping[str, Any]) -> tuple[PlannedMove, ...]:
-    """The moves of a step, as `planned_step` is told it."""
+    """Return the moves of a step for display."""
     return tuple(
         PlannedMove(
             topology=move["name"],
@@ -283,13 +283,13 @@ def planned_moves(told: Mapping[str, Any]) -> tuple[PlannedMove, ...]:
 
 
 def _named(move: Mapping[str, Any], kind: str) -> tuple[str, ...]:
-    """Worker slots by their names; of a plan that an older version has made, by the ids of supervisors."""
+    """Return worker slots by name; plans of older versions have supervisor ids."""
     names = move.get("names", {})
     return tuple(names.get(slot, slot) for slot in (str(WorkerSlot(*each)) for each in move[kind]))
 
 
 def _meant(why: object) -> bool:
-    """Whether a topology stays as nobody wants it to move."""
+    """Return whether a topology stays because it is not wanted to move."""
     return isinstance(why, Blocked)
 
 

@@ -1,4 +1,4 @@
-"""Steps of a plan as JSON, so that a service that was killed goes on with exactly those."""
+"""JSON form of the steps of a plan, from which a restarted service continues."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stormwright.model import Problem, TopologyAssignment, WorkerSlot
 
 
 def step_to_dict(step: Step, problem: Problem) -> dict[str, Any]:
-    """A step of a plan for a problem as JSON has it, with the names of nodes: those may be gone when it is read."""
+    """Return a step as JSON, with the names of nodes, which may be gone when it is read."""
     moves = [
         _move_to_dict(move) | {"names": {str(slot): problem.cluster.slot_name(slot) for slot in _changing(move)}}
         for move in step.moves
@@ -20,7 +20,7 @@ def step_to_dict(step: Step, problem: Problem) -> dict[str, Any]:
 
 
 def step_of_dict(raw: Mapping[str, Any], problem: Problem) -> Step:
-    """As `step_to_dict` gave it, with the topologies and nodes that `problem` has now.
+    """Return a step from `step_to_dict`, with the current topologies and nodes of `problem`.
 
     Raises
     ------
@@ -31,12 +31,12 @@ def step_of_dict(raw: Mapping[str, Any], problem: Problem) -> Step:
 
 
 def placement_of(raw: Mapping[str, Any]) -> TopologyAssignment:
-    """As `placement_to_dict` gave it."""
+    """Return a placement from `placement_to_dict`."""
     return TopologyAssignment(tuple(WorkerSlot(*slot) for slot in raw["slots"]), tuple(raw["slot_of_executor"]))
 
 
 def where(placement: TopologyAssignment | None) -> list[WorkerSlot | None]:
-    """The slot of every executor, however slots are numbered; nothing of what does not run."""
+    """Return the slot of every executor; empty if nothing runs."""
     if placement is None:
         return []
     return [None if slot < 0 else placement.slots[slot] for slot in placement.slot_of_executor]

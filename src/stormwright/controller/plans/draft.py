@@ -1,4 +1,4 @@
-"""What a person asks for, and what of a scheduler's answer is a plan."""
+"""Drafts of plans: the part of a scheduler's answer that matches a request."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _SMALLEST_UP_TO = 3
 
 
 class FewestMoves:
-    """A scheduler that moves as few topologies as it finds, so that no limit is broken any more.
+    """A scheduler that resolves all violations by moving as few topologies as it finds.
 
     Executors that are on nodes, or of topologies, of which a limit is broken lose their slots, those of as few
     topologies as suffice; and `keeping` places them beside all that runs on. Where no set of topologies ends all of it,
@@ -51,7 +51,7 @@ class FewestMoves:
         self._keeping = keeping
 
     def schedule(self, problem: Problem) -> Assignment:
-        """The placement; what runs where nothing is broken, or nothing can be done."""
+        """Return the placement; the current one if nothing is violated or nothing can be done."""
         now = problem.current_slot
         broken = broken_limits(problem, now)
         best, least = now, len(broken)
@@ -68,7 +68,7 @@ class FewestMoves:
         return Assignment(best)
 
     def _one_by_one(self, problem: Problem, movable: Sequence[int]) -> IntArray:
-        """Each of those that are concerned moves where that ends something."""
+        """Move concerned topologies one by one if that resolves a violation."""
         slots: IntArray = problem.current_slot
         for index in movable:
             now = problem.with_current(Assignment(slots).by_topology(problem))
@@ -81,7 +81,7 @@ class FewestMoves:
         return slots
 
     def _without(self, problem: Problem, chosen: Collection[int], broken: Sequence[Violation]) -> IntArray | None:
-        """Where all runs once what is in the way of some topologies (indices) was placed anew; None if it cannot be."""
+        """Return a placement after placing some topologies (indices) from scratch; None if it is impossible."""
         slots = problem.current_slot.copy()
         nodes, _ = concerned(problem, broken)
         _, whole = concerned(problem, [each for each in broken if each.node is None])
@@ -93,13 +93,13 @@ class FewestMoves:
 
 
 def concerned(problem: Problem, broken: Sequence[Violation]) -> tuple[set[int], set[int]]:
-    """Nodes and topologies (indices) that broken limits tell of."""
+    """Return nodes and topologies (indices) that violations refer to."""
     nodes = {problem.node_index[each.supervisor] for each in broken if each.supervisor is not None}
     return nodes, {problem.topology_index[each.topology] for each in broken if each.topology is not None}
 
 
 def _movable(problem: Problem, broken: Sequence[Violation]) -> list[int]:
-    """Topologies (indices) that have something to do with it; those that take most CPU of the nodes first."""
+    """Return the topologies (indices) concerned; those that take most CPU of the nodes first."""
     nodes, own = concerned(problem, broken)
     there = np.isin(problem.slot_node[problem.current_slot], list(nodes)) & (problem.current_slot != UNPLACED)
     cpu_hz = np.bincount(
@@ -120,7 +120,7 @@ def _sets(movable: Sequence[int]) -> list[tuple[int, ...]]:
 
 @dataclass(frozen=True)
 class PlanWish:
-    """What a plan is to be.
+    """A request for a plan.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ class PlanWish:
 
 @dataclass(frozen=True)
 class PlanDraft:
-    """A plan as it is found.
+    """A draft of a plan with its predictions.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ class PlanDraft:
 
 
 def drafted(problem: Problem, scheduler: Scheduler, wish: PlanWish, stay: Mapping[str, str] | None = None) -> PlanDraft:
-    """The moves that lead to what a scheduler wants, as far as that is wished and pays.
+    """Return the moves towards a scheduler's placement that are requested and worthwhile.
 
     Parameters
     ----------
@@ -240,7 +240,7 @@ def restored(
     goal: str,
     name: Callable[[WorkerSlot], str] = str,
 ) -> PlanDraft:
-    """The moves that bring topologies (ids) back to where they were.
+    """Return the moves that bring topologies (ids) back to where they were.
 
     Parameters
     ----------
@@ -260,7 +260,7 @@ def restored(
 
 
 def _require_takers(problem: Problem, slots: IntArray) -> None:
-    """Raise InputError where something would come to a host that takes nothing new."""
+    """Raise InputError if an executor would enter an unschedulable host."""
     listed = problem.cluster.node_blacklisted
     comes = np.flatnonzero((slots != problem.current_slot) & (slots != UNPLACED))
     comes = comes[listed[problem.slot_node[slots[comes]]]]
@@ -271,7 +271,7 @@ def _require_takers(problem: Problem, slots: IntArray) -> None:
 
 
 def partial_placement_of(problem: Problem, plan: MovePlan, slots: IntArray, outlooks: Outlooks, gain: str) -> PlanDraft:
-    """A plan with what it promises.
+    """Return a draft of a plan with its promises.
 
     Parameters
     ----------
@@ -288,7 +288,7 @@ def partial_placement_of(problem: Problem, plan: MovePlan, slots: IntArray, outl
 
 
 def measured_rates(problem: Problem, placements: Placements | None = None) -> dict[str, float]:
-    """Topology id → trees/s, of those that were measured.
+    """Return measured trees/s per topology id.
 
     Parameters
     ----------
@@ -303,7 +303,7 @@ def measured_rates(problem: Problem, placements: Placements | None = None) -> di
 
 
 def seen_by_plans(problem: Problem) -> Problem:
-    """What a plan is made on; where nothing at all was measured, as in a file, with the load that is assumed."""
+    """Return the problem for planning; without any measurement (a file) with the assumed load."""
     return problem if problem.load is None else without_assumed_traffic(problem)
 
 
@@ -315,7 +315,7 @@ def _unmeasured(problem: Problem, wish: PlanWish) -> dict[str, str]:
 
 
 def _not_worth(found: Mapping[str, Outlook], wish: PlanWish) -> str:
-    """Why a placement is not worth the moves, by what it gains in each goal; empty where it is."""
+    """Return why a placement is not worth the moves, by its gain in each goal; empty if it is."""
     if wish.repairs:
         return ""
     why = []
@@ -332,7 +332,7 @@ def _not_worth(found: Mapping[str, Outlook], wish: PlanWish) -> str:
 
 
 def _staying(problem: Problem, wish: PlanWish) -> dict[str, str]:
-    """Topologies (ids) that do not move as they are not meant, or not to be moved."""
+    """Return topologies (ids) that do not move because they are excluded or not movable."""
     nodes = {
         number
         for number, node in enumerate(problem.supervisors)
@@ -352,5 +352,5 @@ def _staying(problem: Problem, wish: PlanWish) -> dict[str, str]:
 
 
 def _meant(names: tuple[str, ...], patterns: tuple[str, ...]) -> bool:
-    """Whether something that has several names fits one of some patterns."""
+    """Return whether any of several names matches a pattern."""
     return any(fnmatchcase(name, pattern) for name in names for pattern in patterns)

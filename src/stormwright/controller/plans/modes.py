@@ -1,4 +1,4 @@
-"""What the service may move by itself, and when."""
+"""Automation modes: which topologies the service may move, and when."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ _MINUTES = 1440
 
 @dataclass(frozen=True)
 class _Window:
-    """Minutes of a day, on some days of the week; one that ends before it begins ends on the next day."""
+    """Minutes of a day on some weekdays; a window that ends before it begins ends on the next day."""
 
     days: frozenset[int]
     from_min: int
     to_min: int
 
     def holds(self, moment: datetime) -> bool:
-        """Whether a moment is in it."""
+        """Return whether a moment is in the window."""
         minute, day = moment.hour * 60 + moment.minute, moment.weekday()
         if self.from_min < self.to_min:
             return day in self.days and self.from_min <= minute < self.to_min
@@ -58,7 +58,7 @@ class _Window:
 
 
 def windows_of(modes: Modes) -> list[_Window]:
-    """The maintenance windows.
+    """Return the maintenance windows.
 
     Raises
     ------
@@ -74,7 +74,7 @@ def windows_of(modes: Modes) -> list[_Window]:
 
 
 def mode_of(modes: Modes, topology: str, name: str) -> Mode:
-    """The mode of a topology, by its id and name."""
+    """Return the mode of a topology by its id and name."""
     for pattern, mode in modes.topologies.items():
         if fnmatchcase(name, pattern) or fnmatchcase(topology, pattern):
             return mode
@@ -82,7 +82,7 @@ def mode_of(modes: Modes, topology: str, name: str) -> Mode:
 
 
 def fitting_nothing(modes: Modes, topologies: Sequence[tuple[str, str]]) -> tuple[str, ...]:
-    """Names and patterns that fit no topology, a sentence each; what is wanted of one that is to come is no fault.
+    """Return warnings about names and patterns that match no topology (of a future one no fault).
 
     Parameters
     ----------
@@ -100,12 +100,12 @@ def fitting_nothing(modes: Modes, topologies: Sequence[tuple[str, str]]) -> tupl
 
 
 def response_to(modes: Modes, kind: AnomalyKind) -> Response:
-    """What is done about anomalies of a kind."""
+    """Return the response to anomalies of a kind."""
     return modes.responses.get(kind, RESPONSES[kind])
 
 
 def closed(modes: Modes, now_s: float) -> str:
-    """Why the service moves nothing by itself now; empty where it may."""
+    """Return why the service may not move anything automatically now; empty if it may."""
     if modes.frozen:
         return f"frozen: {modes.frozen}"
     moment = datetime.fromtimestamp(now_s, _zone(modes, []))
@@ -116,13 +116,13 @@ def closed(modes: Modes, now_s: float) -> str:
 
 
 def strongest(modes: Modes, topologies: Iterable[tuple[str, str]]) -> Mode:
-    """The mode that allows most of those of some topologies, given by id and name."""
+    """Return the most permissive mode of some topologies, given by id and name."""
     found = [mode_of(modes, *each) for each in topologies] or [modes.default]
     return max(found, key=RANKS.index)
 
 
 def staying(modes: Modes, topologies: Iterable[tuple[str, str]], proposed: Mapping[str, str]) -> dict[str, str]:
-    """Topologies (ids) that the service does not decide about at this look, with the reason.
+    """Return topologies (ids) that the service does not decide about now, with the reason.
 
     Where all are only observed, all are looked at, and it is told what would move.
 
@@ -143,7 +143,7 @@ def staying(modes: Modes, topologies: Iterable[tuple[str, str]], proposed: Mappi
 
 
 def thawed(modes: Modes, now_s: float) -> Modes:
-    """The modes without a freeze whose end has come."""
+    """Return the modes without an expired freeze."""
     if modes.frozen_until_ms is None or 1000 * now_s < modes.frozen_until_ms:
         return modes
     return modes.model_copy(update={"frozen": "", "frozen_until_ms": None})

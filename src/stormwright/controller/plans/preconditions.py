@@ -1,4 +1,4 @@
-"""What a plan relies on, and what of it has changed since."""
+"""Preconditions of a plan, and changes that violate them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OTHER_LOAD, IDLE_TPS = 0.25, 1.0
 
 
 def relied_on(problem: Problem, steps: Sequence[Step], rate_tps: Mapping[str, float]) -> dict[str, Any]:
-    """What has to be as it is when a plan is applied, as JSON has it.
+    """Return the preconditions of a plan as JSON.
 
     The topologies that move, with where they run and how much they do; the nodes that they leave or come to; and who
     else is on those. What happens elsewhere in the cluster is no concern of the plan.
@@ -58,7 +58,7 @@ def changes(
     moved: Mapping[str, TopologyAssignment],
     rate_tps: Mapping[str, float] | None = None,
 ) -> list[str]:
-    """What has changed, a sentence each; nothing where the plan holds.
+    """Return violated preconditions, a sentence each; empty if the plan is still valid.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def changes(
 
 
 def _slot_name(slot: str, relied: Mapping[str, Any], problem: Problem) -> str:
-    """What a slot is called; that of a node that is gone by the host of then."""
+    """Return the name of a slot; of a node that is gone, by its former host."""
     node, _, port = slot.rpartition(":")
     if node in problem.node_index:
         return problem.cluster.slot_name(WorkerSlot(node, int(port)))
@@ -143,7 +143,7 @@ def _changed_topology(
 
 
 def _executors(topology: Topology) -> list[list[int]]:
-    """First task and component of each, as JSON has it."""
+    """Return first task and component of each executor as JSON."""
     return [topology.executor_start_task.tolist(), topology.executor_component.tolist()]
 
 
@@ -159,7 +159,7 @@ def _node(problem: Problem, node: str) -> dict[str, Any]:
 
 
 def _others(problem: Problem, nodes: Container[str], moving: Container[str]) -> dict[str, str]:
-    """Slot → topology, of those on some nodes that do not move."""
+    """Return the topology per slot of workers on some nodes that do not move."""
     return {
         str(slot): topology
         for topology, placement in problem.current.items()

@@ -1,4 +1,4 @@
-"""The moves that bring topologies back to exactly where they were."""
+"""Rollback: the moves that bring topologies back to exactly where they were."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WHOLE = MoveBudget(max_topologies=2**31, max_executors=2**31)
 def moves_back(
     problem: Problem, placements: Mapping[str, TopologyAssignment], name: Callable[[WorkerSlot], str] = str
 ) -> MovePlan:
-    """The moves from what runs to `placements` (by topology id), all of them.
+    """Return all moves from what runs to `placements` (by topology id).
 
     Ports count, of which `plan_moves` is free to choose those of a node: what would arrive on another one goes on to
     its own in a further step.
@@ -61,7 +61,7 @@ _SOURCE = "the placement of then"
 def _wanted(
     problem: Problem, placements: Mapping[str, TopologyAssignment], name: Callable[[WorkerSlot], str]
 ) -> tuple[IntArray, dict[str, int]]:
-    """Slot of every executor, and how many workers topologies have there, where that is not what they ask for."""
+    """Return the slot of every executor, and worker counts that differ from the requested ones."""
     faults, wanted, workers = list[Fault](), problem.current_slot.copy(), dict[str, int]()
     known = problem.slot_index
     for topology, placement in placements.items():
@@ -92,7 +92,7 @@ def _wanted(
 def _to_their_ports(
     problem: Problem, there: IntArray, wanted: IntArray, astray: list[int], workers: Mapping[str, int]
 ) -> list[Step]:
-    """Steps of topologies (indices) that are on the right nodes, but not on the right ports of them.
+    """Return steps of topologies (indices) that are on the right nodes but on wrong ports.
 
     Each as soon as nobody else holds its ports; only those that hold each other's go together.
     """
@@ -115,7 +115,7 @@ def _to_their_ports(
 
 
 def _that_wait_for_each_other(room: MoveRoom, topologies: list[int]) -> list[list[int]]:
-    """Topologies of which each holds a slot that the next one wants, round and round, together; any other by itself."""
+    """Return cycles of topologies that hold each other's slots; any other topology alone."""
     number = {topology: at for at, topology in enumerate(topologies)}
     holder = {slot: at for topology, at in number.items() for slot in room.workers(topology)}
     waits = [
@@ -133,7 +133,7 @@ def _that_wait_for_each_other(room: MoveRoom, topologies: list[int]) -> list[lis
 
 
 def _step(room: MoveRoom, topologies: list[int]) -> Step:
-    """Topologies go to their targets; `room` is as it is then."""
+    """Return the step of topologies to their targets, from the state in `room`."""
     slots = {index: room.target[room.problem.executors_of(index)] for index in topologies}
     alone = len(topologies) == 1
     moves = tuple(make_move(room, index, to, workers_of(to), alone=alone) for index, to in slots.items())

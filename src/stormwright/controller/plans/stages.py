@@ -1,4 +1,4 @@
-"""Steps of a plan in stages: one topology, then a few, then the rest; each is judged before the next begins."""
+"""Stages of a plan: one topology, then a few, then the rest, each evaluated before the next begins."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LESS_IS_BETTER = (LATENCY, INTER_NODE)
 
 
 def unclear(judgements: Sequence[Judgement]) -> str:
-    """Why a person has to look at what came of a topology's move; empty where it came as promised or better.
+    """Return why the outcome of a move needs review; empty if it came as promised or better.
 
     A change for the better counts as kept although it is smaller than promised, as long as it is one beyond chance.
     That a topology does worse is found out before, and by other means (`stormwright.history.evaluation.moves`).
@@ -51,7 +51,7 @@ FIRST, FEW, FEW_PART = 1, 3, 0.1
 
 
 def staged(steps: Sequence[Step]) -> list[int]:
-    """The stage of every step, from 0.
+    """Return the stage of every step, from 0.
 
     A stage ends only where nobody is in a spare slot: whatever is stopped between two stages is where it belongs.
     Topologies that change places are one step, so a stage may have more than it is meant to.
@@ -70,7 +70,7 @@ def staged(steps: Sequence[Step]) -> list[int]:
 
 
 def away_after(steps: Iterable[Step], away: Iterable[str] = ()) -> set[str]:
-    """Topologies (ids) that are in spare slots once steps are made.
+    """Return topologies (ids) that are in spare slots after the steps.
 
     Parameters
     ----------

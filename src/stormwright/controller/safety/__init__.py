@@ -1,1 +1,1 @@
-"""When nothing may move, and which nodes are not to be used any more; all of it pure."""
+"""Safety: conditions that forbid moves, and nodes to evacuate; pure functions."""

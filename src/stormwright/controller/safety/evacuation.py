@@ -1,4 +1,4 @@
-"""The moves that bring everything away from some hosts, and nothing else."""
+"""Evacuation: moves that empty some hosts and do nothing else."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TOLD = 10
 
 
 def emptied(problem: Problem, keeping: Scheduler, hosts: Collection[str], goal: str) -> PlanDraft:
-    """The moves after which nothing runs on some hosts; what cannot leave stays, with the reason.
+    """Return the moves that empty some hosts; what cannot leave stays, with the reason.
 
     Workers that are elsewhere already run on. That CPU becomes short where they go keeps nothing there: who drains a
     node wants it empty, and what comes of it is predicted, shown and measured.
@@ -66,14 +66,14 @@ def emptied(problem: Problem, keeping: Scheduler, hosts: Collection[str], goal: 
 
 
 def _elsewhere(problem: Problem, keeping: Scheduler, leaving: BoolArray) -> Assignment:
-    """Where all of it goes, by a scheduler that is shown it without slots, under the load as it was measured."""
+    """Return a placement of the leaving executors by a scheduler, under the measured load."""
     slots = problem.current_slot.copy()
     slots[leaving] = UNPLACED
     return keeping.schedule(problem.with_moved(Assignment(slots).by_topology(problem)))
 
 
 def _as_far_as_there_is_room(problem: Problem, answer: Assignment) -> tuple[IntArray, dict[str, str]]:
-    """The answer, in which topologies that did not find room for all are where they were; and why."""
+    """Return the answer with incompletely placed topologies left where they were, and the reasons."""
     wanted = answer.slot_of_executor.copy()
     no_room = {}
     lost = (wanted == UNPLACED) & (problem.current_slot != UNPLACED)
@@ -89,7 +89,7 @@ def _as_far_as_there_is_room(problem: Problem, answer: Assignment) -> tuple[IntA
 
 
 def _not_to_be_moved(problem: Problem) -> dict[str, str]:
-    """Topologies that stay wherever they are, with the reason."""
+    """Return topologies that may not be moved, with the reason."""
     lost = np.bincount(problem.executor_topology[problem.current_slot == UNPLACED], minlength=len(problem.topologies))
     # Nimbus would give it other slots than planned.
     waiting = {problem.topologies[index].id: "it is being placed" for index in np.flatnonzero(lost).tolist()}
@@ -98,7 +98,7 @@ def _not_to_be_moved(problem: Problem) -> dict[str, str]:
 
 
 def _workers(problem: Problem, wanted: IntArray) -> dict[str, int]:
-    """Topology (id) → its workers then, of those that move and have not as many as Nimbus was told."""
+    """Return the new worker count per topology (id) that moves, where it differs from Nimbus's."""
     found = {}
     for index in np.unique(problem.executor_topology[wanted != problem.current_slot]).tolist():
         used = np.unique(wanted[problem.executors_of(index)])

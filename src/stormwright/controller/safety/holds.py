@@ -1,4 +1,4 @@
-"""Why nothing may move now, in a word and a sentence: much of the cluster is missing, or not measured."""
+"""Holds on all moves (much of the cluster missing or unmeasured), and the adaptive move budget."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _KNOWN = 5
 
 @dataclass
 class AdaptiveBudget:
-    """Topologies that one decision may move, between 1 and what is allowed.
+    """Number of topologies that one decision may move, between 1 and the limit.
 
     Parameters
     ----------
@@ -40,21 +40,21 @@ class AdaptiveBudget:
     why: str = ""
 
     def of(self, most: MoveBudget) -> MoveBudget:
-        """What may move now, where so much may at most."""
+        """Return the current budget under the limit `most`."""
         return replace(most, max_topologies=min(max(int(self.topologies), 1), most.max_topologies))
 
     def went_well(self, most: MoveBudget) -> None:
-        """A move was made, and its pause was not long."""
+        """Record a move with a usual pause."""
         self.topologies = max(min(self.topologies + 1.0, float(most.max_topologies)), 1.0)
         self.why = ""
 
     def went_badly(self, why: str) -> None:
-        """One was taken back, has failed, or paused for long."""
+        """Record a move that was rolled back, failed, or paused for long."""
         self.topologies, self.why = max(self.topologies / 2, 1.0), why
 
 
 def long_pause(pause_s: float, before_s: Sequence[float]) -> bool:
-    """Whether spouts were silent for longer than usual.
+    """Return whether a pause of spouts was longer than usual.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ _SHOWN = 3
 
 @dataclass(frozen=True)
 class Hold:
-    """Nothing moves now: why in a word, and in a sentence."""
+    """A reason why nothing moves now: a code and a sentence."""
 
     word: Word
     why: str
@@ -93,7 +93,7 @@ class Hold:
 
 @dataclass
 class Attendance:
-    """Which nodes were there lately; O(nodes), and it forgets those that are gone for good.
+    """Nodes present lately; O(nodes), nodes that are gone for good are dropped.
 
     Parameters
     ----------
@@ -107,19 +107,19 @@ class Attendance:
     seen_s: dict[str, float] = field(default_factory=dict)
 
     def see(self, nodes: Collection[str], now_s: float) -> None:
-        """These are there now."""
+        """Record nodes as present."""
         self.seen_s.update(dict.fromkeys(nodes, now_s))
         if len(self.seen_s) > len(nodes):
             self.seen_s = {node: at_s for node, at_s in self.seen_s.items() if now_s - at_s <= LATELY_S}
 
     def restore(self, seen_s: Mapping[str, float]) -> None:
-        """What was known before a restart."""
+        """Restore the state from before a restart."""
         self.seen_s = {**seen_s, **self.seen_s}
 
     def hold(
         self, nodes: Collection[str], excused: Collection[str] = (), name: Callable[[str], str] = str
     ) -> Hold | None:
-        """Whether too many are missing.
+        """Return a hold if too many nodes are missing.
 
         Parameters
         ----------

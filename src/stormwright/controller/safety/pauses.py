@@ -1,4 +1,4 @@
-"""Which topologies are paused by a move: on disk, so that a service that was killed does not leave them paused."""
+"""Persistent record of topologies paused by a move, so that a killed service does not leave them paused."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Pauses:
 
     @contextmanager
     def around(self, names: Sequence[str], activate: Callable[[str], None]) -> Iterator[None]:
-        """Activate all of `names` at the end of the block; where that fails, `resume` tries again.
+        """Activate all of `names` at the end of the block; if that fails, `resume` tries again.
 
         Raises
         ------
@@ -69,7 +69,7 @@ class Pauses:
                 raise failure
 
     def resume(self, activate: Callable[[str], None]) -> list[str]:
-        """Activate what earlier moves left paused; what cannot be activated now is kept for the next time.
+        """Activate topologies left paused by earlier moves; failures are retried next time.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""Nodes that have become slow, against their own past and against their peers, window by window.
+"""Detection of nodes that became slow, compared with their own past and with their peers.
 
 A node's change is what its components take for a tuple beyond what they used to take there, and beyond that part of it
 which those on other nodes take more, too: of the two logarithms the smaller. So neither a load that becomes harder
@@ -46,7 +46,7 @@ CPU, TIME = 0, 1
 
 
 class WorkSample(NamedTuple):
-    """What a tuple of a component took on a node in a window.
+    """Time per tuple of a component on a node in a window.
 
     Parameters
     ----------
@@ -84,14 +84,14 @@ class _WorkSum:
         self.tasks.add(executor["first_task"])
 
     def logs(self) -> tuple[float, float] | None:
-        """By `CPU` and `TIME`; None where too little was done."""
+        """Return logs of time per tuple by `CPU` and `TIME`; None if too little was executed."""
         if self.tuples < LEAST_TUPLES or not self.cpu_ns:
             return None
         return log(self.cpu_ns / self.tuples), log(self.time_ns / self.tuples)
 
 
 class WorkWindows:
-    """Adds records up, and gives each window out once it is over.
+    """Windows of summed records, each emitted once it is complete.
 
     Bolts count, not spouts: those are not told how long a tuple takes. A component that runs on one node only has no
     peers, and tells nothing of it.
@@ -102,7 +102,7 @@ class WorkWindows:
         self._newest = self._given = -1
 
     def count(self, records: Iterable[Mapping[str, Any]]) -> None:
-        """Add records; those of windows that were given out are too late."""
+        """Add records; records of emitted windows are dropped."""
         for record in records:
             worker, window = record["worker"], record["start_ms"] // (1000 * WINDOW_S)
             if window <= self._given or record["start_ms"] - worker["start_ms"] < 1000 * WARM_S:
@@ -114,7 +114,7 @@ class WorkWindows:
                     sums[(worker["topology"], executor["component"]), worker["supervisor"]].add(executor)
 
     def over(self) -> Iterator[Mapping[str, list[WorkSample]]]:
-        """Node → its samples, of each window that is over and was not given out, the oldest first."""
+        """Yield samples per node of each complete window not yet emitted, the oldest first."""
         for window in sorted(self._windows):
             if window < self._newest - LATE_WINDOWS:
                 self._given = window
@@ -140,7 +140,7 @@ def _samples(sums: Mapping[tuple[ComponentKey, str], _WorkSum]) -> dict[str, lis
 
 
 def _of_others(by_node: Mapping[str, tuple[float, float]]) -> dict[str, tuple[float, float]]:
-    """The median over all others than each node; of many nodes that over all is as good, and costs less."""
+    """Return the median over all other nodes per node; with many nodes, the median over all."""
     if len(by_node) > _MANY:
         whole = median(logs[CPU] for logs in by_node.values()), median(logs[TIME] for logs in by_node.values())
         return dict.fromkeys(by_node, whole)
@@ -172,7 +172,7 @@ _OUTLIER, _OF_ALARM = 3.0, 1 / 4
 
 @dataclass(frozen=True)
 class SlownessSettings:
-    """What counts as slow.
+    """Settings of the detection of slow nodes.
 
     Parameters
     ----------
@@ -189,7 +189,7 @@ class SlownessSettings:
 
 @dataclass(frozen=True)
 class SlowNode:
-    """A node that has become slow.
+    """A node that became slow.
 
     Parameters
     ----------
@@ -214,7 +214,7 @@ class SlowNode:
 
 @dataclass
 class _Reference:
-    """What a component took on a node: mean logs of its own and beyond its peers', by `CPU` and `TIME`."""
+    """Reference of a component on a node: mean logs, absolute and relative to peers, by `CPU` and `TIME`."""
 
     tasks: frozenset[int]
     own: list[float]
@@ -256,7 +256,7 @@ class _Node:
 
 
 class SlowNodes:
-    """Finds them; pure but for what it remembers, which is so much a node and no more.
+    """Detector of slow nodes, with bounded memory per node.
 
     Parameters
     ----------
@@ -272,7 +272,7 @@ class SlowNodes:
         self.slow: dict[str, SlowNode] = {}
 
     def take(self, window: Mapping[str, Sequence[WorkSample]]) -> list[SlowNode]:
-        """Take what was measured in a window; nodes that are slow from now on.
+        """Process the samples of a window and return nodes that are slow from now on.
 
         Parameters
         ----------
@@ -292,13 +292,13 @@ class SlowNodes:
         return found
 
     def forget(self, nodes: Sequence[str]) -> None:
-        """Nodes that are gone, or were mended: what is known of them is no reference any more."""
+        """Drop the references of nodes that are gone or were repaired."""
         for name in nodes:
             self._nodes.pop(name, None)
             self.slow.pop(name, None)
 
     def _judge(self, node: _Node, name: str, samples: Sequence[WorkSample]) -> SlowNode | None:
-        """Whether a node is slow now, by the measure that says so most."""
+        """Return the node if it is slow now, by its worst measure."""
         known = [
             (sample, reference)
             for sample in samples
@@ -333,13 +333,13 @@ class SlowNodes:
         total.slow = total.total > alarm or (total.slow and total.total > 0)
 
     def _allowance(self, noise: float, windows: int) -> tuple[float, float]:
-        """What a change has to be beyond to add up, and by how many deviations noise falls behind that."""
+        """Return the allowance of the CUSUM, and the deviations by which noise stays below it."""
         off = _REFERENCE_OFF / sqrt(windows) * noise
         allowance = max(log1p(self._settings.least_change) / 2, off + _LEAST_DRIFT * noise)
         return allowance, (allowance - off) / noise
 
     def _threshold(self, behind: float) -> float:
-        """Deviations, by how far noise falls behind in hundredths: it is asked for each node in each window."""
+        """Return the alarm threshold in deviations, cached by `behind` in hundredths."""
         key = int(100 * behind)
         if key not in self._thresholds:
             self._thresholds[key] = float(cusum_threshold(np.array([key / 100]), self._alarm_windows)[0])
@@ -365,7 +365,7 @@ class SlowNodes:
 
 
 def _middle(values: Sequence[tuple[float, int]]) -> float:
-    """The median of values by their weights, the lower of two."""
+    """Return the weighted median of values, the lower of two."""
     ranked, half = sorted(values), sum(weight for _, weight in values) / 2
     total = 0.0
     for value, weight in ranked:
