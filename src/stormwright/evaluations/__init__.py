@@ -1,1 +1,1 @@
-"""Published evaluations again: cells on a real cluster, verdicts on what papers say, a page for each paper."""
+"""Reproduction of published evaluations: cells on a real cluster, verdicts on claims, a page for each paper."""

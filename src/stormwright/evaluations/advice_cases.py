@@ -1,4 +1,4 @@
-"""Generated topologies with true costs, rates over time, and what is asked for."""
+"""Cases for advisers: generated topologies with true costs, rates over time, and requirements."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ _JUST_BELOW = 1 - 1e-3
 
 
 class World(Protocol):
-    """Runs a topology for a window."""
+    """Environment that runs a topology for a window."""
 
     def run(self, wanted: WantedSize, wanted_tps: float) -> Observation:
-        """What is seen if executors, workers and placement are as wanted, and the sources have so many trees/s."""
+        """Return the observation with the wanted executors, workers and placement at `wanted_tps` trees/s."""
         ...
 
 
 @dataclass
 class Predicted:
-    """A world in which what `predict` says with the true costs is what happens, seen through noise.
+    """A world that behaves as `predict` says with the true costs, observed with noise.
 
     It has one topology. Where an adviser says nothing of placement, Storm's EvenScheduler places it on all nodes.
 
@@ -69,7 +69,7 @@ class Predicted:
         self._random = np.random.default_rng(self.seed)
 
     def run(self, wanted: WantedSize, wanted_tps: float) -> Observation:
-        """See `World`."""
+        """Run a window; see `World`."""
         problem, slots = self._placed(wanted)
         placed, state = self._state(problem, slots, wanted_tps)
         if state.given_use[0] >= 1:
@@ -97,7 +97,7 @@ class Predicted:
         return placed, steady_state(placed, profile.rate_tps, profile.rate_tps, self.costs)
 
     def _measured(self, placed: Placed, state: Steady, slots: IntArray) -> Problem:
-        """What a probe and the pipeline would tell: CPU with that of messages in it, and traffic, both with noise."""
+        """Return the report of probe and pipeline: CPU including messages, and traffic, both with noise."""
         problem, demand = placed.problem, state.demand
         rate_tps = float(state.given.rate_tps[0])
         core_hz = demand.nodes.core_hz[problem.slot_node[slots]]
@@ -159,7 +159,7 @@ _TRACE_NOISE = 0.05
 
 @dataclass(frozen=True)
 class AdviceCase:
-    """A topology on nodes, what is asked for, and what is told of costs.
+    """A topology on nodes, the requirements, and the costs known to advisers.
 
     Parameters
     ----------
@@ -191,7 +191,7 @@ class AdviceCase:
 
 
 def cases(scale: int = 1) -> list[AdviceCase]:
-    """Five shapes: as they are, skewed, on two kinds of nodes, with a latency, and with more trees.
+    """Return five shapes: plain, skewed, on two kinds of nodes, with a latency, and with more trees.
 
     Parameters
     ----------
@@ -235,7 +235,7 @@ def _kind(name: str, cores: int, price: float) -> NodeKind:
 
 
 def _topology(shape: str, rate_tps: float, random: np.random.Generator, *, skewed: bool, scale: int) -> Problem:
-    """The topology with an executor a task, its work drawn around what its shape says, and twelve medium nodes."""
+    """Return the topology with an executor per task, random work around its shape, and twelve medium nodes."""
     chains, components = _SHAPES[shape]
     sized = list(chains)
     for name, (tasks, _) in components.items():
@@ -260,7 +260,7 @@ def _topology(shape: str, rate_tps: float, random: np.random.Generator, *, skewe
 
 
 def traces(random: np.random.Generator) -> dict[str, FloatArray]:
-    """Parts of a case's rate by window: a step up and down, a slow rise, two days with noise."""
+    """Return parts of a case's rate by window: a step up and down, a slow rise, two days with noise."""
     day = 24
     hours = np.arange(2 * day)
     daily = 0.65 - 0.35 * np.cos(2 * np.pi * hours / day)

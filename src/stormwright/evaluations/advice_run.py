@@ -1,4 +1,4 @@
-"""Advisers beside an exhaustive search, and in a closed loop over time."""
+"""Advisers compared with an exhaustive search, and in a closed loop over time."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _ROUNDING = 1e-9
 def least_of_all(
     trials: MixTrials, most_nodes: int, more: int = MORE
 ) -> tuple[EvaluatedPlacement, list[dict[Key, int]]] | None:
-    """The cheapest nodes with the fewest executors, and all numbers of executors that are as few; None for nothing.
+    """Return the cheapest nodes with fewest executors, and all equally small executor counts; None if none.
 
     Every mix of nodes, every number of executors, and every placement with a worker a node is tried, from the cheapest
     and fewest on. Numbers of executors that are too few for their own work are left out, and those with many more than
@@ -78,7 +78,7 @@ def least_of_all(
 
 
 def roomy_placements(trials: MixTrials, counts: ExecutorCounts, mix: NodeMix) -> Iterator[EvaluatedPlacement]:
-    """All placements on all of some nodes with a worker each that leave enough free; of those that are alike, one.
+    """Yield placements on all given nodes, a worker each, with enough headroom; without symmetric ones.
 
     Alike are executors of a component that have equally much to do, and nodes of a kind. Placements that overfill a
     node by their own work alone are left out.
@@ -121,7 +121,7 @@ def roomy_placements(trials: MixTrials, counts: ExecutorCounts, mix: NodeMix) ->
 
 
 def _alike(component: IntArray, work_hz: FloatArray) -> Iterator[IndexArray]:
-    """Executors that have equally much to do, component by component."""
+    """Yield groups of executors with equal work, component by component."""
     for number in np.unique(component).tolist():
         own = np.flatnonzero(component == number)
         _, group = np.unique(np.round(work_hz[own] / max(work_hz.max(), 1.0), 9), return_inverse=True)
@@ -130,7 +130,7 @@ def _alike(component: IntArray, work_hz: FloatArray) -> Iterator[IndexArray]:
 
 
 def _dealt(count: int, nodes: int) -> Iterator[tuple[int, ...]]:
-    """All ways to deal out so many to some nodes."""
+    """Yield all distributions of `count` over nodes."""
     for bars in combinations(range(count + nodes - 1), nodes - 1):
         ends = (-1, *bars, count + nodes - 1)
         yield tuple(after - before - 1 for before, after in pairwise(ends))
@@ -152,12 +152,12 @@ _WORKERS, _NODES = 2, 12
 
 
 def world_of(case: AdviceCase) -> World:
-    """The world of a case; another one that runs its topology can be put here."""
+    """Return the world of a case; replaceable by another one that runs its topology."""
     return Predicted(case.base, case.costs, case.told_costs, case.noise, case.seed)
 
 
 def advisers(case: AdviceCase, p95_ms: float | None = None) -> dict[str, Adviser]:
-    """Each of them new."""
+    """Return a new instance of each adviser."""
     ours = PredictiveAdviser(Wish(p95_ms=p95_ms), case.kinds, Patience())
     roomy = Ds2(1 / (1 - ours.headroom))
     return {"ours": ours, "DS2": Ds2(), "DS2 with our headroom": roomy, "Dhalion": Dhalion(), "Stela": Stela()}
@@ -168,7 +168,7 @@ def advisers(case: AdviceCase, p95_ms: float | None = None) -> dict[str, Adviser
 
 @dataclass(frozen=True)
 class Sized:
-    """What is advised of a case, and the least that is enough in truth.
+    """The advice for a case, and the true minimum.
 
     Parameters
     ----------
@@ -198,12 +198,12 @@ class Sized:
 
     @property
     def off(self) -> int:
-        """By how many executors the component is off that is most so."""
+        """Largest deviation in the number of executors over components."""
         return max((abs(self.executors[name] - count) for name, count in self.least_executors.items()), default=0)
 
 
 def sized(case: AdviceCase, world: World) -> Sized:
-    """Advice from one window with half of the rate and two executors of each component; compared with the truth."""
+    """Return advice from one window at half the rate, two executors a component, compared with the truth."""
     topology = case.base.topologies[0]
     names = [component.id for component in topology.components]
     seen = world.run(WantedSize(_begin(case, 2), _WORKERS), 0.5 * case.rate_tps)
@@ -239,7 +239,7 @@ def sized(case: AdviceCase, world: World) -> Sized:
 
 
 def _begin(case: AdviceCase, executors: int) -> dict[str, int]:
-    """So many executors of each component, or as many as it has tasks."""
+    """Return `executors` for each component, or as many as it has tasks."""
     return {one.id: min(executors, one.parallelism) for one in case.base.topologies[0].components}
 
 
@@ -248,7 +248,7 @@ def _begin(case: AdviceCase, executors: int) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class AdviserRun:
-    """What an adviser did over a trace.
+    """Results of an adviser over a trace.
 
     Parameters
     ----------
@@ -278,7 +278,7 @@ class AdviserRun:
 def followed(
     case: AdviceCase, world: World, name: str, adviser: Adviser, trace: str, rates_tps: FloatArray
 ) -> AdviserRun:
-    """An adviser that is heard after every window; what it wants is there in the next.
+    """Return the run of an adviser that is consulted after every window; its advice holds in the next.
 
     Parameters
     ----------
@@ -310,13 +310,13 @@ def followed(
 
 
 def steps_to_target(case: AdviceCase, make: Callable[[], World]) -> list[AdviserRun]:
-    """Each adviser from one executor of each component, at the whole rate all the time."""
+    """Run each adviser from one executor per component, always at the full rate."""
     rates = np.full(_MOST_STEPS, case.rate_tps)
     return [followed(case, make(), name, each, "start", rates) for name, each in advisers(case).items()]
 
 
 def over_traces(case: AdviceCase, traces: Mapping[str, FloatArray], make: Callable[[], World]) -> list[AdviserRun]:
-    """Each adviser over each trace."""
+    """Run each adviser over each trace."""
     return [
         followed(case, make(), name, advisers(case)[name], trace, case.rate_tps * parts)
         for (trace, parts), name in product(traces.items(), advisers(case))

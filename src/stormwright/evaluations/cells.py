@@ -1,4 +1,4 @@
-"""Cells of an experiment: a block under one variant, begun once; and how long each is measured."""
+"""Cells of an experiment: one start of a block under one variant, and its durations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BOOT_S = 30.0
 
 @dataclass(frozen=True)
 class CellTimes:
-    """How long cells are measured, in seconds.
+    """Durations of measurements, in seconds.
 
     Parameters
     ----------
@@ -45,11 +45,11 @@ class CellTimes:
 
     @property
     def before_kills_s(self) -> float:
-        """How long it is measured before the first kill."""
+        """Duration of the measurement before the first kill."""
         return 0.3 * self.kill_s
 
     def of(self, block: Block) -> float:
-        """About how long a cell of a block takes."""
+        """Return the approximate duration of a cell of a block."""
         own = {
             "steady": self.sample_s * self.samples + (self.probe_s if block.share else 0.0),
             "kills": self.kill_s * self.kills + self.before_kills_s,
@@ -86,38 +86,38 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """For people and for topologies."""
+        """Name for people and for topologies."""
         return f"{self.paper}, {self.block.name}, {self.variant}" + (f", again {self.repeat}" if self.repeat else "")
 
     @property
     def placed_by(self) -> Variant:
-        """Who places it."""
+        """Scheduler of the cell."""
         return self.block.variants[self.variant]
 
     @property
     def is_first(self) -> bool:
-        """Whether it is asked without a load, and shows one to the others."""
+        """Whether it runs without a load and provides one to the others."""
         return self.variant == next(iter(self.block.variants))
 
     @property
     def seconds(self) -> float:
-        """About how long it takes."""
+        """Approximate duration."""
         return self.times.of(self.block)
 
     @cached_property
     def key(self) -> str:
-        """Equal for equal cells: another block, variant or time makes another one."""
+        """Key of the cell: another block, variant or time has another key."""
         own = {name: value for name, value in asdict(self.block).items() if name not in ("variants", "repeats")}
         parts = [self.paper, own, self.variant, asdict(self.placed_by), self.repeat, asdict(self.times)]
         return hashlib.sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)).hexdigest()[:24]
 
     def first(self) -> Cell:
-        """The one that shows it the load."""
+        """The cell that provides the load."""
         return Cell(self.paper, self.block, next(iter(self.block.variants)), self.repeat, self.times)
 
 
 def cells_of(paper: Paper, times: CellTimes) -> list[Cell]:
-    """All cells, block by block, what shows a load before what needs it; repeats as far apart as can be."""
+    """Return all cells by block, providers of a load first, repeats as far apart as possible."""
     most = max((block.repeats for block in paper.blocks), default=0)
     return [
         Cell(paper.name, block, variant, repeat, times)
@@ -129,7 +129,7 @@ def cells_of(paper: Paper, times: CellTimes) -> list[Cell]:
 
 
 def quick_cells(paper: Paper) -> Iterator[Cell]:
-    """The first block of each kind under its first two variants, once."""
+    """Yield the first block of each kind under its first two variants, once."""
     seen: set[BlockKind] = set()
     for block in paper.blocks:
         if block.kind not in seen:
@@ -138,5 +138,5 @@ def quick_cells(paper: Paper) -> Iterator[Cell]:
 
 
 def minutes(cells: Sequence[Cell]) -> float:
-    """About how long so many cells take, with their cluster."""
+    """Return the approximate duration of cells, including their cluster."""
     return (sum(cell.seconds for cell in cells) + (BOOT_S if cells else 0.0)) / 60

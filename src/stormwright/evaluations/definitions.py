@@ -1,4 +1,4 @@
-"""What an experiment is made of: a paper, its rows, and the blocks that are measured for them."""
+"""Definitions of an experiment: a paper, its rows, and the blocks measured for them."""
 
 from __future__ import annotations
 
@@ -43,21 +43,21 @@ BlockKind = Literal["steady", "kills", "moves"]
 
 @dataclass(frozen=True)
 class Variant:
-    """Who places a block's topologies; `settings` are parameters as ``--set`` takes them."""
+    """Scheduler of a block's topologies; `settings` are parameters as ``--set`` takes them."""
 
     scheduler: str
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def text(self) -> str:
-        """For people."""
+        """Display text."""
         told = ", ".join(f"{key}={value}" for key, value in self.settings.items())
         return f"{self.scheduler} ({told})" if told else self.scheduler
 
 
 @dataclass(frozen=True)
 class Machine:
-    """What a node says of itself to schedulers: CPU in percent of a core, memory, and its scheduler meta."""
+    """Resources that a node declares: CPU in percent of a core, memory, and its scheduler meta."""
 
     cpu_percent: float
     memory_mb: float
@@ -66,7 +66,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Block:
-    """Topologies that are measured under several schedulers.
+    """Topologies measured under several schedulers.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ class Block:
 
 @dataclass(frozen=True)
 class OrderClaim:
-    """In a block a figure of one variant is more, or less, than that of another.
+    """A claim that a figure of one variant is higher, or lower, than that of another in a block.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ class OrderClaim:
 
 @dataclass(frozen=True)
 class LimitClaim:
-    """In a block a figure of a variant is at least, or at most, so much."""
+    """A claim that a figure of a variant in a block is at least, or at most, a value."""
 
     block: str
     figure: str
@@ -148,7 +148,7 @@ class LimitClaim:
 
 @dataclass(frozen=True)
 class NumberClaim:
-    """A number that can be had without a cluster; `ours` computes it, and may raise what needs Java.
+    """A number that needs no cluster; `ours` computes it, and may raise if it needs Java.
 
     Where none is published, ours is only shown.
     """
@@ -162,7 +162,7 @@ class NumberClaim:
 
 @dataclass(frozen=True)
 class Shown:
-    """A figure of a block that is measured although no published number stands against it."""
+    """A measured figure of a block without a published counterpart."""
 
     block: str
     figure: str
@@ -195,7 +195,7 @@ class PublishedRow:
 
 @dataclass(frozen=True)
 class Paper:
-    """A published evaluation, and ours.
+    """A published evaluation and its reproduction.
 
     Parameters
     ----------
@@ -217,5 +217,5 @@ class Paper:
     blocks: Sequence[Block] = ()
 
     def block(self, name: str) -> Block:
-        """The block that is called so."""
+        """Return the block of that name."""
         return next(block for block in self.blocks if block.name == name)

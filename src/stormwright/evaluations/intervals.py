@@ -1,4 +1,4 @@
-"""Means with their 95 % intervals, and how two of them stand to each other."""
+"""Means with 95 % confidence intervals, and comparisons of two of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LEAST_STARTS = 3
 
 @dataclass(frozen=True)
 class FigureInterval:
-    """A figure, and between what it is; both ends are the figure itself where that cannot be said."""
+    """A figure with its interval; both ends are the figure itself if there is none."""
 
     value: float
     low: float
@@ -26,14 +26,14 @@ class FigureInterval:
 
     @property
     def text(self) -> str:
-        """For people."""
+        """Display text."""
         digits = 0 if abs(self.value) >= 100 else 1 if abs(self.value) >= 10 else 2
         ends = f" ({self.low:,.{digits}f} to {self.high:,.{digits}f})" if self.low < self.high else ""
         return f"{self.value:,.{digits}f}{ends}"
 
 
 def samples_of(starts: Sequence[Sequence[float]]) -> list[float]:
-    """What an interval is made of: the means of starts, or, of few starts, all stretches.
+    """Return the samples of an interval: the means of starts or, of few starts, all stretches.
 
     Stretches of one start are more alike than starts are, so an interval of theirs is too narrow where starts differ.
     """
@@ -43,7 +43,7 @@ def samples_of(starts: Sequence[Sequence[float]]) -> list[float]:
 
 
 def mean_of(samples: Sequence[float]) -> FigureInterval:
-    """The mean of at least one sample."""
+    """Return the mean of at least one sample."""
     value = fmean(samples)
     if len(samples) < 2:
         return FigureInterval(value, value, value)
@@ -52,7 +52,7 @@ def mean_of(samples: Sequence[float]) -> FigureInterval:
 
 
 def difference_of(first: Sequence[float], second: Sequence[float]) -> FigureInterval | None:
-    """Mean of the first less that of the second, by Welch; None where a sample is alone and so tells no interval."""
+    """Return the difference of means by Welch; None if a single sample gives no interval."""
     value = fmean(first) - fmean(second)
     if len(first) < 2 or len(second) < 2:
         return None
@@ -66,7 +66,7 @@ def difference_of(first: Sequence[float], second: Sequence[float]) -> FigureInte
 
 
 def ratio_of(first: Sequence[float], second: Sequence[float]) -> FigureInterval | None:
-    """Mean of the first in parts of that of the second, its interval that of the difference; None as above, or of 0."""
+    """Return the ratio of means with the interval of the difference; None as above, or for a zero mean."""
     difference, of = difference_of(first, second), fmean(second)
     if difference is None or of <= 0:
         return None

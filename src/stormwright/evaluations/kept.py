@@ -1,4 +1,4 @@
-"""What cells found, one JSON line each: whatever ends a run, the next goes on after the last whole line."""
+"""Store of cell results, one JSON line each; the next run resumes after the last whole line."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class CellFound:
-    """What a cell found.
+    """Result of a cell.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class CellFound:
 
 
 class CellStore:
-    """The cells of a file that are done, and those that failed when they were tried last.
+    """Completed cells in a file, and those that failed at their last attempt.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ class CellStore:
         return False
 
     def add(self, cell: Cell, found: CellFound | str) -> None:
-        """Keep what a cell found, or why it found nothing; on disk when this returns.
+        """Store the result of a cell, or its failure; on disk when this returns.
 
         Raises
         ------

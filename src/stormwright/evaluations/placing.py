@@ -1,4 +1,4 @@
-"""Where a cell's executors go: what its scheduler answers on what the first cell of its block has shown."""
+"""Placement of a cell's executors by its scheduler, with the load of the first cell of its block."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CellPlacement = Sequence[Sequence[tuple[int, int]]]
 
 
 def placement_of(cell: Cell, shown: CellFound) -> CellPlacement:
-    """Where a cell's scheduler puts everything, asked as if nothing ran.
+    """Return the placement by a cell's scheduler, as if nothing ran.
 
     Raises
     ------
@@ -42,7 +42,7 @@ def placement_of(cell: Cell, shown: CellFound) -> CellPlacement:
 
 
 def declared(problem: Problem, machines: Sequence[Machine]) -> Problem:
-    """A problem whose nodes, in the order of hosts, declare what these machines do; without any, what they did."""
+    """Return a problem whose nodes, in order of hosts, declare the resources of `machines`, if any."""
     if not machines:
         return problem
     nodes = list(problem.supervisors)
@@ -54,14 +54,14 @@ def declared(problem: Problem, machines: Sequence[Machine]) -> Problem:
 
 
 def named(problem: Problem, slots: IntArray) -> CellPlacement:
-    """Slots of all executors as nodes in the order of hosts, and ports."""
+    """Return the slots of all executors as nodes in order of hosts, and ports."""
     order = {number: position for position, number in enumerate(_by_host(problem))}
     where = [(order[int(problem.slot_node[slot])], problem.slots[slot].port) for slot in slots.tolist()]
     return [where[begin:end] for begin, end in pairwise(problem.executor_offset.tolist())]
 
 
 def slots_of(problem: Problem, topology: int, placement: Sequence[tuple[int, int]]) -> IntArray:
-    """The slots of one topology's executors, from nodes in the order of hosts, and ports."""
+    """Return the slots of one topology's executors, from nodes in the order of hosts, and ports."""
     nodes = _by_host(problem)
     index = {(int(problem.slot_node[slot]), each.port): slot for slot, each in enumerate(problem.slots)}
     own = problem.topologies[topology].num_executors
@@ -71,7 +71,7 @@ def slots_of(problem: Problem, topology: int, placement: Sequence[tuple[int, int
 
 
 def same_as(cell: Cell, placement: CellPlacement, shown: CellFound, alike: Mapping[str, CellFound]) -> str | None:
-    """A variant that is done and has put everything just so, whatever nodes and ports are called; else None.
+    """Return a completed variant with an equivalent placement, up to names of nodes and ports; else None.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def same_as(cell: Cell, placement: CellPlacement, shown: CellFound, alike: Mappi
 
 
 def _shape(problem: Problem, placement: CellPlacement) -> object:
-    """How many executors of each component every worker has, by node; the same whatever nodes and ports are called."""
+    """Return the executors of each component per worker and node, regardless of names of nodes and ports."""
     nodes: dict[int, dict[tuple[int, int], list[int]]] = {}
     for number, (topology, own) in enumerate(zip(problem.topologies, placement, strict=False)):
         for (node, port), component in zip(own, topology.executor_component.tolist(), strict=False):
@@ -99,11 +99,11 @@ def _shape(problem: Problem, placement: CellPlacement) -> object:
 
 
 def _by_host(problem: Problem) -> list[int]:
-    """Numbers of nodes in the order of hosts."""
+    """Return numbers of nodes in the order of hosts."""
     return sorted(range(len(problem.supervisors)), key=lambda number: _key(problem.supervisors[number].host))
 
 
 def _key(host: str) -> tuple[object, ...]:
-    """Addresses count as numbers do."""
+    """Return a sort key that orders addresses numerically."""
     parts = host.split(".")
     return (0, *map(int, parts)) if all(part.isdecimal() for part in parts) else (1, host)

@@ -1,4 +1,4 @@
-"""One HTML page for each paper: its rows beside what was measured, and the figures as pictures."""
+"""An HTML page for each paper: its rows beside the measurements, with charts."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _LINE, _AROUND = 0.27, 1.0
 
 
 def write_page(path: Path, paper: Paper, cells: Sequence[Cell], kept: CellStore) -> list[RowVerdict]:
-    """Write the page of a paper; its rows with their verdicts.
+    """Write the page of a paper and return its rows with their verdicts.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def write_page(path: Path, paper: Paper, cells: Sequence[Cell], kept: CellStore)
 
 
 def as_dict(paper: Paper, rows: Sequence[RowVerdict], cells: Sequence[Cell], kept: CellStore) -> dict[str, Any]:
-    """The same for programs.
+    """Return the page's content as JSON.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ def _ratio(claim: OrderClaim, measured: Measurements) -> FigureInterval | None:
 
 
 def _ratios_svg(points: Sequence[tuple[OrderClaim, FigureInterval]]) -> str:
-    """Each ratio with its interval, and what was published: a number as a cross, a direction as an arrow from 1."""
+    """Return a plot of ratios with intervals; published numbers as crosses, directions as arrows from 1."""
     figure = blank_figure(10, _AROUND + _LINE * len(points))
     axes = figure.add_subplot()
     for line, (claim, ratio) in enumerate(points):
@@ -161,7 +161,7 @@ def _ratios_svg(points: Sequence[tuple[OrderClaim, FigureInterval]]) -> str:
 
 
 def _figure_svg(name: str, lines: Sequence[tuple[str, str, FigureInterval]]) -> str:
-    """A line for each block and variant, a colour a variant."""
+    """Return a plot with a line for each block and variant, a colour per variant."""
     figure = blank_figure(10, _AROUND + _LINE * len(lines))
     axes = figure.add_subplot()
     variants = list(dict.fromkeys(variant for _, variant, _ in lines))

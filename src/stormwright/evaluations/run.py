@@ -1,4 +1,4 @@
-"""Runs the cells that are left, one after the other, and keeps each as soon as it is done."""
+"""Execution of the remaining cells, one after the other; each result is stored at once."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Lab(Protocol):
     ) -> None: ...
 
     def measure(self, cell: Cell, placement: CellPlacement | None, rate_tps: float) -> CellFound:
-        """What a cell finds.
+        """Return the result of a cell.
 
         Parameters
         ----------
@@ -54,7 +54,7 @@ MakeLab = Callable[[BlockKind], Lab]
 
 
 def run_cells(cells: Sequence[Cell], kept: CellStore, make_lab: MakeLab) -> int:
-    """Run what is left of `cells`; how many of them failed.
+    """Run the remaining cells and return the number of failures.
 
     A cell that fails is tried once more on a cluster of its own, then passed over, with those that needed what it
     would have shown. The next run tries it again.
@@ -123,7 +123,7 @@ def _beside(cell: Cell) -> Iterator[Cell]:
 
 
 class _Labs:
-    """The cluster that is up, if any; each that nodes die in is for one cell."""
+    """The running cluster, if any; clusters in which nodes die serve one cell."""
 
     def __init__(self, make: MakeLab) -> None:
         self._make = make
@@ -144,7 +144,7 @@ class _Labs:
         return self._up[1]
 
     def _begin(self, kind: BlockKind) -> Lab:
-        """A machine that is busy may be too slow once; what fails twice is no finding of a cell."""
+        """Start a cluster, with one retry for a busy machine."""
         try:
             return self._stack.enter_context(self._make(kind))
         except ClusterError as failure:
@@ -157,7 +157,7 @@ class _Labs:
 
 
 def measurements(paper: Paper, cells: Iterable[Cell], kept: CellStore) -> Measurements:
-    """What cells of a paper found, by block and variant, a start for each repeat."""
+    """Return the results of a paper's cells, by block and variant, a start for each repeat."""
     found: dict[tuple[str, str], dict[str, list[Sequence[float]]]] = {}
     for cell in cells:
         if cell.paper == paper.name and cell.key in kept.found:

@@ -1,4 +1,4 @@
-"""What became of what a paper says: by order and direction, from intervals that were measured."""
+"""Verdicts on a paper's claims: order and direction, from measured intervals."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Measurements = Mapping[tuple[str, str], Mapping[str, Sequence[Sequence[float]]]]
 
 @dataclass(frozen=True)
 class ClaimVerdict:
-    """A claim: what is said, what was published and what is ours, in words, and the verdict."""
+    """A claim with published and measured figures as texts, and the verdict."""
 
     what: str
     published: str
@@ -48,13 +48,13 @@ class RowVerdict:
 
     @property
     def verdict(self) -> str:
-        """That of all claims together."""
+        """Verdict of all claims together."""
         found = {claim.verdict for claim in self.claims} or {NOTHING}
         return next(verdict for verdict in _WORST if verdict in found)
 
 
 def judge(row: PublishedRow, measured: Measurements, *, compute: bool = True) -> RowVerdict:
-    """Hold a row against what was measured.
+    """Compare a row with the measurements.
 
     Parameters
     ----------

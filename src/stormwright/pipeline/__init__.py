@@ -1,4 +1,4 @@
-"""Performance log → clean → loads, traffic, overloads → `LoadProfile`, on Spark.
+"""Measurement of loads with Spark: performance log → clean records → loads, traffic, overloads → `LoadProfile`.
 
 Raises
 ------

@@ -1,4 +1,4 @@
-"""The pipeline as one picture, the same for a batch of a stream and for files at rest.
+"""The plan of the pipeline, the same for a batch of a stream and for files at rest.
 
 ::
 
@@ -32,28 +32,28 @@ from stormwright.pipeline.streaming.progress import LiveState
 
 
 class LinesOut(NamedTuple):
-    """Where lines of files at rest come out: records that count, each once, and one row of audit per line."""
+    """Output for files at rest: distinct valid records, and one audit row per line."""
 
     records: DataFrame
     audit: DataFrame
 
 
 class StreamBatch(NamedTuple):
-    """What came out of a batch of a stream: facts per pane as `PANES`, and one row of audit per line."""
+    """Output of a batch of a stream: facts per pane as `PANES`, and one audit row per line."""
 
     facts: pa.Table
     audit: pa.Table
 
 
 def pipeline(lines: DataFrame, settings: StreamSettings, taken: Column | None = None) -> LinesOut:
-    """Lines as read → records, and audit of all lines. With `taken` only such records are taken."""
+    """Return records and audit of lines as read; with `taken` only such records are used."""
     lines = judged(lines, settings.late_s)
     records = accepted(lines if taken is None else lines.where(taken))
     return LinesOut(distinct(records), audited(lines))
 
 
 def prepared(lines: DataFrame, settings: StreamSettings) -> DataFrame:
-    """What a stream does with lines as read before they come in batches, for `batch_of`."""
+    """Return lines of a stream prepared for `batch_of`."""
     lines = judged(lines, settings.late_s)
     if settings.rate == "bulk":
         return lines
@@ -65,7 +65,7 @@ def prepared(lines: DataFrame, settings: StreamSettings) -> DataFrame:
 
 
 def batch_of(rows: DataFrame, state: LiveState, settings: StreamSettings) -> StreamBatch:
-    """A batch of what is `prepared` → what a stream whose state is `state` makes of it.
+    """Return the output of a batch of `prepared` lines, given the state of the stream.
 
     Raises
     ------
@@ -102,7 +102,7 @@ def _of_many(lines: DataFrame, state: LiveState, settings: StreamSettings) -> St
 
 
 def _without(lines: DataFrame, audit: pa.Table) -> DataFrame:
-    """The lines that are not to be taken up although they are records."""
+    """Return the lines without the records that are excluded."""
     left_out = audit.filter(pc.and_(pc.invert(audit["new"]), audit["record"])).select(["row"])
     if not left_out.num_rows:
         return lines

@@ -1,4 +1,4 @@
-"""Everything about the pipeline that can be set."""
+"""Settings of the pipeline."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ORDER_SLACK_S = 5
 
 @dataclass(frozen=True)
 class StreamSettings:
-    """How the performance log becomes a `LoadProfile`.
+    """Settings for the way from the performance log to a `LoadProfile`.
 
     Parameters
     ----------
@@ -98,12 +98,12 @@ class StreamSettings:
 
     @property
     def state_name(self) -> str:
-        """Names the state that this code and these settings can continue: panes of another length do not add up."""
+        """Name of the state directory that these settings can continue; panes of another length differ."""
         return f"v{STATE_VERSION}-panes-{self.slide_s}-{self.late_s}"
 
     @property
     def watermark_s(self) -> int:
-        """How far behind the newest record a stream remembers.
+        """How far behind the newest record a stream remembers, in seconds.
 
         Files are read in the order in which they landed. A record lies at most `late_s` before its file and the newest
         one at most a wrong clock ahead of its own, so none that counts is forgotten.
@@ -111,5 +111,5 @@ class StreamSettings:
         return self.late_s + MAX_CLOCK_AHEAD_MS // 1000 + ORDER_SLACK_S
 
     def core_hz_at(self, supervisor: str, default: float) -> float:
-        """Speed of one core of a supervisor, `default` where nothing is set."""
+        """Return the speed of one core of a supervisor, `default` if nothing is set."""
         return self.core_hz_of.get(supervisor, self.core_hz or default)

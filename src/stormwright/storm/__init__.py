@@ -1,1 +1,1 @@
-"""The real cluster: Nimbus calls, the bridge that Nimbus asks, local clusters."""
+"""Connection to Storm: Nimbus calls, the scheduler bridge, and local clusters."""

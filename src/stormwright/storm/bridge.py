@@ -1,4 +1,4 @@
-"""What Nimbus is told when it asks where a topology should run."""
+"""Answers to Nimbus: placements for topologies without slots."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from stormwright.storm.occupancy import Occupancy, Order, change_places, slots_t
 
 
 class TimeLimited:
-    """Calls a scheduler in a thread of its own, one call at a time.
+    """A scheduler with a time limit, called in a separate thread, one call at a time.
 
     A thread cannot be ended from outside. A call that is not through in time is left alone and its answer dropped;
     until it ends every further call is refused at once.
@@ -40,7 +40,7 @@ class TimeLimited:
         self._under_way: _Call | None = None
 
     def schedule(self, problem: Problem, limit_s: float | None = None) -> Assignment:
-        """Place the executors of `problem` within `limit_s` seconds; None: however long it takes.
+        """Place the executors of `problem` within `limit_s` seconds; None: no limit.
 
         Raises
         ------
@@ -64,13 +64,13 @@ class TimeLimited:
         return call.answer
 
     def warm_up(self, call: Callable[[Scheduler], None], limit_s: float) -> bool:
-        """Have `call` use the scheduler; False if it is not through after `limit_s` seconds, and goes on."""
+        """Run `call` with the scheduler; return False if it still runs after `limit_s` seconds."""
         self._under_way = _Call(lambda: call(self._scheduler))
         return self._under_way.ended_within(limit_s)
 
 
 class _Call(threading.Thread):
-    """A call under way; afterwards its answer or its error."""
+    """A running call; later its answer or its error."""
 
     def __init__(self, function: Callable[[], object]) -> None:
         # A daemon: a scheduler that never returns does not keep the service from ending.
@@ -101,7 +101,7 @@ ORDER_S = 120.0
 
 @dataclass(frozen=True)
 class NimbusAnswer:
-    """Topology id → assignment for those that should change, and the status text of every topology."""
+    """Assignments by id for topologies that should change, and the status text of every topology."""
 
     assignments: Mapping[str, TopologyAssignment] = field(default_factory=dict)
     status: Mapping[str, str] = field(default_factory=dict)
@@ -109,7 +109,7 @@ class NimbusAnswer:
 
 @dataclass(frozen=True)
 class Failure:
-    """A topology that Nimbus asked slots for and that got none.
+    """A topology that needed slots and got none.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ class Failure:
 
 
 class Bridge:
-    """Answers Nimbus: what runs is left alone, what has no slot gets one.
+    """Answers to Nimbus: running topologies are left alone, topologies without slots get some.
 
     A topology that runs completely is never touched here, whatever anybody ordered: only a safe move takes a
     placement away, by a rebalance, and then Nimbus asks again with the topology unassigned. For such a topology
@@ -183,17 +183,17 @@ class Bridge:
         self._deciding, self._changed = threading.Lock(), threading.Condition()
 
     def order(self, topology_id: str, order: Order) -> None:
-        """Place `topology_id` like this when it next has no slots, if that is within `ORDER_S` seconds."""
+        """Order a placement for `topology_id`, for when it has no slots within the next `ORDER_S` seconds."""
         self.order_all({topology_id: order})
 
     def order_all(self, orders: Mapping[str, Order]) -> None:
-        """The same for several topologies (by id); Nimbus sees all of it or nothing."""
+        """Order placements of several topologies (by id) atomically."""
         with self._changed:
             self._orders |= orders
             self._ordered_s |= dict.fromkeys(orders, self._clock.monotonic())
 
     def turn_back(self, topologies: Collection[str]) -> None:
-        """Move topologies (ids) no more, whatever was ordered: nobody waits for their old workers to end any longer.
+        """Cancel the moves of topologies (ids); their old workers are no longer waited for.
 
         What Nimbus asks later leaves each where it is, or gives it back the slots that it has taken meanwhile if its
         order knows them. An answer under way is waited for: then `snapshot` shows what was given before.
@@ -207,25 +207,25 @@ class Bridge:
                     self._ordered_s[topology_id] = self._clock.monotonic()
 
     def snapshot(self) -> Problem | None:
-        """The cluster as Nimbus showed it last."""
+        """Return the newest snapshot of the cluster."""
         return self._snapshot
 
     def snapshot_age_s(self) -> float:
-        """Seconds since Nimbus asked last."""
+        """Return the seconds since the last request of Nimbus."""
         return self._clock.monotonic() - self._snapshot_time
 
     def wait_for_snapshot(self, after: float, timeout_s: float) -> Problem | None:
-        """The first snapshot taken later than `after` (`Clock.monotonic`), or None after `timeout_s` seconds."""
+        """Return the first snapshot later than `after` (`Clock.monotonic`), or None after `timeout_s` seconds."""
         with self._changed:
             self._changed.wait_for(lambda: self._snapshot_time > after, timeout_s)
             return self._snapshot if self._snapshot_time > after else None
 
     def unfit(self) -> dict[str, str]:
-        """Topology id → what is wrong with its configuration, as Nimbus showed it last."""
+        """Return the faults in the configurations of topologies, by id, in the newest snapshot."""
         return {topology_id: _told(faults) for topology_id, faults in self._unfit.items()}
 
     def warm_up(self, call: Callable[[Scheduler], None], limit_s: float) -> bool:
-        """Have `call` use the initial scheduler before it counts; False if it is not through after `limit_s` seconds.
+        """Run `call` with the initial scheduler first; return False if it still runs after `limit_s` seconds.
 
         Until it is, topologies without an order get no slots.
         """
@@ -267,7 +267,7 @@ class Bridge:
             return answer
 
     def _holds(self, problem: Problem, topology_id: str) -> bool:
-        """Whether an order is neither carried out nor old; later rebalances are somebody else's.
+        """Return whether an order is neither carried out nor expired; later rebalances are foreign.
 
         Of topologies that change places one has moved without the other where Nimbus has ended in between: the order of
         all holds until all have. One that is turned back holds as well while its topology runs where it did: Nimbus may
@@ -325,11 +325,11 @@ class Bridge:
         return NimbusAnswer(assignments, dict(self._status))
 
     def _kept_class(self, problem: Problem) -> str:
-        """The class that the cluster keeps for placement, unless another scheduler was asked for; else empty."""
+        """Return the cluster's own placement class, unless another scheduler was requested; else empty."""
         return fallback_class(problem.conf) if self._initial_name == STORMS_OWN else ""
 
     def _around(self, problem: Problem, occupancy: Occupancy, ordered: Mapping[str, TopologyAssignment]) -> Problem:
-        """What the initial scheduler is shown: what is ordered runs, and what it may not place is not there."""
+        """Return the problem for the initial scheduler: ordered topologies run, excluded ones are left out."""
         if ordered:
             problem = problem.with_current({**problem.current, **ordered})
         absent = {t for t in self._unfit if t in problem.topology_index and not occupancy.has_slots(t)}
@@ -340,7 +340,7 @@ class Bridge:
     def _accept(
         self, around: Problem, placed: Assignment, slots: IntArray, rest: Sequence[Topology], occupancy: Occupancy
     ) -> dict[str, TopologyAssignment]:
-        """What the initial scheduler placed of the topologies in `rest`; the others get a status."""
+        """Return valid placements of topologies in `rest` by the initial scheduler; others get a status."""
         own = {t.id: slots[around.executors_of(around.topology_index[t.id])] for t in rest}
         left_out = {topology_id for topology_id, of_topology in own.items() if np.any(of_topology == UNPLACED)}
         why: Mapping[str, str] = placed.status

@@ -1,4 +1,4 @@
-"""Calls to Nimbus through Storm's own Java client, kept warm in one helper JVM.
+"""Calls to Nimbus through Storm's own Java client, in a persistent helper JVM.
 
 Storm's client brings every authentication that Storm has (SASL, Kerberos, TLS) and reads the storm.yaml that the
 operator already maintains; the price is one small JVM.
@@ -30,7 +30,7 @@ _READING = ("cluster", "problem", "topology")
 
 
 def gateway_command(storm_home: Path) -> list[str]:
-    """Argument vector that starts the gateway from a Storm installation, with the storm.yaml in its ``conf/``.
+    """Return the command that starts the gateway from a Storm installation with its ``conf/storm.yaml``.
 
     Raises
     ------
@@ -43,7 +43,7 @@ def gateway_command(storm_home: Path) -> list[str]:
 
 
 class NimbusGateway(HelperJvm):
-    """Nimbus as Python calls; safe to use from several threads.
+    """Python interface of Nimbus; thread-safe.
 
     Parameters
     ----------
@@ -64,19 +64,19 @@ class NimbusGateway(HelperJvm):
         self._not_after_ns = not_after_ns
 
     def cluster(self) -> dict[str, Any]:
-        """Supervisors and topologies as Nimbus sees them."""
+        """Return supervisors and topologies as known to Nimbus."""
         return dict(self._call("cluster"))
 
     def problem(self) -> dict[str, Any]:
-        """The cluster with its topologies and where they run, as a `stormwright-problem/1` document without load."""
+        """Return the cluster with its placements as a `stormwright-problem/1` document without load."""
         return dict(self._call("problem"))
 
     def topology(self, topology_id: str) -> dict[str, Any]:
-        """Status and executors of one topology."""
+        """Return status and executors of one topology."""
         return dict(self._call("topology", id=topology_id))
 
     def activate(self, name: str) -> None:
-        """Let the spouts of a topology emit."""
+        """Activate the spouts of a topology."""
         self._call("activate", name=name)
 
     def deactivate(self, name: str) -> None:
@@ -105,7 +105,7 @@ class NimbusGateway(HelperJvm):
         self._call("rebalance", name=name, wait_s=wait_s, **given)
 
     def release(self, topology_id: str, supervisor: Supervisor) -> bool:
-        """Tell a supervisor that a topology has left it; False as long as Nimbus has it there.
+        """Notify a supervisor that a topology has left it; return False while Nimbus has it there.
 
         Nimbus itself tells only the supervisors that a topology goes to; the others ask every 10 seconds.
         """
@@ -115,7 +115,7 @@ class NimbusGateway(HelperJvm):
         return bool(self._call("release", id=topology_id, **where))
 
     def kill(self, name: str, wait_s: int) -> None:
-        """End a topology after `wait_s` seconds."""
+        """Kill a topology after `wait_s` seconds."""
         self._call("kill", name=name, wait_s=wait_s)
 
     def _call(self, call: str, **args: Any) -> Any:

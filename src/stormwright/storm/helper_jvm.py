@@ -1,4 +1,4 @@
-"""A helper JVM that is kept warm and answers questions: one JSON request a line in, one JSON response a line out."""
+"""A persistent helper JVM: one JSON request a line in, one JSON response a line out."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _READ_BYTES = 2**16
 
 
 class JvmEndedError(Exception):
-    """The JVM ended before it answered; the text is how, and what it said last."""
+    """The JVM ended before it answered; the message has its exit status and last output."""
 
 
 class NoAnswerError(Exception):
@@ -37,7 +37,7 @@ class NoAnswerError(Exception):
 
 
 class HelperJvm:
-    """A JVM that reads requests and prints responses, started with the first one; a context manager.
+    """A JVM that reads requests and prints responses, started on demand; a context manager.
 
     Safe to use from several threads, one request at a time. Every request has a number, ``id``, which its response
     repeats. Other lines, whoever printed them, are passed over.
@@ -69,7 +69,7 @@ class HelperJvm:
         self.close()
 
     def close(self) -> None:
-        """End the JVM, also one that another thread waits for; no request can follow."""
+        """End the JVM, also while another thread waits for it; no request can follow."""
         self._closed = True
         if not self._lock.acquire(blocking=False):
             if self._process is not None:
@@ -82,7 +82,7 @@ class HelperJvm:
             self._lock.release()
 
     def _ask(self, request: Mapping[str, Any], limit_s: float) -> dict[str, Any]:
-        """The response to `request`, which gets its ``id`` here.
+        """Return the response to `request`, to which its ``id`` is added.
 
         Parameters
         ----------
@@ -132,7 +132,7 @@ class HelperJvm:
         return self._process
 
     def _end(self, *, at_once: bool = False) -> int | None:
-        """End the JVM; its exit code, if there was one. It stops by itself when its input closes, unless it is busy."""
+        """End the JVM and return its exit code, if any. It stops when its input closes, unless it is busy."""
         process, self._process = self._process, None
         if process is None:
             return None
@@ -157,7 +157,7 @@ class HelperJvm:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process and its children; a child may hold the pipe open that we read from."""
+    """Kill a process and its children; a child may hold our pipe open."""
     if process.returncode is None:  # until it is known, the number is nobody else's
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -169,7 +169,7 @@ def _how(exit_code: int | None) -> str:
 
 @contextmanager
 def _killed_after(process: subprocess.Popen[bytes], limit_s: float) -> Iterator[threading.Event]:
-    """Kill `process` and its children if the block lasts longer; the event tells whether it did."""
+    """Kill `process` and its children if the block lasts longer; the event shows whether it did."""
     expired = threading.Event()
 
     def give_up() -> None:
@@ -189,7 +189,7 @@ def _killed_after(process: subprocess.Popen[bytes], limit_s: float) -> Iterator[
 def _exchange(
     process: subprocess.Popen[bytes], request: bytes, request_id: int, expired: threading.Event
 ) -> dict[str, Any] | None:
-    """The response to a request; None if the process has ended, or its time."""
+    """Return the response to a request; None if the process ended or timed out."""
     if process.stdin is None or process.stdout is None:  # both are pipes; the type checker cannot know
         return None
     try:
@@ -206,7 +206,7 @@ def _exchange(
 
 
 def _printed(process: subprocess.Popen[bytes], pipe: int, expired: threading.Event) -> Iterator[bytes]:
-    """Lines that a process prints, until it ends: a child that it leaves behind may keep the pipe open for longer."""
+    """Yield lines that a process prints until it ends; a surviving child may keep the pipe open."""
     poll = select.poll()
     poll.register(pipe, select.POLLIN)
     rest = bytearray()
@@ -228,7 +228,7 @@ def _printed(process: subprocess.Popen[bytes], pipe: int, expired: threading.Eve
 
 
 def _has_ended(process: subprocess.Popen[bytes]) -> bool:
-    """Whether a process has ended; its number stays its own and its group's, so that what is left can be killed."""
+    """Return whether a process has ended, without reaping it: its ids stay reserved for killing the rest."""
     if process.returncode is not None:
         return True
     return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None

@@ -1,4 +1,4 @@
-"""How Java schedulers are named; apart from what runs them, so that a look at a name costs nothing."""
+"""Names of Java schedulers; a separate module, so that checking a name imports no JVM code."""
 
 from __future__ import annotations
 

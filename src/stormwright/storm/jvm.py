@@ -1,4 +1,4 @@
-"""Where Storm's jars and our own jar are, and how a JVM of ours is started."""
+"""Locations of Storm's and our jars, and commands that start JVMs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CLIENT_FLAGS = ("-Xmx2g", "-XX:+UseSerialGC")
 
 
 def find_storm_home(given: Path | None = None) -> Path:
-    """`given`, or what ``STORM_HOME`` or the ``storm`` on PATH say, or what ``make setup`` laid out in the clone.
+    """Return `given`, else ``STORM_HOME``, the home of ``storm`` on PATH, or that of ``make setup``.
 
     Raises
     ------
@@ -41,7 +41,7 @@ def find_storm_home(given: Path | None = None) -> Path:
 
 
 def our_jar(storm_home: Path) -> Path:
-    """Our jar in a Storm installation, or that of the clone.
+    """Return our jar in a Storm installation, or that of the clone.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def our_jar(storm_home: Path) -> Path:
 
 
 def storm_command(storm_home: Path, main: str, *args: str, flags: Sequence[str] = _CLIENT_FLAGS) -> list[str]:
-    """Argument vector that starts one of our Java classes on a Storm installation.
+    """Return the command that starts one of our Java classes on a Storm installation.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ FULL = (
 
 
 def require_java() -> str:
-    """The ``java`` to use for a local cluster.
+    """Return the ``java`` to use for a local cluster.
 
     Raises
     ------
@@ -142,7 +142,7 @@ def java_command(
     properties: Mapping[str, object],
     args: Sequence[str] = (),
 ) -> list[str]:
-    """Argument vector of a JVM.
+    """Return the command of a JVM.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Who has which slot while Nimbus is answered, and what of a placement cannot be."""
+"""Occupancy of slots while Nimbus is answered, and validation of placements."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from stormwright.model.humanize import counted
 
 @dataclass(frozen=True)
 class Order:
-    """Where the controller wants a topology, and why.
+    """A placement that the controller orders for a topology, and the reason.
 
     Parameters
     ----------
@@ -39,13 +39,13 @@ class Order:
     back: bool = False
 
     def turned_back(self, why: str) -> Order:
-        """To go nowhere, which needs `before`."""
+        """Return a cancelled order; it needs `before`."""
         text = f"stormwright: back where it was: {why}"
         return replace(self, assignment=self.before or self.assignment, reason=text, together=frozenset(), back=True)
 
 
 def change_places(problem: Problem, orders: Mapping[str, Order]) -> tuple[Problem, dict[str, Order]]:
-    """What Nimbus showed, and orders, once those that change places have left their slots.
+    """Return the snapshot and the orders after topologies that exchange slots have left theirs.
 
     It is time for that when one of them has none, which a rebalance has taken. If all slots can be had then, the others
     are taken for having left as well: so no slot is ever given to one while another has it. If not, nobody leaves, and
@@ -72,7 +72,7 @@ def _has_slots(problem: Problem, topology: str) -> bool:
 
 
 def _can_be_had(left: Problem, wanted: Mapping[str, TopologyAssignment]) -> bool:
-    """Whether all are granted what they want once they have left their slots, by who grants it then."""
+    """Return whether all get the slots they want once they have left their own."""
     occupancy = Occupancy(left)
     return all(
         occupancy.grants(left.topologies[left.topology_index[topology]], assignment)
@@ -103,17 +103,17 @@ class Occupancy:
         self._isolated = bool(isolated(problem))
 
     def incomplete(self) -> Iterable[int]:
-        """Topologies (indices) of which executors have no live slot."""
+        """Yield topologies (indices) with an executor without a live slot."""
         lacking = self._placed < np.diff(self._problem.executor_offset)
         indices: list[int] = np.flatnonzero(lacking).tolist()
         return indices
 
     def has_slots(self, topology_id: str) -> bool:
-        """Whether any executor of a topology has a live slot."""
+        """Return whether any executor of a topology has a live slot."""
         return bool(self._placed[self._problem.topology_index[topology_id]])
 
     def grants(self, topology: Topology, wanted: TopologyAssignment) -> bool:
-        """Give a topology the slots of an order if all can be had, in as many workers as it wants."""
+        """Give a topology the slots of an order if all are available, in its number of workers."""
         slots = [self._problem.slot_index.get(slot, UNPLACED) for slot in wanted.slots]
         if UNPLACED in slots or len(wanted.slot_of_executor) != topology.num_executors:
             return False
@@ -124,7 +124,7 @@ class Occupancy:
         return True
 
     def refusal(self, topology: Topology, slots: IntArray) -> str | None:
-        """What cannot be of the slots told for all executors of a topology, or None.
+        """Return why the slots for all executors of a topology are invalid, or None.
 
         Fewer workers than asked for may be where slots are short, as with Storm's own scheduler, where workers live
         that executors join, and where topologies have hosts for themselves.
@@ -142,14 +142,14 @@ class Occupancy:
         return None
 
     def take(self, topology: Topology, slots: IntArray) -> None:
-        """Give slots to a topology."""
+        """Assign slots to a topology."""
         used = np.unique(slots)
         self._free -= int(np.count_nonzero(self._owner[used] == UNPLACED))
         self._owner[used] = self._problem.topology_index[topology.id]
 
 
 def slots_told(problem: Problem, placed: Assignment, name: str) -> IntArray:
-    """The slot of every executor, shape (E,), as a scheduler (by name) told it.
+    """Return the slot of every executor, shape (E,), from a scheduler's (by name) answer.
 
     Raises
     ------

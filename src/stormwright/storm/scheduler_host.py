@@ -1,4 +1,4 @@
-"""Java schedulers as themselves: any `IScheduler` class, run on a problem in a JVM that is kept warm.
+"""Java schedulers: any `IScheduler` class, run on a problem in a persistent JVM.
 
 What only Java code can decide alike (it follows hash order, recursion and time limits of its own) is not ported. The
 host (``stormwright.SchedulerHost``) makes of the problem the objects that Nimbus would hand to the class, and reads the
@@ -51,7 +51,7 @@ _NAME = re.compile(r"java:(?P<scheduler>[\w.$]+)(?::(?P<strategy>[\w.$]+))?")
 
 
 def host_command(jars: Sequence[Path] = ()) -> list[str]:
-    """Argument vector that starts the host, with the classes of Storm and of `jars`.
+    """Return the command that starts the host, with the classes of Storm and of `jars`.
 
     Raises
     ------
@@ -74,7 +74,7 @@ def host_command(jars: Sequence[Path] = ()) -> list[str]:
 
 
 class SchedulerHost(HelperJvm):
-    """The JVM that runs schedulers, started with the first request; safe to use from several threads.
+    """The JVM that runs schedulers, started with the first request; thread-safe.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class SchedulerHost(HelperJvm):
     """
 
     def run(self, scheduler: str, *, time_limit_s: float = TIME_LIMIT_S, **request: Any) -> dict[str, Any]:
-        """The host's response for the class `scheduler`; the other parts of the request by name."""
+        """Return the host's response for the class `scheduler`; the other parts of the request by name."""
         try:
             response = self._ask({"class": scheduler, **request}, time_limit_s)
         except NoAnswerError as error:
@@ -105,7 +105,7 @@ class SchedulerHost(HelperJvm):
 
 @cache
 def _shared_host(jars: tuple[Path, ...]) -> SchedulerHost:
-    """One JVM a set of jars: it is warm for the second scheduler as well."""
+    """Return a shared JVM for a set of jars, so that it is warm for a second scheduler."""
     host = SchedulerHost(host_command(jars))
     atexit.register(host.close)
     return host
@@ -186,7 +186,7 @@ class JavaScheduler:
     def named(
         cls, name: str, *, conf: Mapping[str, Any] | None = None, seed: int | None = None, jars: Sequence[Path] = ()
     ) -> Self:
-        """The scheduler of a name.
+        """Return the scheduler of a name.
 
         Parameters
         ----------
@@ -215,11 +215,11 @@ class JavaScheduler:
 
     @property
     def name(self) -> str:
-        """As on the command line."""
+        """Name as on the command line."""
         return JAVA_PREFIX + self.scheduler + (f":{self.strategy}" if self.strategy else "")
 
     def schedule(self, problem: Problem) -> Assignment:
-        """What the class makes of `problem`; `seconds` is the time in its method ``schedule``."""
+        """Return the placement by the class; `seconds` is the time in its method ``schedule``."""
         limit = {**problem.conf, **self.conf}.get(TIME_LIMIT_CONF, TIME_LIMIT_S)
         # True is an int to Python, but no number of seconds.
         is_number = isinstance(limit, (int, float)) and not isinstance(limit, bool)
@@ -254,7 +254,7 @@ class JavaScheduler:
         )
 
     def _hint(self, problem: Problem) -> str:
-        """What the class may have missed in its configuration; nothing if there is nothing."""
+        """Return a hint about configuration that the class may lack; empty if there is none."""
         if not self.scheduler.endswith("IsolationScheduler") or {**problem.conf, **self.conf}.get(MACHINES):
             return ""
         names = [topology.name for topology in problem.topologies]
@@ -262,7 +262,7 @@ class JavaScheduler:
         return f"it wants topologies with hosts for themselves: --set '{MACHINES}={machines}' gives the first one host"
 
     def _unplaced(self, problem: Problem, placed: Assignment) -> list[Unplaced]:
-        """The class has at most one reason a topology: its status."""
+        """Return reasons of unplaced executors; the class gives at most one per topology: its status."""
         unplaced = []
         for index, topology in enumerate(problem.topologies):
             missing = np.flatnonzero(placed.slot_of_executor[problem.executors_of(index)] == UNPLACED)
@@ -275,7 +275,7 @@ class JavaScheduler:
 
 
 def _unsendable(parts: Mapping[str, object]) -> Iterator[Fault]:
-    """Which of several values JSON cannot hold, and why."""
+    """Yield a fault for each value that JSON cannot hold."""
     for path, value in parts.items():
         try:
             orjson.dumps(value)
@@ -284,7 +284,7 @@ def _unsendable(parts: Mapping[str, object]) -> Iterator[Fault]:
 
 
 def _parsed(value: object) -> object:
-    """A text that is JSON as its value; anything else as it is."""
+    """Return the value of a text that is JSON; anything else unchanged."""
     if not isinstance(value, str):
         return value
     try:

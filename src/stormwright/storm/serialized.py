@@ -1,4 +1,4 @@
-"""Topologies as Nimbus keeps them, ``stormcode.ser`` and ``stormconf.ser``, read by Storm's own classes in a JVM."""
+"""Topologies as stored by Nimbus, ``stormcode.ser`` and ``stormconf.ser``, read by Storm's classes in a JVM."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LIMIT_S = 300.0
 def read_serialized(
     command: Sequence[str], files: Sequence[tuple[Path, Path]]
 ) -> tuple[list[dict[str, Any]], list[InputError]]:
-    """Topology documents of `files`, pairs of code and conf, and an error for each file that has faults.
+    """Return topology documents of `files`, pairs of code and conf, and an error for each file with faults.
 
     Parameters
     ----------

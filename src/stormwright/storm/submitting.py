@@ -1,4 +1,4 @@
-"""Submitting a topology of our jar: its ``main`` runs as a client of Storm."""
+"""Submission of a topology of our jar: its ``main`` runs as a client of Storm."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SUBMIT_S = 120.0
 
 
 def submission_properties(jar: Path, conf: Mapping[str, Any]) -> dict[str, object]:
-    """System properties of such a client.
+    """Return the system properties of such a client.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def submit(command: Sequence[str], name: str, env: Mapping[str, str] | None = No
 
 
 def _java_message(output: str) -> str:
-    """The line of a Java program's output that says why it failed."""
+    """Return the line of a Java program's output that states why it failed."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     causes = [line for line in lines if line.startswith(("Caused by:", "Exception in thread"))]
     return (causes or lines or ["it printed nothing"])[-1]

@@ -1,1 +1,1 @@
-"""Runs on real and simulated clusters, measured and reported."""
+"""Workbench: runs on real and simulated clusters, comparisons, and reports."""

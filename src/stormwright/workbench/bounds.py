@@ -1,4 +1,4 @@
-"""How near a placement is to the best that any could be."""
+"""Proven bounds: the distance of a placement from the optimum."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ AUTO = "auto"
 
 
 def proven_objective(problem: Problem, objective: str) -> str:
-    """What is proven of a problem: `objective`, one of `OBJECTIVES`, or what `AUTO` comes to.
+    """Return the objective to prove: `objective`, one of `OBJECTIVES`, or the one that `AUTO` selects.
 
     Raises
     ------
@@ -37,7 +37,7 @@ def proven_objective(problem: Problem, objective: str) -> str:
 def bound_of(
     problem: Problem, slots: IntArray, objective: str, seconds: float, headroom_percent: float
 ) -> dict[str, Any]:
-    """What a placement reaches, what none is better than, and the gap between them, for programs.
+    """Return the value of a placement, a bound for all placements, and the gap between them, as JSON.
 
     Parameters
     ----------

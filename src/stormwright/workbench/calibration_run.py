@@ -1,4 +1,4 @@
-"""A calibration on a cluster: a topology of ours runs for a while, and its records tell what messages cost there."""
+"""Calibration run: a topology of ours on a cluster, whose records show the costs of messages."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Submit = Callable[[str, Sequence[str], Mapping[str, Any]], None]
 
 
 class _Records:
-    """Keeps deliveries in a file."""
+    """Recorder of deliveries in a file."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -54,7 +54,7 @@ class _Records:
 def run_calibration(
     submit: Submit, nimbus: _Nimbus, address: tuple[str, int], file: Path, *, rate_tps: float, seconds: float
 ) -> None:
-    """Run the topology, and keep its records in `file`; the topology is killed whatever happens.
+    """Run the topology and store its records in `file`; the topology is killed in any case.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def run_calibration(
 
 
 def _wait(records: _Records, name: str, seconds: float) -> None:
-    """Return when workers that were warm have been measured for so many seconds."""
+    """Return when warm workers have been measured for `seconds`."""
     begin = time.monotonic()
     while records.first is None:
         if time.monotonic() - begin > _REPORT_S:

@@ -1,4 +1,4 @@
-"""Several schedulers on one problem: what each answer costs, what it uses, what it moves, how long it took."""
+"""Comparison of schedulers on one problem: cost, resources, moves and time."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ _COLUMNS: dict[str, Callable[[PlacementFigures], float | int | None]] = {
 
 
 class ComparisonTable(NamedTuple):
-    """Cells as people read them, the first of each row a name."""
+    """Cells of the table for display; the first of each row is a name."""
 
     head: list[str]
     rows: list[list[str]]
 
     def as_text(self) -> str:
-        """Columns under each other, numbers to the right."""
+        """Return the table as text, with numbers aligned to the right."""
         widths = [max(map(len, column)) for column in zip(self.head, *self.rows, strict=True)]
         lines = []
         for name, *cells in [self.head, *self.rows]:
@@ -59,14 +59,14 @@ class ComparisonTable(NamedTuple):
         return "\n".join(lines)
 
     def as_html(self) -> str:
-        """The same for a notebook."""
+        """Return the table as HTML for a notebook."""
         head = "".join(f"<th>{escape(text)}</th>" for text in self.head)
         rows = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in self.rows)
         return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
 
 
 def comparison_table(comparison: Comparison) -> ComparisonTable:
-    """What runs now, then every scheduler, best first."""
+    """Return the table of the current placement, then every scheduler, best first."""
     found = [row.figures for row in comparison.rows if row.figures]
     found += [comparison.current] if comparison.current else []
     columns = {name: value for name, value in _COLUMNS.items() if name == "cost" or any(map(value, found))}
@@ -103,7 +103,7 @@ MARK_MEANS = "not to be compared: the placement breaks limits or leaves executor
 
 @dataclass(frozen=True)
 class PlacementFigures:
-    """What there is to say of a placement.
+    """Figures of a placement.
 
     Parameters
     ----------
@@ -131,17 +131,17 @@ class PlacementFigures:
 
     @property
     def total(self) -> float | None:
-        """Its cost; None where nothing was placed, which costs nothing."""
+        """Cost; None if nothing was placed."""
         return None if self.unplaced and not self.workers else self.cost.total
 
     @property
     def mark(self) -> str:
-        """What stands before its cost in a table: `MARK`, or nothing."""
+        """Mark before the cost in a table: `MARK`, or nothing."""
         return MARK if self.total is not None and (self.broken or self.unplaced) else ""
 
     @property
     def limits_text(self) -> str:
-        """``kept``, ``2 broken``, ``kept, 4 workers for 3``."""
+        """Return the state of the limits: ``kept``, ``2 broken``, ``kept, 4 workers for 3``."""
         text = f"{len(self.broken)} broken" if self.broken else "kept"
         if len(self.worker_counts) == 1:
             (of,) = self.worker_counts
@@ -152,11 +152,11 @@ class PlacementFigures:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What `limits_text` counts, a line each."""
+        """Return the details behind `limits_text`, a line each."""
         return (*map(str, self.broken), *map(str, self.worker_counts))
 
     def as_dict(self) -> dict[str, Any]:
-        """The same for programs."""
+        """Return the figures as JSON."""
         return {
             "cost": asdict(self.cost),
             "valid": not self.broken and not self.unplaced and not self.worker_counts,
@@ -187,22 +187,22 @@ class ComparedRow:
 
     @property
     def label(self) -> str:
-        """Its name for people: of Java classes without their packages."""
+        """Display name: Java classes without their packages."""
         prefix, *classes = self.name.split(":")
         return ":".join([prefix, *(name.rpartition(".")[2] for name in classes)])
 
     @property
     def complete(self) -> bool:
-        """Whether it gave every executor a slot."""
+        """Whether every executor has a slot."""
         return self.figures is not None and not self.figures.unplaced
 
     @property
     def reasons(self) -> list[tuple[str, int, tuple[str, ...]]]:
-        """As `Assignment.reasons_together`; none without an answer."""
+        """Return the reasons as `Assignment.reasons_together`; empty without an answer."""
         return self.assignment.reasons_together() if self.assignment else []
 
     def as_dict(self) -> dict[str, Any]:
-        """The same for programs."""
+        """Return the row as JSON."""
         return {
             "scheduler": self.name,
             "parameters": dict(self.assignment.parameters) if self.assignment else {},
@@ -239,7 +239,7 @@ class Comparison:
         return all(row.complete for row in self.rows)
 
     def as_dict(self) -> dict[str, Any]:
-        """The same for programs."""
+        """Return the comparison as JSON."""
         problem = self.problem
         return {
             "problem": {
@@ -256,21 +256,21 @@ class Comparison:
 
     @property
     def notes(self) -> list[str]:
-        """What one has to know to read the table."""
+        """Return notes that explain the table."""
         marked = any(row.figures and row.figures.mark for row in self.rows) or (self.current and self.current.mark)
         return [*filter(None, [f"{MARK} {MARK_MEANS}" if marked else "", assumed_text(self.problem)])]
 
     @property
     def failures(self) -> list[str]:
-        """Who failed, and with which error."""
+        """Return the schedulers that failed, with their errors."""
         return [f"{row.label} failed: {row.error}" for row in self.rows if row.error]
 
     def __repr__(self) -> str:
-        """The table and its notes: what a prompt shows."""
+        """Return the table and its notes, for interactive use."""
         return "\n".join([comparison_table(self).as_text(), *self.notes, *self.failures])
 
     def _repr_html_(self) -> str:
-        """The same for a notebook."""
+        """Return the table and its notes as HTML for a notebook."""
         below = [*self.notes, *self.failures]
         return "".join([comparison_table(self).as_html(), *(f"<p>{escape(line)}</p>" for line in below)])
 
@@ -317,7 +317,7 @@ def _run(problem: Problem, name: str, scheduler: Scheduler | StormwrightError) -
 
 
 def evaluate(problem: Problem, name: str, scheduler: Scheduler) -> ComparedRow:
-    """What a scheduler that is warm makes of `problem`; if it fails, the row has its error."""
+    """Return the row of a warm scheduler on `problem`; if it fails, the row has its error."""
     begin = time.perf_counter()
     try:
         answer = scheduler.schedule(problem)
@@ -339,7 +339,7 @@ def _outcome(row: ComparedRow) -> str:
 
 
 def outcome_text(figures: PlacementFigures) -> str:
-    """``cost 8,034.1``, and what makes it no measure beside others."""
+    """Return the cost, such as ``cost 8,034.1``, and why it may not be comparable."""
     cost = "nothing placed" if figures.total is None else f"cost {figures.total:,.1f}"
     broken = f", {counted(len(figures.broken), 'limit')} broken" if figures.broken else ""
     left = f", {counted(figures.unplaced, 'executor')} unplaced" if figures.unplaced else ""
@@ -353,7 +353,7 @@ def _rank(row: ComparedRow) -> tuple[bool, int, bool, float, str]:
 
 
 def measure(problem: Problem, slot_of_executor: IntArray) -> PlacementFigures:
-    """The figures of a placement."""
+    """Return the figures of a placement."""
     used = np.unique(slot_of_executor[slot_of_executor != UNPLACED])
     nodes = np.unique(problem.slot_node[used])
     cpu_hz = node_sum(problem, slot_of_executor, problem.executor_cpu_hz)[nodes]

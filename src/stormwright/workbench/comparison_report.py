@@ -26,7 +26,7 @@ _BAR_HEIGHT = 100
 
 @dataclass(frozen=True)
 class NodeBars:
-    """A figure of every node: the outline of its bars in a field of N × 100, where 1 is, and the highest in words."""
+    """A figure of every node: outline of the bars in a field of N × 100, position of 1, and text of the maximum."""
 
     label: str
     path: str
@@ -37,7 +37,7 @@ class NodeBars:
 
 @dataclass(frozen=True)
 class CostBar:
-    """The parts of a cost, each as class of distance, tuples/s and percent of the highest cost."""
+    """Parts of a cost, each with class of distance, tuples/s and percent of the highest cost."""
 
     name: str
     total: str
@@ -102,7 +102,7 @@ def _cost_bars(comparison: Comparison) -> Iterator[CostBar]:
 
 
 def _bar_rows(drawings: Sequence[Drawing]) -> Iterator[list[NodeBars]]:
-    """A row of bars for every figure, all placements on one scale."""
+    """Yield a row of bars for every figure, all placements on one scale."""
     for label in drawings[0].figures if drawings else ():
         of_each = [drawing.figures[label] for drawing in drawings]
         scale = max(float(values.max(initial=0.0)) for values in of_each) or 1.0

@@ -33,7 +33,7 @@ _NAMES = {"clicks": "word-count", "search": "word-count", "fraud": "exclamation"
 
 
 def cluster_in_operation(nodes: int, seed: int = 1) -> Problem:
-    """A cluster on which topologies of several sizes and rates run where Storm's own scheduler has put them.
+    """Return a cluster with topologies of several sizes and rates, placed by Storm's own scheduler.
 
     They are the word counts and exclamations of the demonstration; there are 20 executors a node.
 
@@ -137,7 +137,7 @@ _NUM_ACKERS = 3
 
 
 def top_storm(topology: str, configuration: int) -> Problem:
-    """An experiment of the TOP-Storm paper.
+    """Return an experiment of the TOP-Storm paper.
 
     A. Muhammad, M. Aleem, M. A. Islam, Cluster Computing 24, 2021, https://doi.org/10.1007/s10586-020-03117-y; section
     5 and table 5. The paper tells neither rates nor what an executor asks for: the load is the one assumed where none

@@ -1,4 +1,4 @@
-"""The questions of the dashboard, answered as `stormwright compare` and `stormwright whatif` answer them."""
+"""Trials in the dashboard, with the results of `stormwright compare` and `stormwright whatif`."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _UNITS = (
 
 
 class LiveTrials:
-    """Answers of the schedulers and predictions that the command line has, too."""
+    """Schedulers and predictions of the command line, for the dashboard."""
 
     def schedulers(self) -> Mapping[str, str]:
-        """Name of a scheduler → what it does, in a sentence; of another's that is broken, that."""
+        """Return a summary of each scheduler by name; for a broken plugin, its error."""
         return _rules()
 
     def compare(self, problem: Problem, schedulers: Sequence[str]) -> TextTable:
-        """What their placements cost, use and move, best first.
+        """Return cost, resources and moves of their placements, best first.
 
         Raises
         ------
@@ -46,7 +46,7 @@ class LiveTrials:
         return TextTable(["scheduler", *table.head[1:]], table.rows, [*found.notes, *failed, _UNITS])
 
     def what_if(self, problem: Problem, change: Change) -> TextTable:
-        """What a change would bring, beside today.
+        """Return the effect of a change, compared with today.
 
         Raises
         ------

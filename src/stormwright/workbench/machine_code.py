@@ -1,4 +1,4 @@
-"""Makes all machine code, so that nothing is left to compile: ``python -m stormwright.workbench.machine_code``.
+"""Compilation of all machine code in advance: ``python -m stormwright.workbench.machine_code``.
 
 The set-up of a clone runs it, and whoever builds a wheel. It is made in as many processes as there are kinds and cores.
 """
@@ -45,7 +45,7 @@ _KINDS: dict[str, Callable[[], None]] = {"large": _large, "rest": _rest}
 
 
 def make() -> int:
-    """Make what is missing, and remove what was made of other sources; how many functions were missing.
+    """Compile missing functions, remove code of other sources, and return the number that was missing.
 
     Raises
     ------
@@ -83,12 +83,12 @@ def _without_code() -> list[str]:
 
 
 def files() -> list[Path]:
-    """All files of machine code that were brought."""
+    """Return all files of machine code."""
     return [path for room in ROOMS.values() for path in room.brought.iterdir()]
 
 
 def main() -> None:
-    """Make all of it, or one kind."""
+    """Compile all of it, or one kind."""
     if len(sys.argv) > 1:
         gc.disable()  # a sixth of the time: compilers make millions of objects that live to the end
         Making.on = True

@@ -1,4 +1,4 @@
-"""Problems from files, or ready ones by name."""
+"""Problems from files, and built-in problems by name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ READY_PREFIX = "ready:"
 
 
 def read_problem(path: Path) -> Problem:
-    """Return the problem in the file at `path`, or the ready one that ``ready:NAME`` names.
+    """Return the problem in the file at `path`, or the built-in one that ``ready:NAME`` names.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What another scheduler would have decided at each look of recorded days, on Spark."""
+"""Replay of recorded looks with another scheduler, on Spark."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LOOKS_A_JOB = 64
 
 @dataclass(frozen=True)
 class ReplayedLook:
-    """One look at the placement, and what a scheduler would have made of it; costs by the cost model.
+    """A recorded look and the replayed scheduler's answer; costs by the cost model.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def replay(
     from_scratch: bool | None = None,
     progress: Callable[[int, int], None] = lambda _done, _of: None,
 ) -> list[ReplayedLook]:
-    """Ask a scheduler at each recorded look, oldest first. Each look begins with what really ran then.
+    """Run a scheduler at each recorded look, oldest first, each time from the placement of that time.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def _scheduler(name: str, settings: Sequence[str], seed: int | None, from_scratc
 def _asking(
     name: str, settings: tuple[str, ...], seed: int | None, from_scratch: bool | None
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function that Spark calls with the looks of one task."""
+    """Return the function that Spark calls with the looks of one task."""
 
     def ask(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         scheduler = _scheduler(name, settings, seed, from_scratch)
@@ -148,7 +148,7 @@ def _asked(scheduler: Scheduler, look: dict[str, Any]) -> dict[str, Any]:
 
 
 def _executors(moves: Mapping[str, list[int] | int]) -> int:
-    """How many moved, in all moves of each topology; older rows have a number, of the last."""
+    """Return the number of moved executors over all moves; older rows hold only that of the last move."""
     return sum(sum(each) if isinstance(each, list) else each for each in moves.values())
 
 

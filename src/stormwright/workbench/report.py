@@ -1,4 +1,4 @@
-"""Reports: one HTML page that needs no other file, and pictures in it."""
+"""Reports: self-contained HTML pages with figures."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def blank_figure(width: float, height: float) -> Figure:
-    """A figure to draw on; sizes in inches.
+    """Return an empty figure; sizes in inches.
 
     Raises
     ------
@@ -31,14 +31,14 @@ def blank_figure(width: float, height: float) -> Figure:
 
 
 def svg_of(figure: Figure) -> str:
-    """A figure as SVG for an HTML page, which has neither XML declaration nor document type."""
+    """Return a figure as SVG for an HTML page, without XML declaration and document type."""
     image = io.StringIO()
     figure.savefig(image, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
     return image.getvalue()[image.getvalue().index("<svg") :]
 
 
 def write_report(path: Path, template: str, **content: object) -> None:
-    """Render a template of this package to one file that needs no other; directories above it are made.
+    """Render a template of this package to one self-contained file; parent directories are created.
 
     Raises
     ------
@@ -50,7 +50,7 @@ def write_report(path: Path, template: str, **content: object) -> None:
 
 
 def check_report() -> None:
-    """Fail now, before the work, where `write_report` would fail after it.
+    """Raise before the work if `write_report` would fail after it.
 
     Raises
     ------

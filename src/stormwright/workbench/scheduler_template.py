@@ -1,4 +1,4 @@
-"""The skeleton of a package with a scheduler of one's own."""
+"""Template of a package with a custom scheduler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What changing what runs gains: the least cost found against how many executors may move and workers restart."""
+"""Trade-off curve: the lowest cost found against the number of moved executors and restarted workers."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def write_tradeoff(path: Path, found: Tradeoff) -> None:
 def _marks(
     found: Tradeoff, points: Sequence[tuple[int | None, TradeoffPoint]]
 ) -> list[tuple[float, float, int | None, TradeoffPoint]]:
-    """Where every point is drawn. Numbers stand at equal distances, since each is several times the one before."""
+    """Return the drawn position of every point, numbers equally spaced as each is a multiple of the one before."""
     step = (_WIDTH - _LEFT) / len(points)
     return [
         (_LEFT + step * (number + 0.5), _y(found, point.cost), most, point)
@@ -79,7 +79,7 @@ _NOTHING_RUNS = (
 
 @dataclass(frozen=True)
 class MoveLimit:
-    """How far a placement may be from what runs.
+    """Limits on the distance of a placement from the current one.
 
     Parameters
     ----------
@@ -96,19 +96,19 @@ class MoveLimit:
         return " and ".join(texts) or "anything goes"
 
     def allow(self, point: TradeoffPoint) -> bool:
-        """Whether a placement is within them."""
+        """Return whether a placement is within the limits."""
         moves = self.moves is None or point.moved <= self.moves
         return moves and (self.restarts is None or point.restarted <= self.restarts)
 
     def settings(self) -> dict[str, object]:
-        """The same for the scheduler `optimizer`."""
+        """Return the limits as settings of the scheduler `optimizer`."""
         told = {"max_moves": self.moves, "max_restarts": self.restarts}
         return {name: most for name, most in told.items() if most is not None}
 
 
 @dataclass(frozen=True)
 class TradeoffPoint:
-    """A placement that is as near to what runs as it was asked to be.
+    """A placement within given limits of the current one.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ class TradeoffPoint:
 
 @dataclass(frozen=True)
 class Tradeoff:
-    """The more may change the less it costs.
+    """A trade-off: the more may change, the lower the cost.
 
     Parameters
     ----------
@@ -156,21 +156,21 @@ class Tradeoff:
 
     @property
     def least(self) -> float:
-        """The least cost found, whatever moves."""
+        """The lowest cost found under any limits."""
         return self.points[-1].cost
 
     def part_gained(self, point: TradeoffPoint) -> float:
-        """What part of all there is to gain a point gains; 1 where there is nothing to gain."""
+        """Return the part of the total gain that a point reaches; 1 if there is nothing to gain."""
         gain = self.staying - self.least
         return (self.staying - point.cost) / gain if gain > 0 else 1.0
 
     def near_least(self, part: float) -> list[TradeoffPoint]:
-        """The points that cost no more than so much above the least cost, as a part of it."""
+        """Return the points whose cost exceeds the lowest by at most `part`."""
         enough = self.least * (1 + part)
         return [p for p in self.points if p.cost <= enough and p.broken <= self.points[-1].broken]
 
     def curves(self) -> list[tuple[str, list[tuple[int | None, TradeoffPoint]]]]:
-        """What may change, and how much of it against which point, rising; None for all of it."""
+        """Return curves by kind of change: amount (None for all) and point, rising."""
         curves = []
         for restarts in dict.fromkeys(p.limits.restarts for p in self.points if p.limits.moves is not None):
             own = [(p.limits.moves, p) for p in self.points if p.limits.restarts == restarts]
@@ -182,7 +182,7 @@ class Tradeoff:
         return curves
 
     def as_dict(self) -> dict[str, Any]:
-        """The same for programs."""
+        """Return the curve as JSON."""
         points = []
         for point in self.points:
             told = asdict(point)
@@ -200,7 +200,7 @@ class Tradeoff:
 
 
 def steps_up_to(most: int) -> list[int]:
-    """0, 1, 2, 5, 10, 20, 50 and so on, below `most`."""
+    """Return 0, 1, 2, 5, 10, 20, 50 and so on, below `most`."""
     scales = [10**power for power in range(len(str(most)))]
     return [0, *(step * scale for scale in scales for step in _STEPS if step * scale < most)]
 
@@ -271,6 +271,6 @@ def _point(problem: Problem, limits: MoveLimit, seconds: float, seed: int) -> Tr
 
 
 def _best_within(point: TradeoffPoint, found: Sequence[TradeoffPoint]) -> TradeoffPoint:
-    """`point`, or one found under other limits that is within its own and better."""
+    """Return `point`, or a better one found under other limits that is within its own."""
     best = min([point, *filter(point.limits.allow, found)], key=lambda each: (each.broken, each.cost))
     return replace(best, limits=point.limits, seconds=point.seconds)

@@ -1,4 +1,4 @@
-"""What a change would bring, beside what is predicted of today."""
+"""What-if analysis: predictions with a change, compared with today."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _PARALLELISM = re.compile(r"(?:(?P<topology>.+)/)?(?P<component>[^/=]+)=(?P<coun
 
 
 def rate_told(text: str, faults: list[Fault]) -> tuple[str, float]:
-    """A topology, empty for all, and the factor of its rate; what is wrong is added to `faults`."""
+    """Return a topology (empty for all) and its rate factor; errors are added to `faults`."""
     match = _RATE.fullmatch(text)
     if match is None or not 0 < float(match["factor"]) <= 1e6:
         faults.append(
@@ -48,7 +48,7 @@ def rate_told(text: str, faults: list[Fault]) -> tuple[str, float]:
 
 
 def executors_told(text: str, faults: list[Fault]) -> tuple[tuple[str, str], int]:
-    """A topology, empty for any, and its component, and how many executors; what is wrong is added to `faults`."""
+    """Return a topology (empty for any) with component, and executors; errors are added to `faults`."""
     match = _PARALLELISM.fullmatch(text)
     if match is None or int(match["count"]) == 0:
         faults.append(
@@ -59,7 +59,7 @@ def executors_told(text: str, faults: list[Fault]) -> tuple[tuple[str, str], int
 
 
 def link_told(text: str, faults: list[Fault]) -> float:
-    """Bits per second; what is wrong is added to `faults`."""
+    """Return bits per second; errors are added to `faults`."""
     speed = link_bits_per_s(text)
     if not speed:
         faults.append(Fault(f"should be a speed above 0 as in 1gbit, 100mbit or 500kbit; got {text}", "--link"))
@@ -74,7 +74,7 @@ _MOST_FACTOR, _MOST_ADDED = 1e6, 100_000
 
 @dataclass(frozen=True)
 class Changes:
-    """What is to be different; all of it together.
+    """Changes to evaluate, all of them together.
 
     Parameters
     ----------
@@ -110,13 +110,13 @@ class Changes:
 
     @property
     def needs_placing(self) -> bool:
-        """Whether not everything stays where it is."""
+        """Whether anything has to be placed."""
         return bool(self.kill_nodes or self.parallelism or self.scheduler)
 
 
 @dataclass(frozen=True)
 class WhatIf:
-    """What is predicted of today, and of what would be.
+    """Predictions for today and for the changed cluster.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ class WhatIf:
         return "\n".join(f"{column}: {line}" for column, each in columns.items() for line in str(each).splitlines())
 
     def as_dict(self) -> dict[str, Any]:
-        """Itself for JSON."""
+        """Return the predictions as JSON."""
         return {
             "today": self.today.as_dict() if self.today else None,
             "then": self.then.as_dict(),
@@ -159,7 +159,7 @@ class WhatIf:
 
 
 def what_if(problem: Problem, changes: Changes, assumptions: Assumptions | None = None) -> WhatIf:
-    """What is predicted with some changes, beside today.
+    """Return predictions with some changes, compared with today.
 
     Parameters
     ----------
@@ -225,7 +225,7 @@ def _placed(problem: Problem, changes: Changes, factors: list[float]) -> Assignm
 
 
 def _moved(before: Problem, after: Problem, slots: IntArray) -> int:
-    """Executors on another slot than before, of topologies with as many as before."""
+    """Return the number of executors on another slot, over topologies of unchanged size."""
     moved = 0
     for index, topology in enumerate(before.topologies):
         now, then = before.current_slot[before.executors_of(index)], slots[after.executors_of(index)]
@@ -239,7 +239,7 @@ def _moved(before: Problem, after: Problem, slots: IntArray) -> int:
 
 
 def _checked(problem: Problem, changes: Changes) -> tuple[list[float], dict[int, dict[int, int]]]:
-    """Factor of every topology's rate, and executors wanted by topology and component."""
+    """Return the factor of every topology's rate, and executors wanted by topology and component."""
     faults: list[Fault] = []
     if changes == Changes(settings=changes.settings, from_scratch=changes.from_scratch):
         faults.append(Fault("nothing is to be different: name a change, as in --rate ×1.5", "$"))

@@ -1,1 +1,1 @@
-"""Cells on a real local cluster: measured while nothing happens, while nodes die, and while topologies move."""
+"""Lab: cells on a real local cluster, measured at rest, while nodes die, and while topologies move."""

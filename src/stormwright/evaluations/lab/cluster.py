@@ -1,4 +1,4 @@
-"""The real cluster on which cells are measured: it is told where executors go, and hears what workers did."""
+"""The real cluster of a lab: placements are given, and records of workers are collected."""
 
 from __future__ import annotations
 
@@ -61,13 +61,13 @@ PROBE_MS = 500
 
 
 def cores_of(kind: BlockKind) -> float:
-    """Cores that each node is held to while it is measured: no Spark needs any here, other than beside a service."""
+    """Return the CPU limit of each node during a measurement; only a service needs cores for Spark."""
     spare = len(os.sched_getaffinity(0)) - _RESERVED_CORES
     return max(min(int(spare / NODES[kind] * 20 + 1e-9) / 20, _MOST_CORES), _LEAST_CORES)
 
 
 def _wide_cores(kind: BlockKind) -> float:
-    """Cores of each node while workers start."""
+    """Return the cores of each node while workers start."""
     return max(round(len(os.sched_getaffinity(0)) * _WIDE / NODES[kind], 2), cores_of(kind))
 
 
@@ -80,7 +80,7 @@ def _is_so(problem: Problem, placement: CellPlacement) -> bool:
 
 
 class LabPlacing:
-    """What Nimbus is told: topologies go where a cell wants them, or where Storm's own scheduler puts them."""
+    """Scheduler of the lab: topologies go where a cell wants them, or where Storm's scheduler puts them."""
 
     def __init__(self) -> None:
         self._even = make_scheduler(STORMS_OWN)
@@ -89,7 +89,7 @@ class LabPlacing:
         self.other: Scheduler | None = None
 
     def schedule(self, problem: Problem) -> Assignment:
-        """Everything stays where it is; what is nowhere goes where it is wanted."""
+        """Leave what runs, and place the rest where it is wanted."""
         if self.other is not None:
             return self.other.schedule(problem)
         slots = problem.current_slot.copy()
@@ -116,7 +116,7 @@ class LabPlacing:
 
 
 class ClusterLab:
-    """A local cluster for cells of one kind, with what answers its Nimbus and hears its workers; a context manager.
+    """A local cluster for cells of one kind, with its scheduler bridge and tally; a context manager.
 
     Attributes
     ----------
@@ -165,34 +165,34 @@ class ClusterLab:
             self._records += self.tally.add(records)  # type: ignore[arg-type]
 
     def records(self, topologies: Sequence[str]) -> list[dict[str, Any]]:
-        """What workers of these topologies (ids) have told since they were submitted."""
+        """Return the records of workers of these topologies (ids) since their submission."""
         return [record for record in list(self._records) if record["worker"]["topology"] in topologies]
 
     @property
     def rate_file(self) -> Path:
-        """From which spouts read how many trees/s they begin together."""
+        """File from which spouts read their total rate in trees/s."""
         return self.cluster.plan.work / "rate"
 
     def ask(self, rate_tps: float) -> None:
-        """Have spouts begin so many trees/s; 0 for as many as can be."""
+        """Set the rate of spouts in trees/s; 0 for the maximum."""
         self.rate_file.write_text(f"{rate_tps:.6g}", encoding="ascii")
 
     def cores_in(self, block: Block) -> float:
-        """Cores of each node while a block is measured."""
+        """Return the cores of each node while a block is measured."""
         return self._cores if block.cores is None else block.cores
 
     def limit(self, block: Block) -> None:
-        """Hold nodes to what a block is measured with."""
+        """Set the limits of nodes for measuring a block."""
         # Nodes that may use up the machine do not go before Nimbus.
         weight = _WEIGHT if block.cores is None else 1
         self.cluster.limit_nodes(self.cores_in(block), block.link, weight)
 
     def widen(self, block: Block) -> None:
-        """Let nodes have what workers start with."""
+        """Set the limits of nodes for starting workers."""
         self.cluster.limit_nodes(max(_wide_cores(self._kind), self.cores_in(block)), _WIDE_LINK)
 
     def warm_up(self, problem: Problem, seconds: float) -> None:
-        """Return when workers have run for a while, and compilers take no more of their CPU or have had twice the time.
+        """Return when workers have run for a while and compile little, or twice the time has passed.
 
         Where many workers are on a node they have less CPU, and warm up later.
         """
@@ -207,7 +207,7 @@ class ClusterLab:
 
     @contextmanager
     def running(self, cell: Cell, placement: CellPlacement | None) -> Iterator[Problem]:
-        """A cell's topologies as they run, all their workers reporting; they are killed at the end.
+        """Yield a cell's topologies with all workers reporting; they are killed at the end.
 
         Raises
         ------
@@ -250,7 +250,7 @@ class ClusterLab:
         self.cluster.run_topology(submission.main_class, arguments, conf)
 
     def _reporting(self, names: Sequence[str]) -> Problem:
-        """The problem of these topologies alone, once all their workers have told twice."""
+        """Return the problem of these topologies alone, once all their workers have reported twice."""
         deadline = time.monotonic() + _REPORT_S
         while time.monotonic() < deadline:
             problem = self.snapshot(names)
@@ -270,7 +270,7 @@ class ClusterLab:
         return placed and all((topology, slot.supervisor, slot.port) in told for topology, slot in slots)
 
     def snapshot(self, names: Sequence[str]) -> Problem | None:
-        """The problem of these topologies alone as Nimbus showed it last, with the ports that schedulers have."""
+        """Return the newest problem of these topologies alone, with the ports available to schedulers."""
         whole = self.bridge.snapshot()
         if whole is None:
             return None

@@ -1,4 +1,4 @@
-"""How every measurement begins, and how one ends whose tuples are counted."""
+"""Common phases of measurements: the start, and the end with counted tuples."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SETTLE_S, ARRIVE_S = 2.0, 1.0
 
 
 def begin(lab: ClusterLab, problem: Problem, cell: Cell, rate_tps: float) -> float:
-    """Warm the workers up, limit their nodes, and ask for a rate; which one, in trees/s.
+    """Warm the workers up, limit their nodes, and set a rate; return the rate in trees/s.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def begin(lab: ClusterLab, problem: Problem, cell: Cell, rate_tps: float) -> flo
 
 
 def highest_rate(lab: ClusterLab, problem: Problem, seconds: float) -> float:
-    """Trees/s that go through when spouts begin as many as they can."""
+    """Return the trees/s that complete when spouts begin as many as they can."""
     time.sleep(SETTLE_S)
     start_ms = time.time() * 1000
     time.sleep(seconds)
@@ -49,12 +49,12 @@ def highest_rate(lab: ClusterLab, problem: Problem, seconds: float) -> float:
 
 
 def drained(lab: ClusterLab, topology: Topology) -> bool:
-    """Pause the spouts and let every tree end; whether all did."""
+    """Pause the spouts, let every tree end, and return whether all did."""
     now = lab.snapshot([topology.name])
     live = [(slot.supervisor, slot.port) for slot in now.current[topology.id].slots] if now and now.current else []
     return not drain([Draining(topology.id, topology.name, live)], lab.nimbus, lab.tally, LAST_DRAIN_S)
 
 
 def ids_of(problem: Problem) -> list[str]:
-    """Ids of its topologies."""
+    """Return the ids of the problem's topologies."""
     return [topology.id for topology in problem.topologies]

@@ -1,4 +1,4 @@
-"""The real cluster as a lab: each kind of cell is measured in its own way."""
+"""The lab on a real cluster, with a measurement for each kind of cell."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _RECOVERED, _END = 0.9, 0.25
 
 
 def measure_kills(lab: ClusterLab, cell: Cell, rate_tps: float) -> CellFound:
-    """Run a cell's topologies, let nodes that they use die one after the other, and count every tuple tree.
+    """Run a cell's topologies, kill nodes that they use one after the other, and count all tuple trees.
 
     A node dies with its supervisor and workers, and stays dead. Who decides where its executors go is the cell's
     scheduler, as `stormwright serve --initial` asks it.
@@ -87,7 +87,7 @@ def measure_kills(lab: ClusterLab, cell: Cell, rate_tps: float) -> CellFound:
 
 
 def recoveries(records: Sequence[Mapping[str, Any]], topology: str, moments: Sequence[float]) -> dict[str, list[float]]:
-    """Figures of each window after a kill.
+    """Return the figures of each window after a kill.
 
     Parameters
     ----------
@@ -113,14 +113,14 @@ def recoveries(records: Sequence[Mapping[str, Any]], topology: str, moments: Seq
 
 
 def _end_rate(records: Sequence[Mapping[str, Any]], topology: str, start_ms: float, end_ms: float) -> float:
-    """Trees/s at the end of a window."""
+    """Return the trees/s at the end of a window."""
     begin_ms = end_ms - _END * (end_ms - start_ms)
     _, rates = acked_series(records, topology, begin_ms, end_ms, _STEP_S * 1000)
     return fmean(rates[:-1] or rates)
 
 
 def _recovered_s(seconds: Sequence[float], rates: Sequence[float], enough: float) -> float:
-    """From when on the rate is enough, counted back from the end of the window."""
+    """Return the time from which the rate is sufficient, searched back from the end of the window."""
     means = [fmean(rates[step : step + _STEPS]) for step in range(max(len(rates) - _STEPS, 1))]
     # The end of a window is what it is held against: the last time that it was too little tells.
     low = [step for step, mean in enumerate(means[: int(len(means) * (1 - _END))]) if mean < enough]
@@ -128,7 +128,7 @@ def _recovered_s(seconds: Sequence[float], rates: Sequence[float], enough: float
 
 
 def _next_to_die(lab: ClusterLab, problem: Problem, dead: Sequence[str]) -> str:
-    """The node with the lowest name that holds a worker and lives; never the last that does."""
+    """Return the lowest-named live node with a worker; never the last such node."""
     now = lab.snapshot([topology.name for topology in problem.topologies]) or problem
     hosts = {node.id: node.host for node in now.supervisors}
     used = {hosts[slot.supervisor] for of in now.current.values() for slot in of.slots if slot.supervisor in hosts}
@@ -150,7 +150,7 @@ _BACK_S, _LOOK_S = 120.0, 0.2
 
 
 def measure_moves(lab: ClusterLab, cell: Cell, rate_tps: float) -> CellFound:
-    """Run a topology, have every worker go to the next node, and count what was sent and not received.
+    """Run a topology, move every worker to the next node, and count tuples sent but not received.
 
     Parameters
     ----------
@@ -198,7 +198,7 @@ def measure_moves(lab: ClusterLab, cell: Cell, rate_tps: float) -> CellFound:
 
 
 def next_nodes(problem: Problem) -> IntArray:
-    """Every worker on the next node, one port further on: in a slot that has none, where there are enough."""
+    """Return every worker on the next node, one port further on: in a free slot if possible."""
     slots, ports = problem.current_slot, np.array([len(node.ports) for node in problem.supervisors])
     first = np.cumsum(ports) - ports
     node = problem.slot_node[slots]
@@ -207,7 +207,7 @@ def next_nodes(problem: Problem) -> IntArray:
 
 
 def _rebalance(lab: ClusterLab, problem: Problem, wanted: IntArray) -> None:
-    """As Storm does it: workers are ended with whatever they hold."""
+    """Rebalance as Storm does: workers are killed with all their tuples."""
     (topology,) = problem.topologies
     (placement,) = named(problem, wanted)
     lab.placing.wanted = {topology.name: placement}
@@ -236,7 +236,7 @@ def _is_user_bolt(executor: Mapping[str, Any]) -> bool:
 
 
 def _sent(records: Iterable[Mapping[str, Any]]) -> int:
-    """Tuples that were sent to bolts of users, by who sent them."""
+    """Return the tuples sent to bolts of users, by the senders' counts."""
     records = list(records)
     ranges = {
         (executor["first_task"], executor["last_task"])
@@ -249,12 +249,12 @@ def _sent(records: Iterable[Mapping[str, Any]]) -> int:
 
 
 def _received(records: Iterable[Mapping[str, Any]]) -> int:
-    """Tuples that bolts of users have got."""
+    """Return the tuples received by bolts of users."""
     return sum(each["received"] for record in records for each in record["executors"] if _is_user_bolt(each))
 
 
 def _covered_s(records: Iterable[Mapping[str, Any]]) -> float:
-    """Seconds that all records together span."""
+    """Return the seconds that all records together span."""
     spans = [(record["start_ms"], record["start_ms"] + record["length_ns"] / 1e6) for record in records]
     return (max(end for _, end in spans) - min(start for start, _ in spans)) / 1000 if spans else 0.0
 
@@ -263,14 +263,14 @@ def _covered_s(records: Iterable[Mapping[str, Any]]) -> float:
 
 
 class RealLab(ClusterLab):
-    """A local cluster on which cells of one kind are measured."""
+    """A local cluster for cells of one kind."""
 
     def __enter__(self) -> RealLab:
         super().__enter__()
         return self
 
     def measure(self, cell: Cell, placement: CellPlacement | None, rate_tps: float) -> CellFound:
-        """See `stormwright.evaluations.run.Lab`.
+        """Measure a cell; see `stormwright.evaluations.run.Lab`.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""What goes through while nothing happens."""
+"""Measurement of throughput and latency in steady state."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def facts_of(records: Iterable[LogRecord], spin: float = 0.0, following: bool = True) -> pa.Table:
-    """Records as the facts that loads are made of, as `stormwright.pipeline.measurement.panes` describes them.
+    """Return records as the facts described in `stormwright.pipeline.measurement.panes`.
 
     Parameters
     ----------
@@ -67,13 +67,13 @@ def facts_of(records: Iterable[LogRecord], spin: float = 0.0, following: bool = 
 
 
 def idle_ns(executor: Mapping[str, Any], length_ns: int) -> int:
-    """For how long an executor's thread wanted no CPU."""
+    """Return how long an executor's thread was idle."""
     idle: int = max(length_ns - executor["cpu_ns"] - (executor["waited_ns"] or 0), 0)
     return idle
 
 
 def _worker_hz(records: Sequence[LogRecord], core_hz: float) -> dict[str, float]:
-    """Supervisor id → CPU in Hz that its workers took, as they measure it."""
+    """Return the CPU in Hz used by the workers of each supervisor (id), as they report it."""
     cpu_ns, covered_ns = Counter[WorkerSlot](), Counter[WorkerSlot]()
     for record in records:
         worker = WorkerSlot(record["worker"]["supervisor"], record["worker"]["port"])
@@ -86,7 +86,7 @@ def _worker_hz(records: Sequence[LogRecord], core_hz: float) -> dict[str, float]
 
 
 def with_load(problem: Problem, records: Sequence[LogRecord], cores: float, link: str, following: bool) -> Problem:
-    """A problem with the load that its topologies' records tell, costs fitted to them, and nodes of so many cores.
+    """Return a problem with the load and fitted costs from records, and nodes limited to `cores`.
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ def measure_steady(lab: ClusterLab, cell: Cell, placement: CellPlacement | None,
 def stretches(
     lab: ClusterLab, problem: Problem, cell: Cell
 ) -> tuple[dict[str, list[float]], Mapping[str, NodeUse], tuple[float, float]]:
-    """Figures by stretch, what nodes used in all of them, and from when to when they were, in ms since 1970."""
+    """Return figures by stretch, the use of nodes over all stretches, and their period in ms since 1970."""
     bounds, uses, whole = [time.time() * 1000], [], NodeMeter(lab.cluster)
     for _ in range(cell.times.samples):
         meter = NodeMeter(lab.cluster)

@@ -1,1 +1,1 @@
-"""What `learned` goes by, made anew: problems, placements of them, what these come to, and trees that learn it."""
+"""Training of the `learned` scheduler: problems, placements, their predicted quality, and trees."""

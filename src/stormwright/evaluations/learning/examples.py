@@ -1,4 +1,4 @@
-"""Examples to learn from: placements of problems in figures, and how much worse each is than the best."""
+"""Training examples: features of placements of problems, and their distance from the best."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _GBIT: Final = 1e9
 
 
 def drawn_problem(rng: np.random.Generator, name: str) -> Problem:
-    """One to four topologies of any shape on three to twelve nodes, alike or not, with links that are fast or slow.
+    """Return a random problem: one to four topologies on three to twelve nodes, fast or slow links.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def drawn_problem(rng: np.random.Generator, name: str) -> Problem:
 
 
 def measured(problem: Problem, rng: np.random.Generator) -> Problem:
-    """The same with work and sizes of tuples drawn for every component, measured where Storm's own would have it.
+    """Return the problem with random work and tuple sizes per component, measured under Storm's placement.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def measured(problem: Problem, rng: np.random.Generator) -> Problem:
 
 
 def _chains(rng: np.random.Generator) -> list[str]:
-    """A chain, and maybe a branch that leaves it and comes back."""
+    """Return a chain, and possibly a branch that leaves and rejoins it."""
     length = int(rng.integers(2, 7))
     steps = [f"c{n} {int(rng.integers(1, 9))}" for n in range(length)]
     kinds = rng.choice(_GROUPINGS, length)
@@ -111,7 +111,7 @@ def _nodes(rng: np.random.Generator) -> tuple[Supervisor, ...]:
 
 
 def _worked(topology: Topology, load: TopologyLoad, rng: np.random.Generator) -> TopologyLoad:
-    """A load with CPU by the tuples that executors handle, and bytes by the components that send them."""
+    """Return a load with CPU by tuples handled, and bytes by the sending components."""
     component, count = topology.executor_component, len(topology.components)
     received: FloatArray = np.bincount(load.pair_target, load.pair_tps, len(component)).astype(np.float64)
     size = np.bincount(component, minlength=count)
@@ -131,7 +131,7 @@ def _worked(topology: Topology, load: TopologyLoad, rng: np.random.Generator) ->
 
 
 def _times(load: TopologyLoad, factor: float) -> TopologyLoad:
-    """The same load at another rate."""
+    """Return the load at another rate."""
     amounts = ("cpu_hz", "pair_tps", "flow_tps", "pair_bytes_per_s", "flow_bytes_per_s")
     return replace(load, **{name: getattr(load, name) * factor for name in amounts})
 
@@ -170,7 +170,7 @@ class Group:
 
     @classmethod
     def of(cls, name: str, kind: str, features: Sequence[FloatArray], badness: Sequence[float]) -> Group:
-        """With badness as it is judged: the lowest becomes 0.
+        """Return a group with normalised badness: the lowest becomes 0.
 
         Parameters
         ----------
@@ -183,13 +183,13 @@ class Group:
         return cls(name, kind, np.array(features), np.asarray(np.round(np.minimum(worse, _MOST_BAD), 6)))
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the group as JSON."""
         values = {"features": self.features.tolist(), "badness": self.badness.tolist()}
         return {"name": self.name, "kind": self.kind, **values}
 
 
 def drawn_examples(problems: int, seed: int) -> Iterator[Group]:
-    """Placements of problems drawn by chance, by what is predicted of them.
+    """Yield placements of random problems with their predicted quality.
 
     Parameters
     ----------
@@ -206,7 +206,7 @@ def drawn_examples(problems: int, seed: int) -> Iterator[Group]:
 
 
 def predicted_examples(problem: Problem, rng: np.random.Generator, kind: str = "") -> Group | None:
-    """Placements of a problem by what is predicted of them: answers of cheap rules, and some steps away from them.
+    """Return placements of a problem with their predicted quality: cheap rules and random steps from them.
 
     Parameters
     ----------
@@ -232,7 +232,7 @@ def predicted_examples(problem: Problem, rng: np.random.Generator, kind: str = "
 
 
 def some_placements(problem: Problem, rng: np.random.Generator) -> Iterator[IntArray]:
-    """Placements of all executors that differ: what runs, answers of cheap rules as if nothing ran, steps from them.
+    """Yield distinct placements: the current one, answers of cheap rules, and random steps from them.
 
     Parameters
     ----------
@@ -252,7 +252,7 @@ def some_placements(problem: Problem, rng: np.random.Generator) -> Iterator[IntA
 
 
 def answer_of(name: str, problem: Problem) -> IntArray | None:
-    """What a rule answers, with as much CPU as it takes; None where it fails."""
+    """Return the answer of a rule without a CPU limit; None if it fails."""
     try:
         return scheduler_keeping_running(name).schedule(with_room_for_cpu(problem)).slot_of_executor
     except StormwrightError:
@@ -271,7 +271,7 @@ def _away(placements: Sequence[IntArray], variants: Variants, rng: np.random.Gen
 
 
 def examples_to_dict(groups: Iterable[Group], made: str) -> dict[str, Any]:
-    """Examples as a document, with how they were made and their digest."""
+    """Return examples as a document, with their origin and digest."""
     content = {
         "schema": EXAMPLES_SCHEMA,
         "made": made,
@@ -287,7 +287,7 @@ def write_examples(path: Path, groups: Iterable[Group], made: str) -> None:
 
 
 def read_examples(path: Path) -> list[Group]:
-    """The examples in the file at `path`.
+    """Return the examples in the file at `path`.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Examples from what users have: the cells of a sweep, and the looks of a service's history."""
+"""Training examples from recorded data: the cells of a sweep, and the looks of a service's history."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SAME_COST: Final = 1e-6
 
 
 class SweepExamples:
-    """Examples from a sweep: what its valid cells placed, by what is predicted of that.
+    """Examples from the placements of a sweep's valid cells, with their predicted quality.
 
     A table tells what a placement cost, and not where executors were; so each cell is decided again, and one that now
     costs something else is left out.
@@ -70,7 +70,7 @@ class SweepExamples:
         self.skipped = 0
 
     def groups(self) -> Iterator[Group]:
-        """A group a problem, of those with two placements that differ."""
+        """Yield a group per problem with two distinct placements."""
         for digest, cells in self._cells.items():
             packed = self._problems[digest]
             problem = packed.unpacked()
@@ -86,7 +86,7 @@ class SweepExamples:
 
 
 def history_examples(store: Store, seed: int) -> Iterator[Group]:
-    """Examples from looks of a service: cheap rules' answers to what it knew, by what is predicted of them.
+    """Yield examples from looks of a service: answers of cheap rules with their predicted quality.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def history_examples(store: Store, seed: int) -> Iterator[Group]:
 
 
 def as_measured(problem: Problem) -> Problem:
-    """The same with its load counting as measured, if it has one that tells no time."""
+    """Return the problem with its load counted as measured, if it has one without a time."""
     load = problem.load or LoadProfile({of.id: each for of, each in _loads(problem)})
     known = load.end_ms > load.start_ms
     return problem if known else problem.with_load(LoadProfile(load.topologies, load.node_cpu_hz, end_ms=1))
@@ -131,7 +131,7 @@ def _topologies(problem: Problem) -> str:
 
 
 def _decided(problem: Problem, cell: Mapping[str, Any]) -> IntArray | None:
-    """The placement of a cell; None where it cannot be had again."""
+    """Return the placement of a cell; None if it cannot be reproduced."""
     parameters = orjson.loads(cell["parameters"])
     from_scratch = parameters.pop("from_scratch", False)
     try:

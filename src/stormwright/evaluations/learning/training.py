@@ -1,4 +1,4 @@
-"""Trees that learn from examples, by scikit-learn, and as data afterwards."""
+"""Training of trees from examples with scikit-learn, and their export as data."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _DIGITS: Final = 7
 
 
 def trained(groups: Sequence[Group], made: str, seed: int) -> Model:
-    """A model of examples. Every problem counts the same, however many placements it has.
+    """Return a model of examples. Every problem counts the same, however many placements it has.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def _centred(values: FloatArray) -> FloatArray:
 
 
 def _slope(groups: Sequence[Group]) -> FloatArray:
-    """A line through what limits the rate, by least squares within problems; trees learn what it leaves."""
+    """Return a least-squares line through the rate limits within problems; trees learn the residual."""
     limit = np.concatenate([_centred(group.features[:, _LIMIT]) for group in groups])
     value = np.concatenate([_centred(-group.badness) for group in groups])
     slope = np.zeros(len(FEATURES))
@@ -90,7 +90,7 @@ def _slope(groups: Sequence[Group]) -> FloatArray:
 
 
 def _as_data(boosting: Any, slope: FloatArray) -> RegressionTrees:
-    """The trees of a boosting, one after the other, nodes in an order in which ways only lead on."""
+    """Return the trees of a boosting in sequence, with children after their parents."""
     roots, parts, first = [], [], 0
     for (estimator,) in boosting.estimators_:
         tree = estimator.tree_

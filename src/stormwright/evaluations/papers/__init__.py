@@ -1,4 +1,4 @@
-"""What papers published, one module each: their figures and tables as rows, and how ours are measured."""
+"""Published results, one module per paper: figures and tables as rows, and their reproduction."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PAPERS: dict[str, Paper] = {
 
 
 def papers_named(name: str) -> list[Paper]:
-    """The paper `name`, or every one for ``all``.
+    """Return the paper `name`, or every one for ``all``.
 
     Raises
     ------

@@ -37,7 +37,7 @@ _SIZES = {
 
 
 def _block(name: str, *topologies: str, link: str, points: float = 11.0) -> Block:
-    """Executors ask for so many points of CPU that not all nodes are needed."""
+    """Return a block whose executors request `points` of CPU, so that not all nodes are needed."""
     conf = {**_CONF, "topology.component.cpu.pcore.percent": points}
     return Block(name, topologies, _VARIANTS, workers=5, link=link, machines=_MACHINES, conf=conf)
 

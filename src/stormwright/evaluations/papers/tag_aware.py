@@ -14,7 +14,7 @@ _TAG = "GPU"
 
 
 def _problem(with_gpu: int) -> Problem:
-    """A spout and three bolts of an executor each, the last for a GPU; four supervisors, so many of them with one."""
+    """Return a spout and three bolts of an executor each, the last for a GPU, on four supervisors."""
     plain = StormConf([])
     names = ("spout", "bolt1", "bolt2", "bolt3")
     components = [

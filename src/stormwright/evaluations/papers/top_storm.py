@@ -85,7 +85,7 @@ def _name(topology: str, configuration: int) -> str:
 
 
 def _used(scheduler: str, topology: str, configuration: int, what: str) -> float:
-    """Nodes, workers, or computation power of the nodes that a scheduler uses of the paper's cluster."""
+    """Return nodes, workers, or computation power that a scheduler uses of the paper's cluster."""
     import numpy as np
 
     from stormwright.schedulers.toolkit.resolve import resolve_scheduler
@@ -102,7 +102,7 @@ def _used(scheduler: str, topology: str, configuration: int, what: str) -> float
 
 
 def _index(name: str, alpha: float) -> float:
-    """Place of a machine of table 3 among all by computation power."""
+    """Return the rank of a machine of table 3 by computation power."""
     powers = {of: _power_of(of, alpha) for of in _TABLE_3}
     return 1 + sum(power > powers[name] for power in powers.values())
 

@@ -1,1 +1,1 @@
-"""From the facts of a window to what executors, topologies and nodes do."""
+"""Measurement: loads of executors, topologies and nodes from the facts of a window."""

@@ -1,4 +1,4 @@
-"""Facts of one window and the structure of a topology → its load."""
+"""Load of a topology from its structure and the facts of one window."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _GROUPINGS = sorted(PLACEMENT_FOLLOWING)
 
 
 def topology_load(topology: Topology, facts: pa.Table, settings: StreamSettings, core_hz: float) -> TopologyLoad:
-    """Load of one topology.
+    """Return the load of one topology.
 
     Rates are per second of the time that an executor's records cover, so a lost record does not lower them.
     An executor without a record gets the CPU of its component's others on average, or else what it asks for. Memory
@@ -69,7 +69,7 @@ def topology_load(topology: Topology, facts: pa.Table, settings: StreamSettings,
 
 
 def unknown_tuples(topology: Topology, facts: pa.Table) -> int:
-    """How many tuples the load of a topology leaves out: they went from or to no known executor of it."""
+    """Return the number of tuples left out of the load, as their source or target is no known executor."""
     executors, pairs, flows = (kind_of(facts, kind) for kind in ("executor", "pair", "flow"))
     covered_s = _covered_s(topology, executors, _executor_of_run(topology, executors))
     both = ((pairs, _pair_keys(topology, pairs)), (flows, _flow_keys(topology, flows)))
@@ -93,13 +93,13 @@ def _flow_keys(topology: Topology, flows: pa.Table) -> tuple[IntArray, ...]:
 
 
 def _known(keys: tuple[IntArray, ...], covered_s: FloatArray) -> BoolArray:
-    """Which traffic is of executors that are known, and measured where it comes from."""
+    """Return which traffic has known executors and a measured source."""
     known: BoolArray = np.all(np.stack(keys) != UNKNOWN, axis=0) & (covered_s[keys[0]] > 0)
     return known
 
 
 def _executor_of_task(topology: Topology, tasks: pa.ChunkedArray) -> IntArray:
-    """Index of the executor that runs each task, `UNKNOWN` where the topology has no such task."""
+    """Return the index of the executor that runs each task; `UNKNOWN` if the topology has no such task."""
     wanted = tasks.to_numpy()
     order = np.argsort(topology.executor_start_task)
     place = np.searchsorted(topology.executor_start_task[order], wanted, side="right") - 1
@@ -108,7 +108,7 @@ def _executor_of_task(topology: Topology, tasks: pa.ChunkedArray) -> IntArray:
 
 
 def _executor_of_run(topology: Topology, executors: pa.Table) -> IntArray:
-    """Index of each measured executor, `UNKNOWN` where the topology has none with exactly its tasks."""
+    """Return the index of each measured executor; `UNKNOWN` if no executor has exactly its tasks."""
     index = _executor_of_task(topology, executors["first"])
     first, last = executors["first"].to_numpy(), executors["second"].to_numpy()
     same = (topology.executor_start_task[index] == first) & (topology.executor_end_task[index] == last)
@@ -130,7 +130,7 @@ class _Rates(NamedTuple):
 def _rates(
     keys: tuple[IntArray, ...], facts: pa.Table, covered_s: FloatArray, bytes_per_tuple: float | None
 ) -> tuple[tuple[IntArray, ...], _Rates]:
-    """The combinations of keys, whose first one is the source executor, and their traffic.
+    """Return the combinations of keys, the source executor first, and their traffic.
 
     Tuples of which no size was sampled are taken to be as large as `bytes_per_tuple`.
     """
@@ -151,7 +151,7 @@ def _rates(
 
 
 def executor_cpu_hz(topology: Topology, cycles: FloatArray, covered_s: FloatArray, asked_hz: FloatArray) -> FloatArray:
-    """CPU of every executor in Hz; of one that was not measured the mean of its component, or what it asks for.
+    """Return the CPU of every executor in Hz; of unmeasured ones the component's mean or the request.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ def flow_limit_tps(
     covered_s: FloatArray,
     core_hz: float,
 ) -> FloatArray | None:
-    """What one executor of each component can take of flows: what its one thread can, less what else it gets.
+    """Return the flow that one executor of each component can process besides its other input.
 
     Parameters
     ----------

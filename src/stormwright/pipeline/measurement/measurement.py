@@ -1,4 +1,4 @@
-"""What was measured up to a moment, by name; a `LoadProfile` once a problem says what the names stand for."""
+"""The newest measurement by name, and its conversion to a `LoadProfile` of a problem."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _STREAM = ["source", "stream", "component", "grouping"]
 
 @dataclass(frozen=True)
 class ExecutorWork:
-    """What one executor did with the tuples that it got.
+    """Tuples that one executor processed, and the time per tuple.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class ExecutorWork:
 
 @dataclass(frozen=True)
 class StreamTraffic:
-    """What flows over one stream to one component that subscribes to it.
+    """Traffic of one stream to one subscribed component.
 
     Parameters
     ----------
@@ -87,12 +87,12 @@ class StreamTraffic:
 
     @property
     def skew(self) -> float | None:
-        """How many times its even share the busiest task gets; at least 1. None without shares."""
+        """The busiest task's share relative to an even share; at least 1. None without shares."""
         return max(self.shares.values()) * len(self.shares) if self.shares else None
 
 
 def executor_work(facts: pa.Table) -> list[ExecutorWork]:
-    """What each executor did with its tuples, from the facts of one topology in one window; by task."""
+    """Return the work of each executor from the facts of one topology in one window, by task."""
     return [
         ExecutorWork(
             component=run["component"],
@@ -106,7 +106,7 @@ def executor_work(facts: pa.Table) -> list[ExecutorWork]:
 
 
 def stream_traffic(facts: pa.Table) -> list[StreamTraffic]:
-    """What flows over each stream, from the facts of one topology in one window; by source, stream and target.
+    """Return the traffic of each stream from the facts of one topology in one window, in order of names.
 
     Rates are per second of the time that an executor's records cover, so that lost records change no ratio of them.
     """
@@ -143,14 +143,14 @@ def _traffic(keys: dict[str, str], sent: _Sent, received_tps: float, tasks: list
 
 
 class _Sent(NamedTuple):
-    """What a stream sends: tuples/s to each target task, to None where it follows the placement; mean tuple size."""
+    """Output of a stream: tuples/s per target task (None if it follows the placement); mean tuple size."""
 
     tps_by_task: dict[int | None, float]
     bytes_per_tuple: float | None
 
 
 def _by_stream(facts: pa.Table, runs: pa.Table) -> list[tuple[dict[str, str], _Sent]]:
-    """Per stream and target component what is sent."""
+    """Return the output per stream and target component."""
     traffic = facts.filter(pc.is_in(facts["kind"], pa.array(["pair", "flow"])))
     source = _run_of(runs, traffic["first"])
     known = source >= 0
@@ -178,7 +178,7 @@ def _by_stream(facts: pa.Table, runs: pa.Table) -> list[tuple[dict[str, str], _S
 
 
 def _runs(facts: pa.Table) -> pa.Table:
-    """One row per executor, by its first task, wherever it ran."""
+    """Return one row per executor, by its first task, across all places where it ran."""
     sums = ["length_ns", "received", "execute_ns"]
     return (
         kind_of(facts, "executor")
@@ -190,7 +190,7 @@ def _runs(facts: pa.Table) -> pa.Table:
 
 
 def _run_of(runs: pa.Table, tasks: pa.ChunkedArray) -> IntArray:
-    """The row of the executor that runs each task, -1 where none does."""
+    """Return the row of the executor that runs each task, -1 for none."""
     wanted = tasks.to_numpy()
     row = np.searchsorted(runs["first"].to_numpy(), wanted, side="right") - 1
     # A task before the first executor has row -1, which finds what is appended.
@@ -209,7 +209,7 @@ class LatencyHistogram:
     counts: FloatArray
 
     def quantile_ms(self, share: float) -> float | None:
-        """The latency that `share` of the trees did not exceed, None without trees; within 19 %.
+        """Return the latency not exceeded by `share` of the trees, within 19 %; None without trees.
 
         Inside a bucket latencies are taken as evenly spread on a logarithmic scale.
         """
@@ -244,7 +244,7 @@ class TopologyActivity:
 
 
 def topology_activity(topology: Topology, facts: pa.Table) -> TopologyActivity:
-    """Sum up the facts of one topology in one window."""
+    """Return the summed rates of one topology in one window."""
     executors = kind_of(facts, "executor")
     spouts = {component.id for component in topology.components if component.type == "spout"}
     of_spout = np.array([component in spouts for component in executors["component"].to_pylist()], dtype=bool)
@@ -262,7 +262,7 @@ def topology_activity(topology: Topology, facts: pa.Table) -> TopologyActivity:
 
 
 def latency_histogram(facts: pa.Table) -> LatencyHistogram:
-    """The complete latencies among facts of one topology."""
+    """Return the complete latencies among facts of one topology."""
     buckets = kind_of(facts, "latency")
     counts = np.zeros(len(LATENCY_EDGES_MS) + 1)
     counts[buckets["first"].to_numpy()] = numbers(buckets, "tuples")
@@ -275,7 +275,7 @@ def latency_histogram(facts: pa.Table) -> LatencyHistogram:
 
 @dataclass(frozen=True)
 class NodeLoad:
-    """One node in a window.
+    """Load of one node in a window.
 
     Parameters
     ----------
@@ -296,18 +296,18 @@ class NodeLoad:
 
     @property
     def headroom_cores(self) -> float | None:
-        """Cores that are left; below 0 where the node has more to do than it can."""
+        """Free cores; negative if the node is overloaded."""
         return None if self.capacity_cores is None else self.capacity_cores - self.cpu_cores
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the load as JSON."""
         return asdict(self) | {"headroom_cores": self.headroom_cores}
 
 
 def node_loads(
     facts: pa.Table, cpu_cores: Mapping[str, float], capacity_cores: Mapping[str, float]
 ) -> dict[str, NodeLoad]:
-    """The nodes of a window, by supervisor.
+    """Return the loads of nodes in a window, by supervisor.
 
     Parameters
     ----------
@@ -333,7 +333,7 @@ def node_loads(
 
 
 def capacity_cores(problem: Problem, settings: StreamSettings) -> dict[str, float]:
-    """Cores of every node of a problem, by supervisor; a node without a limit is left out."""
+    """Return the cores of every node of a problem, by supervisor; nodes without a limit are left out."""
     return {
         node.id: node.cpu_hz / settings.core_hz_at(node.id, problem.core_hz)
         for node in problem.supervisors
@@ -346,7 +346,7 @@ def capacity_cores(problem: Problem, settings: StreamSettings) -> dict[str, floa
 
 @dataclass(frozen=True)
 class Measurement:
-    """The newest window of facts and the CPU history of the nodes; worked out is what somebody asks for.
+    """The newest window of facts and the CPU history of the nodes; results are computed on demand.
 
     Parameters
     ----------
@@ -365,7 +365,7 @@ class Measurement:
     settings: StreamSettings
 
     def profile(self, problem: Problem) -> LoadProfile:
-        """Loads of the problem's topologies that were heard of, and of its nodes."""
+        """Return the measured loads of the problem's topologies and nodes."""
         loads = {
             topology.id: topology_load(topology, self.facts_of[topology.id], self.settings, problem.core_hz)
             for topology in problem.topologies
@@ -386,7 +386,7 @@ class Measurement:
         )
 
     def unknown_tuples(self, problem: Problem) -> dict[str, int]:
-        """Tuples that the profile leaves out, per topology: their task is in no executor of the problem."""
+        """Return the tuples per topology that the profile leaves out, as no executor has their task."""
         return {
             topology.id: unknown_tuples(topology, self.facts_of[topology.id])
             for topology in problem.topologies
@@ -394,15 +394,15 @@ class Measurement:
         }
 
     def activity(self, topology: Topology) -> TopologyActivity:
-        """What a topology as a whole did."""
+        """Return the rates of a topology as a whole."""
         return topology_activity(topology, self.facts_of.get(topology.id, self.facts.slice(0, 0)))
 
     def nodes(self, capacity: Mapping[str, float]) -> dict[str, NodeLoad]:
-        """What every node that was heard of has in use, and left of its `capacity` in cores, where that is known."""
+        """Return the load of every reporting node, with its `capacity` in cores if known."""
         return node_loads(self.facts, self._mean_cores, capacity)
 
     def as_dict(self, capacity: Mapping[str, float]) -> dict[str, Any]:
-        """For JSON: CPU in cores, traffic by task."""
+        """Return the measurement as JSON: CPU in cores, traffic by task."""
         return {
             "start_ms": self.start_ms,
             "end_ms": self.end_ms,
@@ -413,17 +413,17 @@ class Measurement:
 
     @cached_property
     def complete_latency_ms(self) -> dict[str, dict[str, float | None]]:
-        """Quantiles of the complete latency by topology; None where no tree was completed."""
+        """Return quantiles of the complete latency by topology; None if no tree completed."""
         return {name: _latency_quantiles(facts) for name, facts in self.facts_of.items()}
 
     @cached_property
     def facts(self) -> pa.Table:
-        """As `stormwright.pipeline.measurement.panes` describes them, of the window."""
+        """The facts of the window, as described in `stormwright.pipeline.measurement.panes`."""
         return window_facts(self.panes)
 
     @cached_property
     def facts_of(self) -> dict[str, pa.Table]:
-        """The facts of each topology an executor of which was heard of."""
+        """The facts of each topology with a reporting executor."""
         heard = pc.unique(kind_of(self.facts, "executor")["topology"]).to_pylist()
         return {name: facts for name, facts in sorted(by_topology(self.facts).items()) if name in heard}
 
@@ -438,7 +438,7 @@ class Measurement:
 
 
 def measure(panes: pa.Table, seconds: pa.Table, settings: StreamSettings) -> Measurement | None:
-    """The newest measurement among facts per pane; None where there are none."""
+    """Return the newest measurement from facts per pane; None without facts."""
     if not panes.num_rows:
         return None
     start_ms, inside = newest_window(panes, settings)

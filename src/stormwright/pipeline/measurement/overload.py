@@ -1,4 +1,4 @@
-"""CPU of nodes over time, and for how long they have been at their capacity."""
+"""CPU of nodes over time, and durations at full capacity."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stormwright.model.arrays import FloatArray
 
 
 class NodeSeries:
-    """Cores that every node's workers use, second by second.
+    """Cores used by the workers of every node, second by second.
 
     Parameters
     ----------
@@ -45,19 +45,19 @@ class NodeSeries:
         return self._end
 
     def cores(self, supervisor: str, begin_s: int) -> FloatArray:
-        """Cores of a node in every settled second from `begin_s` on, as far back as is known; NaN for silence."""
+        """Return the cores of a node in every settled second from `begin_s` on; NaN for silence."""
         known = self._cores.get(supervisor)
         inside = slice(max(begin_s - self._first, 0), None)
         return np.full(self._end - self._first, np.nan)[inside] if known is None else known[inside]
 
     def mean_cores(self, start_s: float, end_s: float) -> dict[str, float]:
-        """Cores in use per supervisor on average over a stretch of time (seconds since 1970)."""
+        """Return the mean cores in use per supervisor between two moments (seconds since 1970)."""
         inside = slice(max(round(start_s) - self._first, 0), max(round(end_s) - self._first, 0))
         heard = {supervisor: cores[inside][~np.isnan(cores[inside])] for supervisor, cores in self._cores.items()}
         return {supervisor: float(cores.mean()) for supervisor, cores in heard.items() if len(cores)}
 
     def overload_s(self, capacity_cores: Mapping[str, float]) -> dict[str, float]:
-        """Seconds, up to the newest settled one, for which a supervisor was at or over its capacity without a break.
+        """Return the seconds without a break, up to now, for which a supervisor was at or over capacity.
 
         A second in which no worker of a node reported is a break.
         """
@@ -76,7 +76,7 @@ def _rows_by_worker(seconds: pa.Table) -> dict[tuple[str, str, int], list[int]]:
 
 
 def _bridged(position: np.ndarray, cores: FloatArray, length: int, longest: int) -> FloatArray:
-    """Values at positions as a series with NaN elsewhere, gaps up to `longest` filled on a straight line."""
+    """Return values at positions as a series with NaN elsewhere; gaps up to `longest` are interpolated."""
     order = np.argsort(position)
     position, cores = position[order], cores[order]
     series = np.full(length, np.nan)
@@ -92,6 +92,6 @@ def _sum_of_known(one: FloatArray, other: FloatArray) -> FloatArray:
 
 
 def _run_at_end(over: np.ndarray) -> float:
-    """How many at the end are true without a break."""
+    """Return the length of the run of true values at the end."""
     breaks = np.flatnonzero(~over)
     return float(len(over) - 1 - breaks[-1] if len(breaks) else len(over))

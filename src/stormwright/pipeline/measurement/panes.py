@@ -1,4 +1,4 @@
-"""Records to facts, and facts summed over panes, which sliding windows are made of.
+"""Facts from records, summed over panes, of which sliding windows consist.
 
 A window that slides by 3 s and holds 15 s is the sum of five panes of 3 s. Spark keeps the panes, so a fact is in one
 place only; adding five of them up is left to `stormwright.pipeline.measurement.windows`. (Li, Maier, Tufte, Papadimos,
@@ -73,7 +73,7 @@ Fact: TypeAlias = Callable[[Column, Column], dict[str, Column]]
 
 
 class _Kind(NamedTuple):
-    """Facts of one kind (or two): one for each element of a list in a record, but for elements that are 0."""
+    """Facts of one kind (or two): one per non-zero element of a list in a record."""
 
     each: Column
     fact: Fact
@@ -81,7 +81,7 @@ class _Kind(NamedTuple):
 
 
 def panes(records: DataFrame, settings: StreamSettings) -> DataFrame:
-    """The facts of all records, summed per pane: `pane_ms` (its start), `KEYS`, `VALUES`.
+    """Return the facts of all records, summed per pane: `pane_ms` (its start), `KEYS`, `VALUES`.
 
     A record belongs to the pane in which its interval begins. Each kind is unfolded and summed up by itself, with
     no more columns than it has, which is quick for many records.
@@ -92,7 +92,7 @@ def panes(records: DataFrame, settings: StreamSettings) -> DataFrame:
 
 
 def facts() -> Column:
-    """The facts of a record, as a list of structures with `KEYS` and `VALUES`: quickly planned, for few records."""
+    """Return the facts of a record as a list of structures with `KEYS` and `VALUES`; planned fast, for few records."""
     return F.concat(*map(_unfolded, _kinds()))
 
 
@@ -102,12 +102,12 @@ def _unfolded(kind: _Kind) -> Column:
 
 
 def no_fact() -> Column:
-    """A list with one fact that has nothing."""
+    """Return a list with one fact without values."""
     return F.array(F.struct(*_in_order({})))
 
 
 def _summed(records: DataFrame, kind: _Kind) -> DataFrame:
-    """The facts of one kind, added up by their keys."""
+    """Return the facts of one kind, summed by their keys."""
     place, each = F.col("place"), F.col("each")
     unfolded = records.select("*", F.posexplode(kind.each).alias("place", "each"))
     if kind.without_zeros:
@@ -122,7 +122,7 @@ def _summed(records: DataFrame, kind: _Kind) -> DataFrame:
 
 
 def _in_order(columns: dict[str, Column], missing: bool = True) -> list[Column]:
-    """The columns of a fact in order and in their type; with `missing` also those that it has not, as nulls."""
+    """Return the columns of a fact in order and type; with `missing`, absent ones as nulls."""
     return [
         columns.get(name, F.lit(None)).cast(column_type).alias(name)
         for name, column_type in (KEYS | VALUES).items()

@@ -1,4 +1,4 @@
-"""Facts on this side of Spark: panes brought up to date, and the window that speaks for now made of them."""
+"""Facts in the driver: updates of panes, and the newest window assembled from them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from stormwright.pipeline.settings import StreamSettings
 
 @dataclass(frozen=True)
 class WorkerRecords:
-    """What arrived of one worker in a window.
+    """Records received from one worker in a window.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class WorkerRecords:
 
 
 def worker_records(facts: pa.Table) -> list[WorkerRecords]:
-    """What arrived of each worker, from the facts of one window."""
+    """Return the records received from each worker, from the facts of one window."""
     keys = ("topology", "supervisor", "second", "first")
     workers = kind_of(facts, "worker").sort_by([(name, "ascending") for name in keys])
     return [
@@ -69,33 +69,33 @@ SECONDS = [*SECOND_KEYS, *SECOND_SUMS]
 
 
 def merged(before: pa.Table, update: pa.Table) -> pa.Table:
-    """One row per pane and key, what is known of it added up."""
+    """Return one row per pane and key, with values of both tables combined."""
     if not before.num_rows:
         return update
     return _grouped(pa.concat_tables([before, update]), ["pane_ms", *KEYS])
 
 
 def in_panes(facts: pa.Table, start_ms: np.ndarray, settings: StreamSettings) -> pa.Table:
-    """Facts (`KEYS`, `VALUES`) of records that began at those moments, one row per pane and key, as `PANES`."""
+    """Return facts (`KEYS`, `VALUES`) of records with these start times, one row per pane and key, as `PANES`."""
     slide_ms = settings.slide_s * 1000
     table = facts.add_column(0, "pane_ms", pa.array(start_ms // slide_ms * slide_ms, pa.int64()))
     return _grouped(table, ["pane_ms", *KEYS]).cast(PANES)
 
 
 def by_pane(table: pa.Table, moment: str, slide_s: int) -> dict[int, pa.Table]:
-    """The rows of each pane in which the moment (ms) in a column lies, by its start."""
+    """Return the rows of each pane by its start; the moment (ms) in a column decides."""
     return _parts(table, table[moment].to_numpy() // (slide_s * 1000) * (slide_s * 1000))
 
 
 def by_topology(facts: pa.Table) -> dict[str, pa.Table]:
-    """The facts of each topology."""
+    """Return the facts of each topology."""
     codes = facts["topology"].combine_chunks().dictionary_encode()
     names = codes.dictionary.to_pylist()
     return {names[code]: part for code, part in _parts(facts, codes.indices.to_numpy()).items()}
 
 
 def _parts(table: pa.Table, labels: np.ndarray) -> dict[int, pa.Table]:
-    """The rows of each label."""
+    """Return the rows of each label."""
     order = np.argsort(labels, kind="stable")
     found, begins = np.unique(labels[order], return_index=True)
     table = table.take(pa.array(order))
@@ -104,7 +104,7 @@ def _parts(table: pa.Table, labels: np.ndarray) -> dict[int, pa.Table]:
 
 
 def first_of_each(arriving: pa.Table, seen: pa.Table) -> np.ndarray:
-    """The rows that are in `arriving` for the first time, and not in `seen`, in no particular order."""
+    """Return the first occurrence of rows of `arriving` that are not in `seen`, unordered."""
     place = np.concatenate([np.full(seen.num_rows, -1), np.arange(arriving.num_rows)])
     both = pa.concat_tables([seen, arriving]).append_column("place", pa.array(place))
     grouped = both.group_by(arriving.column_names, use_threads=False).aggregate([("place", "min")])
@@ -113,29 +113,29 @@ def first_of_each(arriving: pa.Table, seen: pa.Table) -> np.ndarray:
 
 
 def records_in(panes: pa.Table) -> int:
-    """How many records the panes hold."""
+    """Return the number of records in the panes."""
     return pc.sum(panes["records"]).as_py() or 0
 
 
 def newest_window(panes: pa.Table, settings: StreamSettings) -> tuple[int, pa.Table]:
-    """Start (ms) and panes of the window that ends with the newest pane."""
+    """Return start (ms) and panes of the window that ends with the newest pane."""
     start_ms = pc.max(panes["pane_ms"]).as_py() - settings.window_ms + settings.slide_s * 1000
     return start_ms, panes.filter(pc.greater_equal(panes["pane_ms"], start_ms))
 
 
 def window_facts(panes: pa.Table) -> pa.Table:
-    """The facts (`KEYS`, `VALUES`) of the panes of a window, added up."""
+    """Return the facts (`KEYS`, `VALUES`) of the panes of a window, combined."""
     return _grouped(panes.drop_columns("pane_ms"), list(KEYS))
 
 
 def worker_seconds(panes: pa.Table) -> pa.Table:
-    """CPU time and covered time of every worker in every second, `SECONDS`."""
+    """Return CPU time and covered time of every worker in every second, `SECONDS`."""
     nodes = kind_of(panes, "node").rename_columns({"first": "at", "second": "port"}).select(SECONDS)
     return _grouped(nodes, SECOND_KEYS)
 
 
 def with_more(seconds: pa.Table, more: pa.Table, history_s: int) -> pa.Table:
-    """Seconds and what more has become known of them, `history_s` back from the newest."""
+    """Return the combined seconds, limited to `history_s` before the newest."""
     if not more.num_rows:
         return seconds
     # Only seconds as recent as those that are added to can be the same.
@@ -147,7 +147,7 @@ def with_more(seconds: pa.Table, more: pa.Table, history_s: int) -> pa.Table:
 
 
 def _grouped(table: pa.Table, keys: list[str]) -> pa.Table:
-    """One row per combination of keys; the other columns added up, or the lowest or highest of them."""
+    """Return one row per combination of keys; other columns summed, or their minimum or maximum."""
     values = [name for name in table.column_names if name not in keys]
     how = [(name, "min" if name in LOWEST else "max" if name in HIGHEST else "sum") for name in values]
     # Beyond 64 bits Arrow would begin again at the other end.
@@ -158,10 +158,10 @@ def _grouped(table: pa.Table, keys: list[str]) -> pa.Table:
 
 
 def kind_of(facts: pa.Table, kind: str) -> pa.Table:
-    """The facts of one kind."""
+    """Return the facts of one kind."""
     return facts.filter(pc.equal(facts["kind"], kind))
 
 
 def numbers(table: pa.Table, name: str) -> FloatArray:
-    """A column as floats; the columns used so hold no nulls."""
+    """Return a column without nulls as floats."""
     return np.asarray(table[name].to_numpy(), dtype=np.float64)

@@ -1,1 +1,1 @@
-"""What is noticed over time: overloads, drift of loads, what they will be."""
+"""Monitoring over time: overload alarms, drift of loads, and forecasts."""

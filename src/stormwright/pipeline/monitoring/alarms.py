@@ -1,4 +1,4 @@
-"""Alarms for nodes over their capacity, while it lasts: a stateful query of its own beside the stream of loads.
+"""Alarms for overloaded nodes: a separate stateful query beside the stream of loads.
 
 ::
 
@@ -43,7 +43,7 @@ SECOND = "supervisor string, at long, cores double, capacity_cores double"
 
 
 class SecondsFeed:
-    """Writes the seconds of nodes for the alarms' query, each once or, if that is not known, again.
+    """Writer of the seconds of nodes for the alarm query, each at least once.
 
     1. A node that was over its capacity in one of the last seconds is told of second by second.
     2. When that is over its newest second is told: it ends what the query may still follow.
@@ -66,7 +66,7 @@ class SecondsFeed:
         self._quiet: set[str] = set()
 
     def write(self, series: NodeSeries, capacity_cores: Mapping[str, float]) -> None:
-        """Tell what is new of nodes whose capacity is known."""
+        """Write new seconds of nodes with known capacity."""
         if not capacity_cores:
             return
         # Whatever was not final when seconds were told last may have changed. After a restart all that is known is told
@@ -140,7 +140,7 @@ class Alarm:
 
 
 class AlarmLog:
-    """Takes the batches of events in order; on disk, so that a restart neither forgets an alarm nor raises it again.
+    """Persistent log of alarms, so that a restart neither loses nor repeats one; takes batches of events in order.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ class AlarmLog:
         unless_damaged(path, self._load, lambda: None, "alarms before now are forgotten")
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
-        """Take one batch of `events`."""
+        """Process one batch of `events`."""
         rows = frame.toArrow().to_pylist()  # runs the query, which a repeated batch needs as well
         if batch <= self._batch:
             return
@@ -184,7 +184,7 @@ class AlarmLog:
             self._tell(alarm)
 
     def as_dict(self) -> dict[str, Any]:
-        """For the status: alarms that are up, those that ended last, and how many there were in all."""
+        """Return active alarms, the most recent ended ones, and the total, for the status page."""
         return {
             "up": [asdict(alarm) for alarm in self.up.values()],
             "ended": [asdict(alarm) for alarm in self.ended],
@@ -230,7 +230,7 @@ def _has_protobuf() -> bool:
 
 
 class Watch(StatefulProcessor):
-    """Follows one node: its runs are the state, `stormwright.pipeline.monitoring.episodes.follow` the rule.
+    """Processor of one node: its runs are the state, `stormwright.pipeline.monitoring.episodes.follow` the rule.
 
     Time is that of the seconds told, not of the clock or a watermark, so it does not matter how they fall into batches.
     """
@@ -244,7 +244,7 @@ class Watch(StatefulProcessor):
         self._runs = handle.getListState("runs", _RUN)
 
     def handleInputRows(self, key: tuple[str], rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: ARG002, N802, N803
-        """Take further seconds of a node; give what has begun and ended."""
+        """Process further seconds of a node and yield its events."""
         newest = self._newest.get()
         told = [Second(row.at, row.cores, row.capacity_cores) for row in rows]
         runs = [Run(*run) for run in self._runs.get()]
@@ -272,14 +272,14 @@ def _events(supervisor: str, after: Followed) -> Iterator[Row]:
 
 
 def events(seconds: DataFrame, after_s: float, final_s: int) -> DataFrame:
-    """Seconds of nodes (`SECOND`, a stream) → what has begun and ended, as `EVENT`; needs RocksDB for its state."""
+    """Return the events (`EVENT`) of a stream of seconds of nodes (`SECOND`); the state needs RocksDB."""
     return seconds.groupBy("supervisor").transformWithState(
         statefulProcessor=Watch(after_s, final_s), outputStructType=EVENT, outputMode="Update", timeMode="None"
     )
 
 
 class AlarmStream:
-    """The query with its files; goes on where it ended when it is started again over the same directory.
+    """The alarm query with its files; it resumes when it is started again over the same directory.
 
     Parameters
     ----------
@@ -315,13 +315,13 @@ class AlarmStream:
         self._query = SupervisedQuery(lambda: self._begin(spark), examine=lambda: None, tidy=lambda: False)
 
     def stop(self) -> None:
-        """Stop the query; what it has found can still be read."""
+        """Stop the query; its results stay readable."""
         if self._query is not None:
             self._query.stop()
             self._query = None
 
     def status(self) -> dict[str, Any]:
-        """The alarms, and whether the query runs or why it does not."""
+        """Return the alarms, and whether the query runs or why it does not."""
         query = self._query
         return {
             **self.log.as_dict(),
@@ -353,7 +353,7 @@ class AlarmStream:
 
 
 def _drop_state_of_no_batch(checkpoint: Path) -> None:
-    """Spark writes about the state before it notes the first batch, and refuses to start where it was ended between.
+    """Delete state without a recorded batch, over which Spark refuses to start.
 
     No batch counted, so what it was to read is all there still (SPARK-53103).
     """
@@ -363,7 +363,7 @@ def _drop_state_of_no_batch(checkpoint: Path) -> None:
 
 @contextmanager
 def _session_for_rocksdb(spark: SparkSession) -> Iterator[None]:
-    """A query takes over the settings of the session when it starts, and those of its state from its checkpoint."""
+    """Configure RocksDB for the queries started in the block; checkpoints keep the setting."""
     before = {key: spark.conf.get(key, None) for key in _SESSION}
     for key, value in _SESSION.items():
         spark.conf.set(key, value)

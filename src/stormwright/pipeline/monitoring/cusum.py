@@ -1,4 +1,4 @@
-"""Whether amounts have changed for good: a two-sided CUSUM of their logarithms, many series side by side.
+"""Detection of persistent changes: two-sided CUSUM of logarithms, vectorised over many series.
 
 Page, "Continuous inspection schemes", Biometrika 41, 1954, https://doi.org/10.1093/biomet/41.1-2.100. Steps of mean -κ
 and deviation 1 add up to b after about (exp(2κb') - 1 - 2κb') / 2κ² of them, b' = b + 1.166 (Siegmund, "Sequential
@@ -31,7 +31,7 @@ _OUTLIER = 3.0
 
 @dataclass(frozen=True)
 class CusumSettings:
-    """What counts as a change.
+    """Settings of the change detection.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class CusumSettings:
 
 
 class Cusum:
-    """Follows S series, window by window.
+    """Change detection of S series, window by window.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class Cusum:
         self._squares = self._weight = np.empty(0)
 
     def add(self, values: FloatArray) -> BoolArray:
-        """Take the next window, shape (S,); which series have changed."""
+        """Process the next window, shape (S,), and return which series have changed."""
         settings, logs = self._settings, np.log(np.maximum(values, self._floor))
         if not self._windows:
             self._reference, self._up, self._down = logs, np.zeros_like(logs), np.zeros_like(logs)
@@ -99,13 +99,13 @@ class Cusum:
         return changed
 
     def noise(self) -> FloatArray:
-        """Relative deviation of every series from window to window."""
+        """Return the relative deviation of every series from window to window."""
         assumed = _ASSUMED_WINDOWS * self._settings.noise**2
         deviation: FloatArray = np.sqrt((assumed + self._squares) / (_ASSUMED_WINDOWS + self._weight))
         return deviation
 
     def change(self, series: int) -> tuple[float, int]:
-        """By how much, relative to the reference, a series has changed, and how many windows ago that began."""
+        """Return the relative change of a series from its reference, and its age in windows."""
         rising = self._up[series] >= self._down[series]
         total, since = (self._up, self._up_since) if rising else (self._down, self._down_since)
         windows = self._windows - int(since[series])
@@ -125,7 +125,7 @@ class Cusum:
 
 
 def cusum_threshold(drift: FloatArray, alarm_windows: float) -> FloatArray:
-    """The sum, in deviations, that noise reaches once in so many windows if it falls behind by `drift` in each."""
+    """Return the sum, in deviations, that noise with `drift` reaches once in `alarm_windows`."""
     exponent = np.zeros_like(drift)
     for _ in range(5):  # a fixed point that is all but reached after the second round
         exponent = np.log1p(2 * drift**2 * alarm_windows + exponent)

@@ -1,4 +1,4 @@
-"""Whether loads are still those that were decided by: of every executor its CPU and what it sends, window by window."""
+"""Drift of loads since the last decision: CPU and output of every executor, window by window."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _STARTS_KEPT = 10_000
 
 @dataclass(frozen=True)
 class Drift:
-    """A topology whose load is no longer what it was.
+    """A topology whose load has changed.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class Drift:
 
 
 class DriftWatch:
-    """Compares the load measured since with the one at the beginning, or since the last `restart`.
+    """Comparison of the measured load with the load at the beginning or since the last `restart`.
 
     Only windows that do not overlap are compared. A load that has drifted stays so until the restart.
     """
@@ -57,12 +57,12 @@ class DriftWatch:
         self._end_ms = 0
 
     def restart(self, from_ms: int) -> None:
-        """Take the load from a moment on as what it shall be."""
+        """Use the load from a moment on as the new reference."""
         self._watched, self._drifts = {}, {}
         self._end_ms = max(self._end_ms, from_ms)
 
     def see(self, profile: LoadProfile) -> list[Drift]:
-        """Look at what was measured last; the topologies that have drifted, by id."""
+        """Process the newest profile and return the drifted topologies, by id."""
         if profile.start_ms >= self._end_ms:
             self._end_ms = profile.end_ms
             for topology, load in profile.topologies.items():
@@ -80,7 +80,7 @@ class DriftWatch:
 
 
 class _Watched:
-    """One topology: CPU and traffic of the whole and of the executors that matter."""
+    """State of one topology: CPU and traffic of the whole and of its relevant executors."""
 
     def __init__(self, settings: CusumSettings, load: TopologyLoad) -> None:
         self.num_executors = len(load.cpu_hz)
@@ -96,7 +96,7 @@ class _Watched:
         self._starts_ms: deque[int] = deque(maxlen=_STARTS_KEPT)
 
     def add(self, topology: str, load: TopologyLoad, start_ms: int) -> Drift | None:
-        """Take the next window."""
+        """Process the next window."""
         amounts = _amounts(load)
         changed = self._cusum.add(np.array([amounts[what][executor] for what, executor in self._series]))
         self._starts_ms.append(start_ms)
@@ -115,7 +115,7 @@ class _Watched:
 
 
 def _amounts(load: TopologyLoad) -> dict[str, FloatArray]:
-    """CPU and tuples/s sent, of every executor and, last, of the topology."""
+    """Return CPU and tuples/s sent of every executor and, last, of the topology."""
     size = len(load.cpu_hz)
     sent = np.bincount(load.pair_source, load.pair_tps, size) + np.bincount(load.flow_source, load.flow_tps, size)
     return {"CPU": np.append(load.cpu_hz, load.cpu_hz.sum()), "traffic": np.append(sent, sent.sum())}

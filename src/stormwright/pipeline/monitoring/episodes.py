@@ -1,5 +1,4 @@
-"""When a node is over its capacity, and for how long: one definition, for alarms that are raised while an episode lasts
-and for the report on a stretch of time.
+"""Episodes of overloaded nodes: one definition for live alarms and for reports on a stretch of time.
 
 - A node's *cores* in a second are what its workers used in it. A worker's silence of at most `settle_s` seconds is
   bridged on a straight line: records were lost. A longer one counts as no worker.
@@ -45,7 +44,7 @@ class Run(NamedTuple):
 
 
 class Second(NamedTuple):
-    """A node's cores in a second, None where no worker was heard of, and those that it has, None once it is gone."""
+    """A node's used cores in a second (None without a report) and its capacity (None once it is gone)."""
 
     at: int
     cores: float | None
@@ -53,7 +52,7 @@ class Second(NamedTuple):
 
 
 class Followed(NamedTuple):
-    """What has become of a node: runs that may still change, and events."""
+    """Result for a node: runs that may still change, and events."""
 
     runs: list[Run]
     newest_s: int
@@ -62,7 +61,7 @@ class Followed(NamedTuple):
 
 
 def final_after_s(after_s: float, longest_delay_s: int) -> int:
-    """How long a second that was told may still turn out to be over, because of records that came late.
+    """Return how long late records can still change whether a second is over.
 
     Never longer than X. So when an alarm is raised its beginning is certain, and an episode has one alarm: two runs
     that each have lasted longer than X never become one.
@@ -71,7 +70,7 @@ def final_after_s(after_s: float, longest_delay_s: int) -> int:
 
 
 def follow(runs: Iterable[Run], newest_s: int | None, told: Iterable[Second], after_s: float, final_s: int) -> Followed:
-    """Go on with further seconds of one node, told in any order and any number of times.
+    """Process further seconds of one node, given in any order and any number of times.
 
     1. A second that was ever told to be over is. One that is `final_s` older than the newest changes no more.
     2. An alarm is raised when a run has lasted longer than `after_s`.
@@ -109,7 +108,7 @@ def follow(runs: Iterable[Run], newest_s: int | None, told: Iterable[Second], af
 
 
 def _with(runs: list[Run], new: Run) -> list[Run]:
-    """`runs` and a new one, those that touch being one; in order."""
+    """Return `runs` with a new one, adjoining runs merged, in order."""
     touching = [run for run in runs if run.start_s <= new.end_s and new.start_s <= run.end_s]
     joined = Run(
         start_s=min(run.start_s for run in (*touching, new)),
@@ -162,7 +161,7 @@ def episodes(
     start_s: int = 0,
     end_s: int = FOREVER_S,
 ) -> DataFrame:
-    """The report: all episodes within a stretch of time, as `EPISODE`; of one that reaches beyond it the part inside.
+    """Return all episodes within a stretch of time, as `EPISODE`; longer ones are cut to it.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Forecasts of the loads of components, and of executors: those of a component grow and shrink alike."""
+"""Forecasts of the loads of components; their executors are assumed to grow and shrink alike."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _MINUTE_MS = 60_000
 
 
 class MinuteTable:
-    """A rolling table, `MINUTES`, kept in a file.
+    """A rolling table of minutes (`MINUTES`) in a file.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class MinuteTable:
         self._windows: dict[tuple[str, str], list[tuple[float, float]]] = {}
 
     def add(self, profile: LoadProfile, problem: Problem) -> None:
-        """Take what was measured last, unless it overlaps with what was taken before; a minute is the mean of such."""
+        """Add a profile unless it overlaps an earlier one; a minute is the mean of its profiles."""
         if profile.start_ms < self._end_ms:
             return
         self._end_ms = profile.end_ms
@@ -72,17 +72,17 @@ class MinuteTable:
                 self._windows.setdefault((topology.id, component.id), []).append(amounts)
 
     def table(self) -> pa.Table:
-        """The minutes that are over, `MINUTES`."""
+        """Return the complete minutes, `MINUTES`."""
         return self._table
 
     def save(self) -> None:
-        """Replace the file at once."""
+        """Replace the file atomically."""
         options = pa.ipc.IpcWriteOptions(compression="lz4")
         with writing(self._path) as file, pa.ipc.new_file(file, MINUTES, options=options) as table:
             table.write_table(self._table)
 
     def _close(self) -> None:
-        """Add the minute that is over."""
+        """Append the complete minute."""
         rows = [
             (topology, component, self._minute, *np.mean(windows, axis=0).tolist())
             for (topology, component), windows in self._windows.items()
@@ -94,7 +94,7 @@ class MinuteTable:
 
 
 def series_of(minutes: pa.Table) -> tuple[list[tuple[str, str]], FloatArray, FloatArray, int]:
-    """A table of minutes as series.
+    """Return the series in a table of minutes.
 
     Returns
     -------
@@ -118,7 +118,7 @@ def series_of(minutes: pa.Table) -> tuple[list[tuple[str, str]], FloatArray, Flo
 
 
 def _read(path: Path) -> pa.Table:
-    """The minutes in a file; none where it is damaged: they are learnt again."""
+    """Return the minutes in a file; none if it is damaged."""
     try:
         with pa.ipc.open_file(path) as file:
             return file.read_all().select(MINUTES.names).cast(MINUTES)
@@ -175,7 +175,7 @@ def forecast_minutes(minutes: pa.Table, horizon: int, seasons: Sequence[int] = S
 
 
 def forecast_history(minutes: DataFrame, horizon: int, seasons: Sequence[int] = SEASONS) -> DataFrame:
-    """The same of a table in Spark, every topology by itself."""
+    """Forecast every component of a Spark table of minutes, topology by topology."""
 
     def of_topology(group: pa.Table) -> pa.Table:
         return forecast_minutes(group, horizon, seasons)
@@ -184,7 +184,7 @@ def forecast_history(minutes: DataFrame, horizon: int, seasons: Sequence[int] = 
 
 
 def with_forecast(profile: LoadProfile, problem: Problem, forecasts: pa.Table) -> LoadProfile:
-    """The profile with a forecast for the executors of those topologies all of whose components have one."""
+    """Return the profile with forecasts for topologies of which all components have one."""
     expected_hz: dict[str, dict[str, float]] = {}
     for row in forecasts.select(["topology", "component", "cpu_hz"]).to_pylist():
         expected_hz.setdefault(row["topology"], {})[row["component"]] = row["cpu_hz"]
@@ -197,7 +197,7 @@ def with_forecast(profile: LoadProfile, problem: Problem, forecasts: pa.Table) -
 
 
 def _of_executors(topology: Topology, load: TopologyLoad, expected_hz: Mapping[str, float]) -> FloatArray:
-    """What is expected of a component, as its executors share it now; evenly where they do nothing."""
+    """Return the forecast per executor in proportion to current shares; evenly if all are idle."""
     of, size = topology.executor_component, len(topology.components)
     now_hz, executors = np.bincount(of, load.cpu_hz, size), np.bincount(of, minlength=size)
     component_hz = np.array([expected_hz[component.id] for component in topology.components])

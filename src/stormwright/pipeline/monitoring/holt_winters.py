@@ -36,7 +36,7 @@ _FIRST = 5
 
 @dataclass(frozen=True)
 class Forecasts:
-    """Values expected at a horizon, and between which 19 of 20 should lie; shape (S,) each. None is below 0."""
+    """Expected values at a horizon with a 95 % interval, shape (S,) each; none is negative."""
 
     value: FloatArray
     low: FloatArray
@@ -44,7 +44,7 @@ class Forecasts:
 
 
 def forecast(values: FloatArray, horizon: int, seasons: Sequence[int] = ()) -> Forecasts:
-    """Forecast amounts.
+    """Forecast series of amounts.
 
     Parameters
     ----------
@@ -74,14 +74,14 @@ def _forecast(values: FloatArray, horizon: int, seasons: Sequence[int]) -> Forec
 
 @dataclass(frozen=True)
 class _Smoothed:
-    """The forecast with the weights that did best, and its root mean squared error; infinite where that is unknown."""
+    """The forecast with the best weights, and its root mean squared error; infinite if unknown."""
 
     value: FloatArray
     error: FloatArray
 
 
 def _smoothed(values: FloatArray, horizon: int, season: int) -> _Smoothed:
-    """One recursion for all series and all weights side by side, shape (S, G); a season of 0 is none."""
+    """Smooth all series with all weights at once, shape (S, G); a season of 0 means none."""
     grid = _GRID if season else np.unique(_GRID[:, :3], axis=0)
     alpha, damping = grid[:, 0], grid[:, 2]
     beta = alpha * grid[:, 1]
@@ -119,7 +119,7 @@ def _smoothed(values: FloatArray, horizon: int, season: int) -> _Smoothed:
 
 
 def _start(values: FloatArray, season: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Level and trend before the first value, and the season, shape (S, season or 1), from the first values."""
+    """Return initial level and trend, and the season, shape (S, season or 1), from the first values."""
     filled = np.array([_interpolated(series[: 2 * season or _FIRST]) for series in values])
     if not season:
         level = filled.mean(axis=1)
@@ -132,6 +132,6 @@ def _start(values: FloatArray, season: int) -> tuple[FloatArray, FloatArray, Flo
 
 
 def _interpolated(series: FloatArray) -> FloatArray:
-    """A series without holes, on straight lines between what is known; 0 where nothing is."""
+    """Return a series with gaps interpolated linearly; zeros if all values are missing."""
     known = np.flatnonzero(~np.isnan(series))
     return np.interp(np.arange(len(series)), known, series[known]) if len(known) else np.zeros(len(series))

@@ -1,1 +1,1 @@
-"""From lines to records: what is read, what counts, what is kept with the reason why it does not."""
+"""Parsing and cleaning: lines to records, and the quarantine of rejected lines."""

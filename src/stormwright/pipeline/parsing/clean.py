@@ -1,4 +1,4 @@
-"""Which lines are records that count, and what becomes of the others.
+"""Validation of lines: valid records, duplicates, and rejected lines.
 
 The rules are those of `stormwright.perflog.records`, in its words, and one more about lateness.
 """
@@ -67,7 +67,7 @@ class LineCounts:
 
     @staticmethod
     def of(accepted: int, used: int, quarantined: int) -> LineCounts:
-        """From how many lines are records that count, how many of them were used, and how many lines do not count."""
+        """Return the counts from the numbers of valid records, used records and rejected lines."""
         return LineCounts(accepted + quarantined, used, accepted - used, quarantined)
 
     def __add__(self, other: LineCounts) -> LineCounts:
@@ -84,7 +84,7 @@ RECORD_KEYS = {f"worker_{name}": f"worker.{name}" for name in IDENTITY} | {"seq"
 
 
 def judged(lines: DataFrame, late_s: int) -> DataFrame:
-    """Add `reason`: why a line does not count, null where it is a record that does; and keep no other lines' text.
+    """Add `reason`: why a line is rejected, null for valid records; drop the text of all other lines.
 
     That follows from the line and from when its file landed alone, so a stream and files at rest agree about it. A
     record counts if it landed within `late_s` of the beginning of its interval.
@@ -107,23 +107,23 @@ def judged(lines: DataFrame, late_s: int) -> DataFrame:
 
 
 def accepted(lines: DataFrame) -> DataFrame:
-    """The records among judged lines, one delivered twice still being there twice."""
+    """Return the records among validated lines, including duplicates."""
     return lines.where(F.col("reason").isNull()).select(*(field.name for field in RECORD.fields))
 
 
 def distinct(records: DataFrame) -> DataFrame:
-    """Each record once, however often it was delivered."""
+    """Return each record once, however often it was delivered."""
     identity = F.struct(*(F.col(place).alias(name) for name, place in RECORD_KEYS.items()))
     return records.withColumn("identity", identity).dropDuplicates(["identity"]).drop("identity")
 
 
 def audited(lines: DataFrame) -> DataFrame:
-    """One short row per judged line, for the books: which record it is or why it is none, and where it was."""
+    """Return a short audit row per validated line: its record or the reason of rejection, and its origin."""
     return lines.select(*(column.alias(name) for name, column in audit_columns().items()))
 
 
 def audit_columns() -> dict[str, Column]:
-    """The columns of `audited`."""
+    """Return the columns of `audited`."""
     return {
         **{name: F.when(F.col("reason").isNull(), F.col(place)) for name, place in RECORD_KEYS.items()},
         **{name: F.col(name) for name in ("written_ms", "landed_ms", "reason", "file", "block", "row", LINE)},
@@ -135,12 +135,12 @@ def _most_cpu_ns() -> Column:
 
 
 def _right(field: Field, value: Column) -> Column:
-    """Whether a field is there, where it must be, and in its range; never null."""
+    """Return whether a required field is present and in range; never null."""
     return value.isNull() | _valid(field.type, value) if field.nullable else _valid(field.type, value)
 
 
 def _valid(kind: Type, value: Column) -> Column:
-    """Whether a value is there and in its range all the way down; never null."""
+    """Return whether a value is present and recursively in range; never null."""
     return F.coalesce(_in_range(kind, value), F.lit(False))
 
 
@@ -177,7 +177,7 @@ def _in_range(kind: Type, value: Column) -> Column:
 
 
 def _seen_at_once(element: Type, values: Column) -> Column:
-    """True only where every element of a list is in its range, as far as that can be told of all of them together.
+    """Return true only if every element of a list is in range, as far as one vectorised check shows.
 
     A function of one element Spark does not compile: of six rows it takes 13 µs, and seeing them at once takes 2 µs.
     """
@@ -196,7 +196,7 @@ def _seen_at_once(element: Type, values: Column) -> Column:
 
 
 def _field_seen(field: Field, values: Column) -> Column:
-    """What `_seen_at_once` says of a field of all elements."""
+    """Return the result of `_seen_at_once` for one field of all elements."""
     match field.type:
         case WholeNumber() as number if field.nullable:
             return F.coalesce(_all_between(values, number), F.lit(True))

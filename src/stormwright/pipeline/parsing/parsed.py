@@ -1,4 +1,4 @@
-"""Lines of text to records, one row a line whatever it holds, as strictly as `stormwright.perflog.records.parse`.
+"""Lines of text to records, one row a line, as strictly as `stormwright.perflog.records.parse`.
 
 Spark's JSON parser is lenient in what a line may hold besides one object, and in what it takes for a text. So
 
@@ -56,7 +56,7 @@ _NOT_BLANK = r"[^ \t\r\x0b\f]"
 
 
 def spark_type(kind: Type, text: DataType = StringType()) -> DataType:  # noqa: B008 - it has no state
-    """The Spark type of a part of a record. Everything is nullable: what must not be null is cleaning's to say."""
+    """Return the Spark type of a part of a record; nullable, as cleaning checks for nulls."""
     match kind:
         case WholeNumber():
             return LongType()
@@ -75,12 +75,12 @@ def spark_type(kind: Type, text: DataType = StringType()) -> DataType:  # noqa: 
 
 
 def record_type(text: DataType = StringType()) -> StructType:  # noqa: B008
-    """The Spark type of one record."""
+    """Return the Spark type of one record."""
     return StructType([StructField(field.name, spark_type(field.type, text)) for field in RECORD.fields])
 
 
 def parsed(lines: DataFrame, *others: Column) -> DataFrame:
-    """Lines as `value` → the fields of a record, `LINE`, `WHOLE`, and `others`; blank lines are none."""
+    """Return lines as `value` → the fields of a record, `LINE`, `WHOLE`, and `others`; blank lines are dropped."""
     line = F.col("value")
     mark = BYTE_ORDER_MARK.decode()
     body = F.when(F.startswith(line, F.lit(mark)), F.substring(line, 2, MAX_LINE_BYTES)).otherwise(line)
@@ -105,7 +105,7 @@ def parsed(lines: DataFrame, *others: Column) -> DataFrame:
 
 
 def _is_text(line: Column) -> Column:
-    """(3)."""
+    """Return whether a line is valid text (3)."""
     # Few lines have any escape, and to look for a single byte is fast.
     escapes = F.contains(line, F.lit("\\")) & (F.contains(line, F.lit("\\ud")) | F.contains(line, F.lit("\\uD")))
     halves = F.rlike(F.regexp_replace(line, _WHOLE_ESCAPES, ""), F.lit(_HALF_A_PAIR))
@@ -113,7 +113,7 @@ def _is_text(line: Column) -> Column:
 
 
 def _typed(record: Column, body: Column) -> Column:
-    """Whether all texts of a record came as texts (2)."""
+    """Return whether all texts of a record came as texts (2)."""
     # It begins with a separator.
     texts = F.concat_ws(_SEPARATOR, F.lit(""), *_texts(RECORD, record))
     again = F.from_json(body, record_type(VariantType()), _OPTIONS)
@@ -121,7 +121,7 @@ def _typed(record: Column, body: Column) -> Column:
 
 
 def _texts(kind: Type, value: Column) -> Iterator[Column]:
-    """All texts of a part of a record, as texts or lists of them."""
+    """Yield all texts of a part of a record, as texts or lists of them."""
     match kind:
         case Text():
             yield value
@@ -135,7 +135,7 @@ def _texts(kind: Type, value: Column) -> Iterator[Column]:
 
 
 def _is_typed(kind: Type, value: Column) -> Column:
-    """Whether all texts of a part whose texts are variants are texts, or null."""
+    """Return whether all texts of a part whose texts are variants are texts, or null."""
     match kind:
         case Text():
             return F.coalesce(F.schema_of_variant(value).isin("STRING", "VOID"), F.lit(True))

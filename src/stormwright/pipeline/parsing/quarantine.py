@@ -1,4 +1,4 @@
-"""Lines that are no records, or came too late: kept with the reason, the file they came in and their place in it."""
+"""Quarantine of invalid or late lines, with the reason, the file and the position."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ QUARANTINE = pa.schema(
 
 
 def rejected(audit: pa.Table) -> pa.Table:
-    """The rows of the quarantine table among the audit of whole files, as `QUARANTINE`.
+    """Return the rows of the quarantine table from the audit of whole files, as `QUARANTINE`.
 
     A file's lines are in order of the `block` that they were read in and, in a block, of their `row`, or where that is
     null as they come.
@@ -59,7 +59,7 @@ _KEPT_PART = 0.9
 
 
 class Quarantine:
-    """A directory with a file of JSON lines per batch that had such lines, and the files that were set aside whole.
+    """A directory with a JSON-lines file per batch with rejected lines, and files set aside whole.
 
     A worker that never sends anything right fills it for months, so the oldest of it goes when it is too much.
     """
@@ -72,14 +72,14 @@ class Quarantine:
         self._count, self._bytes = len(sizes), sum(sizes)
 
     def keep(self, batch: int, audit: pa.Table) -> None:
-        """Write what a batch rejected; the same batch again replaces it."""
+        """Write the rejected lines of a batch; the same batch again replaces them."""
         name = f"batch-{batch:010d}.jsonl"
         # What the same batch rejected before a crash, when it may have had other files.
         (self.directory / name).unlink(missing_ok=True)
         self._write(name, rejected(audit))
 
     def set_aside(self, path: Path, reason: str) -> None:
-        """Move a landed file that cannot be processed out of the way, and note why."""
+        """Move a landed file that cannot be processed to the quarantine, and record the reason."""
         landed_ms = path.stat().st_mtime_ns // 1_000_000
         row = {"reason": reason, "file": path.name, "line_number": None, "landed_ms": landed_ms, "line": None}
         # The note comes first: a crash in between repeats both.
@@ -88,7 +88,7 @@ class Quarantine:
         shutil.move(path, self.files / path.name)
 
     def files_set_aside(self) -> int:
-        """How many files are set aside whole."""
+        """Return the number of files set aside whole."""
         return sum(1 for _ in self.files.iterdir())
 
     def _write(self, name: str, rows: pa.Table) -> None:
@@ -99,7 +99,7 @@ class Quarantine:
         write_whole(self.directory / name, body)
 
     def _add(self, size: int) -> None:
-        """Count what is about to be kept, and make room for it."""
+        """Add to the size of the quarantine, and delete the oldest files beyond the limit."""
         self._count, self._bytes = self._count + 1, self._bytes + size
         if self._count <= MAX_FILES and self._bytes <= MAX_BYTES:
             return
@@ -113,7 +113,7 @@ class Quarantine:
             self._count, self._bytes = self._count - 1, self._bytes - freed
 
     def _kept(self) -> list[tuple[int, int, Path]]:
-        """When each file was written, its size, and the file; oldest first."""
+        """Return time, size and path of each file, oldest first."""
         found = []
         for path in (*self.directory.glob("[!.]*.jsonl"), *self.files.iterdir()):
             with suppress(FileNotFoundError):
@@ -145,14 +145,14 @@ class RejectedLines:
 
 
 class InQuarantine(NamedTuple):
-    """What lies in quarantine: by reason, most first, and the newest rows, newest last."""
+    """Content of the quarantine: by reason, most frequent first, and the newest rows, newest last."""
 
     reasons: dict[str, RejectedLines]
     newest: list[dict[str, Any]]
 
 
 def kept_below(directory: Path, newest: int) -> InQuarantine:
-    """Look through all quarantine tables below a directory, those of earlier versions and of backfills included.
+    """Read all quarantine tables below a directory, including those of earlier versions and backfills.
 
     Raises
     ------

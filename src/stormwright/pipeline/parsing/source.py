@@ -1,4 +1,4 @@
-"""Landed files as a DataFrame of their lines: what each says, and where it was."""
+"""Landed files as a DataFrame of lines with their origin."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LINES = {"lineSep": "\n"}
 
 
 def read_stream(spark: SparkSession, landing: Path, settings: StreamSettings) -> DataFrame:
-    """What lands from now on, and what has landed and is still there."""
+    """Return a stream of the lines of present and future landed files."""
     reader = (
         spark.readStream.options(**_LINES)
         .option("pathGlobFilter", f"*{SUFFIX}")
@@ -36,7 +36,7 @@ def read_stream(spark: SparkSession, landing: Path, settings: StreamSettings) ->
 
 
 def take_away(landing: Path, names: Iterable[str], raw: Path | None) -> None:
-    """Delete processed files, or move them to `raw`; those that are gone already are no matter."""
+    """Delete processed files, or move them to `raw`; missing files are ignored."""
     for name in names:
         # One that is moved keeps the time at which it landed.
         with suppress(FileNotFoundError):
@@ -48,7 +48,7 @@ def take_away(landing: Path, names: Iterable[str], raw: Path | None) -> None:
 
 
 def prune(raw: Path, keep_s: float) -> None:
-    """Delete kept files that landed more than `keep_s` ago."""
+    """Delete retained files that landed more than `keep_s` ago."""
     oldest_s = time.time() - keep_s
     for path in raw.glob(f"*{SUFFIX}"):
         # One that cannot be deleted now is so next time.
@@ -58,14 +58,14 @@ def prune(raw: Path, keep_s: float) -> None:
 
 
 def read_files(spark: SparkSession, paths: Sequence[Location]) -> DataFrame:
-    """All lines of the files."""
+    """Return all lines of the files."""
     return _read(spark, paths)
 
 
 def read_landed(
     spark: SparkSession, directories: Sequence[Location], start_ms: int | None = None, end_ms: int | None = None
 ) -> DataFrame:
-    """All lines of the files in directories that landed, to the second, in a stretch of time.
+    """Return all lines of files in directories that landed, to the second, in a stretch of time.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def read_landed(
 
 
 def read_records(spark: SparkSession, table: Location) -> DataFrame:
-    """Records that a backfill has kept: clean, each once."""
+    """Return the clean, distinct records stored by a backfill."""
     return spark.read.schema(record_type()).parquet(address(table))
 
 
@@ -100,7 +100,7 @@ def _timestamp(second: int) -> str:
 
 
 def _with_origin(lines: DataFrame, row: Column | None = None) -> DataFrame:
-    """Adds where each line was (file, block that it was read in, row) and when its file landed."""
+    """Add the origin of each line (file, read block, row) and the landing time of its file."""
     return parsed(
         lines,
         F.col("_metadata.file_name").alias("file"),

@@ -1,1 +1,1 @@
-"""Where Spark runs, and everything that is said to it."""
+"""Spark: sessions, targets, and supervision of queries."""

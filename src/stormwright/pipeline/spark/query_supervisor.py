@@ -1,4 +1,4 @@
-"""A streaming query that is started again when a batch of it fails."""
+"""Supervision of streaming queries: a query is restarted when a batch fails."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 @dataclass(frozen=True)
 class BatchFigures:
-    """The last batch of a query.
+    """Figures of the last batch of a query.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class BatchFigures:
 
 
 class QueryFigures(StreamingQueryListener):
-    """Keeps the newest figures of every query that has a name; may be read from other threads.
+    """Listener with the newest figures of every named query; thread-safe for readers.
 
     Rows are counted by ourselves (`stormwright.pipeline.parsing.clean`): Spark's own count is wrong where it reads less
     than all columns.
@@ -54,19 +54,19 @@ class QueryFigures(StreamingQueryListener):
         self.starts: Counter[str] = Counter()
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802
-        """Count it."""
+        """Count a start of the query."""
         if event.name:
             self.starts[event.name] += 1
 
     def as_dict(self) -> dict[str, Any]:
-        """For the status: by query its last batch and how often it was started again."""
+        """Return the last batch and the number of restarts by query, for the status page."""
         return {
             name: asdict(figures) | {"restarts": max(self.starts[name] - 1, 0)}
             for name, figures in sorted(self.last.items())
         }
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
-        """Take the figures of a batch."""
+        """Store the figures of a batch."""
         progress = event.progress
         if not progress.name:
             return
@@ -80,10 +80,10 @@ class QueryFigures(StreamingQueryListener):
         )
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802
-        """Nothing has come."""
+        """Ignore idle queries."""
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
-        """The keeper of the query sees to it."""
+        """Ignore the end of a query; its supervisor handles it."""
 
 
 def _seconds_between(earlier: str, later: str) -> float:
@@ -106,7 +106,7 @@ TIDY_S = 60
 
 
 class SupervisedQuery:
-    """Runs a streaming query until it is stopped; a failed batch is repeated from the checkpoint.
+    """A streaming query that runs until it is stopped; a failed batch is repeated from the checkpoint.
 
     Parameters
     ----------
@@ -149,16 +149,16 @@ class SupervisedQuery:
 
     @property
     def running(self) -> bool:
-        """Whether the query runs or will be started again."""
+        """Whether the query runs or will be restarted."""
         return self._thread.is_alive()
 
     @property
     def error(self) -> str | None:
-        """Why the last batch failed, if none has come to its end since, or why the query runs no more."""
+        """Why the last batch failed, if none has completed since, or why the query has ended."""
         return None if self.running and self._advanced() else self._failure
 
     def batch_ms(self) -> int | None:
-        """How long the last batch took; None before the first one."""
+        """Duration of the last batch; None before the first one."""
         with suppress(*GONE):
             last = self._query.lastProgress
             return last.durationMs.get("triggerExecution") if last else None
@@ -207,7 +207,7 @@ class SupervisedQuery:
                 self._stopping.wait(FIRST_PAUSE_S)
 
     def _advanced(self) -> bool:
-        """Whether a batch has come to its end since the last failure."""
+        """Return whether a batch has completed since the last failure."""
         query = self._query
         with suppress(*GONE):
             return query is not self._failed and query.lastProgress is not None
@@ -220,6 +220,6 @@ class SupervisedQuery:
 
 
 def cause(failure: str) -> str:
-    """The one line of a streaming query's failure that says why: where there is a Python traceback, what was raised."""
+    """Return the line of a query's failure that states the cause: the Python exception if there is a traceback."""
     first, *lines = failure.rpartition(_TRACEBACK)[2].strip("\n").split("\n")
     return next((line for line in (first, *lines) if line and not line[0].isspace()), first)

@@ -1,4 +1,4 @@
-"""Sessions on a standalone cluster or a Spark Connect server: what is not there is said within seconds, or a minute."""
+"""Sessions on a standalone cluster or a Spark Connect server, with fast failure if it is unreachable."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FIRST_ROW_S = 60.0
 
 
 def connect_session(target: SparkTarget) -> SparkSession:
-    """A session on the Connect server that `target` names; it needs no Java here.
+    """Return a session on the Connect server that `target` names; it needs no local Java.
 
     Raises
     ------
@@ -53,7 +53,7 @@ def connect_session(target: SparkTarget) -> SparkSession:
 
 
 def require_master(target: SparkTarget) -> None:
-    """Raise unless one of a standalone cluster's masters accepts connections: Spark takes a minute to give up."""
+    """Raise unless a master of the standalone cluster accepts connections: Spark takes a minute to give up."""
     failures = []
     for host, port in target.addresses:
         try:
@@ -65,7 +65,7 @@ def require_master(target: SparkTarget) -> None:
 
 
 def require_row(spark: SparkSession, target: SparkTarget) -> None:
-    """Raise, and stop the session, unless Spark finds cores for one row: it would wait for them without end."""
+    """Raise, and stop the session, unless Spark can process one row; it would wait for cores forever."""
     pool = ThreadPoolExecutor(1, thread_name_prefix="stormwright-first-row")
     try:
         pool.submit(spark.range(1).count).result(FIRST_ROW_S)
@@ -84,7 +84,7 @@ def require_row(spark: SparkSession, target: SparkTarget) -> None:
 
 @contextmanager
 def failures_told() -> Iterator[None]:
-    """What Spark fails at inside the block as one sentence.
+    """Convert Spark's errors inside the block into one sentence.
 
     Raises
     ------
@@ -98,7 +98,7 @@ def failures_told() -> Iterator[None]:
 
 
 def _require_server(url: str) -> None:
-    """Raise unless a server answers: Spark's client would try for minutes."""
+    """Raise unless a server answers: Spark's client would retry for minutes."""
     try:
         import grpc
         from pyspark.sql.connect.client import DefaultChannelBuilder
@@ -118,6 +118,6 @@ def _require_server(url: str) -> None:
 
 
 def _address(url: str) -> str:
-    """Scheme and host, without what else may be in a URL, such as a token."""
+    """Return scheme and host of a URL, without other parts such as a token."""
     scheme, _, rest = url.partition("://")
     return f"{scheme}://{rest.partition('/')[0]}"

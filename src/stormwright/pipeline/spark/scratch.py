@@ -1,4 +1,4 @@
-"""Directories that live as long as a piece of work; those of processes that were killed are deleted by the next."""
+"""Temporary directories for the duration of a task; leftovers of killed processes are deleted by the next."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _YOUNG_S = 60.0
 
 @contextmanager
 def scratch(what: str) -> Iterator[Path]:
-    """A directory for temporary files, what for being part of its name; gone when the block ends."""
+    """Yield a directory for temporary files, named after its purpose; it is deleted at the end of the block."""
     _tidy_up()
     with (
         TemporaryDirectory(prefix=f"{_PREFIX}{what}-", ignore_cleanup_errors=True) as name,
@@ -31,7 +31,7 @@ def scratch(what: str) -> Iterator[Path]:
 
 
 def _tidy_up() -> None:
-    """Delete what this user's processes left that were killed: nobody holds its lock."""
+    """Delete directories of this user's killed processes, recognised by their free lock."""
     for path in Path(gettempdir()).glob(f"{_PREFIX}*"):
         with suppress(OSError, StormwrightError):
             about = path.lstat()

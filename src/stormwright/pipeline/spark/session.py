@@ -1,4 +1,4 @@
-"""The Spark session: one JVM beside this process, small and nice, or what a user names."""
+"""Spark sessions: one small, low-priority JVM beside this process, or a target chosen by the user."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ _CHECKPOINT_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.File
 
 
 def temporary(directory: Path) -> Path:
-    """Where everything goes that need not outlive the JVM."""
+    """Return the directory for files that need not outlive the JVM."""
     return directory / "tmp"
 
 
 def of_this_machine(directory: Path, heap_mb: int, java: str = "") -> dict[str, str]:
-    """For any work in a JVM of this process's own, which nothing but this machine reaches; `java` are its options."""
+    """Return options for any work in a private, local JVM; `java` are its options."""
     return {
         **EVERYWHERE,
         "spark.driver.memory": f"{heap_mb}m",
@@ -67,7 +67,7 @@ def of_this_machine(directory: Path, heap_mb: int, java: str = "") -> dict[str, 
 
 
 def live(directory: Path, settings: StreamSettings) -> dict[str, str]:
-    """For a stream beside what it watches: as little CPU as can be, unless its rate is high."""
+    """Return options for a stream beside the monitored system: least CPU, unless its rate is high."""
     return {
         # A small heap on a busy machine: no parallel collector, no second compiler.
         **of_this_machine(directory, settings.heap_mb, "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"),
@@ -93,7 +93,7 @@ def live(directory: Path, settings: StreamSettings) -> dict[str, str]:
 
 
 def batch(directory: Path) -> dict[str, str]:
-    """For much data at once on all cores: generated code and the parallel collector, which are Spark's defaults."""
+    """Return options for large data on all cores: generated code and the parallel collector (Spark's defaults)."""
     return {
         **of_this_machine(directory, BATCH_HEAP_MB),
         "spark.sql.shuffle.partitions": str(BATCH_PARTITIONS),
@@ -126,7 +126,7 @@ _HIGH = {
 
 
 def rate_options(rate: RecordRate) -> dict[str, str]:
-    """Options of the session, which take the place of others."""
+    """Return options of the session for a rate, which override others."""
     return _BOTH | ({} if rate == "low" else _HIGH)
 
 
@@ -161,7 +161,7 @@ appender.file.strategy.max = 1
 
 
 def spark_session(directory: Path, settings: StreamSettings) -> SparkSession:
-    """Start the live stream's Spark in a JVM of its own, or join the one that this process already has.
+    """Start the live stream's Spark in a JVM of its own, or join the session of this process.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ def spark_session(directory: Path, settings: StreamSettings) -> SparkSession:
 
 
 def batch_session(directory: Path, target: SparkTarget | None = None) -> SparkSession:
-    """Start Spark for work on much data, or join what is there: what spark-submit or this process has started.
+    """Start Spark for large data, or join the session of spark-submit or this process.
 
     Parameters
     ----------
@@ -225,7 +225,7 @@ def batch_session(directory: Path, target: SparkTarget | None = None) -> SparkSe
 
 @contextmanager
 def working_session(target: SparkTarget | None = None) -> Iterator[SparkSession]:
-    """A `batch_session` that ends with the block, without a trace on this machine.
+    """Yield a `batch_session` that ends with the block and leaves nothing on this machine.
 
     Raises
     ------
@@ -244,7 +244,7 @@ def working_session(target: SparkTarget | None = None) -> Iterator[SparkSession]
 
 @contextmanager
 def _interrupted_quietly(of_ours: Any) -> Iterator[None]:
-    """Have Ctrl-C do in the block what it did before Spark came.
+    """Restore the previous Ctrl-C handler for the block.
 
     Spark's own handler asks the JVM to cancel jobs in the middle of another call, on the same connection; of that, and
     of the call that ends, Py4J logs tracebacks. To stop the session cancels jobs, too.
@@ -260,7 +260,7 @@ def _interrupted_quietly(of_ours: Any) -> Iterator[None]:
 
 
 def _no_interrupted_call(record: logging.LogRecord) -> bool:
-    """Not what Py4J says of Ctrl-C."""
+    """Return False for log records of Py4J about Ctrl-C."""
     return not (record.exc_info and isinstance(record.exc_info[1], KeyboardInterrupt))
 
 
@@ -277,14 +277,14 @@ def _started(master: str | None, options: Mapping[str, str], hint: Callable[[], 
 
 
 def _last_words(log: Path) -> str:
-    """What a JVM said last before it ended."""
+    """Return the last output of a JVM before it ended."""
     lines = log.read_text("utf-8", errors="replace").splitlines() if log.exists() else []
     said = [line.strip() for line in lines if line.strip()][-_LAST_LINES:]
     return "; ".join(said) or "it said nothing"
 
 
 def _configure(directory: Path, niceness: int) -> Path:
-    """Prepare what the JVM finds in its environment when it starts; return the path of its log."""
+    """Prepare the environment in which the JVM starts; return the path of its log."""
     # What a JVM left that was killed. One that this process has stopped and may use again needs no more than the place.
     shutil.rmtree(temporary(directory), ignore_errors=True)
     temporary(directory).mkdir(parents=True)
@@ -300,7 +300,7 @@ def _configure(directory: Path, niceness: int) -> Path:
 
 
 def _write_logging(directory: Path) -> Path:
-    """Send Spark's log to ``spark.log`` of the directory."""
+    """Write a logging configuration that sends Spark's log to ``spark.log`` in the directory."""
     conf = directory / "conf"
     conf.mkdir(parents=True, exist_ok=True)
     settings = conf / "log4j2.properties"

@@ -1,4 +1,4 @@
-"""A Python function over many parts, one Spark task a part."""
+"""Distribution of a Python function over many parts, one Spark task a part."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST_CORES = 4096
 
 
 def cores(spark: SparkSession) -> int:
-    """How many tasks Spark would run at once, as far as it knows: a cluster's executors may still be starting."""
+    """Return the number of concurrent Spark tasks as far as known; executors may still be starting."""
     numbers = spark.range(_MOST_CORES).select(F.spark_partition_id().alias("partition")).distinct()
     return numbers.count()
 
@@ -25,7 +25,7 @@ def cores(spark: SparkSession) -> int:
 def spread(
     spark: SparkSession, function: Callable[[Part], pa.RecordBatch], parts: Sequence[Part], schema: pa.Schema
 ) -> pa.Table:
-    """What `function` makes of every part, in any order.
+    """Return the combined results of `function` for all parts, in any order.
 
     Parameters
     ----------

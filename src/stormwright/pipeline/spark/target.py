@@ -1,4 +1,4 @@
-"""Where Spark runs, as a user says it."""
+"""Targets: where Spark runs, and its settings."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
 def is_uri(location: Location) -> bool:
-    """Whether Spark reads and writes there, and not this process."""
+    """Return whether a location is a URI that Spark accesses rather than this process."""
     return isinstance(location, str) and _URI.match(location) is not None
 
 
 def address(location: Location) -> str:
-    """What Spark is told: a URI as it is, a path from the root on."""
+    """Return the location for Spark: a URI unchanged, a path as absolute path."""
     return str(location) if is_uri(location) else str(Path(location).absolute())
 
 
 def inside(location: Location, name: str) -> Location:
-    """What is called `name` in a directory."""
+    """Return the location of `name` in a directory."""
     return f"{str(location).rstrip('/')}/{name}" if is_uri(location) else Path(location) / name
 
 
 def local_path(location: Location, what: str) -> Path:
-    """A directory of this machine.
+    """Return a local directory.
 
     Raises
     ------
@@ -56,7 +56,7 @@ def local_path(location: Location, what: str) -> Path:
 
 
 def exists(spark: SparkSession, location: Location) -> bool:
-    """Whether there is anything, as Spark sees it.
+    """Return whether Spark finds anything at a location.
 
     Raises
     ------
@@ -91,7 +91,7 @@ _WANTED = "should be local[N], spark://HOST:PORT or sc://HOST:PORT"
 
 @dataclass(frozen=True)
 class SparkTarget:
-    """Where Spark runs, and settings of Spark that go before ours.
+    """Where Spark runs, and settings that override the defaults.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ class SparkTarget:
 
     @staticmethod
     def parsed(master: str | None, settings: Sequence[str]) -> SparkTarget:
-        """From ``--master`` and the ``KEY=VALUE`` texts of ``--spark-conf``; the last of equal keys counts.
+        """Return the target from ``--master`` and ``KEY=VALUE`` texts of ``--spark-conf``; the last of equal keys wins.
 
         Raises
         ------
@@ -137,7 +137,7 @@ class SparkTarget:
 
     @property
     def local(self) -> bool:
-        """Whether it is this machine, in a JVM of this process's own."""
+        """Whether it is this machine, in a private JVM."""
         return self.master is None or self.master.startswith("local")
 
     @property
@@ -171,7 +171,7 @@ def _setting_fault(key: str, value: str) -> Fault | None:
 
 
 def first_line(error: Exception) -> str:
-    """What an error says, without the stack of a JVM behind it."""
+    """Return the message of an error without the JVM's stack trace."""
     lines = [line.strip().removeprefix(": ") for line in str(error).splitlines()]
     # Of a JVM's exception the first line names nothing but the call.
     said = (line for line in lines if line and not line.startswith("An error occurred while calling"))

@@ -1,1 +1,1 @@
-"""What runs the pipeline: as a stream beside this process, or over files at rest."""
+"""Execution of the pipeline: as a stream beside this process, or over files at rest."""

@@ -1,4 +1,4 @@
-"""The same pipeline over files that are at rest."""
+"""Backfill: the pipeline over files at rest."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _OF_A_TABLE = re.compile(rf"({RECORDS}|{PANES}|{QUARANTINE})(/(part-[^/]+|_SUCCE
 
 
 def require_own(into: Location, directories: Sequence[Location], spark: SparkSession | None = None) -> None:
-    """Raise unless a backfill may write there: nothing is there but what an earlier one wrote.
+    """Raise unless a backfill may write to a directory: it is empty or holds an earlier backfill.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def require_own(into: Location, directories: Sequence[Location], spark: SparkSes
 
 
 def _files_in(spark: SparkSession, into: Location) -> Iterator[str]:
-    """Names of the files below a directory, as Spark sees them: not those that begin with an underscore or a dot."""
+    """Yield names of visible files below a directory, as Spark sees them (not starting with ``_`` or ``.``)."""
     reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
     try:
         paths = reader.load(address(into)).inputFiles()
@@ -100,7 +100,7 @@ class TimeStretch:
     end_ms: int | None = None
 
     def holds(self, moment_ms: Column) -> Column:
-        """Whether a moment is inside."""
+        """Return whether a moment is inside."""
         limits = [F.lit(True)]
         if self.start_ms is not None:
             limits.append(moment_ms >= self.start_ms)
@@ -109,7 +109,7 @@ class TimeStretch:
         return reduce(and_, limits)
 
     def landed(self, late_s: int) -> TimeStretch:
-        """When the files landed that may hold its lines: records land neither long before they begin nor late."""
+        """Return when files with lines of the stretch may have landed."""
         return TimeStretch(
             None if self.start_ms is None else self.start_ms - MAX_CLOCK_AHEAD_MS,
             None if self.end_ms is None else self.end_ms + late_s * 1000,
@@ -124,7 +124,7 @@ def backfill(
     settings: StreamSettings | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> LineCounts:
-    """Run the pipeline over what has landed in a stretch of time.
+    """Run the pipeline over files that landed in a stretch of time.
 
     What comes out is what a stream with the same settings made of the same files. With a greater `late_s` it also takes
     in what came too late for the stream.
@@ -188,7 +188,7 @@ def backfill(
 
 
 def _existing(spark: SparkSession, directories: Sequence[Location]) -> list[Location]:
-    """Those that are there: nothing may have landed yet, or nothing have been processed."""
+    """Return the directories that exist: possibly nothing has landed or been processed yet."""
     existing = [directory for directory in directories if exists(spark, directory)]
     if not existing:
         faults = [Fault(f"no directory {directory}", f"$[{n}]") for n, directory in enumerate(directories)]
@@ -197,13 +197,13 @@ def _existing(spark: SparkSession, directories: Sequence[Location]) -> list[Loca
 
 
 def _sums(frame: DataFrame, **sums: Column) -> dict[str, Any]:
-    """Sums over a whole table, by name."""
+    """Return sums over a whole table, by name."""
     (row,) = frame.agg(*(column.alias(name) for name, column in sums.items())).collect()
     return row.asDict()
 
 
 def _rejected(audit: DataFrame) -> DataFrame:
-    """The quarantine table of the audit of whole files."""
+    """Return the quarantine table from the audit of whole files."""
     return audit.groupBy("file").applyInArrow(
         rejected, "reason string, file string, line_number long, landed_ms long, line string"
     )
@@ -222,7 +222,7 @@ def _require_whole_panes(stretch: TimeStretch, settings: StreamSettings) -> None
 def measure_files(
     spark: SparkSession, files: Sequence[Location], settings: StreamSettings | None = None
 ) -> tuple[Measurement | None, LineCounts]:
-    """What the records in files say about their last window, and what became of every line.
+    """Return the measurement of the last window in files, and the counts of all lines.
 
     Whenever the files landed, no record is late.
     """

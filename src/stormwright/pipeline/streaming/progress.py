@@ -1,4 +1,4 @@
-"""What the driver knows after a batch of a stream."""
+"""State and progress of a stream in the driver."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from stormwright.pipeline.settings import StreamSettings
 
 
 class Progress(TypedDict):
-    """Where a stream stands, as programs read it.
+    """Progress of a stream, for programs.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class Progress(TypedDict):
 
 
 def with_names(progress: Progress, name: Callable[[str], str]) -> Progress:
-    """The same with what people call each node.
+    """Return the progress with display names of nodes.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ SEEN = pa.schema([(name, pa.string() if name in _TEXTS else pa.int64()) for name
 
 @dataclass(frozen=True)
 class Pane:
-    """One pane: its facts as `PANES`, the records that they come from as `SEEN`, the last batch that changed it."""
+    """One pane: its facts as `PANES`, the source records as `SEEN`, the last batch that changed it."""
 
     batch: int = -1
     facts: pa.Table = field(default_factory=PANES.empty_table, repr=False)
@@ -105,7 +105,7 @@ class Pane:
 
 @dataclass(frozen=True)
 class LiveState:
-    """All panes still open, and the ledger, after a batch.
+    """All open panes and the ledger after a batch.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ class LiveState:
     closed: pa.Table = field(default_factory=PANES.empty_table, repr=False)
 
     def sorted_out(self, audit: pa.Table, settings: StreamSettings) -> pa.Table:
-        """The audit of a batch, with what only the state tells of it.
+        """Return the audit of a batch, completed from the state.
 
         `record` says which lines are records by themselves, and `new` which of those are taken up: they are no second
         delivery, and not so late that nobody knows whether they are one. Those get a `reason`. What lands in order is
@@ -149,7 +149,7 @@ class LiveState:
         return audit.append_column("new", pa.array(new))
 
     def after(self, batch: int, facts: pa.Table, audit: pa.Table, settings: StreamSettings) -> LiveState:
-        """The state after one more batch.
+        """Return the state after one more batch.
 
         Parameters
         ----------
@@ -183,7 +183,7 @@ class LiveState:
         return LiveState(batch, dict(sorted(panes.items())), self.ledger + count, newest, files, closed)
 
     def facts(self) -> pa.Table:
-        """The facts of all open panes, as `PANES`."""
+        """Return the facts of all open panes, as `PANES`."""
         return pa.concat_tables([PANES.empty_table(), *(pane.facts for pane in self.panes.values())])
 
 
@@ -194,7 +194,7 @@ def _panes_of(records: pa.Table, settings: StreamSettings) -> list[int]:
 
 
 def _oldest_open_ms(panes: Iterable[int], newest_ms: int | None, settings: StreamSettings) -> int:
-    """Up to which start no window needs a pane, nor can a record that is not `OVERTAKEN` reach it."""
+    """Return the start before which no window and no record that is not `OVERTAKEN` needs a pane."""
     if newest_ms is None:
         return -1
     return min(max(panes) - settings.window_ms, newest_ms - (settings.watermark_s + settings.slide_s) * 1000)

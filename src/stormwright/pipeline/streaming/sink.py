@@ -1,4 +1,4 @@
-"""Where batches end: quarantine, panes and ledger on disk, the newest measurement in memory."""
+"""Sink of batches: quarantine, panes and ledger on disk, the newest measurement in memory."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ from stormwright.pipeline.streaming.progress import LiveState, Pane
 
 
 class ClosedPaneKeeper(Protocol):
-    """Keeps the panes that each batch closes, once, whatever happens in between."""
+    """Delivery of closed panes to the history, exactly once."""
 
     error: str | None
     """Why panes that are complete could not be kept; None while they can."""
 
     def begin(self, batch: int) -> None:
-        """Go on after `batch`, the last one in the stream's state."""
+        """Continue after `batch`, the last one in the stream's state."""
         ...
 
     def close(self, batch: int, panes: pa.Table) -> None:
-        """Take note of what a batch closes, before the state that is without it is saved."""
+        """Store the panes that a batch closes, before the state without them is saved."""
         ...
 
     def saved(self) -> None:
-        """The state is saved: what was closed before counts."""
+        """Confirm that the state is saved; panes closed before are valid."""
         ...
 
 
@@ -59,7 +59,7 @@ _SUFFIX = ".arrow"
 
 
 def save(state: LiveState, directory: Path) -> None:
-    """Replace what is there, at once: written are the panes that the last batch changed, then what counts.
+    """Replace the state on disk atomically: changed panes first, then the file that makes them valid.
 
     Raises
     ------
@@ -86,7 +86,7 @@ def save(state: LiveState, directory: Path) -> None:
 
 
 def load(directory: Path) -> LiveState:
-    """What `save` wrote; an empty state where there is nothing.
+    """Return the state written by `save`; an empty state if there is none.
 
     What cannot be read (a disk has failed, or somebody was at it) is set aside, and the state is empty.
     """
@@ -129,7 +129,7 @@ def _write(table: pa.Table, path: Path) -> None:
 
 
 def _to_disk(file: BinaryIO) -> None:
-    """What a batch read is deleted next: no power failure may take this too."""
+    """Sync a file to disk; the input of a batch is deleted next."""
     file.flush()
     os.fsync(file.fileno())
 
@@ -140,7 +140,7 @@ def _read(path: Path) -> pa.Table:
 
 
 def _tidy(directory: Path) -> None:
-    """Delete what does not count: closed panes, and what a batch wrote that then failed."""
+    """Delete obsolete files: closed panes, and output of failed batches."""
     with suppress(OSError):  # then it is done next time
         panes = orjson.loads((directory / _MANIFEST).read_bytes())["panes"]
         counting = {path.name for start_ms, batch in panes for path in _paths(directory, start_ms, batch)}
@@ -159,7 +159,7 @@ LATEST_SHARE = 0.02
 
 
 class ProfileSink:
-    """Takes the batches of a stream in order; what it knows may be read from other threads.
+    """Sink of the batches of a stream in order; its results can be read from other threads.
 
     A batch writes the quarantine first, then as one step panes, ledger and the names of its files, and then takes those
     files out of the landing directory. Whatever ends the process, `begin` brings it back to between two batches: files
@@ -212,7 +212,7 @@ class ProfileSink:
         self.capacity_cores: Mapping[str, float] = {}
 
     def begin(self) -> Callable[[DataFrame, int], None]:
-        """Get ready for a query over what is in the landing directory; the function is for its batches.
+        """Prepare for a query over the landing directory and return the function for its batches.
 
         Batches of queries before it are not taken any more.
         """
@@ -229,12 +229,12 @@ class ProfileSink:
         return take_in_turn
 
     def end(self) -> None:
-        """Wait for the batch that is under way, and take no further one."""
+        """Wait for the current batch and take no further one."""
         with self._busy:
             self._turn += 1
 
     def take(self, rows: DataFrame, again: bool = False) -> None:
-        """Take one batch of what is `stormwright.pipeline.plan.prepared`.
+        """Process one batch of rows from `stormwright.pipeline.plan.prepared`.
 
         With `again` a state before this one has taken it already: what it closes is in the history.
         """
@@ -262,7 +262,7 @@ class ProfileSink:
         take_away(self._landing, state.files, self._kept_in())
 
     def lag_ms(self) -> dict[str, float]:
-        """Quantiles of the time from a record's writing until a profile held it, over the last records."""
+        """Return quantiles of the time from a record's writing until a profile held it, for recent records."""
         lags = list(self._lags_ms)
         return {f"p{share}": float(np.percentile(lags, share)) for share in (50, 95)} if lags else {}
 

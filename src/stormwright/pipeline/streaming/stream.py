@@ -1,4 +1,4 @@
-"""The running pipeline: landed files in, the newest `LoadProfile` out, from inside another process."""
+"""The running stream: landed files in, the newest `LoadProfile` out, inside another process."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def set_poison_aside(spark: SparkSession, landing: Path, quarantine: Quarantine,
 
 
 def poisonous(files: Sequence[Path], failure: _Failure) -> dict[Path, str]:
-    """The files that fail alone, with the reason; found by halving, for most are good."""
+    """Return the files that fail alone, with the reason; found by bisection."""
     reason = failure(files) if files else None
     if reason is None:
         return {}
@@ -100,7 +100,7 @@ def poisonous(files: Sequence[Path], failure: _Failure) -> dict[Path, str]:
 def loads_writer(
     spark: SparkSession, landing: Path, checkpoint: Path, sink: ProfileSink, settings: StreamSettings
 ) -> DataStreamWriter:
-    """The query of loads over a landing directory; not started.
+    """Return the query of loads over a landing directory, not started.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def loads_writer(
 
 
 def warm_up(spark: SparkSession, settings: StreamSettings) -> None:
-    """Take a record through a stream of its own.
+    """Process one record in a separate stream.
 
     A JVM's first batch costs some ten times as much CPU as a later one; this way not when the first records come.
     """
@@ -138,7 +138,7 @@ def warm_up(spark: SparkSession, settings: StreamSettings) -> None:
 
 
 def _sample(now_ms: int) -> dict[str, Any]:
-    """A record with something of everything."""
+    """Return a record in which every field is set."""
     worker = {"topology": "t", "supervisor": "s", "host": "h", "port": 1, "pid": 1, "start_ms": now_ms, "last": 0}
     counts = dict.fromkeys(("cpu_ns", "received", "emitted", "trees", "acked", "failed", "execute_ns"), 1)
     return {
@@ -161,7 +161,7 @@ BATCHES_A_QUERY = 10_000
 
 
 class LoadStream:
-    """Keeps the newest `LoadProfile` while records land; a context manager.
+    """A stream that provides the newest `LoadProfile` while records land; a context manager.
 
     Every method may be called from any thread; `start` and `stop` take seconds.
 
@@ -208,16 +208,16 @@ class LoadStream:
 
     @property
     def raw(self) -> Path:
-        """Where processed files are kept for `StreamSettings.keep_raw_s`."""
+        """Directory of processed files retained for `StreamSettings.keep_raw_s`."""
         return self._state_dir / "raw"
 
     @property
     def spark(self) -> SparkSession | None:
-        """The session that the stream runs in; None where it has none yet, or no more."""
+        """The session of the stream; None before the start and after the end."""
         return self._given_spark or self._own_spark
 
     def closed_panes_error(self) -> str | None:
-        """Why panes that are complete have not reached the history."""
+        """Why complete panes have not reached the history."""
         return self._sink.closed.error if self._sink and self._sink.closed else None
 
     def start(self) -> None:
@@ -238,7 +238,7 @@ class LoadStream:
             self._closing = starting.pop_all()
 
     def _begin(self, ending: ExitStack) -> None:
-        """Start everything; `ending` then knows how each part of it ends."""
+        """Start everything and register with `ending` how each part ends."""
         told = f"another process measures loads in {self._state_dir}; two would take each other's records"
         ending.enter_context(alone(self._state_dir, told))
         self._landing.mkdir(parents=True, exist_ok=True)
@@ -290,7 +290,7 @@ class LoadStream:
         return SupervisedQuery(begin, examine, tidy)
 
     def stop(self) -> None:
-        """Stop the stream, and Spark if it is the stream's own; what was measured last can still be read.
+        """Stop the stream, and Spark if the stream owns it; the last measurement stays readable.
 
         All of it is stopped, also where a part of it fails at that.
         """
@@ -301,7 +301,7 @@ class LoadStream:
         query.stop()
 
     def require_running(self) -> None:
-        """Look whether the stream that was started still runs.
+        """Raise unless the started stream still runs.
 
         Raises
         ------
@@ -319,11 +319,11 @@ class LoadStream:
         self.stop()
 
     def measurement(self) -> Measurement | None:
-        """What was measured last, by name; None before the first record."""
+        """Return the last measurement by name; None before the first record."""
         return self._sink.measurement if self._sink else None
 
     def latest(self, problem: Problem) -> LoadProfile | None:
-        """What was measured last, in the problem's numbering; None before the first record.
+        """Return the last measurement in the problem's numbering; None before the first record.
 
         Of the same problem it is the same one until more was measured.
         """
@@ -335,13 +335,13 @@ class LoadStream:
         return known[2]
 
     def note(self, problem: Problem) -> None:
-        """Take note of what there is: the nodes, for their headroom and alarms, and the tasks, for unknown tuples."""
+        """Register the nodes (for headroom and alarms) and tasks (for unknown tuples) of a problem."""
         self._noted = problem
         if self._sink:
             self._sink.capacity_cores = capacity_cores(problem, self.settings)
 
     def progress(self) -> Progress:
-        """Where the stream stands; one that has not been started has neither batches nor loads."""
+        """Return the progress; a stream that was not started has neither batches nor loads."""
         sink, query = self._sink, self._query
         if sink is None:
             return {"running": False, "error": None, "batch": -1}
@@ -367,7 +367,7 @@ class LoadStream:
         return measurement.unknown_tuples(self._noted) if measurement and self._noted else {}
 
     def _rebuild(self, spark: SparkSession, sink: ProfileSink) -> None:
-        """Begin a new state with what was measured last, from the files that are kept, if there are any."""
+        """Rebuild the state of the last measurement from retained files, if there are any."""
         if sink.state.batch >= 0:
             return
         kept = sorted(self.raw.glob(f"*{SUFFIX}"), key=lambda path: path.stat().st_mtime_ns)

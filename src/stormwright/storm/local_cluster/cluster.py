@@ -1,4 +1,4 @@
-"""Bringing a local Storm cluster up, and down again."""
+"""Start and stop of a local Storm cluster."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class LocalCluster:
             self._keeper = None
 
     def stop(self) -> None:
-        """End the cluster, unless it was let go; nothing of it is left when this returns."""
+        """Stop and remove the cluster, unless it was detached."""
         keeper, self._keeper = self._keeper, None
         if keeper is None or self._plan is None:
             return
@@ -143,7 +143,7 @@ class LocalCluster:
 
 
 class _Wait:
-    """Waits for one thing after the other while watching that the cluster still lives."""
+    """Waiting for conditions in sequence while checking that the cluster is alive."""
 
     def __init__(self, plan: ClusterPlan, keeper: subprocess.Popen[bytes], deadline: float) -> None:
         self._plan = plan
@@ -151,7 +151,7 @@ class _Wait:
         self._deadline = deadline
 
     def until(self, what: str, reached: Callable[[], bool], daemon: str | None = None) -> None:
-        """Return once `reached`; `daemon` is whose log tells why it is not."""
+        """Return once `reached`; on failure, the log of `daemon` is shown."""
         refusal = ""
         while True:
             try:
@@ -178,7 +178,7 @@ class _Wait:
 
 
 def stop_running() -> bool:
-    """End this user's running cluster, whoever started it; whether there was one."""
+    """Stop this user's running cluster, and return whether there was one."""
     if state.sweep():
         return False
     told = _told_of()
@@ -197,7 +197,7 @@ def stop_running() -> bool:
 
 
 def why_no_cpu_limits(cores: float) -> str:
-    """Why the nodes of this user's cluster cannot be held to so many cores, and what to do; empty if they can."""
+    """Return why the nodes cannot be limited to `cores`, and a remedy; empty if they can."""
     return cpu.why_no_limits(state.work_dir(), cores)
 
 
@@ -214,7 +214,7 @@ def _own_the_place() -> int:
 
 
 def _told_of() -> state.RunningProcesses:
-    """The cluster that holds the lock; it tells of itself a moment after it got it."""
+    """Return the cluster that holds the lock; it is registered a moment after the lock is taken."""
     deadline = time.monotonic() + _END_S
     while time.monotonic() < deadline:
         if (running := state.load()) is not None:
@@ -243,7 +243,7 @@ def _terminate(running: RunningCluster) -> None:
 
 
 def _wait_for_link(plan: ClusterPlan) -> None:
-    """The kernel takes down a namespace's links a moment after its last process."""
+    """Wait until the kernel has removed the namespace's links, a moment after its last process."""
     deadline = time.monotonic() + _END_S
     while plan.namespaces and Path(f"/sys/class/net/{plan.host_link}").exists() and time.monotonic() < deadline:
         time.sleep(_POLL_S)

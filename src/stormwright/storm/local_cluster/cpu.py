@@ -1,4 +1,4 @@
-"""The CPU of the nodes: control groups, of version 1 or 2, that hold each node to its cores and count what it uses.
+"""CPU limits and accounting of nodes with control groups, version 1 or 2.
 
 A node is a group ``stormwright-<cluster>-<node>`` at the top of the hierarchy: its supervisor is started in it, and
 takes its workers along. The name follows from the cluster's work directory, so that whoever owns that place next finds
@@ -51,11 +51,11 @@ class NodeCpu(NamedTuple):
 
     @property
     def throttled_share(self) -> float:
-        """Of the periods in which the node ran, those in which it had to wait: 0 to 1."""
+        """Share of throttled periods among those in which the node ran: 0 to 1."""
         return self.throttled_periods / self.periods if self.periods else 0.0
 
     def since(self, earlier: Self) -> Self:
-        """What came on top of what was counted earlier."""
+        """Return the difference from an earlier count."""
         return type(self)(
             self.used_s - earlier.used_s,
             self.limit_cores,
@@ -66,7 +66,7 @@ class NodeCpu(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Hierarchies:
-    """Where groups are made: version 1 may limit and count in two places."""
+    """Mount points for groups; version 1 may limit and count in two places."""
 
     version: int
     limits: Path
@@ -74,7 +74,7 @@ class Hierarchies:
 
     @classmethod
     def find(cls) -> tuple[Self | None, str]:
-        """This machine's, and why they cannot be used as they are mounted; that is empty if they can."""
+        """Return this machine's hierarchies, and why they are unusable; empty if they are usable."""
         offers: dict[str, Path] = {}
         read_only: set[Path] = set()
         for line in MOUNTS.read_text(encoding="utf-8").splitlines():
@@ -95,11 +95,11 @@ class Hierarchies:
         return found, f"{unusable[0]} is mounted read-only" if unusable else ""
 
     def groups(self, name: str) -> tuple[Path, ...]:
-        """The directories that make up a group."""
+        """Return the directories that make up a group."""
         return tuple(dict.fromkeys((self.limits / name, self.counts / name)))
 
     def make(self, name: str, cores: float) -> None:
-        """Make a group that may use so many cores; it must not be there yet."""
+        """Create a group limited to `cores`; it must not exist yet."""
         if self.version == 2:
             # Left so afterwards: taking it back would take the limits off every other cluster's nodes.
             (self.limits / "cgroup.subtree_control").write_text("+cpu", encoding="ascii")
@@ -108,7 +108,7 @@ class Hierarchies:
         self.hold(name, cores)
 
     def hold(self, name: str, cores: float) -> None:
-        """Let a group use so many cores from now on."""
+        """Change the limit of a group to `cores`."""
         quota_us = round(cores * PERIOD_US)
         if self.version == 2:
             (self.limits / name / "cpu.max").write_text(f"{quota_us} {PERIOD_US}", encoding="ascii")
@@ -117,14 +117,14 @@ class Hierarchies:
             (self.limits / name / "cpu.cfs_quota_us").write_text(str(quota_us), encoding="ascii")
 
     def weigh(self, name: str, times: int) -> None:
-        """Let a group have so many times the CPU of what else wants it."""
+        """Set the CPU weight of a group to `times` the default."""
         if self.version == 2:
             (self.limits / name / "cpu.weight").write_text(str(100 * times), encoding="ascii")
         else:
             (self.limits / name / "cpu.shares").write_text(str(1024 * times), encoding="ascii")
 
     def read(self, name: str, cores: float) -> NodeCpu:
-        """What a group of so many cores has used."""
+        """Return the CPU used by a group limited to `cores`."""
         stat = dict(line.split() for line in (self.limits / name / "cpu.stat").read_text(encoding="ascii").splitlines())
         if self.version == 2:
             used_s = int(stat["usage_usec"]) / 1e6
@@ -137,7 +137,7 @@ _REMEDY = "run as root with the control groups writable (a container: --privileg
 
 
 def why_no_limits(work: Path, cores: float) -> str:
-    """Why the nodes of that cluster cannot be held to so many cores, and what to do; empty if they can."""
+    """Return why the nodes of a cluster cannot be limited to `cores`, and a remedy; empty if they can."""
     hierarchies, refusal = Hierarchies.find()
     if hierarchies is not None and not refusal:
         if os.geteuid() != 0:
@@ -154,7 +154,7 @@ def why_no_limits(work: Path, cores: float) -> str:
 
 
 def make_group(work: Path, node: str, cores: float) -> None:
-    """Make the group of a node of the cluster with that work directory.
+    """Create the group of a node of the cluster with that work directory.
 
     Raises
     ------
@@ -168,7 +168,7 @@ def make_group(work: Path, node: str, cores: float) -> None:
 
 
 def hold_group(work: Path, node: str, cores: float, weight: int = 1) -> None:
-    """Hold the group of a node to other cores from now on.
+    """Change the CPU limit and weight of a node's group.
 
     Parameters
     ----------
@@ -193,13 +193,13 @@ def hold_group(work: Path, node: str, cores: float, weight: int = 1) -> None:
 
 
 def in_group(work: Path, node: str) -> tuple[str, ...]:
-    """Prefix of a command that shall run in a node's group, with all that it starts."""
+    """Return the prefix of a command that runs in a node's group, with all its children."""
     joins = [f"echo 0 > '{group}/cgroup.procs'" for group in _found().groups(_name(work, node))]
     return ("sh", "-ec", f'{"; ".join(joins)}; exec "$@"', "sh")
 
 
 def read_group(work: Path, node: str, cores: float) -> NodeCpu:
-    """What a node that is held to so many cores has used.
+    """Return the CPU used by a node limited to `cores`.
 
     Raises
     ------
@@ -213,25 +213,25 @@ def read_group(work: Path, node: str, cores: float) -> NodeCpu:
 
 
 def kill_group(work: Path, node: str) -> None:
-    """Kill what runs in a node's group now."""
+    """Kill all processes in a node's group."""
     for pid in _members(list(_found().groups(_name(work, node)))):
         kill(pid)
 
 
 def groups_of(work: Path) -> list[Path]:
-    """The directories of all groups of the cluster with that work directory."""
+    """Return the directories of all groups of the cluster with that work directory."""
     hierarchies, _ = Hierarchies.find()
     places = {hierarchies.limits, hierarchies.counts} if hierarchies else set()
     return [group for place in places for group in place.glob(_name(work, "*"))]
 
 
 def remove_groups(work: Path, timeout_s: float = 10.0) -> None:
-    """Kill what still runs in the groups of the cluster with that work directory, and remove them."""
+    """Kill remaining processes in the groups of a cluster, and remove the groups."""
     _remove(groups_of(work), time.monotonic() + timeout_s)
 
 
 def fitting_cores(nodes: int) -> float:
-    """Cores for each of so many nodes, in steps of 0.05, that leave the service and Spark what they need.
+    """Return the cores per node, in steps of 0.05, that leave enough to the service and Spark.
 
     At least 0.05, also where the machine is too small for that.
     """
@@ -258,7 +258,7 @@ def _v2_has_cpu(mount: Path) -> bool:
 
 
 def _remove(groups: Sequence[Path], deadline: float) -> None:
-    """Remove groups as soon as no process is in them: the kernel refuses it till then."""
+    """Remove groups once they are empty; the kernel refuses it before."""
     left = [group for group in groups if group.exists()]
     while left:
         for pid in _members(left):

@@ -1,4 +1,4 @@
-"""storm.yaml of a local cluster, and the commands that start its daemons.
+"""Configuration (storm.yaml) and start commands of a local cluster's daemons.
 
 Storm's defaults are made for machines that are left alone for months. Here a topology is placed, watched and moved
 within minutes, by a machine that may have two cores; every departure is listed here with its reason.
@@ -49,7 +49,7 @@ _TIMING = {
 
 
 def storm_conf(plan: ClusterPlan, daemon: str) -> dict[str, Any]:
-    """The configuration of one daemon; `daemon` is ``"nimbus"``, ``"zookeeper"`` or a node's name."""
+    """Return the configuration of one daemon: ``"nimbus"``, ``"zookeeper"`` or a node's name."""
     config = plan.config
     home = plan.daemon_dir(daemon)
     conf: dict[str, Any] = {
@@ -79,7 +79,7 @@ def storm_conf(plan: ClusterPlan, daemon: str) -> dict[str, Any]:
 
 
 def _worker_flags(cores: float | None) -> Sequence[str]:
-    """On less than a core the second compiler takes a large part of it for minutes, and all the while gains little."""
+    """Return JVM flags of workers; below one core the second compiler costs more than it gains."""
     return LIGHT if cores is not None and cores < 1 else FULL
 
 
@@ -99,7 +99,7 @@ def _supervisor_conf(plan: ClusterPlan, node: Node) -> dict[str, Any]:
 
 
 def write_homes(plan: ClusterPlan) -> None:
-    """Give every daemon its directory with a storm.yaml, and keep copies of our files for the cluster's life."""
+    """Create every daemon's directory with a storm.yaml, and copy our files for the cluster's life."""
     plan.lib.mkdir(parents=True)
     shutil.copy2(STORMWRIGHT_JAR, plan.lib)
     worker_java = plan.worker_java_home / "bin" / "java"
@@ -116,12 +116,12 @@ def write_homes(plan: ClusterPlan) -> None:
 
 
 def names(plan: ClusterPlan) -> tuple[str, ...]:
-    """Names of all daemons, in the order in which they start; a supervisor is called as its node."""
+    """Return names of all daemons in the order of their start; a supervisor has the name of its node."""
     return (ZOOKEEPER, NIMBUS, *(node.name for node in plan.nodes))
 
 
 def command(plan: ClusterPlan, daemon: str) -> list[str]:
-    """Argument vector of a daemon."""
+    """Return the command of a daemon."""
     home = plan.daemon_dir(daemon)
     kind = daemon if daemon in _MAIN else "supervisor"
     return java_command(
@@ -141,7 +141,7 @@ def command(plan: ClusterPlan, daemon: str) -> list[str]:
 
 
 def environment(plan: ClusterPlan, daemon: str) -> Mapping[str, str]:
-    """What a daemon finds in its environment; supervisors hand it on to their workers."""
+    """Return the environment of a daemon; supervisors pass it on to their workers."""
     return {
         # Instead of STORM_HOME/conf, which all nodes share, and STORM_HOME/extlib.
         "STORM_CONF_DIR": str(plan.daemon_dir(daemon) / "conf"),
@@ -153,7 +153,7 @@ def environment(plan: ClusterPlan, daemon: str) -> Mapping[str, str]:
 
 
 def client_command(plan: ClusterPlan, main: str, args: Sequence[str] = (), **properties: object) -> list[str]:
-    """Argument vector of a Storm client beside Nimbus.
+    """Return the command of a Storm client that runs beside Nimbus.
 
     Parameters
     ----------

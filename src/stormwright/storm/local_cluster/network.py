@@ -1,4 +1,4 @@
-"""The cluster's network: what the machine allows, free addresses, and the commands that lay it.
+"""Network of the cluster: capabilities of the machine, free addresses, and setup commands.
 
 ::
 
@@ -41,7 +41,7 @@ _LAST_PORT = 32767
 
 
 def why_no_namespaces() -> str:
-    """Why this process cannot make network namespaces with limited links; empty if it can."""
+    """Return why this process cannot create network namespaces with limited links; empty if it can."""
     if os.geteuid() != 0:
         return "only root can make network namespaces"
     missing = [tool for tool in ("ip", "tc", "unshare", "nsenter") if shutil.which(tool) is None]
@@ -54,7 +54,7 @@ def why_no_namespaces() -> str:
 
 
 def free_subnet() -> str:
-    """First three octets of a /24 that overlaps no address and no route of the host.
+    """Return the first three octets of a /24 that overlaps no address and no route of the host.
 
     Raises
     ------
@@ -71,7 +71,7 @@ def free_subnet() -> str:
 
 
 def free_ports(count: int, first: int) -> list[int]:
-    """`count` TCP ports from `first` on that nothing on this machine listens at.
+    """Return `count` unused TCP ports from `first` on.
 
     Raises
     ------
@@ -98,7 +98,7 @@ FORGET_THE_DEAD = "echo 1 > /proc/sys/net/ipv4/tcp_orphan_retries"
 
 
 def lay_master(address: str) -> None:
-    """Inside the cluster's namespace: the bridge, with Nimbus' address."""
+    """Create the bridge with Nimbus' address, inside the cluster's namespace."""
     run("sh", "-c", FORGET_THE_DEAD)
     run("ip", "link", "set", "lo", "up")
     run("ip", "link", "add", "name", "switch", "type", "bridge")
@@ -107,7 +107,7 @@ def lay_master(address: str) -> None:
 
 
 def lay_node(name: str, address: str, pid: int, link: str | None) -> None:
-    """Inside the cluster's namespace: lay the link to a node.
+    """Create the link to a node, inside the cluster's namespace.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def lay_node(name: str, address: str, pid: int, link: str | None) -> None:
 
 
 def limit_node(name: str, cluster: int, holder: int, link: str) -> None:
-    """From outside: give the link to a node another rate limit; what is under way on it arrives.
+    """Change the rate limit of a node's link from outside; packets in transit arrive.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ def limit_node(name: str, cluster: int, holder: int, link: str) -> None:
 
 
 def lay_host(host_link: str, address: str, pid: int) -> None:
-    """On the host: its link into the cluster, whose namespace process `pid` is in."""
+    """Create the host's link into the cluster, whose namespace process `pid` is in."""
     run("ip", "link", "add", host_link, "type", "veth", "peer", "name", "host", "netns", str(pid))
     run(*in_namespace(pid), "ip", "link", "set", "host", "master", "switch", "up")
     run("ip", "addr", "add", f"{address}/24", "dev", host_link)
@@ -166,13 +166,13 @@ def lay_host(host_link: str, address: str, pid: int) -> None:
 
 
 def take_down() -> None:
-    """Inside the cluster's namespace: drop the links to the host and between the nodes at once."""
+    """Remove the links to the host and between the nodes at once, inside the cluster's namespace."""
     run("ip", "link", "delete", "host")
     run("ip", "link", "delete", "switch")
 
 
 def in_namespace(pid: int) -> tuple[str, ...]:
-    """Prefix of a command that shall run in the network namespace of process `pid`."""
+    """Return the prefix of a command that runs in the network namespace of process `pid`."""
     return ("nsenter", f"--net=/proc/{pid}/ns/net", "--")
 
 
@@ -184,7 +184,7 @@ def _limit(link: str) -> Sequence[str]:
 
 
 def run(*command: str) -> str:
-    """Run a system command and return what it prints.
+    """Run a system command and return its output.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Everything about one local cluster that is decided before anything is started.
+"""Plan of a local cluster: all decisions made before anything is started.
 
 The plan is written to the work directory, so that the warden, and any later command, read the same decisions.
 """
@@ -101,7 +101,7 @@ class LocalClusterConfig:
 
     @property
     def declared_cores(self) -> float:
-        """What a node tells schedulers that it has."""
+        """Cores that a node declares to schedulers."""
         return self.cores_per_node or UNLIMITED_CORES
 
 
@@ -125,7 +125,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class ClusterPlan:
-    """A cluster's addresses, ports and places.
+    """Addresses, ports and directories of a cluster.
 
     `loopback_reason` is empty when nodes are namespaces, else it says why they are not; `no_cpu_limit_reason` likewise
     says why nodes are not held to their cores though they should be. `subnet` holds the first three octets of every
@@ -151,16 +151,16 @@ class ClusterPlan:
 
     @property
     def link(self) -> str | None:
-        """The rate limit in force; None where there is none."""
+        """The rate limit in force; None without one."""
         return self.config.link if self.namespaces else None
 
     @property
     def cores(self) -> float | None:
-        """Cores that each node is held to; None where there is no limit."""
+        """CPU limit of each node in cores; None without one."""
         return self.config.cores_per_node
 
     def is_node(self, daemon: str) -> bool:
-        """Whether a daemon is the supervisor of a node."""
+        """Return whether a daemon is the supervisor of a node."""
         return any(node.name == daemon for node in self.nodes)
 
     @property
@@ -175,11 +175,11 @@ class ClusterPlan:
 
     @property
     def worker_java_home(self) -> Path:
-        """What supervisors take for JAVA_HOME when they start workers."""
+        """JAVA_HOME of workers, as set by supervisors."""
         return self.work / "worker-java"
 
     def daemon_dir(self, daemon: str) -> Path:
-        """Where one daemon keeps its configuration, state and logs."""
+        """Return the directory of a daemon's configuration, state and logs."""
         return self.work / daemon
 
     def save(self) -> None:

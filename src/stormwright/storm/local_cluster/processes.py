@@ -1,4 +1,4 @@
-"""Processes of a cluster as ``/proc`` shows them."""
+"""Processes of a cluster, read from ``/proc``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MARK = "STORMWRIGHT_CLUSTER"
 
 
 def pids_seen_from_here(namespace_of: int) -> dict[int, int]:
-    """Process ids inside the process namespace of `namespace_of` → the same processes' ids out here."""
+    """Return outer process ids by the ids inside the process namespace of `namespace_of`."""
     inside: dict[int, int] = {}
     for pid in _pids():
         try:
@@ -29,7 +29,7 @@ def pids_seen_from_here(namespace_of: int) -> dict[int, int]:
 
 
 def only_child(pid: int) -> int | None:
-    """The child of a process that has at most one."""
+    """Return the child of a process that has at most one."""
     try:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8").split()
     except OSError:
@@ -38,7 +38,7 @@ def only_child(pid: int) -> int | None:
 
 
 def marked(work: Path) -> list[int]:
-    """Processes, other than this one, that belong to the cluster with this work directory."""
+    """Return other processes that belong to the cluster with this work directory."""
     entry = f"{MARK}={work}".encode()
     found = []
     for pid in _pids():
@@ -52,7 +52,7 @@ def marked(work: Path) -> list[int]:
 
 
 def marked_running(work: Path, main: str) -> set[int]:
-    """Processes of the cluster whose command line names `main`."""
+    """Return processes of the cluster whose command line names `main`."""
     found = set()
     for pid in marked(work):
         try:
@@ -65,7 +65,7 @@ def marked_running(work: Path, main: str) -> set[int]:
 
 
 def renice(pid: int, niceness: int) -> None:
-    """Give every thread of a process that niceness; threads that it starts later inherit it."""
+    """Set the niceness of every thread of a process; later threads inherit it."""
     for thread in Path(f"/proc/{pid}/task").glob("*"):
         with suppress(OSError):  # it has ended meanwhile
             os.setpriority(os.PRIO_PROCESS, int(thread.name), niceness)
@@ -81,7 +81,7 @@ def kill_all_marked(work: Path, timeout_s: float = 10.0) -> None:
 
 
 def wait_until_ended(pid: int, timeout_s: float = 10.0) -> None:
-    """Return when a process, of whichever parent, has ended; whether it has been collected does not matter."""
+    """Return when a process, of whichever parent, has ended, reaped or not."""
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         try:
@@ -94,7 +94,7 @@ def wait_until_ended(pid: int, timeout_s: float = 10.0) -> None:
 
 
 def kill(pid: int) -> None:
-    """Kill one process, if it is still there."""
+    """Kill one process, if it still exists."""
     try:
         os.kill(pid, signal.SIGKILL)
     except ProcessLookupError:

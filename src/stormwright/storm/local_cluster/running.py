@@ -1,4 +1,4 @@
-"""A local cluster that runs: what can be asked of it and done with it, by whichever process."""
+"""A running local cluster: queries and operations, from any process."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NO_CPU = dict.fromkeys(("cpu_limit_cores", "cpu_used_s", "cpu_used_cores", "cpu
 
 
 def describe(cluster: RunningCluster) -> dict[str, Any]:
-    """Daemons, nodes and topologies of a running cluster.
+    """Return daemons, nodes and topologies of a running cluster.
 
     Returns
     -------
@@ -96,7 +96,7 @@ _DYING_S, _DYING_POLL_S = 4.0, 0.1
 
 
 class LinkBytes(NamedTuple):
-    """What went over a node's link since the cluster came up, as the node sees it."""
+    """Bytes over a node's link since the cluster came up, as counted by the node."""
 
     sent: int
     received: int
@@ -117,7 +117,7 @@ class RunningCluster:
 
     @classmethod
     def find(cls) -> Self | None:
-        """This user's running cluster, if there is one."""
+        """Return this user's running cluster, if there is one."""
         if state.sweep():
             return None
         running = state.load()
@@ -125,7 +125,7 @@ class RunningCluster:
 
     @property
     def service_host(self) -> str:
-        """Address of this machine at which the nodes reach a service."""
+        """Address of this machine at which nodes reach a service."""
         return self.plan.service_host
 
     @property
@@ -135,7 +135,7 @@ class RunningCluster:
 
     @property
     def service_url(self) -> str:
-        """Where the nodes, and Nimbus, look for the stormwright service."""
+        """URL of the stormwright service for nodes and Nimbus."""
         return f"http://{self.service_host}:{self.service_port}"
 
     @property
@@ -149,7 +149,7 @@ class RunningCluster:
         return self.plan.nimbus_port
 
     def describe_network(self) -> str:
-        """One line for people on what connects the nodes, and what CPU they have."""
+        """Return one line about the links and the CPU of the nodes."""
         if self.plan.namespaces:
             limit = f"each limited to {self.plan.link} both ways" if self.plan.link else "without limits"
             links = f"{len(self.plan.nodes)} network namespaces in {self.plan.subnet}.0/24, links {limit}"
@@ -160,7 +160,7 @@ class RunningCluster:
         return links if self.plan.cores is None else f"{links}; each node held to {self.plan.cores:g} cores"
 
     def warden_pid(self) -> int:
-        """The process that the cluster lives and dies with.
+        """Return the process id of the warden, with which the cluster ends.
 
         Raises
         ------
@@ -173,20 +173,20 @@ class RunningCluster:
         return pid
 
     def daemon_pids(self) -> dict[str, int | None]:
-        """Process id of every daemon, in the count of this machine; None for one that has ended."""
+        """Return the process id of every daemon on this machine; None for one that has ended."""
         events = read_events(self.plan)
         ended = exit_codes(events)
         here = pids_seen_from_here(self.warden_pid())
         return {name: None if name in ended else here.get(pid) for name, pid in daemon_pids(events).items()}
 
     def command_beside_nimbus(self) -> tuple[str, ...]:
-        """Prefix of a command that shall run where Nimbus runs, and end with the cluster."""
+        """Return the prefix of a command that runs beside Nimbus and ends with the cluster."""
         if not self.plan.namespaces:
             return ()
         return ("nsenter", f"--target={self.warden_pid()}", "--net", "--pid", "--mount", "--")
 
     def command_on_node(self, node: str) -> tuple[str, ...]:
-        """Prefix of a command that shall run on a node, and end with the cluster."""
+        """Return the prefix of a command that runs on a node and ends with the cluster."""
         in_group = () if self.plan.cores is None else cpu.in_group(self.plan.work, node)
         if not self.plan.namespaces:
             return in_group
@@ -196,12 +196,12 @@ class RunningCluster:
         return ("nsenter", *inside, "--", *in_group)
 
     def _holders(self) -> dict[str, int]:
-        """Node → process in its network namespace."""
+        """Return a process in the network namespace of each node."""
         here = pids_seen_from_here(self.warden_pid())
         return {node: here[pid] for node, pid in namespace_holders(read_events(self.plan)).items()}
 
     def limit_nodes(self, cores: float, link: str, weight: int = 1) -> None:
-        """Hold every node to other cores and another link while all goes on; what nodes declare stays as it was.
+        """Change the CPU and link limits of every node at run time; declared resources stay.
 
         Parameters
         ----------
@@ -226,7 +226,7 @@ class RunningCluster:
         self.plan.save()
 
     def kill_node(self, node: str) -> None:
-        """Let a node die, as a machine does: its supervisor and workers end at once, and it stays dead.
+        """Kill a node: its supervisor and workers end at once and are not restarted.
 
         Raises
         ------
@@ -245,16 +245,16 @@ class RunningCluster:
             time.sleep(_DYING_POLL_S)
 
     def gateway_command(self) -> list[str]:
-        """Argument vector that starts the Nimbus gateway for this cluster."""
+        """Return the command that starts the Nimbus gateway for this cluster."""
         command = daemons.client_command(self.plan, "stormwright.NimbusGateway")
         return [*self.command_beside_nimbus(), *command]
 
     def gateway(self) -> NimbusGateway:
-        """A new connection to Nimbus; close it."""
+        """Return a new connection to Nimbus, to be closed by the caller."""
         return NimbusGateway(self.gateway_command())
 
     def run_topology(self, class_name: str, args: Sequence[str] = (), conf: Mapping[str, Any] | None = None) -> None:
-        """Run the ``main`` of a topology class of our jar, which submits the topology.
+        """Submit a topology by running the ``main`` of a topology class of our jar.
 
         Parameters
         ----------
@@ -275,7 +275,7 @@ class RunningCluster:
         submit([*self.command_beside_nimbus(), *command], class_name, {MARK: str(self.plan.work)})
 
     def node_cpu(self) -> dict[str, NodeCpu]:
-        """CPU of every node since the cluster came up; empty where nodes are not held to cores.
+        """Return CPU of every node since the cluster came up; empty if nodes have no CPU limit.
 
         Raises
         ------
@@ -288,7 +288,7 @@ class RunningCluster:
         return {node.name: cpu.read_group(self.plan.work, node.name, cores) for node in self.plan.nodes}
 
     def net_bytes(self) -> dict[str, LinkBytes]:
-        """Bytes over every node's link since the cluster came up; empty on loopback, where there are no links."""
+        """Return bytes over every node's link since the cluster came up; empty on loopback."""
         if not self.plan.namespaces:
             return {}
         text = Path(f"/proc/{self.warden_pid()}/net/dev").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The one place where a running cluster can be found, and where it keeps everything it writes.
+"""State directory of the running cluster, and the lock that shows whether one runs.
 
 ``<temporary directory>/stormwright-<uid>`` holds ``lock``, ``cluster.json`` and ``work/``. Whoever holds the lock owns
 the place: first the process that starts the cluster, then the warden, for as long as it lives. So the lock tells
@@ -35,7 +35,7 @@ _WIDTH = 300
 
 
 def read_events(plan: ClusterPlan) -> list[_Event]:
-    """Everything the warden has told, oldest first."""
+    """Return all events of the warden, oldest first."""
     try:
         text = (plan.work / "events.jsonl").read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -45,29 +45,29 @@ def read_events(plan: ClusterPlan) -> list[_Event]:
 
 
 def daemon_pids(events: Sequence[_Event]) -> dict[str, int]:
-    """Daemon → process id, in the warden's count."""
+    """Return the process id of each daemon in the warden's namespace."""
     return {event["daemon"]: event["pid"] for event in events if "pid" in event}
 
 
 def exit_codes(events: Sequence[_Event]) -> dict[str, int]:
-    """Daemons that have ended and were not started again, with their exit codes."""
+    """Return the exit codes of daemons that ended and were not restarted."""
     last = {event["daemon"]: event for event in events if "daemon" in event}
     return {daemon: event["exit"] for daemon, event in last.items() if "exit" in event}
 
 
 def namespace_holders(events: Sequence[_Event]) -> dict[str, int]:
-    """Node → process that holds its network namespace, in the warden's count."""
+    """Return the process that holds each node's network namespace, in the warden's namespace."""
     return {event["node"]: event["holder"] for event in events if "holder" in event}
 
 
 def log_tail(plan: ClusterPlan, daemon: str, lines: int = 15) -> str:
-    """The end of what a daemon logged and printed, for an error message."""
+    """Return the end of a daemon's log and output, for an error message."""
     logs = plan.daemon_dir(daemon) / "logs"
     return "\n".join(_tail(logs / name, lines) for name in ("daemon.log", "printed.log") if (logs / name).exists())
 
 
 def warden_tail(plan: ClusterPlan) -> str:
-    """The end of what the warden printed: nothing unless it broke."""
+    """Return the end of the warden's output: empty unless it crashed."""
     return _tail(plan.work / "warden.log", 15)
 
 
@@ -84,7 +84,7 @@ def _tail(path: Path, lines: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RunningProcesses:
-    """A cluster that runs: its warden and the process that started it, as this machine counts processes."""
+    """A running cluster: process ids of its warden and its starter on this machine."""
 
     keeper_pid: int
     owner_pid: int
@@ -92,17 +92,17 @@ class RunningProcesses:
 
 
 def place() -> Path:
-    """The directory of this user's cluster; not necessarily there."""
+    """Return the directory of this user's cluster; it need not exist."""
     return Path(tempfile.gettempdir()) / f"stormwright-{os.getuid()}"
 
 
 def work_dir() -> Path:
-    """Where this user's cluster keeps configuration, state and logs."""
+    """Return the directory of this user's cluster's configuration, state and logs."""
     return place() / "work"
 
 
 def acquire() -> int | None:
-    """Own the place: an open file that holds the lock, or None if a cluster runs or is being started.
+    """Acquire the directory: return an open file that holds the lock, or None if a cluster is running.
 
     What an ended cluster left behind is removed.
     """
@@ -129,7 +129,7 @@ def acquire() -> int | None:
 
 
 def sweep() -> bool:
-    """Remove what an ended cluster left behind; False if one runs or is being started."""
+    """Remove leftovers of an ended cluster; return False if one runs or is being started."""
     lock = acquire()
     if lock is not None:
         release(lock)
@@ -137,13 +137,13 @@ def sweep() -> bool:
 
 
 def release(lock: int) -> None:
-    """Remove the place, which this process owns, and give it up."""
+    """Remove the directory, which this process owns, and release the lock."""
     clear()
     os.close(lock)
 
 
 def clear() -> None:
-    """Remove the place with everything in it; for its owner only."""
+    """Remove the directory with its content; only for its owner."""
     # Moved away first: the next owner may make it again at once, and that one's is not ours to remove.
     grave = Path(tempfile.mkdtemp(prefix=place().name + ".", dir=place().parent))
     with suppress(FileNotFoundError):
@@ -152,7 +152,7 @@ def clear() -> None:
 
 
 def acquire_within(timeout_s: float) -> int | None:
-    """Own the place as soon as the cluster there has ended."""
+    """Acquire the directory as soon as the cluster there has ended."""
     deadline = time.monotonic() + timeout_s
     while (lock := acquire()) is None and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -160,12 +160,12 @@ def acquire_within(timeout_s: float) -> int | None:
 
 
 def save(running: RunningProcesses) -> None:
-    """Tell other commands about the cluster."""
+    """Register the cluster for other commands."""
     (place() / "cluster.json").write_text(json.dumps(asdict(running)), encoding="utf-8")
 
 
 def load() -> RunningProcesses | None:
-    """The cluster that is told of, if any."""
+    """Return the registered cluster, if any."""
     try:
         return RunningProcesses(**json.loads((place() / "cluster.json").read_text(encoding="utf-8")))
     except (FileNotFoundError, json.JSONDecodeError):  # not there, or just being written
@@ -182,7 +182,7 @@ def _make_place() -> None:
 
 
 def _is_current(lock: int) -> bool:
-    """Whether the lock file is still the one in the place: its last owner removes it on leaving."""
+    """Return whether the lock file is still the current one: owners remove it on leaving."""
     try:
         there = (place() / "lock").stat()
     except FileNotFoundError:

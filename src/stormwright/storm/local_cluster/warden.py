@@ -1,4 +1,4 @@
-"""The process that holds a local cluster alive: ``python -m stormwright.storm.local_cluster.warden WORK``.
+"""The warden, on which a local cluster depends: ``python -m stormwright.storm.local_cluster.warden WORK``.
 
 As root it is the first process of a process namespace inside a network namespace of its own, so that its end, of
 whatever cause, ends every process of the cluster and takes down every link. Without namespaces it does by hand what
@@ -48,7 +48,7 @@ _WORKER = "org.apache.storm.daemon.worker.Worker"
 
 
 class Warden:
-    """Starts a planned cluster, and daemons that end again, and ends it."""
+    """Process that starts a planned cluster, restarts ended daemons, and stops the cluster."""
 
     def __init__(self, plan: ClusterPlan) -> None:
         self._plan = plan
@@ -59,7 +59,7 @@ class Warden:
         self._next_look = 0.0
 
     def run(self) -> NoReturn:
-        """Do all of it; returns only by ending the process."""
+        """Run the cluster; returns only by ending the process."""
         signal.signal(signal.SIGTERM, lambda *_: self._end())
         try:
             self._start()
@@ -86,7 +86,7 @@ class Warden:
             self._start_daemon(daemon)
 
     def _hold_namespace(self, name: str) -> int:
-        """Make a network namespace that lasts as long as the process whose id is returned."""
+        """Create a network namespace that lasts as long as the process whose id is returned."""
         holder = subprocess.Popen(
             ["unshare", "--net", "--", "sh", "-ec", f"{network.FORGET_THE_DEAD}; echo made; exec sleep infinity"],
             stdout=subprocess.PIPE,
@@ -114,7 +114,7 @@ class Warden:
         self._tell(daemon=daemon, pid=process.pid)
 
     def _watch(self) -> None:
-        """Return when the owner has gone without leaving the cluster to itself."""
+        """Return when the owner has gone without detaching the cluster."""
         owner: list[int] = [sys.stdin.fileno()]
         while True:
             readable, _, _ = select.select(owner, [], [], _POLL_S)
@@ -141,7 +141,7 @@ class Warden:
                 renice(pid, _SETTLED_NICENESS)
 
     def _reap(self) -> None:
-        """Collect ended processes, orphans too: nobody else would."""
+        """Reap ended processes, including orphans."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -172,7 +172,7 @@ class Warden:
 
 
 def _yield_cpu() -> None:
-    """Let the whole cluster have the CPU that nobody else wants.
+    """Lower the priority of the whole cluster to idle CPU.
 
     A busy topology has dozens of runnable threads: without this, what watches the cluster from the same machine waits
     for minutes. Linux shares CPU between sessions before it looks at the niceness of their processes.

@@ -1,1 +1,1 @@
-"""The main job on a real cluster, measured and reported."""
+"""Demonstration on a cluster: decide, move, measure and report."""

@@ -1,4 +1,4 @@
-"""The interface of a cluster that a demonstration runs on, real or virtual."""
+"""Interface of the cluster of a demonstration, real or virtual."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class DemoNode(Protocol):
 
 
 class DemoPlan(Protocol):
-    """Nodes, and the rate limit of each one's link; None where there is none."""
+    """Nodes, and the rate limit of each one's link; None for no limit."""
 
     @property
     def nodes(self) -> Sequence[DemoNode]: ...
@@ -39,21 +39,21 @@ class DemoPlan(Protocol):
 
 
 class Virtual(Protocol):
-    """What a virtual cluster has besides."""
+    """Additional interface of a virtual cluster."""
 
     @property
     def clock(self) -> Clock: ...
 
     @property
     def told(self) -> str:
-        """How its figures come about, in a sentence for who reads them."""
+        """Origin of the figures, as a sentence for the report."""
 
     def connect(self, service: Service) -> None:
-        """Let Nimbus ask a service, and workers report to it."""
+        """Connect Nimbus and the workers to a service."""
 
 
 class DemoCluster(Protocol):
-    """A cluster that is up, as `stormwright.storm.local_cluster.RunningCluster` is one."""
+    """A running cluster, such as `stormwright.storm.local_cluster.RunningCluster`."""
 
     @property
     def plan(self) -> DemoPlan: ...

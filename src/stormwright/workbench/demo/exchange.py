@@ -1,4 +1,4 @@
-"""Two topologies of a real cluster change places: how long they stand still, and whether a tuple is lost."""
+"""Exchange of two topologies on a real cluster: pause times and lost tuples."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LIMITS = MoveLimits(swap_s=180.0)
 
 @dataclass(frozen=True)
 class Exchanged:
-    """What became of one of the topologies; tuple trees since it was submitted, times in seconds."""
+    """Result for one of the topologies; tuple trees since it was submitted, times in seconds."""
 
     name: str
     report: MoveReport
@@ -44,7 +44,7 @@ class Exchanged:
 
 @dataclass(frozen=True)
 class ExchangeResult:
-    """What became of both, and where they were."""
+    """Results of both topologies, and their original placements."""
 
     topologies: tuple[Exchanged, ...]
     plan: MovePlan
@@ -53,7 +53,7 @@ class ExchangeResult:
 
 
 def run_exchange(cluster: RunningCluster, settings: DemoSettings) -> ExchangeResult:
-    """Submit two topologies of as many executors and workers, and let them change places.
+    """Submit two topologies of equal size and exchange their slots.
 
     Raises
     ------
@@ -107,7 +107,7 @@ def _await_trees(service: Service, topologies: list[str]) -> None:
 
 
 def plan_exchange(problem: Problem, topologies: list[str]) -> MovePlan:
-    """A plan by which two topologies (ids) get each other's slots, as if the cluster had no others."""
+    """Return a plan by which two topologies (ids) exchange slots, as if the cluster had no others."""
     runs = [problem.current[topology] for topology in topologies]
     if len(runs) != 2 or len(runs[0].slots) != len(runs[1].slots):
         raise ClusterError("it takes two topologies of as many workers to change places")

@@ -1,4 +1,4 @@
-"""What a topology did in a stretch of time, and how warm its workers were, from their records.
+"""Measurement of a topology over a stretch of time, and warmth of its workers, from their records.
 
 JVMs compile for minutes, so stretches count beside each other only at the same warmth.
 """
@@ -36,7 +36,7 @@ FULL = 0.9
 
 @dataclass(frozen=True, slots=True)
 class NodeUse:
-    """One node between two moments.
+    """Use of one node between two moments.
 
     Parameters
     ----------
@@ -58,12 +58,12 @@ class NodeUse:
 
     @property
     def cpu_share(self) -> float | None:
-        """Of the cores that it may use; None where it is not held to any."""
+        """Share of its CPU limit; None without a limit."""
         return None if self.cores is None or self.limit_cores is None else self.cores / self.limit_cores
 
     @property
     def link_shares(self) -> tuple[float | None, float | None]:
-        """Of its link, out and in; None where that has no limit."""
+        """Shares of its link, out and in; None without a limit."""
         sent, received = (
             None if rate is None or self.link_mbit_s is None else rate / self.link_mbit_s
             for rate in (self.sent_mbit_s, self.received_mbit_s)
@@ -71,12 +71,12 @@ class NodeUse:
         return sent, received
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the use as JSON."""
         return asdict(self)
 
 
 class NodeMeter:
-    """Measures the nodes of a cluster from its making on."""
+    """Meter of the nodes of a cluster, from its creation on."""
 
     def __init__(self, cluster: DemoCluster, clock: Clock = WALL) -> None:
         self._cluster, self._clock = cluster, clock
@@ -84,7 +84,7 @@ class NodeMeter:
         self._begun = self._clock.monotonic()
 
     def use(self) -> Mapping[str, NodeUse]:
-        """What each node used since then, by its name."""
+        """Return the use of each node since then, by name."""
         cpu, link = self._cluster.node_cpu(), self._cluster.net_bytes()
         seconds = self._clock.monotonic() - self._begun
         speed = self._cluster.plan.link
@@ -110,7 +110,7 @@ class NodeMeter:
 def with_worker_cores(
     used: Mapping[str, NodeUse], hosts: Mapping[str, str], records: Iterable[LogRecord], start_ms: float, end_ms: float
 ) -> dict[str, NodeUse]:
-    """What nodes used, with what their workers tell in place of what no control group counts.
+    """Return the use of nodes, with CPU reported by workers where no control group counts it.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ def with_worker_cores(
 
 
 def with_node_names(problem: Problem, cluster: DemoCluster) -> Problem:
-    """The problem with the nodes' names in place of their addresses, and the speed of their links."""
+    """Return the problem with the names of nodes in place of their addresses, and the speeds of links."""
     names = {node.address: node.name for node in cluster.plan.nodes}
     speed = link_bits_per_s(cluster.plan.link) if cluster.plan.link else None
     nodes = [replace(node, host=names.get(node.host, node.host), link_bps=speed) for node in problem.supervisors]
@@ -142,7 +142,7 @@ def with_node_names(problem: Problem, cluster: DemoCluster) -> Problem:
 
 
 class Fullest(NamedTuple):
-    """What was fullest, in words, and to what share."""
+    """The fullest resource, its name and its share."""
 
     what: str
     share: float
@@ -157,7 +157,7 @@ class Fullest(NamedTuple):
 
 
 def fullest(used: Mapping[str, NodeUse]) -> Fullest | None:
-    """What was fullest of all CPU and links that have limits; None where nothing has."""
+    """Return the fullest of all CPU and links with limits; None without limits."""
     return max(_shares(used), key=lambda each: each.share, default=None)
 
 
@@ -185,7 +185,7 @@ TOLERANCE = 0.03
 
 @dataclass(frozen=True, slots=True)
 class TopologyRun:
-    """One topology between two moments.
+    """Measurement of one topology between two moments.
 
     Parameters
     ----------
@@ -211,7 +211,7 @@ class TopologyRun:
     compiler_share: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the measurement as JSON."""
         return asdict(self)
 
 
@@ -253,7 +253,7 @@ def measure(records: Iterable[LogRecord], topology: str, start_ms: float, end_ms
 
 
 def compiler_share(records: Iterable[LogRecord]) -> float | None:
-    """Of the workers' CPU, the part that compilers took; None where no record tells."""
+    """Return the part of the workers' CPU used by compilers; None if no record has it."""
     compiling = whole = 0
     for record in records:
         if record.get("threads"):
@@ -265,7 +265,7 @@ def compiler_share(records: Iterable[LogRecord]) -> float | None:
 def acked_series(
     records: Iterable[LogRecord], topology: str, start_ms: float, end_ms: float, step_ms: float
 ) -> tuple[list[float], list[float]]:
-    """Completed trees per second over time: times in s since `start_ms` (mid of each step), and rates.
+    """Return completed trees/s over time: times in s since `start_ms` (middle of each step), and rates.
 
     The count of a record is spread evenly over its interval.
 
@@ -292,7 +292,7 @@ def acked_series(
 
 
 def longest_silence_s(records: Iterable[LogRecord], topology: str, start_ms: float, end_ms: float) -> float:
-    """The longest time without a completed tuple tree between two moments, in seconds.
+    """Return the longest time without a completed tuple tree between two moments, in seconds.
 
     A record tells how many trees were completed in its interval, not when: so this is an upper bound, from the end
     of a record with acks to the start of the next such record, plus both their intervals where these have gaps.
@@ -322,7 +322,7 @@ def longest_silence_s(records: Iterable[LogRecord], topology: str, start_ms: flo
 
 
 def around_move(moving_ms: float, after: tuple[float, float], warm_up_s: float) -> tuple[float, float]:
-    """From the first move until everything has run for a while, in epoch ms.
+    """Return the period from the first move until everything has run for a while, in epoch ms.
 
     Parameters
     ----------
@@ -337,7 +337,7 @@ def around_move(moving_ms: float, after: tuple[float, float], warm_up_s: float) 
 
 
 def ran_s(records: Iterable[LogRecord], slots: Mapping[str, Sequence[WorkerSlot]], now_ms: float) -> float:
-    """How long the youngest worker has run, in seconds: since its first record, before which it starts.
+    """Return the running time of the youngest worker in seconds, since the start before its first record.
 
     Parameters
     ----------
@@ -362,7 +362,7 @@ def ran_s(records: Iterable[LogRecord], slots: Mapping[str, Sequence[WorkerSlot]
 def wait_until_as_warm(
     tally: Tally, slots: Mapping[str, Sequence[WorkerSlot]], wanted_s: float, share: float | None, longest_s: float
 ) -> None:
-    """Return when every worker has run for as long, and compilers take no more of their CPU, as was the case before.
+    """Return when all workers have run as long, and compile as little, as before.
 
     Parameters
     ----------
@@ -418,7 +418,7 @@ def _covered_s(records: Sequence[LogRecord]) -> dict[tuple[str, int], float]:
 
 
 def _latency(records: Sequence[LogRecord]) -> tuple[float | None, float | None]:
-    """Mean and 99th percentile in ms from the histograms; within a bucket by its geometric middle."""
+    """Return mean and 99th percentile in ms from histograms; buckets count at their geometric middle."""
     edges = np.array(records[0]["complete_latency"].get("edges_ms") or LATENCY_EDGES_MS, dtype=float)
     counts = np.zeros(len(edges) + 1)
     for record in records:

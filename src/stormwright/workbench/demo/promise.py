@@ -1,4 +1,4 @@
-"""What is predicted of the demonstration's placements, to be held against what is measured."""
+"""Predictions of the demonstration's placements, for comparison with measurements."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _AT_ITS_HIGHEST = 0.8
 
 @dataclass(frozen=True)
 class TopologyPromise:
-    """What one topology will come to.
+    """Prediction for one topology.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class TopologyPromise:
     bottleneck: str
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the prediction as JSON."""
         return {
             "acked_tps": self.rate_tps.as_dict(),
             "mean_latency_ms": self.latency_ms.as_dict() if self.latency_ms else None,
@@ -44,7 +44,7 @@ class TopologyPromise:
 
 @dataclass(frozen=True)
 class PlacementPromise:
-    """What a placement will come to.
+    """Prediction for a placement.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def promise(
     begin_tps: Mapping[str, float],
     assumptions: Assumptions | None = None,
 ) -> PlacementPromise:
-    """What a placement will come to, by the load that was measured under the problem's own.
+    """Return the prediction for a placement, from the load measured under the problem's own.
 
     Of a topology that came to its highest rate while it was measured that rate is known: it is promised of the
     problem's own placement, and of another one its multiple by the predicted gain (`stormwright.predict.gain`).
@@ -99,7 +99,7 @@ def promise(
 
 
 def cpu_us_per_tree(problem: Problem, promised: PlacementPromise) -> float | None:
-    """CPU that a tuple tree takes on all nodes together, in µs of a core; None where no rate is known."""
+    """Return the CPU of a tuple tree over all nodes, in µs of a core; None if no rate is known."""
     rate_tps = sum(each.rate_tps.value for each in promised.topologies.values())
     cores = {node.id: node.cpu_hz / problem.core_hz for node in problem.supervisors}
     used = sum(each.cpu.value * cores[each.supervisor] for each in promised.nodes.values())
@@ -109,7 +109,7 @@ def cpu_us_per_tree(problem: Problem, promised: PlacementPromise) -> float | Non
 def _of_topology(
     now: TopologyPrediction, most: TopologyPrediction, given: TopologyPrediction, begin_tps: float | None
 ) -> TopologyPromise:
-    """From what is predicted of it where it runs, at most in the placement, and at the rate that it comes to there."""
+    """Return the prediction from those of the current placement, of the highest rate, and of the given rate."""
     reach, measured_tps = most.reachable_tps, now.measured_tps
     if begin_tps is None and measured_tps >= _AT_ITS_HIGHEST * now.reachable_tps.value > 0:
         gain = rate_gain(now, most)

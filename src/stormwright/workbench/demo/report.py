@@ -1,4 +1,4 @@
-"""The demonstration's report: one HTML page that needs no other file."""
+"""Report of the demonstration: one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class _Line:
-    """A curve as drawn: its points, and dashes (from x, to x, y) where something was predicted."""
+    """A drawn curve: its points, and dashes (from x, to x, y) for predictions."""
 
     name: str
     colour: str
@@ -72,7 +72,7 @@ class _Line:
 
 @dataclass(frozen=True)
 class Span:
-    """A stretch of time as drawn."""
+    """A drawn stretch of time."""
 
     x: float
     width: float
@@ -81,7 +81,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Chart:
-    """A picture; ticks are a position and a label."""
+    """A chart; ticks are a position and a label."""
 
     lines: Sequence[_Line]
     spans: Sequence[Span]
@@ -96,7 +96,7 @@ class Chart:
 
 
 def chart_of(curves: Sequence[Curve], spans: Sequence[tuple[float, float, str]]) -> Chart:
-    """Curves over stretches of time (from second, to second, label)."""
+    """Return the chart of curves over stretches of time (from second, to second, label)."""
     longest = max((max(curve.seconds, default=0.0) for curve in curves), default=0.0) or 1.0
     rates = [rate for curve in curves for rate in (*curve.acked_tps, *(rate for *_, rate in curve.promised))]
     most = max(rates, default=0.0) * 1.05 or 1.0
@@ -124,7 +124,7 @@ def chart_of(curves: Sequence[Curve], spans: Sequence[tuple[float, float, str]])
 
 
 def _ticks(most: float) -> Iterator[float]:
-    """Round numbers from 0 to `most`."""
+    """Yield round numbers from 0 to `most`."""
     rough = most / _TICKS
     power = 10.0 ** floor(log10(rough))
     step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough)
@@ -139,7 +139,7 @@ _LABELLED = 6
 
 @dataclass(frozen=True)
 class PlacedWorker:
-    """A worker as drawn: whose it is, its port, and its executors with their number."""
+    """A drawn worker: its topology, its port, and its executors with their number."""
 
     topology: str
     colour: str
@@ -149,7 +149,7 @@ class PlacedWorker:
 
 @dataclass(frozen=True)
 class PlacedNode:
-    """A node as drawn; free slots are only counted."""
+    """A drawn node; free slots are only counted."""
 
     host: str
     supervisor: str
@@ -159,7 +159,7 @@ class PlacedNode:
 
 @dataclass(frozen=True)
 class _Bar:
-    """A share of what a node has as drawn: measured, and what was predicted if that is known; in percent."""
+    """A drawn share of a node's resource: measured, and predicted if known; in percent."""
 
     phase: str
     percent: float
@@ -168,7 +168,7 @@ class _Bar:
 
 @dataclass(frozen=True)
 class _Held:
-    """A figure of one topology, measured beside predicted; `off` is how far the first is from the second."""
+    """A figure of one topology, measured and predicted; `off` is the deviation of the first from the second."""
 
     topology: str
     figure: str
@@ -239,13 +239,13 @@ def draw_placement(problem: Problem, placement: Mapping[str, TopologyAssignment]
 
 
 def _limits(result: DemoResult, phase: Phase) -> list[tuple[str, str]]:
-    """Name of every topology, and what is predicted to limit it."""
+    """Return the name of every topology with its predicted bottleneck."""
     promised = phase.promise.topologies
     return [(t.name, promised[t.id].bottleneck) for t in result.topologies if t.id in promised]
 
 
 def _bars(result: DemoResult) -> dict[str, list[tuple[str, list[_Bar]]]]:
-    """Node → what it has, in words → its bars."""
+    """Return the resources of each node with their bars."""
     found: dict[str, list[tuple[str, list[_Bar]]]] = {}
     for node, used in result.before.stretch.nodes.items():
         parts: list[tuple[str, list[_Bar]]] = [(label, []) for label, _ in parts_of(used)]
@@ -308,6 +308,6 @@ def _chart(result: DemoResult) -> Chart:
 
 
 def _promise_of(result: DemoResult, trial: int) -> PlacementPromise:
-    """What was predicted of the placement of a trial."""
+    """Return the prediction for the placement of a trial."""
     promise = result.trials[trial - 1].promise if trial else None
     return promise or result.before.promise

@@ -1,4 +1,4 @@
-"""What came of a demonstration."""
+"""Result of a demonstration."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _Row:
 
 @dataclass(frozen=True)
 class StartRow:
-    """A line of the table of measurements: when, of what placement, trees/s of each topology, and the verdict."""
+    """A row of the table of measurements: time, placement, trees/s of each topology, and the verdict."""
 
     second: str
     placement: str
@@ -44,7 +44,7 @@ class StartRow:
 
 
 def table(result: DemoResult) -> list[_Row]:
-    """The before/after table: sums over the topologies, each topology, what each node used, how warm workers were."""
+    """Return the before/after table: sums, each topology, use of each node, warmth of workers."""
     rows = sums(result)
     for topology in result.topologies:
         rows += _topology_rows(topology, *(phase.promise.topologies.get(topology.id) for phase in _phases(result)))
@@ -53,7 +53,7 @@ def table(result: DemoResult) -> list[_Row]:
 
 
 def sums(result: DemoResult) -> list[_Row]:
-    """Throughput and traffic over all topologies."""
+    """Return throughput and traffic over all topologies."""
     before, after = ([getattr(t, phase) for t in result.topologies] for phase in ("before", "after"))
     return [
         _row("tuple trees acked / s", _sum(before, "acked_tps"), _sum(after, "acked_tps"), more_is_better=True),
@@ -89,7 +89,7 @@ def _node_rows(result: DemoResult) -> Iterator[_Row]:
 
 
 def parts_of(use: NodeUse) -> list[tuple[str, float | None]]:
-    """What a node has, in words, and to what share it was used; None where that has no limit."""
+    """Return the resources of a node by name with the share used; None without a limit."""
     cpu = "CPU" if use.limit_cores is None else f"CPU of {use.limit_cores:g} cores"
     speed = "" if use.link_mbit_s is None else f" of {use.link_mbit_s:g} Mbit/s"
     sent, received = use.link_shares
@@ -97,7 +97,7 @@ def parts_of(use: NodeUse) -> list[tuple[str, float | None]]:
 
 
 def promised_parts(node: NodePrediction | None) -> list[float | None]:
-    """What is predicted of the same parts."""
+    """Return the predicted shares of the same resources."""
     parts = (node.cpu, node.link_out, node.link_in) if node else (None, None, None)
     return [None if part is None else part.value for part in parts]
 
@@ -113,7 +113,7 @@ def _warmth_rows(result: DemoResult) -> Iterator[_Row]:
 
 
 def limits(result: DemoResult) -> list[str]:
-    """What was full, measured and predicted, before and after."""
+    """Return the full resources, measured and predicted, before and after."""
     lines = []
     for phase in _phases(result):
         found = fullest(phase.stretch.nodes)
@@ -129,7 +129,7 @@ def limits(result: DemoResult) -> list[str]:
 
 
 def counts(result: DemoResult) -> list[str]:
-    """What became of every tuple tree, and how long the move took, a line a topology."""
+    """Return the fate of all tuple trees and the duration of the move, a line per topology."""
     return [
         f"{t.name}: {t.begun} tuple trees begun, {t.acked} acked, {t.failed} failed, {t.lost} lost; "
         f"longest time without an ack during the move {t.silence_s:.1f} s"
@@ -138,7 +138,7 @@ def counts(result: DemoResult) -> list[str]:
 
 
 def verdicts(result: DemoResult) -> list[str]:
-    """What each decision promised, what was measured, and what became of it; and which costs that has corrected."""
+    """Return promise, measurement and outcome of each decision, and the costs corrected by it."""
     lines = []
     for trial in result.trials:
         lines.append(f"decision {trial.number}: {trial.text}")
@@ -147,7 +147,7 @@ def verdicts(result: DemoResult) -> list[str]:
 
 
 def start_rows(result: DemoResult) -> list[StartRow]:
-    """Every measurement in order of time."""
+    """Return all measurements in order of time."""
     names = {topology.id: topology.name for topology in result.topologies}
     rows = []
     for start in result.starts:
@@ -167,7 +167,7 @@ def start_rows(result: DemoResult) -> list[StartRow]:
 
 
 def placement_name(result: DemoResult, trial: int) -> str:
-    """What the placement of a trial is called; of number 0 that where everything was before."""
+    """Return the name of a trial's placement; number 0 is the original placement."""
     decided = [each for each in result.trials if each.comparison is not None]
     if not trial:
         return result.before.scheduler
@@ -176,7 +176,7 @@ def placement_name(result: DemoResult, trial: int) -> str:
 
 
 def network_line(settings: DemoSettings) -> str:
-    """How network stands to CPU here, beside a usual cluster."""
+    """Return a line that relates network to CPU here, compared with a usual cluster."""
     link = settings.cluster.link
     if link is None:
         return "links are not limited: expect little gain"
@@ -186,7 +186,7 @@ def network_line(settings: DemoSettings) -> str:
 
 
 def as_dict(result: DemoResult) -> dict[str, Any]:
-    """The same for programs."""
+    """Return the result as JSON."""
     return {
         "scheduler_reason": result.decision.reason,
         "network": result.network,
@@ -284,7 +284,7 @@ def _sum(measurements: Sequence[TopologyRun], what: str) -> float:
 
 
 def crossing_per_tree(measurements: Sequence[TopologyRun]) -> float:
-    """Inter-node tuples per completed tree, over several topologies."""
+    """Return inter-node tuples per completed tree, over several topologies."""
     acked = _sum(measurements, "acked_tps")
     return _sum(measurements, "inter_node_tps") / acked if acked else 0.0
 
@@ -312,7 +312,7 @@ class TopologyResult:
 
 @dataclass(frozen=True)
 class Phase:
-    """Everything before the first move, or at the end.
+    """State before the first move, or at the end.
 
     Parameters
     ----------
@@ -334,7 +334,7 @@ class Phase:
 
 @dataclass(frozen=True)
 class DemoResult:
-    """Everything the table and the report show; `problem_before` has the load that was measured before the move.
+    """Data of the table and the report; `problem_before` has the load measured before the move.
 
     `before` is where Storm's own scheduler put everything, and `after` where it runs at the end: after a rollback that
     is the same placement, measured again. `starts` are all that was measured in between, and `trials` what came of each
@@ -359,7 +359,7 @@ class DemoResult:
 
     @property
     def verdict(self) -> DemoVerdict:
-        """What came of the last decision that moved anything."""
+        """Verdict on the last decision that moved anything."""
         return verdict_of(self.trials)
 
     @property
@@ -380,7 +380,7 @@ class DemoResult:
 
     @property
     def improved(self) -> bool:
-        """Whether throughput rose; or latencies, nodes or traffic between nodes of a tree fell and it did not.
+        """Whether throughput rose; or latencies, nodes or traffic per tree fell at equal throughput.
 
         Where nothing moved, or everything was rolled back, nothing did: what differs is chance.
         """
@@ -398,6 +398,6 @@ class DemoResult:
         )
 
     def _sum(self, figure: str) -> tuple[float, float]:
-        """Of a figure over all topologies, before and after."""
+        """Return the sum of a figure over all topologies, before and after."""
         before, after = (sum(getattr(getattr(t, p), figure) for t in self.topologies) for p in ("before", "after"))
         return before, after

@@ -1,4 +1,4 @@
-"""The main job from end to end: boot a cluster, run topologies, decide, move, look back, show what was gained."""
+"""The demonstration from end to end: boot a cluster, run topologies, decide, move, compare, report."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ LIMITS = MoveLimits(swap_s=180.0)
 
 
 def demo_cluster(*, slots: int = 6, **sizes: Any) -> LocalClusterConfig:
-    """The demonstration's cluster, with slots to spare, so that a worker need not wait for another's slot to move.
+    """Return the demonstration's cluster, with spare slots so that no worker waits for a slot to move.
 
     Its service gets a port that is free now, whatever else runs on this machine.
     """
@@ -51,7 +51,7 @@ def demo_cluster(*, slots: int = 6, **sizes: Any) -> LocalClusterConfig:
 
 
 def fair_cluster(nodes: int, slots: int, link: str | None, cores_per_node: float | None) -> LocalClusterConfig:
-    """A cluster of nodes with their own CPU, as little as leaves the service and Spark what they need.
+    """Return a cluster of nodes with CPU limits that leave enough to the service and Spark.
 
     Where nodes cannot be held to CPU of their own, they share the machine's cores, and the log says why.
 
@@ -106,7 +106,7 @@ def run_demo(settings: DemoSettings, then: Then | None = None) -> DemoResult:
 def run_demo_on(
     cluster: DemoCluster, settings: DemoSettings, virtual: Virtual | None = None, then: Then | None = None
 ) -> DemoResult:
-    """Run the demonstration on a cluster that is up; it raises what `run_demo` raises.
+    """Run the demonstration on a running cluster; raises as `run_demo`.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ def run_demo_on(
 
 
 def demonstrate(settings: DemoSettings, cluster: DemoCluster, service: Service) -> DemoResult:
-    """Run the demonstration with a service that is connected to a cluster; it raises what `run_demo` raises."""
+    """Run the demonstration with a service connected to a cluster; raises as `run_demo`."""
     clock = service.settings.clock
     start_ms = clock.time() * 1000
     ids = submit(settings, cluster, service)

@@ -1,4 +1,4 @@
-"""Size and length of a demonstration, and what it needs of a cluster, real or virtual."""
+"""Size and length of a demonstration, and its requirements on a cluster, real or virtual."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MeasuredStretch:
-    """A stretch of time in which everything was measured.
+    """A measured stretch of time.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class MeasuredStretch:
 
     @property
     def span_ms(self) -> tuple[float, float]:
-        """From when to when."""
+        """Begin and end."""
         return self.start_ms, self.end_ms
 
 
@@ -92,19 +92,19 @@ class MeasuredStart:
 
     @property
     def latency_ms(self) -> float | None:
-        """Mean complete latency over the topologies; None where one has none."""
+        """Mean complete latency over the topologies; None if one has none."""
         known = [run.mean_latency_ms for run in self.runs.values() if run.mean_latency_ms]
         return fmean(known) if known and len(known) == len(self.runs) else None
 
     @property
     def nodes(self) -> int:
-        """Nodes that topologies used, added up."""
+        """Number of nodes used, summed over topologies."""
         return sum(run.nodes for run in self.runs.values())
 
 
 @dataclass(frozen=True)
 class Criterion:
-    """By what a placement is better than another, for an objective.
+    """Comparison of placements by an objective.
 
     Parameters
     ----------
@@ -116,11 +116,11 @@ class Criterion:
 
     @property
     def figure(self) -> str:
-        """What is compared."""
+        """The compared quantity."""
         return "mean latency" if self.objective == LATENCY else "throughput"
 
     def compare(self, before: Sequence[MeasuredStart], after: Sequence[MeasuredStart]) -> StartComparison:
-        """Starts of two placements, by a figure of which more is better: for latency its inverse.
+        """Compare starts of two placements by a figure of which more is better (latency: its inverse).
 
         With another objective than throughput, throughput is to be held: a placement that does not is worse.
         """
@@ -134,7 +134,7 @@ class Criterion:
         return compare_starts(speeds[: len(before)], speeds[len(before) :], deviation=LATENCY_DEVIATION)
 
     def keeps(self, found: StartComparison, before: Sequence[MeasuredStart], after: Sequence[MeasuredStart]) -> bool:
-        """Whether a placement stays after all rounds: where it is not worse, and in the mean as good as wanted.
+        """Return whether a placement stays after all rounds: not worse, and on average as good as required.
 
         Where nodes are to be saved, it has to use fewer.
         """
@@ -142,7 +142,7 @@ class Criterion:
         return found.verdict != "worse" and found.holds and saves
 
     def promised(self, before: PlacementPromise, after: PlacementPromise) -> float | None:
-        """The ratio that `compare` is to find, by prediction; None where that is not known."""
+        """Return the predicted ratio for `compare`; None if unknown."""
         if self.objective == LATENCY:
             times = [
                 [each.latency_ms.value for each in of.topologies.values() if each.latency_ms] for of in (before, after)
@@ -152,14 +152,14 @@ class Criterion:
         return new / now if 0 < now < float("inf") and new < float("inf") else None
 
     def change(self, ratio: float) -> str:
-        """A ratio as `compare` gives it, as people call it: by how much the figure has changed."""
+        """Return a ratio of `compare` as text: the change of the figure."""
         percent = 100 * ((1 / ratio if self.objective == LATENCY and ratio else ratio) - 1)
         return f"{percent:+.0f} %".replace("-", "−")
 
 
 @dataclass(frozen=True)
 class TrialPlan:
-    """How placements are tried.
+    """Settings of trials of placements.
 
     Parameters
     ----------
@@ -185,14 +185,14 @@ class TrialPlan:
 
 @dataclass(frozen=True)
 class Submission:
-    """A topology to submit: the class that submits itself, and its ``key=value`` arguments."""
+    """A topology to submit: its main class and ``key=value`` arguments."""
 
     name: str
     main_class: str
     args: dict[str, str] = field(default_factory=dict)
 
     def arguments(self, **others: str) -> list[str]:
-        """What the class is called with; `others` where it has not been told them itself."""
+        """Return the arguments of the class, with `others` as defaults."""
         return [f"{key}={value}" for key, value in {"name": self.name, **others, **self.args}.items()]
 
 
@@ -292,17 +292,17 @@ class DemoSettings:
 
     @property
     def trial_plan(self) -> TrialPlan:
-        """How decisions are tried."""
+        """Settings of the trials."""
         return TrialPlan(Criterion(self.objective), self.look_back, self.rounds, self.decisions)
 
     @property
     def adapts(self) -> Adaptation:
-        """What a move has to be for: where everything is placed anew that is shown, whatever it gains."""
+        """Required gain of a move; a placement from scratch is shown whatever it gains."""
         return Adaptation(on_period=True, gains=()) if isinstance(self.scheduler, FromScratchScheduler) else ONLINE
 
     @property
     def objective(self) -> str:
-        """What a move has to gain: what the scheduler aims at where it has a choice, else less traffic."""
+        """Objective of moves: that of the scheduler if it has one, else less traffic."""
         chosen = getattr(getattr(self.scheduler, "params", None), "objective", TRAFFIC)
         if chosen == "auto":
             return THROUGHPUT

@@ -1,4 +1,4 @@
-"""What a demonstration does with a cluster and a service, step by step: submit, measure, decide, move, finish."""
+"""Steps of a demonstration on a cluster with a service: submit, measure, decide, move, finish."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ LEAST_GAIN_PERCENT = 5.0
 
 
 def submit(settings: DemoSettings, cluster: DemoCluster, service: Service) -> dict[str, str]:
-    """Submit the topologies; their names → ids, once every executor reports."""
+    """Submit the topologies and return ids by name, once every executor reports."""
     for submission in settings.submissions:
         log.info("submitting %s", submission.name)
         conf = {
@@ -80,7 +80,7 @@ def _reports(service: Service, topology_id: str) -> bool:
 
 
 def measured_problem(service: Service, since_ms: float) -> Problem:
-    """The problem under a load that was measured since then; on a busy machine the pipeline may lag.
+    """Return the problem with a load measured since then; the pipeline may lag on a busy machine.
 
     It takes one of which nothing was measured before, and for which costs were fitted; after `WHOLLY_S` seconds also
     another one.
@@ -108,7 +108,7 @@ def measured_problem(service: Service, since_ms: float) -> Problem:
 
 
 def snapshot_of(service: Service) -> Problem:
-    """The cluster as Nimbus showed it last.
+    """Return the newest snapshot of the cluster.
 
     Raises
     ------
@@ -122,7 +122,7 @@ def snapshot_of(service: Service) -> Problem:
 
 
 def finish(service: Service, names: list[str]) -> None:
-    """Pause all spouts and let every tuple tree end, so that what is still pending is lost."""
+    """Pause all spouts and let every tuple tree end; trees pending after that are lost."""
     log.info("pausing all spouts to count every tuple")
     snapshot = snapshot_of(service)
     running = [topology for topology in snapshot.topologies if topology.name in names]
@@ -132,7 +132,7 @@ def finish(service: Service, names: list[str]) -> None:
 
 @dataclass(frozen=True)
 class _Decided:
-    """What ran when a decision was made, under the load measured then; where it wants everything; what it promises."""
+    """Problem with its load at a decision, the wanted placement, and its promises."""
 
     problem: Problem
     placement: Mapping[str, TopologyAssignment]
@@ -140,7 +140,7 @@ class _Decided:
 
 
 class ClusterStage:
-    """Measures, decides and moves on a cluster, real or virtual: a `TrialStage`.
+    """Measurements, decisions and moves on a cluster, real or virtual: a `TrialStage`.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ class ClusterStage:
         self._decided: dict[int, _Decided] = {}
 
     def measure(self, trial: int) -> MeasuredStart:
-        """Wait until everything is warm in the placement of a trial, and measure it.
+        """Wait until the placement of a trial is warm, and measure it.
 
         Before the first measurement that takes `DemoSettings.warm_up_s`; before the others until workers are as warm as
         they were then.
@@ -204,7 +204,7 @@ class ClusterStage:
         return self._starts[-1]
 
     def decide(self, trial: int) -> DecidedPlacement:
-        """Decide once, by the load and the costs measured last.
+        """Decide once, by the newest load and costs.
 
         Raises
         ------
@@ -225,7 +225,7 @@ class ClusterStage:
         return DecidedPlacement(decision, now, then)
 
     def act(self, decision: Decision) -> None:
-        """Make the moves of a decision; it raises what `Service.act` raises."""
+        """Make the moves of a decision; raises as `Service.act`."""
         self._moving_ms = self._clock.time() * 1000
         made = self._service.act(decision)
         self.moves += made
@@ -233,7 +233,7 @@ class ClusterStage:
         self._arrived = {move.topology.id: move.after.slots for move in decision.plan.moves if complete}
 
     def place(self, placements: Mapping[str, TopologyAssignment], reason: str, promises: Mapping[str, Promise]) -> None:
-        """Move topologies to given placements; it raises what `Decider.place` and `Service.act` raise."""
+        """Move topologies to given placements; raises as `Decider.place` and `Service.act`."""
         log.info("moving %s", reason)
         self.act(self._service.looking.place(placements, reason, promises))
 
@@ -253,7 +253,7 @@ class ClusterStage:
         self.act(self._service.looking.place(placements, reason, tried, takes_back=True))
 
     def correction(self, trial: int, start: MeasuredStart) -> CpuCorrection | None:
-        """What the costs that are fitted by now say of a placement that was tried; None where CPU is not known."""
+        """Return what the newest costs say of a trial's placement; None if CPU is unknown."""
         predicted, corrected = (
             cpu_us_per_tree(problem, self.promised(problem, start.placement))
             for problem in (self._decided[trial].problem, self._with_fitted_costs(trial))
@@ -264,14 +264,14 @@ class ClusterStage:
         return CpuCorrection(predicted, corrected, 1e6 * sum(cores) / start.acked_tps)
 
     def _with_fitted_costs(self, trial: int) -> Problem:
-        """The problem of a decision, with the costs that are known by now."""
+        """Return the problem of a decision with the newest costs."""
         then, now = self._decided[trial].problem, self._service.problem()
         if then.load is None or now is None or now.load is None:
             return then
         return then.with_load(replace(then.load, costs=now.load.costs))
 
     def promised(self, problem: Problem, placement: Mapping[str, TopologyAssignment]) -> PlacementPromise:
-        """What is predicted of a placement, with spouts that begin what the submissions say."""
+        """Return the prediction for a placement, with the spout rates of the submissions."""
         rates = {self._ids[each.name]: float(each.args.get("rate", 0)) for each in self._settings.submissions}
         return promise(problem, placement, {topology: rate for topology, rate in rates.items() if rate})
 
@@ -282,14 +282,14 @@ class ClusterStage:
         return f"after, under {self._settings.scheduler_name}{number}"
 
     def _let_run(self, seconds: float) -> None:
-        """Let time pass, while costs are fitted as a service does it."""
+        """Let time pass while costs are fitted as in a service."""
         end_s = self._clock.monotonic() + seconds
         while (left_s := end_s - self._clock.monotonic()) > 0:
             self._clock.sleep(min(left_s, OBSERVE_S))
             self._service.looking.observe()
 
     def _stretch(self, phase: str) -> MeasuredStretch:
-        """Let everything run for a while, and count."""
+        """Let everything run for a while, and measure it."""
         log.info("%s: measuring for %g s", phase, self._settings.measure_s)
         start_ms, meter = self._clock.time() * 1000, NodeMeter(self._cluster, self._clock)
         ran = ran_s(self._service.tally.records(), self._slots(), start_ms)
@@ -300,6 +300,6 @@ class ClusterStage:
         return MeasuredStretch(start_ms, end_ms, ran, nodes)
 
     def _slots(self) -> Mapping[str, Sequence[WorkerSlot]]:
-        """Where the workers of these topologies are; a cluster may have others, which report to nobody."""
+        """Return the slots of these topologies' workers; a cluster may have others."""
         current = snapshot_of(self._service).current
         return {topology: placed.slots for topology, placed in current.items() if topology in self._ids.values()}

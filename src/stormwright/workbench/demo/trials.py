@@ -1,4 +1,4 @@
-"""Trials of decided placements: move there, measure, compare with where it was, and roll back what is not better.
+"""Trials of placements: move, measure, compare with the original, and roll back if it is not better.
 
 ::
 
@@ -49,7 +49,7 @@ DemoVerdict = Literal["better", "worse", "undecided", "not moved", "rolled back"
 
 @dataclass(frozen=True)
 class CpuCorrection:
-    """CPU that a tuple tree takes in a placement that was tried, in µs.
+    """CPU per tuple tree in a tried placement, in µs.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class CpuCorrection:
 
     @property
     def text(self) -> str:
-        """A sentence; empty where next to nothing changed."""
+        """Return a sentence; empty if almost nothing changed."""
         if abs(self.corrected_us - self.predicted_us) < _CORRECTED * self.predicted_us:
             return ""
         return (
@@ -76,7 +76,7 @@ class CpuCorrection:
 
 @dataclass(frozen=True)
 class PlacementTrial:
-    """One decision, and what came of it.
+    """A decision and its outcome.
 
     Parameters
     ----------
@@ -109,14 +109,14 @@ class PlacementTrial:
 
     @property
     def verdict(self) -> DemoVerdict:
-        """What it ends with."""
+        """The final verdict."""
         if self.comparison is None:
             return "not moved"
         return "rolled back" if self.outcome == "rolled back" else self.comparison.verdict
 
     @property
     def figures(self) -> str:
-        """What was promised and what was measured; empty where nothing moved."""
+        """Return promised and measured figures; empty if nothing moved."""
         found, change = self.comparison, self.criterion.change
         if found is None:
             return ""
@@ -128,7 +128,7 @@ class PlacementTrial:
 
     @property
     def text(self) -> str:
-        """The same, and what became of it, in a sentence."""
+        """Return the figures and the outcome as a sentence."""
         found = self.comparison
         if found is None:
             return f"nothing moved: {self.decision.reason}"
@@ -143,7 +143,7 @@ class PlacementTrial:
 
 @dataclass(frozen=True)
 class DecidedPlacement:
-    """A decision with what is predicted of it.
+    """A decision with its predictions.
 
     Parameters
     ----------
@@ -159,13 +159,13 @@ class DecidedPlacement:
 
 
 class TrialStage(Protocol):
-    """A cluster on which placements are tried."""
+    """A cluster for trials of placements."""
 
     def measure(self, trial: int) -> MeasuredStart:
-        """Wait until everything is warm in the placement of a trial, and measure it."""
+        """Wait until the placement of a trial is warm, and measure it."""
 
     def decide(self, trial: int) -> DecidedPlacement:
-        """Decide once, by what was measured last."""
+        """Decide once, by the newest measurement."""
 
     def act(self, decision: Decision) -> None:
         """Make the moves of a decision."""
@@ -177,12 +177,12 @@ class TrialStage(Protocol):
         """Move topologies back from the placement of a trial, which is refused from now on."""
 
     def correction(self, trial: int, start: MeasuredStart) -> CpuCorrection | None:
-        """What the costs that are fitted by now say of the placement of a trial."""
+        """Return what the newest costs say of the placement of a trial."""
 
 
 @dataclass
 class PlacementTrials:
-    """Tries decisions on a stage, and keeps everything that was measured.
+    """Trials of decisions on a stage, with all measurements.
 
     Parameters
     ----------
@@ -205,7 +205,7 @@ class PlacementTrials:
         self.trials: list[PlacementTrial] = []
 
     def run(self) -> None:
-        """Measure, decide and try until a placement is kept, nothing moves, or no decision is left."""
+        """Measure, decide and try until a placement is accepted, nothing moves, or no decision is left."""
         self._measure(0)
         while len(self.trials) < (self.plan.decisions if self.plan.look_back else 1):
             number = len(self.trials) + 1
@@ -255,7 +255,7 @@ class PlacementTrials:
         return PlacementTrial(number, decided.decision, criterion, outcome, decided.then, promised, found)
 
     def _measure(self, trial: int) -> StartComparison:
-        """Measure a start, and compare its placement with where everything was."""
+        """Measure a start, and compare its placement with the original."""
         start = self.stage.measure(trial)
         own = [*self._of(trial), start]
         found = self.plan.criterion.compare(self._of(0) or own, own)
@@ -271,6 +271,6 @@ class PlacementTrials:
 
 
 def verdict_of(trials: Sequence[PlacementTrial]) -> DemoVerdict:
-    """What a demonstration ends with: what came of the last decision that moved anything."""
+    """Return the verdict of a demonstration: that of the last decision that moved anything."""
     moved = [trial.verdict for trial in trials if trial.comparison is not None]
     return moved[-1] if moved else "not moved"

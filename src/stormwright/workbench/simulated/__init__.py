@@ -1,1 +1,1 @@
-"""What runs on a real cluster elsewhere, on a virtual one."""
+"""Simulated clusters: virtual counterparts of real ones."""

@@ -1,4 +1,4 @@
-"""A virtual cluster as `stormwright demo` uses one."""
+"""A virtual cluster for `stormwright demo`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from stormwright.workbench.simulated.topologies import simulated
 
 
 def virtual_cluster(nodes: int, slots: int, link: str | None, cores_per_node: float | None) -> LocalClusterConfig:
-    """Size and limits of a virtual cluster, by default those of the demonstration, whatever this machine has.
+    """Return size and limits of a virtual cluster, by default those of the demonstration.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ _STILL_S, _LOOK_S = 120.0, 0.02
 
 
 class RecordShipping:
-    """Delivers records: counted at once, and landed in files that tell a virtual second each.
+    """Delivery of records: counted at once, and landed in files of one virtual second each.
 
     Virtual time waits where the pipeline has not kept up.
 
@@ -105,7 +105,7 @@ class RecordShipping:
         clock.every(_LAND_S, self._land)
 
     def take(self, lines: Sequence[bytes]) -> None:
-        """Take lines of the performance log."""
+        """Process lines of the performance log."""
         body = b"\n".join(lines)
         self._intake.count([body])
         self._lines.append(body)
@@ -121,7 +121,7 @@ class RecordShipping:
             time.sleep(_LOOK_S)
 
     def _behind_s(self) -> float:
-        """For how long the oldest file has waited, in virtual seconds."""
+        """Return the age of the oldest waiting file, in virtual seconds."""
         waiting = []
         for path in self._directory.glob(f"*{SUFFIX}"):
             try:
@@ -145,7 +145,7 @@ STEADY = (
 
 @dataclass(frozen=True)
 class SimulatedNode:
-    """A node, which its workers call as everybody does."""
+    """A node with the same name for workers and users."""
 
     name: str
 
@@ -164,7 +164,7 @@ class SimulatedPlan:
 
 
 def steadily(problem: Problem, offered_tps: Mapping[str, float]) -> Engine:
-    """The engine without tuples."""
+    """Return the engine without tuples."""
     return SteadyEngine(problem, SteadySettings(start_s=Timings().start_s, offered_tps=offered_tps))
 
 
@@ -217,25 +217,25 @@ class SimulatedCluster:
 
     @property
     def service_host(self) -> str:
-        """This machine."""
+        """Address of this machine."""
         return "127.0.0.1"
 
     @property
     def service_port(self) -> int:
-        """Where a service listens, for people; the cluster itself calls it."""
+        """Displayed port of the service; the cluster calls the service directly."""
         return self._config.service_port
 
     @property
     def service_url(self) -> str:
-        """The same for browsers."""
+        """URL of the service for browsers."""
         return f"http://{self.service_host}:{self.service_port}"
 
     def gateway_command(self) -> AbstractContextManager[VirtualNimbus]:
-        """Nimbus."""
+        """The virtual Nimbus."""
         return self.storm.gateway()
 
     def connect(self, service: Service) -> None:
-        """Let Nimbus ask a service, and workers report to it."""
+        """Connect Nimbus and the workers to a service."""
         self.storm.nimbus.ask = service.bridge.answer
         self.storm.deliver = RecordShipping(service, self.clock).take
 
@@ -245,13 +245,13 @@ class SimulatedCluster:
         args: Sequence[str] = (),
         conf: Mapping[str, Any] | None = None,  # noqa: ARG002
     ) -> None:
-        """Submit the topology of this name, which was told when the cluster was made."""
+        """Submit the topology of this name, which was given when the cluster was created."""
         name = next(value for key, value in (arg.split("=", 1) for arg in args) if key == "name")
         (topology,) = (each for each in self.storm.problem.topologies if each.name == name)
         self.storm.submit(topology)
 
     def node_cpu(self) -> dict[str, NodeCpu]:
-        """CPU that workers have used; nothing counts for how long they had to wait."""
+        """Return the CPU used by workers; waiting times are not counted."""
         used = self.storm.used()
         return {
             node.name: NodeCpu(cpu_s, self._config.declared_cores, 0, 0)
@@ -259,14 +259,14 @@ class SimulatedCluster:
         }
 
     def net_bytes(self) -> dict[str, LinkBytes]:
-        """What went over links that have a limit."""
+        """Return the bytes over links with a limit."""
         if self.plan.link is None:
             return {}
         sent, received = self.storm.used().link_bytes.round().astype(int).tolist()
         return {node.name: LinkBytes(*each) for node, *each in zip(self.plan.nodes, sent, received, strict=True)}
 
     def describe_network(self) -> str:
-        """One line for people on what connects the nodes, and what CPU they have."""
+        """Return one line about the links and the CPU of the nodes."""
         limit = f"each limited to {self.plan.link} both ways" if self.plan.link else "without limits"
         cores = f"each node held to {self._config.declared_cores:g} cores"
         return f"{len(self.plan.nodes)} virtual ones, links {limit}; {cores}"
@@ -285,7 +285,7 @@ def _node(name: str, config: LocalClusterConfig) -> Supervisor:
 
 
 def evenly(problem: Problem) -> NimbusAnswer:
-    """Storm's own scheduler, which places what has no slots where no service answers."""
+    """Return the placement by Storm's own scheduler, for times without a service."""
     placed = make_scheduler(STORMS_OWN).schedule(problem).by_topology(problem)
     current = problem.current_slot
     lacking = [

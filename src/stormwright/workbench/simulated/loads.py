@@ -1,4 +1,4 @@
-"""Loads of a virtual cluster without Spark: as its engine counts them, not by way of the performance log."""
+"""Loads of a virtual cluster without Spark: counted by its engine, not read from the performance log."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ WINDOW_S = 15.0
 
 
 class _Part(NamedTuple):
-    """A part of the window: what was counted, executors whose workers were up, and CPU time that nodes used, in s."""
+    """A part of the window: counts, executors with live workers, and CPU time of nodes, in s."""
 
     counted: EngineCounts
     running: BoolArray
@@ -41,7 +41,7 @@ class _Part(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _Ways:
-    """Pairs of executors by what they are to a load; the same for as long as the same pairs send.
+    """Classes of pairs of executors for a load; valid as long as the same pairs send.
 
     `of` is the way of each pair, shape (P,). Of each way, by source: the executor that sends, the executor or the
     component that gets it, whether it is the latter, and the stream, shape (W,).
@@ -56,7 +56,7 @@ class _Ways:
 
 
 class _Sums(NamedTuple):
-    """Of the whole window: seconds that executors were up, CPU cycles and tuples received, shape (E,); tuples (W,)."""
+    """Sums over the window: seconds of uptime, CPU cycles and tuples received, shape (E,); tuples (W,)."""
 
     covered_s: FloatArray
     cycles: FloatArray
@@ -65,14 +65,14 @@ class _Sums(NamedTuple):
 
 
 class LoadWithLatencies(NamedTuple):
-    """A load, and the latencies that were counted meanwhile by topology and bucket, shape (T, 66)."""
+    """A load, and the latencies counted meanwhile by topology and bucket, shape (T, 66)."""
 
     load: LoadProfile
     latency: Counts
 
 
 class CountedMeasurement:
-    """Keeps what was counted lately.
+    """Counts of the recent past.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class CountedMeasurement:
         self._ways: _Ways | None = None
 
     def add(self, counted: EngineCounts, running: BoolArray, node_cpu_s: FloatArray) -> None:
-        """Some time has passed.
+        """Add the counts of a period.
 
         Parameters
         ----------
@@ -116,7 +116,7 @@ class CountedMeasurement:
             self._seconds -= self._parts.popleft().counted.length_s
 
     def measured(self, end_ms: float) -> LoadWithLatencies | None:
-        """What came of the window that ends now, in ms since 1970; None where nothing was counted yet."""
+        """Return the result of the window that ends now, in ms since 1970; None without counts."""
         if not self._seconds:
             return None
         problem, parts = self._problem, self._parts
@@ -172,7 +172,7 @@ class CountedMeasurement:
         return _Ways(source, way, sender, np.where(flows, to - executors, to), flows, stream[at])
 
     def _load(self, number: int, ways: _Ways, sums: _Sums, own: slice) -> TopologyLoad:
-        """Of one topology, to which some of the ways belong."""
+        """Return the load of one topology, to which some of the ways belong."""
         problem, topology = self._problem, self._problem.topologies[number]
         executors, base = problem.executors_of(number), problem.loads[number]
         covered_s = sums.covered_s[executors]
@@ -214,7 +214,7 @@ _Told = dict[str, dict[str, float | None]]
 
 
 class CountedLoads:
-    """Measures a virtual cluster; `Loads` as a service has them.
+    """Load measurement of a virtual cluster; `Loads` of a service.
 
     Parameters
     ----------
@@ -245,7 +245,7 @@ class CountedLoads:
         pass
 
     def latest(self, problem: Problem) -> LoadProfile | None:
-        """What was measured last of the problem's topologies, which are all numbered as the cluster's."""
+        """Return the last load of the problem's topologies, all numbered as in the cluster."""
         measured = self._measured
         if measured is None or measured.load.topologies.keys() <= problem.topology_index.keys():
             return measured and measured.load
@@ -253,17 +253,17 @@ class CountedLoads:
         return replace(measured.load, topologies=known)
 
     def note(self, problem: Problem) -> None:
-        """Nobody needs to tell what there is."""
+        """Do nothing; the topologies are known."""
 
     def require_running(self) -> None:
-        """It always does."""
+        """Do nothing; it always runs."""
 
     def closed_panes_error(self) -> str | None:
-        """There are no panes."""
+        """None; there are no panes."""
         return None
 
     def progress(self) -> Progress:
-        """Where it stands."""
+        """Return the progress."""
         measured, clock = self._measured, self._storm.clock
         found: Progress = {"running": True, "error": None, "batch": self._profiles - 1}
         if measured is not None:
@@ -275,7 +275,7 @@ class CountedLoads:
         return found
 
     def measure(self) -> None:
-        """Make a profile of what was counted lately."""
+        """Make a profile of the recent counts."""
         self._storm.count()
         self._measured = self._measuring.measured(self._storm.clock.time() * 1000)
         self._profiles += 1

@@ -1,4 +1,4 @@
-"""What a placement does in virtual time, tuple by tuple: rates, latency, CPU and queues, second by second."""
+"""Simulation of a placement, tuple by tuple: rates, latency, CPU and queues, second by second."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ QUANTILES, LEAST_MS = {"p50": 0.5, "p95": 0.95, "p99": 0.99}, 1.0
 
 
 class RateChange(NamedTuple):
-    """From an instant on a topology's spouts (all topologies', for None) are offered their trees times a factor."""
+    """A factor on the offered trees of a topology (None: of all) from an instant on."""
 
     at_s: float
     factor: float
@@ -37,7 +37,7 @@ class RateChange(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """A part of time: until when, and what was counted in it."""
+    """A part of time: its end, and its counts."""
 
     until_s: float
     seen: TakenCounts
@@ -45,7 +45,7 @@ class _Step(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Simulation:
-    """What was simulated.
+    """Result of a simulation.
 
     Parameters
     ----------
@@ -80,34 +80,34 @@ class Simulation:
 
     @property
     def seconds(self) -> float:
-        """Of virtual time."""
+        """Duration in virtual time."""
         return self.whole.now_s
 
     def rates(self, topology: int) -> FloatArray:
-        """Trees/s that were completed in every step."""
+        """Return the completed trees/s in every step."""
         return np.array([step.seen.topologies["completed"][topology] / step.seen.now_s for step in self.steps])
 
     def latencies_ms(self, topology: int, part: float) -> FloatArray:
-        """In every step the latency that a part of the trees is below, in ms, nan where none was completed."""
+        """Return a quantile of the latency in every step, in ms; nan without a completed tree."""
         return np.array([quantile_ms(step.seen.latency[topology], part) for step in self.steps])
 
     def cpu(self) -> FloatArray:
-        """Part of every node's CPU in use in every step, shape (steps, N)."""
+        """Return the used part of every node's CPU in every step, shape (steps, N)."""
         cores = np.maximum(nodes_of(self.problem).cores, 1e-9)
         return np.array([step.seen.busy_s / step.seen.now_s / cores for step in self.steps])
 
     def acked(self, topology: int) -> bool:
-        """Whether a topology has ackers: without them nobody knows when a tree is completed."""
+        """Return whether a topology has ackers; without them completed trees are unknown."""
         components = self.problem.topologies[topology].components
         return any(component.id == ACKER and component.parallelism for component in components)
 
     def mean_ms(self, topology: int) -> float | None:
-        """Mean complete latency of a topology; None where no tree was completed."""
+        """Return the mean complete latency of a topology; None if no tree was completed."""
         done = int(self.whole.topologies["completed"][topology])
         return 1e3 * float(self.whole.topologies["latency_s"][topology]) / done if done else None
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the result as JSON."""
         cpu = self.cpu()
         return {
             "seconds": self.seconds,
@@ -152,7 +152,7 @@ class Simulation:
 def simulate(
     problem: Problem, slots: IntArray, seconds: float, settings: Settings, trace: Sequence[RateChange] = ()
 ) -> Simulation:
-    """Have a placement run in virtual time, all its workers being up.
+    """Simulate a placement in virtual time, with all its workers up.
 
     Parameters
     ----------
@@ -198,7 +198,7 @@ def simulate(
 
 
 def quantile_ms(latency: NDArray[np.int64], part: float) -> float:
-    """The latency that a part of the trees is below, in ms, and `LEAST_MS` where it is less; nan where there are none.
+    """Return a quantile of the latency in ms, at least `LEAST_MS`; nan without trees.
 
     Parameters
     ----------
@@ -211,7 +211,7 @@ def quantile_ms(latency: NDArray[np.int64], part: float) -> float:
 
 
 def running(problem: Problem) -> IntArray:
-    """Where executors run now.
+    """Return where executors run now.
 
     Raises
     ------
@@ -228,7 +228,7 @@ def running(problem: Problem) -> IntArray:
 
 
 def read_trace(path: Path, problem: Problem) -> list[RateChange]:
-    """How rates change, by a file with lines ``SECONDS,FACTOR`` or ``SECONDS,FACTOR,TOPOLOGY``.
+    """Return rate changes from a file with lines ``SECONDS,FACTOR`` or ``SECONDS,FACTOR,TOPOLOGY``.
 
     Raises
     ------
@@ -240,7 +240,7 @@ def read_trace(path: Path, problem: Problem) -> list[RateChange]:
 
 
 def parse_trace(text: str, problem: Problem, source: str) -> list[RateChange]:
-    """The same of what a file says; it raises what `read_trace` raises of lines, which it calls those of `source`."""
+    """Return the rate changes in a text; errors in lines name `source`, as in `read_trace`."""
     numbers = {name: n for n, topology in enumerate(problem.topologies) for name in (topology.id, topology.name)}
     found: list[RateChange] = []
     faults: list[Fault] = []
@@ -258,7 +258,7 @@ def parse_trace(text: str, problem: Problem, source: str) -> list[RateChange]:
 
 
 def _change_of(line: str, topologies: dict[str, int]) -> RateChange | str:
-    """What a line says, or what is wrong with it."""
+    """Return the rate change of a line, or its fault."""
     parts = [part.strip() for part in line.split(",")]
     wanted = "should be SECONDS,FACTOR or SECONDS,FACTOR,TOPOLOGY with numbers from 0 on, as in 30,1.5"
     try:

@@ -1,4 +1,4 @@
-"""A virtual cluster of any size under a service that goes on until it is ended: a look at it without Storm."""
+"""A virtual cluster of any size under a running service, to explore without Storm."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _TOGETHER = 50
 
 
 class ServedCluster:
-    """The cluster of a problem, on which everything happens by itself once a service runs.
+    """The cluster of a problem, which runs automatically once a service is started.
 
     Topologies that the problem has somewhere run there; those that it has nowhere are submitted, and placed by the
     service.
@@ -67,7 +67,7 @@ class ServedCluster:
         self.loads = CountedLoads(self.storm, profile_every_s(executors))
 
     def begin(self, service: Service) -> None:
-        """Let everything come up that the problem has somewhere, and a service place the rest; from then on keep pace.
+        """Start everything already placed, have the service place the rest, and keep pace from then on.
 
         Parameters
         ----------
@@ -99,12 +99,12 @@ class ServedCluster:
 
 
 def profile_every_s(executors: int) -> float:
-    """Virtual seconds from one load profile to the next of a cluster with so many executors."""
+    """Return the virtual seconds between load profiles for a number of executors."""
     return max(_PROFILE_S, executors / _EACH_PROFILE)
 
 
 def served_cluster(file: Path, trace: Path | None, speed: float) -> ServedCluster:
-    """The cluster of a problem's file.
+    """Return the cluster of a problem's file.
 
     Raises
     ------

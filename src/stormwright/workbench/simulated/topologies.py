@@ -1,4 +1,4 @@
-"""Benchmark topologies as a virtual cluster runs them: what each component takes for a tuple, and what it sends on."""
+"""Benchmark topologies of a virtual cluster: time per tuple and output of each component."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class SimulatedTopology:
 
 
 def simulated(submissions: list[Submission]) -> list[SimulatedTopology]:
-    """Topologies of submissions.
+    """Return the topologies of submissions.
 
     Raises
     ------
@@ -109,7 +109,7 @@ def _simulated(number: int, submission: Submission, faults: list[Fault]) -> Simu
 
 
 def _number(name: str, args: Mapping[str, str], default: int, path: str, faults: list[Fault]) -> int:
-    """A whole number, at least 1; rate and ackers may be 0."""
+    """Return a whole number, at least 1; rate and ackers may be 0."""
     text = args.get(name, str(default))
     least = 0 if name in ("rate", "ackers") else 1
     if text.isdecimal() and least <= int(text) <= 1_000_000:
@@ -137,7 +137,7 @@ def _topology(name: str, parts: tuple[_Part, ...], numbers: Mapping[str, int]) -
 
 
 def _load(topology: Topology, parts: tuple[_Part, ...]) -> TopologyLoad:
-    """What it was measured to do in one worker, where nothing is a message."""
+    """Return the load measured in a single worker, without messages."""
     of = topology.executor_component
     executors = {component.id: np.flatnonzero(of == index) for index, component in enumerate(topology.components)}
     handled: dict[str, float] = {}
@@ -176,6 +176,6 @@ def _load(topology: Topology, parts: tuple[_Part, ...]) -> TopologyLoad:
 
 
 def _dealt(executors: Mapping[str, np.ndarray], source: str, target: str, tps: float) -> list[tuple[int, int, float]]:
-    """Between all executors of two components alike."""
+    """Return traffic spread evenly over all pairs of executors of two components."""
     each = tps / len(executors[source]) / len(executors[target])
     return [(s, t, each) for s in executors[source].tolist() for t in executors[target].tolist()]

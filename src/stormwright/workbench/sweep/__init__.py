@@ -1,1 +1,1 @@
-"""Many decisions on Spark: every problem × scheduler × parameters × seed × repeat is a cell, every cell a row."""
+"""Sweeps on Spark: every problem × scheduler × parameters × seed × repeat is a cell, every cell a row."""

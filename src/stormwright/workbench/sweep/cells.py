@@ -1,4 +1,4 @@
-"""The cells of a sweep: one decision each, told apart by all that it depends on."""
+"""Cells of a sweep: one decision each, identified by all its inputs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MOST_CELLS = 1_000_000
 
 
 def read_cells(path: Path, from_scratch: bool = False) -> Sweep:
-    """The sweep in the file at `path`, its problems read and its schedulers tried with every combination of parameters.
+    """Return the sweep in the file at `path`, with its problems read and its schedulers validated.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def read_cells(path: Path, from_scratch: bool = False) -> Sweep:
 
 
 def _require_countable(path: Path, document: SweepDocument, problems: int) -> None:
-    """No more cells than memory holds: each is known by name before the first one runs."""
+    """Raise if there are more cells than fit in memory, as all keys are known before the first runs."""
     combinations = sum(prod(map(len, grid.values())) for grid in document.schedulers.values())
     runs = 1 + len(document.simulate.traces) if document.simulate else 1
     cells = problems * combinations * max(len(document.seeds), 1) * document.repeats * runs
@@ -90,7 +90,7 @@ def _require_countable(path: Path, document: SweepDocument, problems: int) -> No
 def _runs(
     document: SweepDocument, base: Path, problems: Mapping[str, SweepProblem], faults: list[Fault]
 ) -> list[SimulatedRun | None]:
-    """How placements are run in virtual time: without a trace, and under each; not at all where nobody asks."""
+    """Return the simulated runs of placements: without a trace and under each; none if not requested."""
     if document.simulate is None:
         return [None]
     runs: list[SimulatedRun | None] = [SimulatedRun(document.simulate.seconds)]
@@ -122,7 +122,7 @@ def _problems(texts: Sequence[str], base: Path, faults: list[Fault]) -> Iterator
 
 
 def _files(text: str, base: Path) -> dict[str, Path]:
-    """The files that a text stands for, by what they are called in results."""
+    """Return the files that a text refers to, by their names in results."""
     if text.startswith(READY_PREFIX):
         return {text: Path(text)}
     if not _WILD & set(text):
@@ -134,7 +134,7 @@ def _files(text: str, base: Path) -> dict[str, Path]:
 def _combinations(
     name: str, grid: Grid, from_scratch: bool, faults: list[Fault]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The scheduler with every combination of its parameters."""
+    """Yield the scheduler with every combination of its parameters."""
     at = join_path("$", "schedulers", name)
     for values in product(*grid.values()):
         parameters = dict(zip(grid, values, strict=True))
@@ -148,7 +148,7 @@ def _combinations(
 
 
 def _placed(fault: Fault, at: str, parameters: dict[str, Any]) -> Fault:
-    """A scheduler's fault with its place in the sweep's file."""
+    """Return a scheduler's fault with its position in the sweep's file."""
     return Fault(fault.message, join_path(at, fault.path) if fault.path in parameters else at)
 
 
@@ -157,7 +157,7 @@ def _placed(fault: Fault, at: str, parameters: dict[str, Any]) -> Fault:
 
 @dataclass(frozen=True)
 class SweepProblem:
-    """A problem as it travels to the workers.
+    """A problem in the form sent to workers.
 
     Parameters
     ----------
@@ -180,13 +180,13 @@ class SweepProblem:
         return SweepProblem(name, hashlib.sha256(text).hexdigest()[:16], gzip.compress(text, 6, mtime=0))
 
     def unpacked(self) -> Problem:
-        """The problem."""
+        """Return the problem."""
         return problem_from_dict(orjson.loads(gzip.decompress(self.content)), self.name)
 
 
 @dataclass(frozen=True)
 class SimulatedRun:
-    """A run of a placement in virtual time.
+    """A simulated run of a placement.
 
     Parameters
     ----------
@@ -203,7 +203,7 @@ class SimulatedRun:
 
 @dataclass(frozen=True)
 class SweepCell:
-    """One decision, and where that is asked for what comes of it.
+    """A decision and, if requested, its simulation.
 
     Parameters
     ----------
@@ -236,13 +236,13 @@ class SweepCell:
 
     @property
     def parameters_text(self) -> str:
-        """The same for results, ``from_scratch`` among them where that is so."""
+        """The parameters for results, including ``from_scratch`` if it is set."""
         told = {**self.parameters, **({"from_scratch": True} if self.from_scratch else {})}
         return orjson.dumps(told, option=orjson.OPT_SORT_KEYS).decode()
 
     @cached_property
     def key(self) -> str:
-        """Equal for equal decisions of the same version of this package, whichever sweep asks for them."""
+        """Key of a decision: equal decisions of the same package version have equal keys in all sweeps."""
         parts: list[object] = [self.problem, self.scheduler, self.parameters_text, self.seed, self.repeat, __version__]
         if self.simulated:
             parts += [self.simulated.seconds, self.simulated.text]
@@ -251,7 +251,7 @@ class SweepCell:
 
 @dataclass(frozen=True)
 class Sweep:
-    """Problems by digest, and what is to be decided on them, each once; the cells of a problem stand together."""
+    """Problems by digest and distinct cells; the cells of a problem are adjacent."""
 
     problems: Mapping[str, SweepProblem]
     cells: tuple[SweepCell, ...]

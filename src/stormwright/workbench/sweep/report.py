@@ -54,26 +54,26 @@ class Summary:
 
     @property
     def label(self) -> str:
-        """``online alpha=0.5, beta=1``."""
+        """Label such as ``online alpha=0.5, beta=1``."""
         return label(self.scheduler, self.parameters)
 
     def as_dict(self) -> dict[str, Any]:
-        """The same for programs."""
+        """Return the summary as JSON."""
         return asdict(self)
 
 
 def label(scheduler: str, parameters: Mapping[str, Any]) -> str:
-    """A scheduler and its parameters for people."""
+    """Return a display label of a scheduler and its parameters."""
     return f"{scheduler} {', '.join(f'{key}={value}' for key, value in parameters.items())}".strip()
 
 
 def own_cells(sweep: Sweep, table: pa.Table) -> pa.Table:
-    """The sweep's own rows in a table that may hold those of others too."""
+    """Return the sweep's own rows of a table that may hold rows of other sweeps."""
     return table.filter(pc.is_in(table["key"], pa.array([cell.key for cell in sweep.cells], pa.string())))
 
 
 def summaries(rows: Sequence[CellRow]) -> list[Summary]:
-    """One a scheduler and its parameters: by relative cost, then by time, then by name; without valid cells last."""
+    """Return a summary per scheduler and parameters: by relative cost, time, name; without valid cells last."""
     relative, rates = relative_costs(rows), relative_rates(rows)
     groups: dict[tuple[str, str], list[CellRow]] = {}
     for row in rows:
@@ -83,7 +83,7 @@ def summaries(rows: Sequence[CellRow]) -> list[Summary]:
 
 
 def relative_costs(rows: Sequence[CellRow]) -> dict[str, float]:
-    """Key of each valid cell → its cost in parts of the lowest of its problem; where that is 0, of nothing but 0."""
+    """Return the cost of each valid cell (by key) relative to the lowest of its problem; 0 only relates to 0."""
     valid = [row for row in rows if row["valid"]]
     best: dict[str, float] = {}
     for row in valid:
@@ -93,7 +93,7 @@ def relative_costs(rows: Sequence[CellRow]) -> dict[str, float]:
 
 
 def relative_rates(rows: Sequence[CellRow]) -> dict[str, float]:
-    """Key of each cell that was simulated → its trees/s in parts of the most of its problem under its trace."""
+    """Return trees/s of each simulated cell (by key) relative to the highest of its problem and trace."""
     simulated = [row for row in rows if row.get("trees_per_s") is not None]
     best: dict[tuple[str, str], float] = {}
     for row in simulated:
@@ -172,7 +172,7 @@ def write_sweep_report(path: Path, title: str, rows: Sequence[CellRow], found: S
 
 
 def _relative_costs_svg(rows: Sequence[CellRow], found: Sequence[Summary]) -> str:
-    """A line a scheduler with its parameters, a point a valid cell, the median marked; the best on top."""
+    """Return a plot: a row per scheduler and parameters, a point per valid cell, medians marked; best on top."""
     drawn = found[:_MOST_DRAWN]
     points = _by_rule(rows)
     figure = blank_figure(10, 1 + 0.32 * len(drawn))
@@ -190,7 +190,7 @@ def _relative_costs_svg(rows: Sequence[CellRow], found: Sequence[Summary]) -> st
 
 
 def _times_svg(rows: Sequence[CellRow], found: Sequence[Summary]) -> str:
-    """Cost against time of every valid cell, a colour a scheduler."""
+    """Return a plot of cost against time of every valid cell, a colour per scheduler."""
     points = _by_rule(rows)
     figure = blank_figure(10, 4.5)
     axes = figure.add_subplot()
@@ -210,7 +210,7 @@ def _times_svg(rows: Sequence[CellRow], found: Sequence[Summary]) -> str:
 
 
 def _by_rule(rows: Sequence[CellRow]) -> dict[tuple[str, str], list[tuple[float, float]]]:
-    """Scheduler and label → relative cost and seconds of its valid cells, as far as there is a ratio."""
+    """Return relative cost and seconds of valid cells with a ratio, by scheduler and label."""
     relative = relative_costs(rows)
     points: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for row in rows:

@@ -1,4 +1,4 @@
-"""Cells onto Spark in waves, rows into the table as each wave ends."""
+"""Execution of cells on Spark in waves, with rows appended to the table after each wave."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class HistoryTable:
-    """A table of cells whose rows are staged for the history, too: each once, whatever ends the sweep.
+    """A table of cells whose rows are also staged for the history, exactly once.
 
     1. Rows are staged hidden before the table has them, and may be taken once it has. It gets them all at once, so the
        first of them tells.
@@ -58,7 +58,7 @@ class HistoryTable:
                 staging.discard(EXPERIMENTS, hidden)
 
     def append(self, rows: pa.Table) -> None:
-        """See `CellTable`; and stage them (1)."""
+        """Append rows (see `CellTable`) and stage them (1)."""
         (first,) = rows.slice(length=1).select(["key", "ended_ms"]).to_pylist()
         staged = self._staged_as(first)
         columns = {"at_ms": rows["ended_ms"], "name": pa.repeat(self._name, rows.num_rows), "cell": rows["key"]}
@@ -68,7 +68,7 @@ class HistoryTable:
         self._staging.publish(EXPERIMENTS, staged)
 
     def read(self) -> pa.Table:
-        """See `CellTable`."""
+        """Return all rows; see `CellTable`."""
         return self._table.read()
 
     def _staged_as(self, row: dict[str, object]) -> str:
@@ -93,14 +93,14 @@ _GROWTH = 8
 
 
 class Wave(NamedTuple):
-    """Cells that went to Spark together, and when."""
+    """Cells sent to Spark together, and the time."""
 
     cells: Sequence[SweepCell]
     begin_s: float
 
 
 def to_do(sweep: Sweep, table: CellTable, retry_failed: bool) -> list[SweepCell]:
-    """The cells that the table does not have; with `retry_failed` also those that it has with an error."""
+    """Return the cells missing in the table; with `retry_failed` also those with an error."""
     known = table.read()
     if retry_failed:
         known = known.filter(pc.is_null(known["error"]))
@@ -139,7 +139,7 @@ def run_cells(spark: SparkSession, sweep: Sweep, cells: Sequence[SweepCell], tab
         return spread(spark, decide, parts, ROW)
 
     def examined(wave: Wave, error: Exception) -> pa.Table | None:
-        """The row of a cell that makes waves fail; None where that is not known yet."""
+        """Return the row of a cell that makes waves fail; None if it is not identified yet."""
         try:
             decided([])  # (2)
         except GONE as again:
@@ -185,7 +185,7 @@ def run_cells(spark: SparkSession, sweep: Sweep, cells: Sequence[SweepCell], tab
 
 
 def next_size(cells: int, seconds: float, tasks: int, passed_s: float) -> int:
-    """How many cells the next wave has.
+    """Return the number of cells of the next wave.
 
     Parameters
     ----------
@@ -202,5 +202,5 @@ def next_size(cells: int, seconds: float, tasks: int, passed_s: float) -> int:
 
 
 def part(sweep: Sweep, cells: Sequence[SweepCell]) -> SweepPart:
-    """Cells with all that a worker needs for them."""
+    """Return cells with everything that a worker needs for them."""
     return SweepPart({cell.problem: sweep.problems[cell.problem] for cell in cells}, cells, sweep.time_limit_s)

@@ -1,4 +1,4 @@
-"""The table of a sweep's cells: a directory of Parquet files, on this machine or where a URI says."""
+"""The table of a sweep's cells: a directory of Parquet files, local or at a URI."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 
 
 class CellTable(Protocol):
-    """Rows (`ROW`) by key; what was appended last counts."""
+    """Rows (`ROW`) by key; the last appended row counts."""
 
     def append(self, rows: pa.Table) -> None:
-        """Keep rows; a reader sees all of them or none."""
+        """Append rows atomically."""
         ...
 
     def read(self) -> pa.Table:
-        """Every key's newest row."""
+        """Return every key's newest row."""
         ...
 
 
 def open_table(location: Path | str, spark: SparkSession) -> CellTable:
-    """The table in a directory of this machine, or at a URI that Spark can write to.
+    """Return the table in a local directory, or at a URI that Spark can write to.
 
     Raises
     ------
@@ -45,7 +45,7 @@ def open_table(location: Path | str, spark: SparkSession) -> CellTable:
 
 
 class LocalTable:
-    """Written by this process, so that the machines that Spark runs on need not see the directory."""
+    """A table written by this process; Spark's machines need no access to the directory."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -61,7 +61,7 @@ class LocalTable:
             pq.write_table(rows, file)
 
     def read(self) -> pa.Table:
-        """Every key's newest row.
+        """Return every key's newest row.
 
         Raises
         ------
@@ -81,7 +81,7 @@ class LocalTable:
 
 
 class RemoteTable:
-    """Written by Spark, to any file system that it knows."""
+    """A table written by Spark, on any file system that it supports."""
 
     def __init__(self, uri: str, spark: SparkSession) -> None:
         from stormwright.pipeline.spark.target import exists
@@ -90,7 +90,7 @@ class RemoteTable:
         self._exists = exists(spark, uri)
 
     def append(self, rows: pa.Table) -> None:
-        """Write one more file, which Spark's commit makes visible as a whole.
+        """Write one more file, which Spark's commit makes visible atomically.
 
         Raises
         ------
@@ -102,7 +102,7 @@ class RemoteTable:
         self._exists = True
 
     def read(self) -> pa.Table:
-        """Every key's newest row.
+        """Return every key's newest row.
 
         Raises
         ------
@@ -120,7 +120,7 @@ class RemoteTable:
 
 @contextmanager
 def _told(uri: str) -> Iterator[None]:
-    """Make what Spark fails with a fault of the URI."""
+    """Convert errors of Spark into a fault of the URI."""
     from stormwright.pipeline.spark.query_supervisor import GONE
     from stormwright.pipeline.spark.target import first_line
 
@@ -131,7 +131,7 @@ def _told(uri: str) -> Iterator[None]:
 
 
 def newest(rows: pa.Table, location: Path | str) -> pa.Table:
-    """One row a key: a cell that was tried again has several.
+    """Return the newest row per key; a retried cell has several.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What a Spark worker does with cells: reads a problem once, decides, and measures inside itself."""
+"""Work of a Spark worker on cells: reads a problem once, decides, and measures the decision."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ ROW = pa.schema(
 
 @dataclass(frozen=True)
 class SweepPart:
-    """Cells that one task decides, with the problems that they need."""
+    """Cells that one task decides, with their problems."""
 
     problems: Mapping[str, SweepProblem]
     cells: Sequence[SweepCell]
@@ -85,7 +85,7 @@ class SweepPart:
 
 
 def decide(part: SweepPart) -> pa.RecordBatch:
-    """The rows (`ROW`) of a part.
+    """Return the rows (`ROW`) of a part.
 
     Raises
     ------
@@ -99,7 +99,7 @@ def decide(part: SweepPart) -> pa.RecordBatch:
 
 
 def row(cell: SweepCell, problem: SweepProblem, **figures: Any) -> dict[str, Any]:
-    """The row of a cell that ended now, on this machine; what is not among the figures is null."""
+    """Return the row of a cell that ended now on this machine; missing figures are null."""
     return {
         "key": cell.key,
         "problem": problem.name,
@@ -137,7 +137,7 @@ def _unpacked(packed: SweepProblem) -> Problem:
 
 
 def _scheduler(cell: SweepCell, time_limit_s: float | None) -> Scheduler:
-    """The cell's scheduler, warm."""
+    """Return the cell's scheduler, warmed up."""
     _warm_up_once(cell.scheduler, cell.settings_text)
     return _cold(cell, time_limit_s)
 
@@ -149,12 +149,12 @@ def _cold(cell: SweepCell, time_limit_s: float | None) -> Scheduler:
 
 @lru_cache(maxsize=1024)
 def _warm_up_once(name: str, parameters: str) -> None:
-    """Whatever the seed, the machine code is the same."""
+    """Warm up a scheduler once; its machine code does not depend on the seed."""
     warm_up(resolve_scheduler(name, orjson.loads(parameters)))
 
 
 def _figures(answer: ComparedRow) -> dict[str, Any]:
-    """The columns that tell of an answer."""
+    """Return the columns of an answer."""
     figures: dict[str, Any] = {"seconds": answer.seconds, "error": answer.error or None}
     if answer.figures is not None:
         known = answer.figures.as_dict()
@@ -171,7 +171,7 @@ def _figures(answer: ComparedRow) -> dict[str, Any]:
 
 
 def _came(cell: SweepCell, packed: SweepProblem, answer: ComparedRow) -> dict[str, Any]:
-    """The columns that tell what came of an answer in virtual time."""
+    """Return the columns of the simulated outcome of an answer."""
     run = cell.simulated
     if run is None or answer.assignment is None:
         return {}
@@ -198,7 +198,7 @@ def _came(cell: SweepCell, packed: SweepProblem, answer: ComparedRow) -> dict[st
 
 
 class _Apart:
-    """A process of its own in which cells are decided one after the other, and which a time limit may end.
+    """A separate process for cells, one after the other, which a time limit can kill.
 
     It may be ended in the middle of compiled code, and is started anew then. It is no fork of this one: whatever locks
     this one's threads hold at that moment a fork would wait for, for ever.
@@ -213,13 +213,13 @@ class _Apart:
         theirs.close()
 
     def figures(self, cell: SweepCell, packed: SweepProblem, time_limit_s: float) -> dict[str, Any]:
-        """The columns of a cell; EOFError or OSError where the process has ended instead."""
+        """Return the columns of a cell; raises EOFError or OSError if the process has ended."""
         self._connection.send((cell, packed, time_limit_s))
         figures: dict[str, Any] = self._connection.recv()
         return figures
 
     def end_code(self) -> int | None:
-        """What it ended with."""
+        """Return the exit code."""
         self._connection.close()
         self.process.join()
         return self.process.exitcode
@@ -229,7 +229,7 @@ _apart: list[_Apart] = []
 
 
 def _within(time_limit_s: float, cell: SweepCell, packed: SweepProblem) -> dict[str, Any]:
-    """The figures of an answer decided in another process, which is ended when its time is."""
+    """Return the figures of an answer decided in another process, which is killed at the time limit."""
     if not _apart:
         _apart.append(_Apart())
     try:
