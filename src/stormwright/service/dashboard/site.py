@@ -152,7 +152,7 @@ class Site:
 
     def overview(self) -> Overview:
         """Return the data of the first page."""
-        return overview.told(self.known)
+        return overview.overview_data(self.known)
 
     async def refused(self, request: Request, status: int, why: str) -> Response:
         """A page that says why there is none."""

@@ -152,7 +152,7 @@ def overview(known: DashboardState) -> Page:
     scene, status = known.scene(), known.status()
     if scene is None and status is None:
         return waiting("/", "Overview", known.error, served=False)
-    now = concerns(known)
+    now = overview_data(known)
     trouble = [each for each in now.findings if each.level != "note"]
     tight = sorted(scene.by_topology.values(), key=lambda each: each.headroom)[:_ROWS] if scene else []
     names = {topology.id: topology.name for topology in scene.problem.topologies} if scene else {}
@@ -178,7 +178,7 @@ def overview(known: DashboardState) -> Page:
     return Page("overview", "Overview", command, shows, "/")
 
 
-def concerns(known: DashboardState) -> Overview:
+def overview_data(known: DashboardState) -> Overview:
     """Return the page's data for programs."""
     scene, status, modes = known.scene(), known.status(), known.modes()
     found = findings(known, scene)
