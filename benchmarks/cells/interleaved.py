@@ -168,7 +168,7 @@ class Bench:
         try:
             for number, (name, spec) in enumerate(zip(names, cell.topologies, strict=True)):
                 self._watch.wanted[name] = None if slots is None else slots[number]
-                self._submit(cell, spec, name, None if slots is None else len(set(slots[number])))
+                self._submit(cell, spec, name, None if slots is None else len(set(map(tuple, slots[number]))))
             problem = self._reporting(names)
             self._cluster.limit_nodes(cell.cores, cell.link, WEIGHT)
             time.sleep(warm_up_s)

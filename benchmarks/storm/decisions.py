@@ -370,7 +370,6 @@ def _decision_rows(kind: str, results: Sequence[CellResult], asked: str) -> list
 
 
 def _final_rows(kind: str, results: Sequence[CellResult], asked: str) -> list[tuple[str, str, str]]:
-    results = [one for one in results if any(name in one.starts for name in BESIDE)]
     if not results:
         return [(f"after up to three decisions / Even, geometric mean, {kind}", asked, "not measured")]
     ratios = [1.0 if one.final == EVEN else one.compared(one.final).ratio for one in results]
@@ -380,9 +379,14 @@ def _final_rows(kind: str, results: Sequence[CellResult], asked: str) -> list[tu
         ahead = [name for name in others if one.compared(one.final, to=name).high < NOT_BELOW]
         below += [f"{one.cell.name} ({name})" for name in ahead]
     shown = f"{geometric_mean(ratios):.2f} of {len(results)} cells, least {min(ratios):.2f}"
+    beside = sum(any(name in one.starts for name in BESIDE) for one in results)
     return [
         (f"after up to three decisions / Even, geometric mean, {kind}", asked, shown),
-        (f"cells below {NOT_BELOW} of the best of all, decided, {kind}", "0", f"{len(below)} {', '.join(below)}"),
+        (
+            f"cells below {NOT_BELOW} of the best of all, decided, {kind}",
+            "0",
+            f"{len(below)} of {beside} {', '.join(below)}".rstrip(),
+        ),
     ]
 
 

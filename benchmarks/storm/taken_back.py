@@ -3,7 +3,8 @@
 python -m benchmarks.storm.taken_back [--cores 0.25] [--work-us 400]
 
 A chain of bolts that compute runs on three nodes, each held to its cores. A scheduler puts all of it on one node, for
-little traffic, and is believed, as nodes declare ten times the CPU that they have. The service runs as `serve` does.
+little traffic, and the move is made without a promise: by now predictions know that it more than halves the rate, and a
+loss that was predicted and asked for is not taken back. The service runs as `serve` does.
 Workers compile with C1 only, so that they are warm in seconds.
 """
 
@@ -21,7 +22,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.kit.results import show_progress, write_results
-from stormwright.controller.objectives.outlook import TRAFFIC
+from stormwright.controller.objectives.outlook import TRAFFIC, Outlooks
+from stormwright.history.evaluation.verdict import Promise
 from stormwright.model import Assignment, Problem
 from stormwright.schedulers.toolkit.triggers import TriggerParams
 from stormwright.service.composition import Service
@@ -61,6 +63,7 @@ def main() -> None:
     parser.add_argument("--work-us", type=int, default=400)
     options = parser.parse_args()
     show_progress()
+    Outlooks.promises = lambda _, __, topologies: {each: Promise() for each in topologies}  # type: ignore[method-assign]
     config = demo_cluster(
         slots=4,
         link=None,
@@ -123,7 +126,7 @@ def report(
 
     rows = [
         ("from knowing that it is worse until all runs where it was", "≤ 60 s", between(course.known_s, course.back_s)),
-        ("from the end of the move until all runs where it was", "", between(course.moved_s, course.back_s)),
+        ("from the end of the move until all runs where it was", "≤ 120 s", between(course.moved_s, course.back_s)),
         ("from the start of the workers until the first move", "", between(0.0, course.moved_s)),
         (f"tuple trees failed or lost, of {begun:,}", "0", str(failed + abs(lost))),
         ("moves, of which one back", "2", str(moves)),
