@@ -19,13 +19,13 @@ from stormwright.controller.tally import Tally
 
 log = logging.getLogger(__name__)
 
-#: Seconds after which is looked again at the latest, also while spouts have a turn.
+#: Maximum seconds between checks, also during a turn of spouts.
 _POLL_S, _PEEK_S = 1.0, 0.1
 
-#: Seconds without anything until spouts get a turn, twice as long each time; and how often they do.
+#: Idle seconds until spouts get a turn, doubled each time; and the maximum number of turns.
 _STUCK_S, _TURNS = 2.0, 3
 
-#: Seconds that a turn takes at most: on a busy machine spouts hear of it late, and only records tell that they have.
+#: Maximum seconds of a turn: on a busy machine spouts are activated late, and only records show that they were.
 _TURN_S = 5.0
 
 
@@ -44,13 +44,13 @@ class Draining:
     Parameters
     ----------
     id, name
-        Of the topology.
+        Id and name of the topology.
     live
-        Its workers (supervisor, port).
+        Workers of the topology (supervisor, port).
     since
-        When its spouts were paused last, as of `Clock.monotonic`.
+        Time of the last pause of its spouts, by `Clock.monotonic`.
     turns
-        How often they had a turn since they were first.
+        Number of turns since the first pause.
     """
 
     id: str
@@ -96,20 +96,20 @@ def drain(
     Parameters
     ----------
     topologies
-        They are active.
+        Active topologies to pause.
     switch
-        Lets spouts emit or not.
+        Activates or deactivates spouts.
     tally
         Counts the records of the workers.
     limit_s
-        How long it may take, in seconds.
+        Time limit in seconds.
     stop
-        Ends it before.
+        Event that ends the wait early.
 
     Returns
     -------
     left
-        Those whose trees are not through.
+        Topologies with pending trees.
     """
     for each in topologies:
         each.pause(switch, tally.clock)

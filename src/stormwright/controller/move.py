@@ -1,11 +1,11 @@
 """Safe moves: one or several topologies change their slots without losing a tuple.
 
-Storm itself, told to change an assignment, ends workers with tuples in flight; these time out half a minute later
-and are lost or replayed. Here the spouts are paused first, the tuple trees under way are let finish, and only then
-are the workers exchanged. They are activated again once every old worker has ended.
+Storm's own rebalance ends workers with tuples in flight; these time out half a minute later and are lost or replayed.
+Here the spouts are paused first, pending tuple trees complete, and only then are the workers exchanged. The spouts are
+activated again once every old worker has ended.
 
 Topologies that change places are paused and drained together. Nimbus gets all their placements in one answer, which
-frees all their slots before it gives any away; so either all of them have moved or none has.
+frees all their slots before assigning any; so either all of them have moved or none has.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from stormwright.storm.occupancy import Order
 
 log = logging.getLogger(__name__)
 
-#: Storm's status of a topology whose spouts emit, and of one that is to be placed anew.
+#: Storm's status of a topology whose spouts emit, and of one that is being rebalanced.
 ACTIVE, REBALANCING = "ACTIVE", "REBALANCING"
 
-#: Seconds after which is looked again at the latest, and before which Nimbus is not asked again.
+#: Maximum seconds between checks, and minimum seconds between calls to Nimbus.
 _POLL_S = 1.0
 _PAUSE_S = 0.2
 
-#: How often workers look for the addresses of others, in seconds, and Storm's default; and how long the longest pause
-#: between two tries to connect is (``storm.messaging.netty.max_wait_ms``).
+#: Key of the period in which workers poll the addresses of others, Storm's default in seconds, and the key of the
+#: longest pause between attempts to connect (``storm.messaging.netty.max_wait_ms``).
 REFRESH_POLL = "task.refresh.poll.secs"
 _REFRESH_POLL_S, _CONNECT_S = 10.0, 1.0
 
-#: What Nimbus shows elsewhere so many seconds after it was ordered was placed by Storm, which had no answer from here
-#: in time; it is ordered again, so often.
+#: Seconds after an order from which a deviating placement counts as Storm's own, made without a timely answer from
+#: here, and the number of times the order is repeated.
 _LATE_S, _AGAIN = 3.0, 3
 
 
@@ -64,11 +64,11 @@ class Mover:
     bridge
         Answers Nimbus.
     tally
-        Counts the records of the workers; it has the clock by which everything here waits.
+        Counts the records of the workers; its clock is used for all waits.
     pauses
-        Remembers what is paused.
+        Persistent record of paused topologies.
     limits
-        How long each step of a move may take.
+        Time limits of the steps of a move.
     """
 
     def __init__(self, nimbus: Nimbus, bridge: Bridge, tally: Tally, pauses: Pauses, limits: MoveLimits) -> None:
@@ -81,16 +81,16 @@ class Mover:
     def move(self, step: Step, reason: str, stop: threading.Event | None = None) -> list[MoveReport]:
         """Pause the spouts, wait until the pending tuple trees are acked, swap the workers, resume.
 
-        Workers whose slot and executors do not change keep running. Of several topologies each step is made by all
-        before any goes on to the next.
+        Workers whose slot and executors do not change keep running. Several topologies complete each step together
+        before the next one begins.
 
         Raises
         ------
         MoveError
             A topology is not active, tuple trees were still pending after `MoveLimits.drain_s`, or Nimbus did not take
-            the placements: nothing was moved, or half way to spare slots, and the spouts do what they did before.
+            the placements: nothing was moved, or only to spare slots, and the spouts are in their previous state.
         MoveStoppedError
-            The same, as `stop` was set before the trees were through.
+            As for MoveError, because `stop` was set before the trees were complete.
         NimbusError
             Nimbus refused a call; the spouts are resumed before it is passed on.
         """
@@ -124,10 +124,10 @@ class Mover:
         for move in moves:
             name = move.topology.id
             if status.get(name, "gone") != ACTIVE:
-                # Somebody else has paused or is moving it; to resume it is theirs as well.
+                # Another client has paused or is moving it, and has to resume it.
                 raise MoveError(f"{name} is {status.get(name, 'gone')}, only what is {ACTIVE} is moved")
             if unheard := self._unheard(move, stop):
-                # It could not be seen whether its tuple trees are through.
+                # Without reports, completion of its tuple trees cannot be observed.
                 all_workers = len(move.before.slots)
                 raise MoveError(f"{name}: {len(unheard)} of {all_workers} workers do not report; nothing was moved")
 
@@ -163,8 +163,8 @@ class Mover:
         """Exchange the workers; return True once topologies may be activated, False after `MoveLimits.swap_s`.
 
         No old worker may live then: it would emit into connections that are being closed. New workers need not be up:
-        Storm lets one emit only when it is connected to all others. But one that keeps running has no such scruple, so
-        if there is any, all new ones of its topology must report first, and it must have had the time to find them.
+        Storm lets one emit only when it is connected to all others. But a running worker emits at once, so if there is
+        any, all new ones of its topology must report first, and it must have had the time to find them.
         """
         clock = self._tally.clock
         since = clock.monotonic()
@@ -200,7 +200,8 @@ class Mover:
         self._bridge.order_all(orders)
         try:
             for move, _ in legs:
-                # One is enough, the others leave their slots in the same answer; but each is told of other workers.
+                # One would be enough, as the others leave their slots in the same answer; but each needs its worker
+                # count changed.
                 if move is legs[0][0] or move.num_workers is not None:
                     self._nimbus.rebalance(move.topology.name, 0, move.num_workers)
         except NimbusError:

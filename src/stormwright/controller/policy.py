@@ -27,17 +27,17 @@ from stormwright.schedulers.toolkit.triggers import (
     should_reschedule,
 )
 
-#: In a topology's configuration: false keeps it from being moved.
+#: Key in a topology's configuration: false forbids moves.
 MOVE = "stormwright.move"
 
-#: What a placement has to gain, by prediction, where a node is overloaded: topologies whose spouts are not limited fill
-#: their nodes wherever they are.
+#: Minimum predicted gain in percent while a node is overloaded: topologies with unlimited spouts fill their nodes under
+#: any placement.
 OVERLOAD_GAIN_PERCENT = 5.0
 
-#: Topologies that are tried one by one for a move that gains surely.
+#: Maximum number of topologies tried one by one for a sure gain.
 MOST_STEPS = 8
 
-#: What may be lost, by prediction, where only a part of the wanted moves is made.
+#: Tolerated predicted loss in percent if only a part of the wanted moves is made.
 PART_LOSS_PERCENT = 2.0
 
 
@@ -45,8 +45,8 @@ PART_LOSS_PERCENT = 2.0
 class LookBack:
     """Times of past looks and moves, in seconds of one clock.
 
-    `last_idle_look_s` is the last look after which nothing moved: what that could not cure is not looked at again
-    within a period, unless an alarm was raised since (`last_alarm_s`).
+    `last_idle_look_s` is the last check after which nothing moved: there is no other check within a period, unless an
+    alarm was raised since (`last_alarm_s`).
     """
 
     now_s: float
@@ -67,19 +67,19 @@ class Decision:
     Parameters
     ----------
     looked
-        Whether the scheduler was asked at all, or a move is taken back.
+        Whether the scheduler was run, or a move is rolled back.
     plan
-        Empty where nothing shall move.
+        Moves; empty if nothing moves.
     before, after
-        Costs of what runs, and of what the scheduler wants.
+        Costs of the current and of the wanted placement.
     promises
-        Topology id → what is predicted of its move.
+        Promise by topology id.
     takes_back
-        Topologies (ids) that go back to where they were before a move.
+        Topologies (ids) that are rolled back.
     because
-        The anomaly that it is for; empty where it is for none, or would have been made all the same.
+        Anomaly without which it would not have been made; else empty.
     hold
-        Why nothing may be decided now, in a word; empty where something may.
+        Code of the hold that forbids decisions now; empty if there is none.
     """
 
     looked: bool
@@ -112,19 +112,19 @@ def decide(
         What runs now under the load measured last. A topology that was not measured counts with what its executors
         ask for, without traffic, and stays.
     scheduler
-        Asked for a placement once a trigger fires.
+        Scheduler that is run once a trigger fires.
     triggers
-        What has to be observed for a look, and what a placement has to gain.
+        Conditions for a check, and the required gain.
     budget
-        What may move in one decision.
+        Limits of one decision.
     clock
-        The time, and when it was last looked and moved.
+        Current time, and times of the last check and move.
     stay
-        Further topologies that shall not move, with the reason.
+        Additional topologies that do not move, with the reason.
     drifted
-        How the load has changed since the placement did; empty where it has not.
+        Drift of the load since the last move; empty without drift.
     aim
-        What is wanted of placements, which those triggers speak of; by default little traffic between nodes.
+        Objective of placements, to which the triggers refer; by default little traffic between nodes.
     """
     aim, stay = aim or PlacementAim(), _staying(problem, stay or {})
     problem = without_assumed_traffic(problem)

@@ -19,7 +19,7 @@ class MoveLimits:
     Parameters
     ----------
     heard_s
-        From when a service starts until all workers report to it: what it moves before waits for that.
+        From the start of a service until all workers report to it; earlier moves wait for that.
     drain_s
         For the pending tuple trees to be acked; past it the move is given up and the topology runs on. More than
         twice Storm's message timeout of 30 s, so that a tree that was lost before has failed by then.
@@ -63,11 +63,11 @@ def made(move: TopologyMove, times: tuple[float, float, float], span_ms: tuple[i
     Parameters
     ----------
     move
-        As it was planned.
+        The planned move.
     times
         Seconds until everything was drained, until the spouts could emit again, and until all new workers reported.
     span_ms
-        When it began and when it ended, in ms since 1970.
+        Begin and end in ms since 1970.
     complete
         Whether all old workers ended and all new ones reported in time.
     """

@@ -17,17 +17,17 @@ from stormwright.perflog.records import LogRecord, WorkerId, worker_id
 #: Newest records kept for measurements: an hour of ten workers that report twice a second.
 MAX_RECORDS = 72_000
 
-#: The stream on which a spout tells an acker of a new tuple tree.
+#: The stream on which a spout announces a new tuple tree to an acker.
 ACK_INIT_STREAM = "__ack_init"
 
 #: Sequence numbers remembered beyond a gap.
 MOST_AHEAD = 1000
 
-#: Seconds of silence after which a worker is remembered only in the sums, and from one look for such to the next.
+#: Seconds of silence after which a worker is reduced to the sums, and seconds between checks for that.
 FORGOTTEN_S = 3600.0
 SWEEP_S = 60.0
 
-#: A worker is taken for ended once it has missed so many records, and not before so many seconds.
+#: Number of missed records, and minimum seconds, after which a worker counts as ended.
 SILENT_INTERVALS = 6
 MIN_SILENT_S = 2.5
 
@@ -39,9 +39,9 @@ QUIET_KEPT = 64
 class WorkerTally:
     """Counts of one worker since it started.
 
-    `quiet` is when the records in a row, up to the newest, came in which no tree was begun and no queue held a tuple
-    (`Clock.monotonic`); `heard` is when the newest came, `interval_s` the time it covered, `ended` that it said it was
-    the last.
+    `quiet` holds the arrival times of the latest consecutive records in which no tree was begun and no queue held a
+    tuple (`Clock.monotonic`); `heard` is when the newest came, `interval_s` the time it covered, `ended` that it said
+    it was the last.
     """
 
     begun: int = 0
@@ -88,9 +88,9 @@ class Tally:
     Parameters
     ----------
     keep_records
-        Whether the newest records are kept.
+        Whether the newest records are stored.
     clock
-        Tells when records come; who waits for them goes by it as well.
+        Clock for arrival times and waits.
     """
 
     def __init__(self, *, keep_records: bool = False, clock: Clock = WALL) -> None:
@@ -245,7 +245,7 @@ def _count(worker: WorkerTally, record: LogRecord, now_s: float) -> None:
     worker.begun += begun
     worker.acked += sum(spout["acked"] for spout in spouts)
     worker.failed += sum(spout["failed"] for spout in spouts)
-    # A number far behind is none that came late: the one before it was no number that the worker could have come to.
+    # A number far behind is not late: the previous number was invalid.
     if worker.newest_seq - MOST_AHEAD <= record["seq"] < worker.newest_seq:
         return  # it came late: what follows is known from a later one
     worker.newest_seq = record["seq"]

@@ -21,24 +21,24 @@ from stormwright.predict.answer import Assumptions
 from stormwright.schedulers.toolkit.triggers import ONLINE, Adaptation
 
 # Several objectives -------------------------------------------------------------------------------
-# Several goals, the more important first.
+# Goals in order of importance.
 
-#: By how many percent of what runs a later goal may set back an earlier one; predictions are no better than that.
+#: Percent of the current value by which a later goal may worsen an earlier one: the accuracy of predictions.
 GIVEN_UP_PERCENT = 1.0
 
 
 class LexicographicObjective:
     """A scheduler for several goals in order of importance; later goals never worsen earlier ones.
 
-    Where few nodes are an earlier goal, a later one has only those that are then in use. What it finds counts if no
-    earlier goal loses more than `GIVEN_UP_PERCENT` by it.
+    If few nodes are an earlier goal, later goals use only the nodes then in use. A result is accepted if no earlier
+    goal loses more than `GIVEN_UP_PERCENT` by it.
 
     Parameters
     ----------
     goals
-        Of `stormwright.controller.objectives.outlook.OBJECTIVES`, the most important first; at least one.
+        Goals from `stormwright.controller.objectives.outlook.OBJECTIVES`, the most important first; at least one.
     scheduler
-        Goal → who decides about it.
+        Scheduler per goal.
     """
 
     moves_running = True
@@ -79,10 +79,9 @@ def _kept(problem: Problem, goal: str, slots: IntArray, other: IntArray) -> bool
 
 
 # Bounds -------------------------------------------------------------------------------------------
-# Where topologies may not go though a scheduler wants it: without their tags, or beyond what the cluster's own
-# scheduler allows.
+# Placements that a scheduler may want but that are refused: missing tags, or limits of the cluster's own scheduler.
 #
-# Nimbus's side refuses such placements as well, but then the topology has been paused.
+# The bridge to Nimbus refuses such placements as well, but only after the topology was paused.
 
 
 def within_heaps(problem: Problem) -> Problem:
@@ -113,7 +112,7 @@ def out_of_bounds(problem: Problem, wanted: IntArray) -> dict[str, str]:
     Parameters
     ----------
     problem
-        What runs now; its configuration names the cluster's own scheduler.
+        Problem with its current placement; its configuration names the cluster's own scheduler.
     wanted
         Slot of every executor, -1 for none, shape (E,).
     """
@@ -172,8 +171,8 @@ def _on_other_nodes(problem: Problem, wanted: IntArray, arrives: BoolArray, name
 
 # Objective ----------------------------------------------------------------------------------------
 
-#: A problem, the slots that are wanted, what those are worth, and trees/s as measured, by topology id → why topologies
-#: do not go there (`stormwright.controller.objectives.refusals.RefusedPlacements.stay`).
+#: Problem, wanted slots, their worth, and measured trees/s, by topology id → why topologies do not go there
+#: (`stormwright.controller.objectives.refusals.RefusedPlacements.stay`).
 Refuses = Callable[[Problem, IntArray, Mapping[str, float], Mapping[str, float]], Mapping[str, str]]
 
 
@@ -186,11 +185,11 @@ class PlacementAim:
     objective
         One of `stormwright.controller.objectives.outlook.OBJECTIVES`.
     assumptions
-        What predictions take for given; None for their own defaults.
+        Assumptions of predictions; None for defaults.
     refuses
-        Tells which placements are not tried.
+        Returns which placements are refused.
     adapts
-        When it is looked, and with objective traffic what that is to gain; by default as Aniello et al. do.
+        When the placement is checked, and with objective traffic the required gain; by default as Aniello et al.
     """
 
     objective: str = TRAFFIC

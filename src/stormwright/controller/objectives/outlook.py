@@ -21,13 +21,13 @@ from stormwright.predict.gain import ONE_SIDED, RateGain, rate_gain, together
 from stormwright.predict.prediction import TopologyPrediction
 from stormwright.schedulers.toolkit.triggers import BALANCE
 
-#: What can be wanted: the highest rate; the shortest way of a tuple tree at the measured rate; the fewest nodes that
-#: sustain the measured rates; the least CPU for a tuple tree at those rates; or, as in the papers, the least traffic
-#: between nodes.
+#: Objectives: the highest rate; the lowest latency of a tuple tree at the measured rate; the fewest nodes that sustain
+#: the measured rates; the least CPU for a tuple tree at those rates; or, as in the papers, the least traffic between
+#: nodes.
 THROUGHPUT, LATENCY, NODES, BALANCED, TRAFFIC = OBJECTIVES = ("throughput", "latency", "nodes", "balanced", "traffic")
 
 # Gains --------------------------------------------------------------------------------------------
-# What a placement is better in than the one that runs, by what authors of schedulers look at.
+# Gains of a placement over the current one, in the quantities used by the authors of schedulers.
 
 
 @dataclass(frozen=True)
@@ -100,24 +100,24 @@ _KINDS: Mapping[str, Callable[[Problem, IntArray], Gain]] = {
 }
 
 
-#: What a move has to gain where nothing else is said, in percent: of traffic as in the paper, else a little more than
-#: predictions err by.
+#: Default minimum gain of a move in percent: of traffic as in the paper, else a little more than the error of
+#: predictions.
 _LEAST_TRAFFIC_PERCENT, _LEAST_PERCENT = 20.0, 10.0
 
-#: A rate that is more than so many times the measured one is worth no more than that; of a topology that weighs more
-#: than others do in the geometric mean, so many times more.
+#: Cap of a rate as a multiple of the measured one; for a topology above the geometric mean weight, the cap grows with
+#: its weight.
 ENOUGH = 2.0
 
-#: By how many percent a reachable throughput rises at least, 19 times in 20, where topologies move for it.
+#: Minimum rise of reachable throughput in percent, with 95 % confidence, for which topologies move.
 SURE_PERCENT = 2.0
 
-#: CPU of a tuple tree that costs nothing, in µs: a number to divide by.
+#: Minimum CPU of a tuple tree in µs, to avoid a division by zero.
 _TINY = 1e-9
 
-#: What trees take where no rate is sustained.
+#: Latency of trees if no rate is sustained.
 _ENDLESS_MS = 1e9
 
-#: Of topologies what is predicted now, and of a placement.
+#: Predictions of topologies under the current and under a new placement.
 _Pairs = list[tuple[TopologyPrediction, TopologyPrediction]]
 
 
@@ -128,17 +128,17 @@ class Outlook:
     Parameters
     ----------
     gain_percent
-        By how much it is better; negative where it is worse, -inf where it must not be.
+        Gain in percent; negative if worse, -inf if invalid.
     gained, text
-        What that means, such as ``reachable throughput rises by 45 %``, and the figures that it comes from.
+        Description, such as ``reachable throughput rises by 45 %``, and the figures behind it.
     worth
-        Topology id → what the placement is worth to it, the more the better; of those that were measured and run.
+        Worth of the placement by topology id, higher is better; for running topologies with a measured load.
     promises
-        Topology id → what is predicted of it.
+        Promise by topology id.
     at_least_percent
-        What the gain is above 19 times in 20, where that is known; None of an objective of which it is not.
+        Lower bound of the gain with 95 % confidence; None for objectives without one.
     less
-        Why the figures of `text` count for less than they say; empty where they do not.
+        Why the figures of `text` are discounted; empty if they are not.
     """
 
     gain_percent: float
@@ -161,15 +161,15 @@ class Outlooks:
     Parameters
     ----------
     problem
-        What runs now, under the load measured last; topologies without a measured load count for nothing.
+        Current problem with the newest load; topologies without a measured load are ignored.
     objective
         One of `OBJECTIVES`.
     assumptions
         What predictions take for given; None for their own defaults.
     gains
-        With objective traffic, what a placement may be better in instead, as `Adaptation` has it.
+        With objective traffic, alternative quantities to gain, as in `Adaptation`.
     placements
-        Of the problem, where they are compared by several objectives; None for some of its own.
+        Shared cache for comparisons by several objectives; None for a private one.
     """
 
     def __init__(
@@ -306,7 +306,7 @@ def least_gain_percent(objective: str) -> float:
 def _capped(now: TopologyPrediction, gain: RateGain, most: float) -> tuple[RateGain, bool]:
     """Return a gain with rates capped at `most` times the measured one, and whether any rate was capped."""
     enough_tps, rate_tps = most * now.measured_tps, now.reachable_tps.value
-    if rate_tps * gain.value <= enough_tps:
+    if max(rate_tps, rate_tps * gain.value) <= enough_tps:
         return gain, False
     return gain.capped(rate_tps, enough_tps), True
 

@@ -23,9 +23,9 @@ class Placements:
     Parameters
     ----------
     problem
-        What runs now, under the load measured last.
+        Current problem with the newest load.
     assumptions
-        What predictions take for given; None for their own defaults.
+        Assumptions of predictions; None for defaults.
     """
 
     def __init__(self, problem: Problem, assumptions: Assumptions | None = None) -> None:

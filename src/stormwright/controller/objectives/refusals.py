@@ -20,13 +20,13 @@ from stormwright.model.arrays import IntArray
 from stormwright.state_files import unless_damaged
 
 # Rollback -----------------------------------------------------------------------------------------
-# The decision that takes back a move after which a topology does measurably worse.
+# The decision that rolls back a move after which a topology performs measurably worse.
 
 
 def way_back(problem: Problem, worse: Worse) -> Decision:
     """Return the rollback of a topology to its placement before the move, or the reason why it has to stay.
 
-    It is more urgent than any trigger, and no gain is asked for: what is gained was measured.
+    It takes precedence over all triggers and needs no predicted gain: the loss was measured.
     """
     topology, before = worse.moved.topology, worse.moved.before
     index = problem.topology_index[topology]
@@ -38,7 +38,7 @@ def way_back(problem: Problem, worse: Worse) -> Decision:
         return Decision(True, f"{reason}; but it stays, as a node that it was on is gone", before=now)
     wanted = problem.current_slot.copy()
     wanted[problem.executors_of(index)] = [known[before.slots[slot]] for slot in before.slot_of_executor]
-    # There it did better, whatever CPU it seems to take.
+    # It performed better there, whatever CPU it seems to take.
     budget = MoveBudget(max_topologies=1, max_executors=len(wanted))
     had = len(before.slots)
     workers = {topology: had} if had != problem.topologies[index].num_workers else {}
@@ -60,7 +60,7 @@ def refusal(problem: Problem, worse: Worse, now_ms: float) -> Refusal:
     worse
         Why it is taken back.
     now_ms
-        The time of day.
+        Current time in ms since 1970.
     """
     index, promise = problem.topology_index[worse.moved.topology], worse.moved.promise
     where = crowds(problem, index, problem.current_slot)
@@ -71,17 +71,17 @@ log = logging.getLogger(__name__)
 
 # Refusals -----------------------------------------------------------------------------------------
 
-#: Seconds for which a placement is not tried again; each further time doubles them, up to the last.
+#: Seconds for which a placement is refused, doubled each further time, and their maximum.
 FIRST_S = 3600.0
 LONGEST_S = 86_400.0
 
-#: A rate that differs by more than this part is another load, for which another placement may be right.
+#: Relative difference of rates from which the load counts as another one, so that refusals no longer apply.
 OTHER_LOAD = 0.25
 
-#: What is worth more by less than this part promises no more: about the error of predictions.
+#: Minimum relative increase in worth to promise more: about the error of predictions.
 NO_BETTER = 0.05
 
-#: Node, component and how many of its executors are there.
+#: Node, component and number of its executors there.
 _Crowd = tuple[str, str, int]
 
 
@@ -92,15 +92,15 @@ class Refusal:
     Parameters
     ----------
     crowds
-        What it has where, in order.
+        Executors by node and component, sorted.
     worth
-        What it was predicted to be worth, as `Outlook.worth` has it; None where that is not known.
+        Predicted worth (`Outlook.worth`); None if unknown.
     rate_tps
-        Trees/s that were measured then.
+        Trees/s measured then.
     until_ms, wait_s
-        Until when it is not tried, and how long that was.
+        End and length of the refusal.
     why
-        What came of it.
+        Measured outcome.
     """
 
     crowds: tuple[_Crowd, ...]
@@ -117,9 +117,9 @@ class RefusedPlacements:
     Parameters
     ----------
     path
-        File that holds them; its directory exists.
+        File for the registry; its directory must exist.
     share
-        Is told what the file is to hold before it does.
+        Called with the new content before the file is written.
     """
 
     def __init__(self, path: Path, share: Callable[[str], None] = lambda _: None) -> None:
@@ -130,7 +130,7 @@ class RefusedPlacements:
     def note(self, topology: str, refusal: Refusal) -> None:
         """Record a rolled-back placement; it is refused even if it cannot be written to disk.
 
-        The time for which it is refused is that of `refusal`, doubled for each time before.
+        The duration is that of `refusal`, doubled for each earlier refusal.
         """
         known = self._of.setdefault(topology, [])
         before = [each for each in known if each.crowds == refusal.crowds]
@@ -159,13 +159,13 @@ class RefusedPlacements:
         problem
             What runs.
         wanted
-            Slot of every executor, shape (E,).
+            Wanted slot of every executor, shape (E,).
         worth
-            What that is predicted to be worth, by topology id; of those not named only the same is refused.
+            Predicted worth by topology id; for others only an equal placement is refused.
         rate_tps
             Trees/s as measured, by topology id.
         now_ms
-            The time of day.
+            Current time in ms since 1970.
         """
         found = {}
         for topology, refusals in self._of.items():

@@ -16,23 +16,23 @@ from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE
 class MoveRoom:
     """State of the cluster between two moves.
 
-    A node never comes to have more of a resource in use than it has, unless it had more before: then no more than that.
-    Without `cpu_limits` that is not asked of CPU.
+    The use of a resource never exceeds the node's capacity or, if it did before, its earlier use. Without `cpu_limits`
+    this does not apply to CPU.
 
     Attributes
     ----------
     now
         Slot of every executor, shape (E,).
     places
-        Of every topology.
+        Place of every topology.
     used, most
-        What is in use, and what may be at most, shape (R, N).
+        Current and maximum use, shape (R, N).
     node_of
         Node of each slot.
     wanted
-        Topologies that are yet to come to a node or to take more of it, shape (N,).
+        Number of topologies still to enter a node or to take more of it, shape (N,).
     version
-        Rises with every move.
+        Counter of moves.
     """
 
     def __init__(self, problem: Problem, target: IntArray, cpu_limits: bool = True) -> None:
@@ -47,7 +47,7 @@ class MoveRoom:
         placed = self.now != UNPLACED
         self._holder = np.full(len(problem.slots), UNPLACED, dtype=np.int32)
         self._holder[self.now[placed]] = problem.executor_topology[placed]
-        #: Who knows workers and loads of all that has not moved since; and what has.
+        #: Original state with workers and loads of unmoved topologies, and the topologies moved since.
         self._base: MoveRoom | None = None
         self._moved: set[int] = set()
         self._workers: dict[int, NodeWorkers] = {}

@@ -22,9 +22,9 @@ class Batch:
     Parameters
     ----------
     slots
-        Topology → the slots that its executors go to.
+        New slots of the executors by topology.
     places, workers
-        What they take there, and their workers by slot.
+        Their resource use there, and their workers by slot.
     arrives
         Whether these are their targets.
     """
@@ -54,8 +54,7 @@ class _Way:
         return not self.left_over
 
 
-#: Times that a topology goes to spare slots: at most; at most where else many would move together; and then on average
-#: over all.
+#: Limits on detours per topology: normally; if otherwise many would move together; and then on average over all.
 FEW_ASIDE, MOST_ASIDE, MEAN_ASIDE = 4, 12, 1.75
 
 
@@ -65,14 +64,14 @@ class Helpers:
     Parameters
     ----------
     room
-        The cluster as the moves of a plan leave it.
+        State of the cluster after the planned moves.
     topologies
-        Who may go there; not who has arrived.
+        Candidates for detours, without topologies that have arrived.
 
     Attributes
     ----------
     times
-        How often each has gone there.
+        Number of detours of each.
     """
 
     def __init__(self, room: MoveRoom, topologies: Collection[int]) -> None:
@@ -81,7 +80,7 @@ class Helpers:
         self._trips_left = MEAN_ASIDE * len(topologies)
         self._may = set(topologies)
         self._worn_out: set[int] = set()
-        # What all of them take, shape (R, N).
+        # Use by all helpers, shape (R, N).
         self._use: FloatArray = np.zeros_like(room.used)
         self._add(self._may, 1.0)
 
@@ -134,13 +133,13 @@ def through_spare_slots(room: MoveRoom, topology: int, helpers: Helpers, most: i
     Parameters
     ----------
     room
-        The cluster before the move; it stays as it is.
+        State of the cluster before the move; not modified.
     topology
-        Index of the one that is to move.
+        Index of the topology to move.
     helpers
-        Topologies that may go to spare slots.
+        Topologies that may move to spare slots.
     most
-        How many topologies that have not been paused yet may be.
+        Maximum number of additional topologies to pause.
     """
     if not helpers.could_clear(topology):
         return None

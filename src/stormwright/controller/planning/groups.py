@@ -10,10 +10,10 @@ import numpy as np
 from stormwright.controller.planning.capacity import MoveRoom
 from stormwright.model.arrays import IndexArray
 
-#: What is missing that is looked at to find the one with the fewest topologies to help.
+#: Number of missing resources examined to find the one with the fewest helpers.
 _LOOKED_AT = 6
 
-#: Up to this size what a group can do without is looked for.
+#: Maximum size of groups that are searched for dispensable members.
 _LARGE = 12
 
 
@@ -28,7 +28,7 @@ class GroupSearch:
     waiting
         Topologies that may be in a group.
     here
-        Node → topologies that have something there.
+        Topologies with executors on each node.
     """
 
     def __init__(self, room: MoveRoom, waiting: Collection[int], here: Mapping[int, Collection[int]]) -> None:
@@ -38,7 +38,7 @@ class GroupSearch:
         self._left, self._version = room.left(self._nodes), room.version
         self._seen: set[frozenset[int]] = set()
         self._tries = 0
-        #: Whether the last search left out groups that were too large, or ended for its number of tries.
+        #: Whether the last search skipped groups that were too large, or used up its tries.
         self.cut = False
 
     def find(self, topology: int, most: int, tries: int) -> tuple[int, ...] | None:

@@ -112,7 +112,7 @@ def _around_running(room: MoveRoom, topology: int, slots: IntArray, after: NodeW
         return slots
     moved = room.copy()
     around, nowhere = slots, np.zeros(len(room.problem.supervisors), dtype=bool)
-    # The ports of old workers, of which the new ones have not all been taken over, are still held meanwhile.
+    # Ports of old workers stay held until all new ones have taken over.
     moved.put({topology: slots})
     moved.hold(before, topology)
     for slot in waiting:

@@ -15,7 +15,7 @@ from stormwright.model.constraints.isolation import isolated
 from stormwright.model.topology_config import MACHINES
 
 # Workers ------------------------------------------------------------------------------------------
-# The workers of a topology, and what each of them takes.
+# Workers of a topology and their resource use.
 
 #: Slot → executors of the worker in it, numbered in their topology; slots in ascending order.
 NodeWorkers: TypeAlias = dict[int, IndexArray]
@@ -56,8 +56,7 @@ class WorkerLoads(NamedTuple):
 
 # Places -------------------------------------------------------------------------------------------
 
-#: Rows of the slots and of CPU in arrays by resource; after the slots come the problem's resources, of which CPU is the
-#: first, then isolation where there is any.
+#: Rows of slots and CPU in arrays by resource: slots, then the problem's resources (CPU first), then isolation, if any.
 SLOTS, CPU = 0, 1
 
 
@@ -70,7 +69,7 @@ class Place:
     nodes
         Node indices, ascending, shape (M,).
     before, after
-        What it takes there now and at its target, shape (R, M).
+        Use there now and at the target, shape (R, M).
     """
 
     nodes: IndexArray
@@ -119,9 +118,9 @@ class Measure:
     Parameters
     ----------
     problem
-        The cluster, and what topologies take.
+        Problem with nodes and demands.
     cpu_limits
-        False where any node may have more work than CPU.
+        False if nodes may have more work than CPU.
     """
 
     def __init__(self, problem: Problem, cpu_limits: bool = True) -> None:
@@ -135,7 +134,7 @@ class Measure:
         first: dict[str, int] = {}
         #: First node of each node's host.
         self.host_node: IndexArray = np.array([first.setdefault(s.host, n) for n, s in enumerate(problem.supervisors)])
-        #: Part of a host's isolation that each topology takes, where any is isolated.
+        #: Part of a host's isolation that each topology takes, if any topology is isolated.
         self.share: FloatArray | None = None
         machines = isolated(problem)
         if machines:
@@ -144,7 +143,7 @@ class Measure:
             self.names.append(MACHINES)
             self.units.append("host")
             rows.append(np.ones(nodes))
-        #: What nodes have, shape (R, N).
+        #: Capacity of nodes, shape (R, N).
         self.capacity: FloatArray = np.array(rows)
 
     def places(self, now: IntArray, target: IntArray) -> list[Place]:

@@ -28,7 +28,7 @@ from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import FloatArray, IndexArray, IntArray
 
 # Order of steps -----------------------------------------------------------------------------------
-# Who made room for whom: what must have moved before a step can be made.
+# Dependencies: topologies that must have moved before a step can be made.
 
 
 class StepMakers:
@@ -37,12 +37,12 @@ class StepMakers:
     Attributes
     ----------
     released
-        Nodes of which the last step made anything free.
+        Nodes on which the last step freed a resource.
     """
 
     def __init__(self, room: MoveRoom) -> None:
         self._room = room
-        # What would be in use if all moved to where they go, and nobody had left.
+        # Use if all topologies of the step had arrived and no other had left.
         self._entered = room.used.copy()
         self._left_node: defaultdict[int, set[str]] = defaultdict(set)
         self._left_slot: dict[int, str] = {}
@@ -101,17 +101,17 @@ class StepMakers:
 
 # Planner ------------------------------------------------------------------------------------------
 
-#: Up to this size groups are looked for that are the smallest there are; of larger ones the first found is taken.
+#: Size up to which smallest groups are searched; of larger ones the first found is taken.
 SMALLEST_UP_TO = 4
 
 #: Tries in one search for a group.
 _TRIES = 100
 
-#: Large groups that are compared to take the smallest, and looked for in one plan.
+#: Number of large groups compared for the smallest, and searched in one plan.
 LARGE_COMPARED, LARGE_TRIES = 3, 40
 
-#: Plans that are made at most: where some do not get on from spare slots there is a second in which they do not go
-#: there, and a third in which only those do that can go on at once.
+#: Maximum number of plans: if topologies are stranded in spare slots, a second plan excludes them from detours, and a
+#: third allows detours only if they can continue at once.
 _PLANS = 3
 
 
@@ -194,14 +194,14 @@ class _Planner:
         self._room, self._rank = room, movable
         self._topologies_left, self._executors_left = budget.max_topologies, budget.max_executors
         self._waiting = set(movable)
-        #: Those that go to spare slots only where they go on at once.
+        #: Topologies that take detours only if they can continue at once.
         self._firm = firm
         self._ready: list[tuple[float, int]] = []
-        #: Groups to look for: size, precedence, topology; and of larger ones how much is missing, topology.
+        #: Queue of groups: size, precedence, topology; and of larger ones: amount missing, topology.
         self._sizes: list[tuple[int, float, int]] = []
         self._large: list[tuple[int, int]] = []
         self._tries = LARGE_TRIES
-        #: Those to make room for: number of nodes that are short, precedence, topology.
+        #: Queue of topologies to free capacity for: number of nodes that are short, precedence, topology.
         self._blocked: list[tuple[int, float, int]] = []
         self._tried_around: dict[int, int] = {}
         self._helpers = Helpers(room, movable)

@@ -27,7 +27,7 @@ from stormwright.schedulers.templates.by_rates import RateSearch, RateWish
 from stormwright.schedulers.templates.proof_by_rates import RateBounds, proof_by_rates, throughput_proof
 
 # Summary ------------------------------------------------------------------------------------------
-# What is predicted of a placement, as people compare two of them; and its score.
+# Predicted figures of a placement for comparison, and its score.
 #
 # The score is a number from 0 to 100, the mean of three parts, of which only executors that have a slot and break no
 # limit count:
@@ -37,13 +37,13 @@ from stormwright.schedulers.templates.proof_by_rates import RateBounds, proof_by
 #    proportion;
 # 3. *near*: which part of all traffic stays within a node.
 #
-# So 100 is a placement that carries its load with room to spare and sends nothing between nodes, and nothing that a
-# score says is not among the figures beside it.
+# So 100 is a placement that carries its load with capacity to spare and sends nothing between nodes. The figures beside
+# a score contain all its inputs.
 
-#: Violations that are told.
+#: Maximum number of violations listed.
 _TOLD_sides = 20
 
-#: From this part on, what is full leaves less and less room.
+#: Use from which the *room* part of the score decreases.
 _HALF = 0.5
 
 
@@ -53,7 +53,7 @@ def side_of(placements: Placements, slots: IntArray) -> Side:
     Parameters
     ----------
     placements
-        Of the problem, which has the load.
+        Placements of the problem, with its load.
     slots
         Slot of every executor, shape (E,).
     """
@@ -131,12 +131,12 @@ def _range(interval: Interval | None) -> Range | None:
 
 
 # Bounds -------------------------------------------------------------------------------------------
-# How near a plan comes to the best that any placement could be, as far as that is proven in a moment.
+# Distance of a plan from the optimum, as far as it can be proven quickly.
 
-#: Seconds for a proof: what sums tell takes less, whatever the size, and a small program is solved in it.
+#: Seconds for a proof: enough for bounds from sums at any size, and for solving a small program.
 PROOF_S = 0.2
 
-#: What is to stay free of nodes and links where few nodes are wanted.
+#: Percent of nodes and links to keep free for the objective of few nodes.
 _HEADROOM = 0.2
 
 
@@ -154,10 +154,10 @@ def proven(placements: Placements, goal: str, slots: IntArray) -> _Proof:
     Parameters
     ----------
     placements
-        Of the problem, with what is predicted of them.
+        Placements of the problem with their predictions.
     goal
-        What it is to be good in. Of latency there is no bound, and one of traffic takes too long for somebody who
-        waits: for these, and where there is no goal, nothing is proven.
+        Objective. There is no bound for latency, and one for traffic takes too long for interactive use: for these, and
+        without a goal, nothing is proven.
     slots
         Slot of every executor, -1 for none, shape (E,).
     """
@@ -178,11 +178,11 @@ def proven(placements: Placements, goal: str, slots: IntArray) -> _Proof:
 
 # Description --------------------------------------------------------------------------------------
 
-#: How long spouts are silent where no move was measured yet, in seconds: of two small topologies on a machine of 2
-#: cores (docs/results/storm-swap.md).
+#: Assumed pause of spouts without a measured move, in seconds: of two small topologies on a machine of 2 cores
+#: (docs/results/storm-swap.md).
 ASSUMED_PAUSE_S = Range(value=15.0, low=5.0, high=30.0)
 
-#: Topologies of which those that stay are told by name.
+#: Maximum number of staying topologies listed by name.
 _TOLD = 100
 
 
@@ -204,7 +204,7 @@ def expected_pause(own: Sequence[float], all_of_them: Sequence[float]) -> Pause:
     Parameters
     ----------
     own, all_of_them
-        Seconds of past pauses, of it and of any topology; the newest first.
+        Past pauses in seconds, of this topology and of all; newest first.
     """
     for known, whose in ((own, "its own"), (all_of_them, "others'")):
         if known:
@@ -219,9 +219,9 @@ def plan_document(draft: PlanDraft, pause_of: PauseOf, stages: Sequence[int] | N
     Parameters
     ----------
     draft, pause_of
-        The plan, and how long topologies pause.
+        The plan, and the expected pause per topology.
     stages
-        The stage of every step, each of which is judged; None where all of it is made at one go, and not judged.
+        Stage of every step, each evaluated; None for a plan that is applied at once without evaluation.
     """
     problem, plan = draft.problem, draft.plan
     names = {topology.id: topology.name for topology in problem.topologies}

@@ -25,12 +25,12 @@ from stormwright.model.constraints.constraint import Violation
 from stormwright.model.constraints.violations import broken_limits
 
 # Least repair -------------------------------------------------------------------------------------
-# The fewest moves that end all broken limits.
+# Repair of all violations with the fewest moves.
 
-#: Sets of topologies that are tried before one topology after the other joins, whichever helps most.
+#: Maximum number of sets tried exhaustively; beyond it topologies are added greedily.
 _TRIES = 60
 
-#: Up to so many are tried in all combinations.
+#: Maximum size of sets tried in all combinations.
 _SMALLEST_UP_TO = 3
 
 
@@ -44,7 +44,7 @@ class FewestMoves:
     Parameters
     ----------
     keeping
-        Places what has no slot and leaves alone what runs.
+        Scheduler that places executors without slots and leaves running ones alone.
     """
 
     def __init__(self, keeping: Scheduler) -> None:
@@ -130,9 +130,9 @@ class PlanWish:
         Patterns with ``*`` of ids or names, and of ids or hosts: only such topologies move, and only such that run on
         such a node; all where there are none.
     least_gain_percent
-        What it has to gain in one of the goals; None for what is asked of moves where nothing else is said.
+        Minimum gain in one of the goals; None for the default.
     repairs
-        Whether it is about broken limits: then it need not gain anything.
+        Whether the plan repairs violations: then no gain is required.
     """
 
     goals: tuple[str, ...] = (TRAFFIC,)
@@ -149,17 +149,17 @@ class PlanDraft:
     Parameters
     ----------
     problem
-        What it was made from.
+        Problem that the plan was made for.
     plan
-        The moves; none where nothing is to move, and then `why` says why.
+        Moves; empty if nothing moves, with the reason in `why`.
     slots
-        Where every executor runs after it, shape (E,).
+        Slot of every executor after the plan, shape (E,).
     gain
-        What it gains, in words.
+        Description of the gain.
     promises
-        Topology id → what is predicted of it.
+        Promise by topology id.
     placements
-        What is known of those of the problem; None where nothing is.
+        Cache of placements of the problem; None if there is none.
     goal
         What it is to be near the best in, and what runs where nothing is to move; empty where that is not asked.
     """
@@ -180,13 +180,13 @@ def drafted(problem: Problem, scheduler: Scheduler, wish: PlanWish, stay: Mappin
     Parameters
     ----------
     problem
-        What runs now, under the load measured last.
+        Current problem with the newest load.
     scheduler
-        Asked once.
+        Scheduler that is run once.
     wish
-        What it is to be.
+        Request for the plan.
     stay
-        Further topologies (ids) that do not move, with the reason.
+        Additional topologies (ids) that do not move, with the reason.
 
     Raises
     ------
@@ -247,7 +247,7 @@ def restored(
     problem, placements, name
         As `moves_back` has them; it raises what that does.
     goal
-        What promises are made of.
+        Objective of the promises.
     """
     problem = seen_by_plans(problem)
     plan = moves_back(problem, placements, name)
@@ -278,9 +278,9 @@ def partial_placement_of(problem: Problem, plan: MovePlan, slots: IntArray, outl
     problem, plan, slots
         What runs, the moves, and where every executor runs after them, shape (E,).
     outlooks
-        What promises are predicted by.
+        Source of the promises.
     gain
-        What it gains, in words.
+        Description of the gain.
     """
     index = problem.topology_index
     promises = outlooks.promises(slots, {move.topology.id: index[move.topology.id] for move in plan.moves})
@@ -293,9 +293,9 @@ def measured_rates(problem: Problem, placements: Placements | None = None) -> di
     Parameters
     ----------
     problem
-        What runs now.
+        Current problem.
     placements
-        Of it, if there are any.
+        Placements of the problem, if any.
     """
     known = problem.load.topologies if problem.load else {}
     rates = (placements or Placements(seen_by_plans(problem))).rate_tps if known else {}

@@ -13,18 +13,18 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from stormwright.client.shapes import AnomalyKind, Mode, Modes, Response
 from stormwright.errors import Fault, InputError, who_is_there
 
-#: From the least to the most that is allowed.
+#: Modes from the most restrictive to the most permissive.
 OBSERVE: Final = "observe"
 SUGGEST: Final = "suggest"
 AUTO: Final = "auto"
 RANKS: Final[tuple[Mode, ...]] = (OBSERVE, SUGGEST, AUTO)
 
-#: What is done about an anomaly: acted on as far as the mode lets it, told to a person, nothing.
+#: Responses to an anomaly: act as far as the mode allows, notify, ignore.
 FIX: Final = "fix"
 CHECK: Final = "check"
 IGNORE: Final = "ignore"
 
-#: Kind of an anomaly → what is done about it unless told otherwise.
+#: Default response by kind of anomaly.
 RESPONSES: Final[Mapping[AnomalyKind, Response]] = {
     "slow-node": CHECK,
     "node-lost": CHECK,
@@ -63,7 +63,7 @@ def windows_of(modes: Modes) -> list[_Window]:
     Raises
     ------
     InputError
-        Some are none, or there is no such time zone; all of it, each with its path.
+        Invalid windows or time zone; all faults, each with its path.
     """
     faults: list[Fault] = []
     _zone(modes, faults)
@@ -87,9 +87,9 @@ def fitting_nothing(modes: Modes, topologies: Sequence[tuple[str, str]]) -> tupl
     Parameters
     ----------
     modes
-        That hold.
+        Current modes.
     topologies
-        Id and name of each that is there.
+        Id and name of each existing topology.
     """
     names = [name for _, name in topologies]
     return tuple(
@@ -124,16 +124,16 @@ def strongest(modes: Modes, topologies: Iterable[tuple[str, str]]) -> Mode:
 def staying(modes: Modes, topologies: Iterable[tuple[str, str]], proposed: Mapping[str, str]) -> dict[str, str]:
     """Return topologies (ids) that the service does not decide about now, with the reason.
 
-    Where all are only observed, all are looked at, and it is told what would move.
+    If all are in observe mode, all are evaluated, and the moves are only reported.
 
     Parameters
     ----------
     modes
-        What it may do.
+        Current modes.
     topologies
-        Ids and names.
+        Ids and names of the topologies.
     proposed
-        Topology (id) → the plan that waits for a person.
+        Pending plan by topology (id).
     """
     known = list(topologies)
     if strongest(modes, known) == OBSERVE:

@@ -10,23 +10,23 @@ from stormwright.controller.plans.document import placement_of, where
 from stormwright.formats import placement_to_dict
 from stormwright.model import Problem, Topology, TopologyAssignment, WorkerSlot
 
-#: A rate that differs by more than this part is another load than the one that the plan was made for; of a topology
-#: that did next to nothing, by more than so many trees/s.
+#: Relative change of a rate from which a plan no longer applies, and the absolute one in trees/s for almost idle
+#: topologies.
 OTHER_LOAD, IDLE_TPS = 0.25, 1.0
 
 
 def relied_on(problem: Problem, steps: Sequence[Step], rate_tps: Mapping[str, float]) -> dict[str, Any]:
     """Return the preconditions of a plan as JSON.
 
-    The topologies that move, with where they run and how much they do; the nodes that they leave or come to; and who
-    else is on those. What happens elsewhere in the cluster is no concern of the plan.
+    The topologies that move, with their placement and rate; the nodes that they leave or enter; and other workers on
+    these. Changes elsewhere in the cluster do not matter.
 
     Parameters
     ----------
     problem
-        What the plan was made from.
+        Problem that the plan was made for.
     steps
-        Of the plan.
+        Steps of the plan.
     rate_tps
         Trees/s as measured, by topology id.
     """
@@ -63,11 +63,11 @@ def changes(
     Parameters
     ----------
     relied
-        As `relied_on` gave it.
+        Result of `relied_on`.
     problem
-        What runs now.
+        Current problem.
     moved
-        Topology id → where the plan itself has brought it since.
+        Placement by topology id, of topologies already moved by the plan.
     rate_tps
         Trees/s as measured; None where loads are not compared, as they are no measure between two steps.
     """

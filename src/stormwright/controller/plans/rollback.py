@@ -22,7 +22,7 @@ from stormwright.model.arrays import IntArray
 from stormwright.model.humanize import counted
 from stormwright.model.problem import name_slots
 
-#: That of a plan that is to be made whole.
+#: Budget without limits, for a plan that is applied completely.
 WHOLE = MoveBudget(max_topologies=2**31, max_executors=2**31)
 
 
@@ -37,14 +37,14 @@ def moves_back(
     Parameters
     ----------
     problem, placements
-        What runs now, and where topologies shall run.
+        Current problem, and target placements.
     name
-        What people call a slot that is gone.
+        Returns the display name of a slot that is gone.
 
     Raises
     ------
     InputError
-        Some cannot get there; with the reason for each.
+        Some topologies cannot get there; with the reason for each.
     """
     wanted, workers = _wanted(problem, placements, name)
     plan = plan_moves(problem, Assignment(wanted, num_workers=workers), WHOLE, cpu_limits=False)

@@ -9,7 +9,7 @@ from stormwright.history.evaluation.moves import INTER_NODE, LATENCY
 from stormwright.history.evaluation.verdict import Judgement
 
 # Outcome ------------------------------------------------------------------------------------------
-# What came of a stage, beside what was promised: better or as good, or nobody can say.
+# Outcome of a stage compared with its promise: at least as good, or unclear.
 
 #: Quantities of which less is better.
 _LESS_IS_BETTER = (LATENCY, INTER_NODE)
@@ -18,8 +18,8 @@ _LESS_IS_BETTER = (LATENCY, INTER_NODE)
 def unclear(judgements: Sequence[Judgement]) -> str:
     """Return why the outcome of a move needs review; empty if it came as promised or better.
 
-    A change for the better counts as kept although it is smaller than promised, as long as it is one beyond chance.
-    That a topology does worse is found out before, and by other means (`stormwright.history.evaluation.moves`).
+    A significant improvement counts as a success even if it is smaller than promised. Regressions are detected earlier
+    and separately (`stormwright.history.evaluation.moves`).
     """
     if not judgements:
         return "nothing was measured of it since"
@@ -29,7 +29,7 @@ def unclear(judgements: Sequence[Judgement]) -> str:
 def _unclear(judged: Judgement) -> str:
     if judged.measured is None or judged.low is None or judged.high is None:
         return f"{judged.quantity}: too little was measured"
-    # As gains: the more, the better.
+    # Converted to gains: more is better.
     sign = -1.0 if judged.quantity in _LESS_IS_BETTER else 1.0
     promised, worst, best = sign * judged.predicted, *sorted((sign * judged.low, sign * judged.high))
     better = worst > sign
@@ -40,20 +40,20 @@ def _unclear(judged: Judgement) -> str:
     return f"{judged.quantity} is {span}, and {judged.predicted:.2f} was promised"
 
 
-#: A promise of less than this part is one of no change; and how much worse than that it may be for all that is known.
+#: Relative size below which a promise means no change; and tolerated deterioration in that case.
 _NO_CHANGE, _DOUBT = 0.01, 0.2
 
 
 # Stages -------------------------------------------------------------------------------------------
 
-#: Topologies of the first stage, and of the second: at least so many, or this part of all.
+#: Size of the first stage, and of the second: minimum number, and part of all.
 FIRST, FEW, FEW_PART = 1, 3, 0.1
 
 
 def staged(steps: Sequence[Step]) -> list[int]:
     """Return the stage of every step, from 0.
 
-    A stage ends only where nobody is in a spare slot: whatever is stopped between two stages is where it belongs.
+    A stage ends only when no topology is in a spare slot, so that a plan can stop between stages.
     Topologies that change places are one step, so a stage may have more than it is meant to.
     """
     total = len({move.topology.id for step in steps for move in step.moves})
@@ -75,9 +75,9 @@ def away_after(steps: Iterable[Step], away: Iterable[str] = ()) -> set[str]:
     Parameters
     ----------
     steps
-        In their order.
+        Steps in order.
     away
-        Those that are there before.
+        Topologies in spare slots before.
     """
     found = set(away)
     for step in steps:

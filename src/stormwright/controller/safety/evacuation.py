@@ -18,31 +18,31 @@ from stormwright.model import UNPLACED, Assignment, Problem, Scheduler
 from stormwright.model.arrays import BoolArray, IntArray
 from stormwright.model.humanize import counted
 
-#: Topologies that stay, told by name.
+#: Maximum number of staying topologies listed by name.
 _TOLD = 10
 
 
 def emptied(problem: Problem, keeping: Scheduler, hosts: Collection[str], goal: str) -> PlanDraft:
     """Return the moves that empty some hosts; what cannot leave stays, with the reason.
 
-    Workers that are elsewhere already run on. That CPU becomes short where they go keeps nothing there: who drains a
-    node wants it empty, and what comes of it is predicted, shown and measured.
+    Workers on other hosts keep running. A shortage of CPU at the destination prevents no move: a drain has to empty the
+    node, and the consequences are predicted, shown and measured.
 
     Parameters
     ----------
     problem
-        What runs now, in which these hosts take nothing new.
+        Current problem, in which these hosts are unschedulable.
     keeping
-        Places what has no slot and leaves alone what runs.
+        Scheduler that places executors without slots and leaves running ones alone.
     hosts
-        That are to be empty.
+        Hosts to empty.
     goal
-        What predictions are made for.
+        Objective of the predictions.
 
     Raises
     ------
     ConflictError
-        There is no room elsewhere for any of it.
+        No other host has capacity for any of it.
     """
     problem = seen_by_plans(problem)
     listed = np.array([node.host in hosts for node in problem.supervisors], dtype=bool)

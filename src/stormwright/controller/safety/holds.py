@@ -11,16 +11,16 @@ from stormwright.controller.planning.plan import MoveBudget
 from stormwright.model.humanize import counted
 
 # Move budget --------------------------------------------------------------------------------------
-# How much one decision may move, by how the cluster has borne the last moves: slowly up, quickly down.
+# Moves per decision, adapted to the success of the last moves: slow increase, quick decrease.
 #
 # As congestion control does it: additive increase, multiplicative decrease (Chiu and Jain, "Analysis of the increase
 # and decrease algorithms for congestion avoidance in computer networks", 1989,
 # https://doi.org/10.1016/0169-7552(89)90019-6).
 
-#: A pause is long that is so many times the usual one, and at least so many seconds.
+#: A pause is long if it exceeds this multiple of the usual one and this many seconds.
 LONG_TIMES, LONG_S = 2.0, 20.0
 
-#: Moves after which it is known what is usual.
+#: Number of moves from which the usual pause is known.
 _KNOWN = 5
 
 
@@ -31,9 +31,9 @@ class AdaptiveBudget:
     Parameters
     ----------
     topologies
-        So many now.
+        Current number.
     why
-        Why it is not as many as are allowed; empty where nothing has happened yet.
+        Why it is below the limit; empty initially.
     """
 
     topologies: float = 1.0
@@ -59,27 +59,27 @@ def long_pause(pause_s: float, before_s: Sequence[float]) -> bool:
     Parameters
     ----------
     pause_s
-        In a move, in seconds.
+        Pause of a move in seconds.
     before_s
-        In those before.
+        Pauses of earlier moves in seconds.
     """
     return len(before_s) >= _KNOWN and pause_s >= max(LONG_S, LONG_TIMES * median(before_s))
 
 
 # Holds --------------------------------------------------------------------------------------------
 
-#: ``missing``: too many nodes that were there lately are not; ``rebalancing``: somebody else moves things; ``silent``:
-#: Nimbus has not asked for long; ``unmeasured``: too little was measured; ``stale``: what was measured is too old.
+#: ``missing``: too many recent nodes are absent; ``rebalancing``: another client moves topologies; ``silent``: no
+#: recent request from Nimbus; ``unmeasured``: too little was measured; ``stale``: measurements are too old.
 Word = Literal["missing", "rebalancing", "silent", "unmeasured", "stale"]
 
 #: More than this part of the nodes may not be missing, as in Cruise Control
 #: (``fixable.failed.broker.percentage.threshold``).
 MOST_MISSING = 0.4
 
-#: A node counts as one that was there lately for so many seconds; then it is gone for good.
+#: Seconds for which an absent node counts as missing; after that it is gone for good.
 LATELY_S = 1800.0
 
-#: Nodes that are told by name.
+#: Maximum number of nodes listed by name.
 _SHOWN = 3
 
 
@@ -98,9 +98,9 @@ class Attendance:
     Parameters
     ----------
     most_missing
-        The part of them that may be missing, from 0 to 1.
+        Maximum part of missing nodes, from 0 to 1.
     seen_s
-        Node → when it was seen last, in seconds of one clock.
+        Last time of presence by node, in seconds of one clock.
     """
 
     most_missing: float = MOST_MISSING
@@ -124,11 +124,11 @@ class Attendance:
         Parameters
         ----------
         nodes
-            That are there.
+            Nodes present now.
         excused
-            Nodes that somebody has taken out of use: they may be away.
+            Nodes taken out of service, which may be absent.
         name
-            What people call a node.
+            Returns the display name of a node.
         """
         missing = sorted(self.seen_s.keys() - set(nodes) - set(excused))
         total = len(missing) + len(nodes)

@@ -13,7 +13,7 @@ from stormwright.files import write_whole
 
 log = logging.getLogger(__name__)
 
-#: Storm's exception for a topology that is not there.
+#: Storm's exception for an unknown topology.
 GONE = "NotAliveException"
 
 
@@ -23,9 +23,9 @@ class Pauses:
     Parameters
     ----------
     path
-        File that holds them; its directory exists.
+        File for the names; its directory must exist.
     share
-        Is told what the file is to hold before it does; where it raises nothing is kept.
+        Called with the new content before the file is written; if it raises, nothing is written.
     """
 
     def __init__(self, path: Path, share: Callable[[str], None] = lambda _: None) -> None:
@@ -46,7 +46,7 @@ class Pauses:
         Raises
         ------
         OSError
-            It cannot be kept that they are paused: the block has not begun.
+            The names cannot be stored: the block has not begun.
         NimbusError
             One could not be activated; the others have been tried all the same. So they have where `activate` raises
             anything else, which is passed on.
@@ -74,7 +74,7 @@ class Pauses:
         Returns
         -------
         names
-            Those that were activated.
+            Names of activated topologies.
         """
         resumed = []
         for name in list(self._names):

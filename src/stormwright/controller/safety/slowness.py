@@ -24,24 +24,24 @@ import numpy as np
 from stormwright.pipeline.monitoring.cusum import cusum_threshold
 
 # Work per tuple -----------------------------------------------------------------------------------
-# What a tuple takes in each component on each node, window by window, from the performance log.
+# Time per tuple of each component on each node, window by window, from the performance log.
 
 #: Length of a window in seconds, and how many windows later records of it still count.
 WINDOW_S, LATE_WINDOWS = 5, 1
 
-#: Workers that are younger, in seconds, are warming up; fewer tuples than this in a window tell nothing.
+#: Age in seconds below which workers are warming up; and the minimum number of tuples in a window.
 WARM_S, LEAST_TUPLES = 120.0, 20
 
-#: Components of a node that are looked at, those with most work: so what is kept grows with the nodes alone.
+#: Maximum number of components per node, those with most work, which bounds the memory per node.
 MOST_COMPONENTS = 8
 
-#: Nodes of a component from which on one more or less changes nothing in the median.
+#: Number of nodes from which excluding one does not change the median noticeably.
 _MANY = 16
 
 #: Topology (id) and component.
 ComponentKey = tuple[str, str]
 
-#: What is measured of a tuple: CPU time, and time in `execute` without what its thread waited for a core.
+#: Measures per tuple: CPU time, and time in `execute` without waiting for a core.
 CPU, TIME = 0, 1
 
 
@@ -51,15 +51,15 @@ class WorkSample(NamedTuple):
     Parameters
     ----------
     component
-        Which one.
+        Topology and component.
     tasks
-        First tasks of its executors there: of others it would be another figure.
+        First tasks of its executors there; other executors have other figures.
     own
         Log of ns a tuple, by `CPU` and `TIME`.
     peers
         The same in the median over all other nodes.
     work_ns
-        What it weighs by: CPU time of all its tuples there.
+        Weight: CPU time of all its tuples there.
     """
 
     component: ComponentKey
@@ -93,8 +93,7 @@ class _WorkSum:
 class WorkWindows:
     """Windows of summed records, each emitted once it is complete.
 
-    Bolts count, not spouts: those are not told how long a tuple takes. A component that runs on one node only has no
-    peers, and tells nothing of it.
+    Only bolts count: spouts have no time per tuple. A component on a single node has no peers and is ignored.
     """
 
     def __init__(self) -> None:
@@ -153,20 +152,20 @@ def _of_others(by_node: Mapping[str, tuple[float, float]]) -> dict[str, tuple[fl
 
 # Slowness -----------------------------------------------------------------------------------------
 
-#: What is told of a node that is slow.
+#: Display names of the measures of a slow node.
 MEASURES = {CPU: "CPU per tuple", TIME: "time per tuple"}
 
-#: Windows that a reference has at least, and those that count in it at most: older ones fade.
+#: Minimum windows of a reference, and the maximum weight: older ones fade.
 LEAST_WINDOWS, MOST_WINDOWS = 6, 120
 
-#: Deviations that are assumed until they are known, by `CPU` and `TIME` (docs/results/slow-nodes.md), and the windows
+#: Deviations assumed until they are known, by `CPU` and `TIME` (docs/results/slow-nodes.md), and the windows
 #: that the assumption counts for; older windows lose weight.
 _ASSUMED, _ASSUMED_WINDOWS, _DECAY = (0.1, 0.5), 10.0, 0.99
 
 #: Deviations by which a reference of so many windows may be off, and by which noise falls behind its allowance.
 _REFERENCE_OFF, _LEAST_DRIFT = 3.0, 0.75
 
-#: Successive differences count for so many deviations at most; a window for this part of what an alarm takes.
+#: Cap of successive differences in deviations; and of one window as a part of the alarm threshold.
 _OUTLIER, _OF_ALARM = 3.0, 1 / 4
 
 
@@ -177,8 +176,8 @@ class SlownessSettings:
     Parameters
     ----------
     least_change
-        By which part a node has to be slower to be found; what stays below about half of it never is, and so leaves
-        room for what comes and goes within minutes.
+        Relative slowdown to detect; changes below about half of it are never detected, which tolerates variations
+        within minutes.
     false_alarm_h
         Node-hours from one false alarm to the next, where noise is independent from window to window.
     """
@@ -196,11 +195,11 @@ class SlowNode:
     node
         Id of its supervisor.
     by
-        By which part a tuple takes more there.
+        Relative slowdown.
     measure
-        Of `MEASURES`.
+        One of `MEASURES`.
     for_s
-        For how long, in seconds.
+        Duration in seconds.
     """
 
     node: str
@@ -261,7 +260,7 @@ class SlowNodes:
     Parameters
     ----------
     settings
-        What counts as slow.
+        Settings of the detection.
     """
 
     def __init__(self, settings: SlownessSettings | None = None) -> None:
@@ -320,7 +319,7 @@ class SlowNodes:
     def _add(self, total: _Sum, of: int, change: float, windows: int) -> None:
         noise = total.noise(_ASSUMED[of])
         if total.last is not None and not total.suspect:
-            # Successive differences tell of noise alone; while a change adds up they may be a part of it.
+            # Successive differences show noise alone; during a change they may be a part of it.
             step = min(abs(change - total.last), _OUTLIER * sqrt(2) * noise)
             total.squares = _DECAY * total.squares + step**2 / 2
             total.weight = _DECAY * total.weight + 1
@@ -347,7 +346,7 @@ class SlowNodes:
 
     def _learn(self, node: _Node, samples: Sequence[WorkSample]) -> None:
         suspect = any(total.suspect for total in node.sums)
-        # Other executors that come to a node under suspicion are no proof that it is well.
+        # New executors on a suspected node do not prove that it is healthy.
         by = [total.changes / total.windows if total.suspect else 0.0 for total in node.sums]
         kept = {}
         for sample in samples:
@@ -359,7 +358,7 @@ class SlowNodes:
             elif not suspect or reference.windows < LEAST_WINDOWS:
                 reference.learn(sample)
             kept[sample.component] = reference
-        # Those that did too little now may do more soon.
+        # Components with too little work now may do more soon.
         rest = {name: each for name, each in node.references.items() if name not in kept}
         node.references = kept | dict(list(rest.items())[:MOST_COMPONENTS])
 
