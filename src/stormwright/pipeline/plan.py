@@ -5,7 +5,7 @@
     lines ─▶ judged ─┬─▶ audited ─▶ which came too late or twice ─┐
                      └─▶ accepted ◀── without those ──────────────┘─▶ panes
 
-What came too late or twice a stream knows by its state, which the driver has: `LiveState`. Spark keeps none, so a batch
+A stream finds late and duplicate records by its state in the driver, `LiveState`. Spark keeps none, so a batch
 costs it no state store, and what is on disk is always the work of whole batches. Files at rest need no memory of what
 came before: there Spark itself leaves out what is twice.
 

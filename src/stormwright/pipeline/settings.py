@@ -9,10 +9,10 @@ from typing import Literal, TypeAlias, get_args
 from stormwright.errors import Fault, InputError
 from stormwright.perflog.records import MAX_CLOCK_AHEAD_MS
 
-#: Some hundred records a second, beside what is watched; thousands, with all cores; or as many as have piled up.
+#: Rates: some hundred records a second beside the monitored system; thousands with all cores; or a backlog.
 RecordRate: TypeAlias = Literal["low", "high", "bulk"]
 
-#: Of what a stream keeps between two runs. State of another version is left alone and a new one begun.
+#: Version of the stored state of a stream. State of another version is ignored and a new one begun.
 STATE_VERSION = 3
 
 #: Files of several writers become visible a little out of order.
@@ -32,27 +32,27 @@ class StreamSettings:
         How long after its interval began a record may land and still count; a later one goes to quarantine. More than
         the probes' interval.
     settle_s
-        The last seconds of a node's CPU are not judged for overload: its workers have not all reported yet. A silence
-        of a worker no longer than this is bridged as lost records.
+        The last seconds of a node's CPU are not checked for overload, as its workers may not all have reported. A
+        shorter silence of a worker is bridged as lost records.
     history_s
-        How far back the overload of a node is followed.
+        Maximum time for which the overload of a node is tracked.
     core_hz, core_hz_of
-        Speed of one core, and of those supervisors whose cores differ. Without it the problem's own `core_hz`.
+        Speed of one core in Hz, and exceptions by supervisor. Default: the problem's own `core_hz`.
     trigger_s
         Time between two batches.
     max_files_per_batch
-        Landed files taken up by one batch; the others wait for the next.
+        Maximum landed files per batch; the others wait for the next.
     keep_raw_s
-        How long processed files are kept, so that a backfill can read them again; 0 deletes them.
+        Retention of processed files for backfills; 0 deletes them at once.
     rate
         "low" for some hundred records a second at most. "high" for thousands: Spark takes all cores, and a batch of few
         records costs more. "bulk" for batches of hundreds of thousands: Spark adds up, not the driver.
     overload_percent
-        Of a node's CPU, at or over which it counts as overloaded in a profile; alarms go by all of it.
+        Percent of a node's CPU from which it counts as overloaded in a profile; alarms use 100 %.
     alarm_after_s
         X: an alarm is raised for a node that has been at or over its capacity for longer; None for no alarms.
     heap_mb, niceness
-        Of the Spark JVM, which shares its machine with what it watches.
+        Heap and niceness of the Spark JVM, which shares its machine with the monitored system.
     """
 
     window_s: int = 15

@@ -19,7 +19,7 @@ from stormwright.model.problem import name_slots
 from stormwright.storm.occupancy import Occupancy, Order, change_places, slots_told
 
 # Time limit ---------------------------------------------------------------------------------------
-# A scheduler that is given so much time and no more, and whatever happens in it stays there.
+# A scheduler with a time limit, isolated from failures.
 
 
 class TimeLimited:
@@ -31,7 +31,7 @@ class TimeLimited:
     Parameters
     ----------
     scheduler, name
-        The scheduler, and what messages call it.
+        The scheduler, and its name in messages.
     """
 
     def __init__(self, scheduler: Scheduler, name: str) -> None:
@@ -95,7 +95,7 @@ class _Call(threading.Thread):
 
 # Bridge -------------------------------------------------------------------------------------------
 
-#: An order that Nimbus has not asked for after so many seconds is void.
+#: Seconds after which an unused order expires.
 ORDER_S = 120.0
 
 
@@ -116,9 +116,9 @@ class Failure:
     topology_id, topology_name
         As Storm knows it.
     scheduler
-        Who looked for slots.
+        Scheduler that looked for slots.
     reasons
-        What stood in the way, counted; at least one.
+        Counted reasons; at least one.
     """
 
     topology_id: str
@@ -145,19 +145,19 @@ class Bridge:
     Parameters
     ----------
     initial
-        The scheduler for topologies that nobody ordered anything for.
+        The scheduler for topologies without orders.
     initial_name
         Its name, for the status text.
     tell_failures
-        Takes, after every answer, all topologies that it left without slots. Nimbus waits meanwhile.
+        Called after every answer with all topologies left without slots. Nimbus waits meanwhile.
     tell_why
-        Gives the status text of topologies (ids) that an assignment leaves without slots; else it is the scheduler's.
+        Returns the status text of topologies (ids) left without slots by an assignment; default: the scheduler's text.
     clock
-        Of the cluster.
+        Clock of the cluster.
     shown
-        A snapshot → what it is decided by, in which some hosts may take nothing new.
+        Transforms a snapshot for scheduling, such as making hosts unschedulable.
     leads
-        Number of this service among those that led, None for one that is alone; raises where it does not lead.
+        Returns the leadership term of this service, None without election; raises if it does not lead.
     """
 
     def __init__(
@@ -241,7 +241,7 @@ class Bridge:
         unfit
             Topology id → faults of its configuration. Such a topology gets no slots here.
         limit_s
-            Seconds that the initial scheduler may take; None: as long as it likes.
+            Time limit of the initial scheduler in seconds; None for no limit.
 
         Raises
         ------
@@ -255,7 +255,7 @@ class Bridge:
                 self._ordered_s = {t: since for t, since in self._ordered_s.items() if t in held}
                 self._unfit = unfit or {}
                 orders = {t: order for t, order in self._orders.items() if t not in self._unfit}
-            # Whatever the scheduler does, nobody waits for it here but Nimbus.
+            # Only Nimbus waits for the scheduler.
             answer = self._decide(*change_places(self._shown(problem), orders), limit_s)
             with self._changed:
                 assigned = {**problem.current, **answer.assignments}
@@ -286,7 +286,7 @@ class Bridge:
         occupancy = Occupancy(problem)
         incomplete = [problem.topologies[index] for index in occupancy.incomplete()]
         waiting = {topology.id for topology in incomplete}
-        # Somebody else may have found slots for what had none here.
+        # Another scheduler may have found slots for a topology without any here.
         self._status = {
             t: text
             for t, text in self._status.items()

@@ -19,10 +19,10 @@ from stormwright.storm.jvm import storm_command
 #: another, as when several supervisors share a machine.
 THRIFT_PORT_META = "stormwright.thrift.port"
 
-#: Seconds that Nimbus has for one call.
+#: Time limit of Nimbus for one call, in seconds.
 CALL_LIMIT_S = 60.0
 
-#: The same where a call of ours is several of Nimbus for each topology.
+#: Time limit of a call that needs several calls to Nimbus per topology.
 _LONG_LIMIT_S = {"problem": 600.0}
 
 #: Calls that change nothing.
@@ -91,11 +91,11 @@ class NimbusGateway(HelperJvm):
         Parameters
         ----------
         name
-            Of the topology.
+            Name of the topology.
         wait_s
-            Seconds until then.
+            Delay in seconds.
         num_workers
-            With so many workers; None for as many as it asks for.
+            New number of workers; None for the requested number.
         executors
             Component → with so many executors; of more than it has tasks Nimbus makes as many as these.
         """
@@ -107,7 +107,7 @@ class NimbusGateway(HelperJvm):
     def release(self, topology_id: str, supervisor: Supervisor) -> bool:
         """Notify a supervisor that a topology has left it; return False while Nimbus has it there.
 
-        Nimbus itself tells only the supervisors that a topology goes to; the others ask every 10 seconds.
+        Nimbus itself only notifies the supervisors that a topology moves to; the others poll every 10 seconds.
         """
         port = (supervisor.scheduler_meta or {}).get(THRIFT_PORT_META)
         thrift_port = int(port) if port else None

@@ -17,13 +17,13 @@ from typing import IO, Any, Self
 
 import orjson
 
-#: Of what a JVM wrote to its log, so much is read at most for its last line.
+#: Maximum bytes read from the end of a JVM's log for its last line.
 _LAST_BYTES = 4096
 
-#: A log that has grown beyond so many bytes is begun anew with the next request.
+#: Maximum bytes of a log; it is truncated with the next request.
 _LOG_BYTES = 2**20
 
-#: So often it is looked whether a JVM that says nothing still runs, and so much is read at once: all that a pipe holds.
+#: Interval between liveness checks of a silent JVM, and bytes read at once: the capacity of a pipe.
 _LOOK_MS = 100
 _READ_BYTES = 2**16
 
@@ -57,7 +57,7 @@ class HelperJvm:
         self._last_id = 0
         self._process: subprocess.Popen[bytes] | None = None
         self._closed = False
-        # A file, not a pipe: nobody reads the JVM's log while it runs, and a full pipe would stop it.
+        # A file, not a pipe: the JVM's log is not read while it runs, and a full pipe would block it.
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
         # What is written goes to its end, wherever we read, and to its beginning once it is cut.
         fcntl.fcntl(self._log, fcntl.F_SETFL, fcntl.fcntl(self._log, fcntl.F_GETFL) | os.O_APPEND)

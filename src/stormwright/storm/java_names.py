@@ -2,5 +2,5 @@
 
 from __future__ import annotations
 
-#: What the name of a Java scheduler begins with.
+#: Prefix of the name of a Java scheduler.
 JAVA_PREFIX = "java:"

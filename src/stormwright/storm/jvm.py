@@ -13,9 +13,9 @@ from stormwright.errors import MissingDependencyError
 from stormwright.java import find_java
 
 # Installation -------------------------------------------------------------------------------------
-# A Storm installation whose Java classes are used: where it is, and how a JVM is started on it.
+# Location of the Storm installation, and commands that use its classes.
 
-#: Where daemons and clients have their jars, and storm.yaml.
+#: Directories of jars of daemons and clients.
 _PARTS = ("lib", "extlib", "extlib-daemon")
 
 _CLIENT_FLAGS = ("-Xmx2g", "-XX:+UseSerialGC")
@@ -86,12 +86,12 @@ def storm_command(storm_home: Path, main: str, *args: str, flags: Sequence[str] 
     return [java, *flags, f"-Dstorm.home={storm_home}", "-cp", class_path, main, *args]
 
 
-# Jvm ----------------------------------------------------------------------------------------------
+# JVM commands -------------------------------------------------------------------------------------
 
 #: The clone that this file lies in: Storm's jars and ours are built there, not shipped in the Python package.
 _CLONE = Path(__file__).resolve().parents[3]
 
-#: What bin/storm would call STORM_HOME: ``lib`` for daemons, ``lib-worker`` for workers and clients.
+#: Equivalent of STORM_HOME for bin/storm: ``lib`` for daemons, ``lib-worker`` for workers and clients.
 STORM_HOME = _CLONE / "build" / "storm"
 
 #: Classes of a worker, ready to be mapped into memory: starting one takes two thirds of the CPU time. May be missing.

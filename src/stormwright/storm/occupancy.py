@@ -14,7 +14,7 @@ from stormwright.model.constraints.isolation import isolated
 from stormwright.model.humanize import counted
 
 # Exchanges ----------------------------------------------------------------------------------------
-# Topologies that change places with each other: all in one answer to Nimbus, or none.
+# Topologies that exchange slots: all in one answer to Nimbus, or none.
 
 
 @dataclass(frozen=True)
@@ -27,9 +27,9 @@ class Order:
         Ids of topologies, this one among them, that change places with each other; all are paused and drained. Empty
         for one that moves alone.
     before
-        Where it runs, and goes back to if it does not move after all.
+        Current placement, to which it returns if the move is cancelled.
     back
-        It is not to move any more: it stays, and goes back should Nimbus take its slots all the same.
+        Whether the move is cancelled: the topology stays, and returns should Nimbus still take its slots.
     """
 
     assignment: TopologyAssignment
@@ -89,7 +89,7 @@ class Occupancy:
     Parameters
     ----------
     problem
-        The snapshot: slots that are told for topologies are numbered as in it.
+        The snapshot; slots are numbered as in it.
     """
 
     def __init__(self, problem: Problem) -> None:

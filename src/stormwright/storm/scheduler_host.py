@@ -29,7 +29,7 @@ from stormwright.storm.helper_jvm import HelperJvm, JvmEndedError, NoAnswerError
 from stormwright.storm.java_names import JAVA_PREFIX
 from stormwright.storm.jvm import STORM_HOME, STORMWRIGHT_JAR, java_command, require_java
 
-#: Seconds that a scheduler has for one problem. Storm's ResourceAware takes minutes for large ones.
+#: Default time limit for one problem in seconds. Storm's ResourceAware takes minutes for large ones.
 TIME_LIMIT_S = 1800.0
 
 #: Key of the configuration (``--set``, or the problem's own) for another number of seconds.
@@ -97,7 +97,7 @@ class SchedulerHost(HelperJvm):
         except JvmEndedError as error:
             raise SchedulerError(f"{JAVA_PREFIX}{scheduler}: the JVM that runs it has ended: {error}") from error
         if "error" in response:
-            # The first cause is what the error tells already.
+            # The first cause is already in the error message.
             lines = [response["error"], *(f"  caused by {cause}" for cause in response["cause"][1:])]
             raise SchedulerError(f"{JAVA_PREFIX}{scheduler}: " + "\n".join(lines))
         return response
@@ -151,9 +151,9 @@ class JavaScheduler:
     conf
         Laid over the configuration of the problem.
     seed
-        Of ``Collections.shuffle``, set before every run.
+        Seed of ``Collections.shuffle``, set before every run.
     host
-        Where it runs; without one in a JVM that all share.
+        JVM to use; None for a shared one.
 
     Raises
     ------
@@ -164,7 +164,7 @@ class JavaScheduler:
         the seed, a value of the configuration or one in the problem is nothing that JSON can hold.
     """
 
-    # What the class declares of itself, see `Traits`.
+    # Traits declared by the class, see `Traits`.
     times_itself = keeps_time_limit = True
 
     def __init__(
@@ -195,9 +195,9 @@ class JavaScheduler:
         conf
             Laid over the configuration of the problem; a text that is JSON stands for its value.
         seed
-            Of ``Collections.shuffle``; None for one that is always the same.
+            Seed of ``Collections.shuffle``; None for a fixed default.
         jars
-            Where classes are found that are not Storm's: jars, or directories of classes.
+            Jars or directories of classes that are not Storm's.
 
         Raises
         ------

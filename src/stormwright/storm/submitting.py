@@ -38,9 +38,9 @@ def submit(command: Sequence[str], name: str, env: Mapping[str, str] | None = No
     command
         Argument vector.
     name
-        What errors call it.
+        Name in error messages.
     env
-        Environment variables beside our own.
+        Additional environment variables.
 
     Raises
     ------

@@ -25,19 +25,19 @@ def topology_load(topology: Topology, facts: pa.Table, settings: StreamSettings,
     """Return the load of one topology.
 
     Rates are per second of the time that an executor's records cover, so a lost record does not lower them.
-    An executor without a record gets the CPU of its component's others on average, or else what it asks for. Memory
-    is what the executors ask for: nothing measures it per executor.
+    An executor without a record gets the mean CPU of its component, or else its request. Memory is that requested by
+    the executors, as it is not measured per executor.
 
     Parameters
     ----------
     topology
-        Tells which executors there are, and what they ask for.
+        The topology with its executors and requests.
     facts
-        Of this topology in the window, as `stormwright.pipeline.measurement.panes` describes them.
+        Facts of this topology in the window, as `stormwright.pipeline.measurement.panes` describes them.
     settings
-        With the speed of a supervisor's cores, where it is set.
+        Settings, possibly with the speed of a supervisor's cores.
     core_hz
-        Speed of a core in Hz where it is not; what executors ask for counts at this speed everywhere.
+        Default speed of a core in Hz; requests of executors always count at this speed.
     """
     executors, pairs, flows = (kind_of(facts, kind) for kind in ("executor", "pair", "flow"))
     index = _executor_of_run(topology, executors)
@@ -132,7 +132,7 @@ def _rates(
 ) -> tuple[tuple[IntArray, ...], _Rates]:
     """Return the combinations of keys, the source executor first, and their traffic.
 
-    Tuples of which no size was sampled are taken to be as large as `bytes_per_tuple`.
+    Tuples without a sampled size count with `bytes_per_tuple`.
     """
     table, tuples = np.stack(keys), numbers(facts, "tuples")
     counted = _known(keys, covered_s) & (tuples > 0)
@@ -156,11 +156,11 @@ def executor_cpu_hz(topology: Topology, cycles: FloatArray, covered_s: FloatArra
     Parameters
     ----------
     topology
-        Whose executors they are.
+        The topology with the executors.
     cycles, covered_s
-        CPU that each used, in cycles, and over how many seconds, shape (E,).
+        CPU used by each in cycles, and the time in seconds, shape (E,).
     asked_hz
-        What each asks for, shape (E,).
+        Requested CPU of each, shape (E,).
     """
     measured = covered_s > 0
     cpu_hz = np.where(measured, cycles / np.where(measured, covered_s, 1.0), asked_hz)
@@ -184,9 +184,9 @@ def flow_limit_tps(
     Parameters
     ----------
     topology, load
-        What flows where.
+        The topology and its load.
     cycles, received, covered_s
-        Of every executor: CPU in cycles and tuples that it got, and over how many seconds, shape (E,).
+        CPU in cycles, tuples received, and time in seconds of every executor, shape (E,).
     core_hz
         Speed of a core.
 

@@ -29,7 +29,7 @@ from stormwright.pipeline.measurement.windows import (
 from stormwright.pipeline.settings import StreamSettings
 
 # Work per tuple -----------------------------------------------------------------------------------
-# What executors do with the tuples that they get: the time each takes, what they send on for it, and to whom.
+# Work of executors: time per tuple, and output by stream and target.
 
 #: The grouping that sends every tuple to each of its targets.
 _TO_EACH = "all"
@@ -63,7 +63,7 @@ class StreamTraffic:
     Parameters
     ----------
     source, stream, target, grouping
-        As in the topology.
+        Names as in the topology.
     sent_tps
         Tuples per second, counted at the source once for each task that they go to.
     bytes_per_s
@@ -128,7 +128,7 @@ def _traffic(keys: dict[str, str], sent: _Sent, received_tps: float, tasks: list
     sent_tps = sum(tps_by_task.values())
     emitted_tps = sent_tps / len(tps_by_task) if keys["grouping"] == _TO_EACH else sent_tps
     known = {task: tps for task, tps in tps_by_task.items() if task is not None}
-    # A task that nothing is sent to has a share as well: none.
+    # A task that receives nothing has a share of 0.
     shares = {task: known.get(task, 0.0) / sent_tps for task in sorted({*tasks, *known})} if known and sent_tps else {}
     return StreamTraffic(
         source=keys["source"],
@@ -193,13 +193,13 @@ def _run_of(runs: pa.Table, tasks: pa.ChunkedArray) -> IntArray:
     """Return the row of the executor that runs each task, -1 for none."""
     wanted = tasks.to_numpy()
     row = np.searchsorted(runs["first"].to_numpy(), wanted, side="right") - 1
-    # A task before the first executor has row -1, which finds what is appended.
+    # A task before the first executor has row -1, which selects the appended element.
     last = np.append(runs["second"].to_numpy(), -1)[row]
     return np.where((row >= 0) & (wanted <= last), row, -1).astype(np.int32)
 
 
 # Activity -----------------------------------------------------------------------------------------
-# What a topology as a whole did: tuples, trees, complete latency.
+# Activity of a whole topology: tuples, trees, complete latency.
 
 
 @dataclass(frozen=True)
@@ -270,7 +270,7 @@ def latency_histogram(facts: pa.Table) -> LatencyHistogram:
 
 
 # Nodes --------------------------------------------------------------------------------------------
-# What nodes have left: CPU in use and capacity, memory of their workers.
+# Load and capacity of nodes: CPU, and memory of their workers.
 
 
 @dataclass(frozen=True)
@@ -282,11 +282,11 @@ class NodeLoad:
     cpu_cores
         Cores that its workers use on average, including what no executor accounts for (GC, network).
     capacity_cores
-        Cores that it has; None where nobody has told.
+        Cores of the node; None if unknown.
     heap_bytes
-        Java heap that its workers have in use, of each the most in the window.
+        Java heap in use by its workers, the maximum of each in the window.
     workers
-        How many were heard of.
+        Number of reporting workers.
     """
 
     cpu_cores: float
@@ -312,9 +312,9 @@ def node_loads(
     Parameters
     ----------
     facts
-        Of one window.
+        Facts of one window.
     cpu_cores, capacity_cores
-        By supervisor what is in use on average and, where known, what there is.
+        Mean use and, if known, capacity by supervisor.
     """
     heaps: dict[str, dict[tuple[str, int], int]] = {}
     # A worker that takes over the port of another has its memory; the latest to start comes last.
@@ -351,11 +351,11 @@ class Measurement:
     Parameters
     ----------
     start_ms, end_ms
-        The stretch of time that the facts come from.
+        Period of the facts.
     panes
-        Of one window, as `stormwright.pipeline.measurement.windows.PANES`.
+        Panes of one window, as `stormwright.pipeline.measurement.windows.PANES`.
     seconds
-        CPU time of every worker in every second, longer back than the panes.
+        CPU time of every worker in every second, reaching further back than the panes.
     """
 
     start_ms: int

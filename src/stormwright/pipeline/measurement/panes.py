@@ -4,7 +4,7 @@ A window that slides by 3 s and holds 15 s is the sum of five panes of 3 s. Spar
 place only; adding five of them up is left to `stormwright.pipeline.measurement.windows`. (Li, Maier, Tufte, Papadimos,
 Tucker, "No pane, no gain", SIGMOD Record 34(1), 2005, https://doi.org/10.1145/1058150.1058158.)
 
-A record unfolds into facts of six kinds; what a kind leaves out is null.
+A record unfolds into facts of six kinds; missing columns are null.
 
 ========  =================================================  ==========================================================
 kind      keys                                               values
@@ -68,7 +68,7 @@ _OF_EXECUTOR = ("cpu_ns", "received", "execute_ns", "emitted", "trees", "acked",
 
 _SECOND_NS = 1_000_000_000
 
-#: Says of an element of a list, and its place there, what the columns of its fact are.
+#: Returns the columns of a fact from an element of a list and its position.
 Fact: TypeAlias = Callable[[Column, Column], dict[str, Column]]
 
 
@@ -83,8 +83,8 @@ class _Kind(NamedTuple):
 def panes(records: DataFrame, settings: StreamSettings) -> DataFrame:
     """Return the facts of all records, summed per pane: `pane_ms` (its start), `KEYS`, `VALUES`.
 
-    A record belongs to the pane in which its interval begins. Each kind is unfolded and summed up by itself, with
-    no more columns than it has, which is quick for many records.
+    A record belongs to the pane in which its interval begins. Each kind is unfolded and summed separately, with no more
+    columns than it has, which is quick for many records.
     """
     slide_ms = settings.slide_s * 1000
     in_panes = records.withColumn("pane_ms", F.col("start_ms") - F.col("start_ms") % slide_ms)

@@ -13,7 +13,7 @@ from stormwright.pipeline.measurement.panes import HIGHEST, KEYS, LOWEST, VALUES
 from stormwright.pipeline.settings import StreamSettings
 
 # Gaps ---------------------------------------------------------------------------------------------
-# Records that should be there and are not: gaps in the sequence numbers of a worker.
+# Missing records: gaps in the sequence numbers of a worker.
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class WorkerRecords:
     Parameters
     ----------
     start_ms
-        When the worker started: one that takes over the port of another begins to count anew.
+        Start of the worker: one that takes over the port of another has its own sequence numbers.
     records
         Records that are used.
     missing
@@ -59,10 +59,10 @@ def worker_records(facts: pa.Table) -> list[WorkerRecords]:
 
 _ARROW_TYPES = {"string": pa.string(), "long": pa.int64(), "double": pa.float64()}
 
-#: What `derive.panes` gives, in Arrow's types.
+#: Arrow schema of the result of `panes.panes`.
 PANES = pa.schema([("pane_ms", pa.int64()), *((n, _ARROW_TYPES[t]) for n, t in (KEYS | VALUES).items())])
 
-#: A worker's second (`at`, since 1970), and what is known of it.
+#: Arrow schema of a worker's second (`at`, since 1970).
 SECOND_KEYS = ["topology", "supervisor", "port", "at"]
 SECOND_SUMS = ["cpu_ns", "length_ns"]
 SECONDS = [*SECOND_KEYS, *SECOND_SUMS]
@@ -138,7 +138,7 @@ def with_more(seconds: pa.Table, more: pa.Table, history_s: int) -> pa.Table:
     """Return the combined seconds, limited to `history_s` before the newest."""
     if not more.num_rows:
         return seconds
-    # Only seconds as recent as those that are added to can be the same.
+    # Only recent seconds can coincide with the added ones.
     recent = pc.greater_equal(seconds["at"], pc.min(more["at"]))
     changed = _grouped(pa.concat_tables([seconds.filter(recent), more]), SECOND_KEYS)
     both = pa.concat_tables([seconds.filter(pc.invert(recent)), changed])
@@ -150,7 +150,7 @@ def _grouped(table: pa.Table, keys: list[str]) -> pa.Table:
     """Return one row per combination of keys; other columns summed, or their minimum or maximum."""
     values = [name for name in table.column_names if name not in keys]
     how = [(name, "min" if name in LOWEST else "max" if name in HIGHEST else "sum") for name in values]
-    # Beyond 64 bits Arrow would begin again at the other end.
+    # Arrow wraps around beyond 64 bits.
     for name, function in how:
         if function == "sum" and (pc.sum(table[name].cast(pa.float64())).as_py() or 0) >= 2**63:
             raise OverflowError(f"{name}: the sum of all is greater than 64 bits hold (overflow)")

@@ -36,7 +36,7 @@ from stormwright.pipeline.spark.query_supervisor import SupervisedQuery
 from stormwright.state_files import unless_damaged
 
 # Input --------------------------------------------------------------------------------------------
-# What the alarms' query is told: seconds of nodes at or near an overload, as small files.
+# Input of the alarm query: seconds of nodes at or near an overload, as small files.
 
 #: A line of these files, as Spark reads it.
 SECOND = "supervisor string, at long, cores double, capacity_cores double"
@@ -45,17 +45,17 @@ SECOND = "supervisor string, at long, cores double, capacity_cores double"
 class SecondsFeed:
     """Writer of the seconds of nodes for the alarm query, each at least once.
 
-    1. A node that was over its capacity in one of the last seconds is told of second by second.
-    2. When that is over its newest second is told: it ends what the query may still follow.
-    3. So it is, at first, for every node: what was followed before a restart may have ended meanwhile.
-    4. A node that has left the cluster is told to be silent.
+    1. A node that was over its capacity in one of the last seconds is written second by second.
+    2. After that its newest second is written once, which ends an episode that the query may still follow.
+    3. The same happens initially for every node: an episode from before a restart may have ended meanwhile.
+    4. A node that has left the cluster is written as silent.
 
     Parameters
     ----------
     final_s
         As `stormwright.pipeline.monitoring.episodes.final_after_s`.
     followed
-        Nodes that the query follows already.
+        Nodes already followed by the query.
     """
 
     def __init__(self, directory: Path, final_s: int, followed: Iterable[str] = ()) -> None:
@@ -69,8 +69,8 @@ class SecondsFeed:
         """Write new seconds of nodes with known capacity."""
         if not capacity_cores:
             return
-        # Whatever was not final when seconds were told last may have changed. After a restart all that is known is told
-        # again: what is final does not change by it.
+        # Seconds that were not final at the last write may have changed. After a restart all known seconds are written
+        # again: final ones do not change.
         begin_s = 0 if self._end_s is None else self._end_s - self._last_s
         gone = [node for node in self._told if node not in capacity_cores]
         for node in gone:
@@ -106,12 +106,12 @@ def _known(cores: float) -> float | None:
 
 
 # Log ----------------------------------------------------------------------------------------------
-# The alarms that are up and those that have ended, kept on disk.
+# Active and ended alarms, on disk.
 
-#: What happens to an episode.
+#: Events of an episode.
 RAISED, ENDED = "raised", "ended"
 
-#: Ended episodes that are remembered.
+#: Number of ended episodes stored.
 KEPT = 100
 
 
@@ -124,9 +124,9 @@ class Alarm:
     start_s
         First second over the capacity, since 1970.
     end_s
-        First second that is not; of an alarm that is up when it was raised.
+        First second that is not over; for an active alarm, the time when it was raised.
     peak_cores, capacity_cores
-        The most cores that were in use, and what there is.
+        Maximum cores in use, and capacity.
     """
 
     supervisor: str
@@ -145,9 +145,9 @@ class AlarmLog:
     Parameters
     ----------
     path
-        Its file. One that is damaged, as after a loss of power, is put aside, and its alarms are forgotten.
+        File of the log. A damaged one, as after a loss of power, is set aside, and its alarms are lost.
     tell
-        Called with every alarm that is raised, from the query's thread.
+        Called with every new alarm, from the query's thread.
     """
 
     def __init__(self, path: Path, tell: Callable[[Alarm], None]) -> None:
@@ -177,7 +177,7 @@ class AlarmLog:
         try:
             self._save()
         except OSError:
-            # The query repeats the batch, whose alarms nobody has been told.
+            # The query repeats the batch, whose alarms were not reported.
             self._batch, self.up, self.ended, self.raised = before
             raise
         for alarm in new:
@@ -210,7 +210,7 @@ def _in_time(row: Mapping[str, Any]) -> tuple[int, bool]:
 
 EVENT = f"event string, {EPISODE}"
 
-#: From one look for new files to the next.
+#: Interval between checks for new files.
 TRIGGER_S = 1.0
 
 _RUN = "start_s long, end_s long, peak_cores double, capacity_cores double, alarmed boolean"
@@ -232,7 +232,8 @@ def _has_protobuf() -> bool:
 class Watch(StatefulProcessor):
     """Processor of one node: its runs are the state, `stormwright.pipeline.monitoring.episodes.follow` the rule.
 
-    Time is that of the seconds told, not of the clock or a watermark, so it does not matter how they fall into batches.
+    Time is that of the input seconds, not of the clock or a watermark, so their distribution over batches does not
+    matter.
     """
 
     def __init__(self, after_s: float, final_s: int) -> None:
@@ -249,7 +250,7 @@ class Watch(StatefulProcessor):
         told = [Second(row.at, row.cores, row.capacity_cores) for row in rows]
         runs = [Run(*run) for run in self._runs.get()]
         after = follow(runs, newest[0] if newest else None, told, self._after_s, self._final_s)
-        # Of a node that is well only this is kept: what is told again after a restart raises no alarm again.
+        # The only state of a healthy node: seconds repeated after a restart raise no alarm again.
         self._newest.update((after.newest_s,))
         if after.runs:
             self._runs.put([tuple(run) for run in after.runs])
@@ -284,13 +285,13 @@ class AlarmStream:
     Parameters
     ----------
     directory
-        For the seconds on their way, the checkpoint and the log of alarms.
+        Directory for the input seconds, the checkpoint and the log of alarms.
     after_s
         X: an alarm is raised for a node that has been at or over its capacity for longer.
     settings
-        Of the stream of loads: they tell how late a second may still change.
+        Settings of the stream of loads, which determine how late a second may still change.
     tell
-        Called with every alarm that is raised.
+        Called with every new alarm.
 
     Raises
     ------

@@ -14,18 +14,18 @@ import numpy as np
 
 from stormwright.model.arrays import BoolArray, FloatArray, IntArray
 
-#: What Siegmund's approximation adds to the threshold for the steps being discrete.
+#: Siegmund's correction of the threshold for discrete steps.
 _OVERSHOOT = 1.166
 
 #: Deviations by which the mean of a reference may be off, and the least by which noise is to fall behind its allowance.
 _REFERENCE_OFF = 3.0
 _LEAST_DRIFT = 0.75
 
-#: How many windows the assumed noise counts for, and how fast older windows lose weight.
+#: Weight of the assumed noise in windows, and decay of older windows.
 _ASSUMED_WINDOWS = 10.0
 _DECAY = 0.99
 
-#: Greater steps, in deviations, are taken for changes rather than noise.
+#: Steps beyond this, in deviations, count as changes rather than noise.
 _OUTLIER = 3.0
 
 
@@ -113,7 +113,7 @@ class Cusum:
         return float(np.expm1(log if rising else -log)), windows
 
     def _note_noise(self, step: FloatArray) -> None:
-        # Successive differences tell of noise alone, also where the mean has moved.
+        # Successive differences show noise alone, even if the mean has moved.
         limit = _OUTLIER * np.sqrt(2) * self.noise()
         self._squares = _DECAY * self._squares + np.minimum(np.abs(step), limit) ** 2 / 2
         self._weight = _DECAY * self._weight + 1

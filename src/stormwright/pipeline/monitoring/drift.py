@@ -11,13 +11,13 @@ from stormwright.model import LoadProfile, TopologyLoad
 from stormwright.model.arrays import FloatArray
 from stormwright.pipeline.monitoring.cusum import Cusum, CusumSettings
 
-#: Executors that have less than this part of the mean are not followed: a multiple of little is little.
+#: Executors below this part of the mean are not followed: relative changes of small loads do not matter.
 LEAST_PART = 0.5
 
-#: What is compared, and the least of it that a topology is taken to have: in Hz, and in tuples/s.
+#: Compared quantities, and their floors per topology: in Hz, and in tuples/s.
 _LEAST = {"CPU": 1e6, "traffic": 1.0}
 
-#: Windows whose beginning is remembered.
+#: Number of windows whose start is stored.
 _STARTS_KEPT = 10_000
 
 
@@ -30,11 +30,11 @@ class Drift:
     what
         ``CPU`` or ``traffic``.
     executor
-        The one that has changed most, numbered within the topology; None for the topology as a whole.
+        Executor that changed most, numbered within the topology; None for the topology as a whole.
     change
-        Relative change of it: 0.5 is half as much again.
+        Relative change: 0.5 is half as much again.
     since_ms
-        When that began, epoch milliseconds.
+        Begin of the change, epoch milliseconds.
     """
 
     topology: str
@@ -85,7 +85,7 @@ class _Watched:
     def __init__(self, settings: CusumSettings, load: TopologyLoad) -> None:
         self.num_executors = len(load.cpu_hz)
         floors = []
-        #: What is followed: which amount, and of which executor, `num_executors` for all.
+        #: Followed series: quantity and executor, `num_executors` for the whole topology.
         self._series: list[tuple[str, int]] = []
         for what, amounts in _amounts(load).items():
             mean = amounts[-1] / max(self.num_executors, 1)

@@ -2,7 +2,7 @@
 
 - A node's *cores* in a second are what its workers used in it. A worker's silence of at most `settle_s` seconds is
   bridged on a straight line: records were lost. A longer one counts as no worker.
-- A second is *over* if the cores are at or above the node's capacity. One in which no worker was heard of is not.
+- A second is *over* if the cores are at or above the node's capacity. A second without a report of any worker is not.
 - An *episode* is a longest run of seconds that are over, of more than X seconds.
 
 Seconds are those since 1970, and whole.
@@ -72,18 +72,18 @@ def final_after_s(after_s: float, longest_delay_s: int) -> int:
 def follow(runs: Iterable[Run], newest_s: int | None, told: Iterable[Second], after_s: float, final_s: int) -> Followed:
     """Process further seconds of one node, given in any order and any number of times.
 
-    1. A second that was ever told to be over is. One that is `final_s` older than the newest changes no more.
+    1. A second that was ever reported as over is over. One that is `final_s` older than the newest is final.
     2. An alarm is raised when a run has lasted longer than `after_s`.
-    3. The run ends when the second after it is final; it is forgotten then.
+    3. The run ends when the second after it is final; it is dropped then.
 
     Parameters
     ----------
     runs
-        Those that had not ended before.
+        Runs that had not ended before.
     newest_s
-        The newest second that was told before; None for none.
+        The newest second processed before; None for none.
     told
-        The further seconds; at least one where `newest_s` is None.
+        Further seconds; at least one if `newest_s` is None.
     after_s
         X.
     final_s
@@ -168,13 +168,13 @@ def episodes(
     panes
         As `measurement.panes.panes` or, from files, `streaming.batch.backfill` gives them.
     capacities
-        Of nodes; those of one node do not overlap. Where there is none a node has no episode.
+        Capacities of nodes; those of one node do not overlap. A node without capacity has no episode.
     after_s
         X.
     settle_s
         As in `stormwright.pipeline.settings.StreamSettings`.
     start_s, end_s
-        The stretch, without `end_s` itself.
+        The period, without `end_s` itself.
     """
     spark = panes.sparkSession
     known = spark.createDataFrame(list(capacities), _CAPACITY)

@@ -17,9 +17,9 @@ from stormwright.model.arrays import FloatArray
 from stormwright.pipeline.monitoring.holt_winters import forecast
 
 # Minutes ------------------------------------------------------------------------------------------
-# Loads of components minute by minute: what forecasts are made from.
+# Loads of components minute by minute, the input of forecasts.
 
-#: Per component and minute (since 1970) the CPU of its executors and what they send.
+#: CPU of the executors and their output, per component and minute (since 1970).
 MINUTES = pa.schema(
     [
         ("topology", pa.string()),
@@ -39,9 +39,9 @@ class MinuteTable:
     Parameters
     ----------
     path
-        The file; what is in it is gone on with, unless it is damaged.
+        File of the table, which is continued unless it is damaged.
     keep_minutes
-        Older ones are forgotten.
+        Maximum age of minutes.
     """
 
     def __init__(self, path: Path, keep_minutes: int) -> None:
@@ -134,7 +134,7 @@ SEASONS = (60, 1440)
 _AMOUNTS = ("cpu_hz", "rate_tps")
 _ENDS = ("", "_low", "_high")
 
-#: Per component the minute that is forecast, and what is expected then, with the interval.
+#: Forecast minute and expected values with intervals, per component.
 FORECASTS = pa.schema(
     [
         ("topology", pa.string()),

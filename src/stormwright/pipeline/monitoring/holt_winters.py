@@ -20,10 +20,10 @@ import numpy as np
 
 from stormwright.model.arrays import FloatArray
 
-#: How far the forecast may be off in 19 of 20 cases, in deviations of errors that are normal.
+#: Half-width of the 95 % interval in standard deviations of normal errors.
 _INTERVAL = 1.96
 
-#: Level; trend as a part of it; damping; season as a part of what the level leaves.
+#: Smoothing weights: level; trend as a part of it; damping; season as a part of the remainder.
 _GRID = np.array(list(product((0.05, 0.15, 0.4, 0.8), (0.02, 0.2), (0.9, 0.98), (0.05, 0.25))))
 
 #: Series that are smoothed side by side: each has a value for each weight and step of a season, or up to the horizon.
@@ -51,9 +51,9 @@ def forecast(values: FloatArray, horizon: int, seasons: Sequence[int] = ()) -> F
     values
         Series of amounts at equal distances, NaN where one is missing, shape (S, n) with n > 0.
     horizon
-        How many steps ahead, at least 1.
+        Number of steps ahead, at least 1.
     seasons
-        Lengths that a season may have; those are tried of which there are at least two in the series.
+        Candidate lengths of the season; those that fit at least twice into the series are tried.
     """
     blocks = [values[begin : begin + _BLOCK] for begin in range(0, len(values), _BLOCK)] or [values]
     parts = [_forecast(block, horizon, seasons) for block in blocks]
@@ -67,7 +67,7 @@ def _forecast(values: FloatArray, horizon: int, seasons: Sequence[int]) -> Forec
             tried = _smoothed(values, horizon, season)
             better = tried.error < best.error
             best = _Smoothed(np.where(better, tried.value, best.value), np.where(better, tried.error, best.error))
-    # Where nothing could be compared yet the value is all there is.
+    # Without comparisons the last value is the forecast.
     off = _INTERVAL * np.where(np.isfinite(best.error), best.error, 0.0)
     return Forecasts(best.value, np.maximum(best.value - off, 0.0), best.value + off)
 
@@ -93,7 +93,7 @@ def _smoothed(values: FloatArray, horizon: int, season: int) -> _Smoothed:
     trend = np.repeat(start_trend[:, None], len(grid), axis=1)
     seasonal = np.repeat(start_season.T[:, :, None], len(grid), axis=2)
     squares, compared = np.zeros((series, len(grid))), np.zeros((series, 1))
-    # Weights are compared over the second half: each candidate has seen a whole season by then.
+    # Weights are compared over the second half, after a whole season for each candidate.
     since = max(length // 2, season)
     ahead = np.zeros((horizon, series, len(grid)))
     for step in range(length):

@@ -1,6 +1,6 @@
 """Validation of lines: valid records, duplicates, and rejected lines.
 
-The rules are those of `stormwright.perflog.records`, in its words, and one more about lateness.
+The rules and messages are those of `stormwright.perflog.records`, plus one about lateness.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from stormwright.perflog.schema import (
 from stormwright.pipeline.parsing.parsed import LINE, WHOLE
 
 # Ledger -------------------------------------------------------------------------------------------
-# Where every line went: nothing is lost without being counted.
+# Counts of all lines: nothing is lost without being counted.
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +53,11 @@ class LineCounts:
     read
         All lines of the landed files that are not blank.
     used
-        Records that are in the loads of their time.
+        Records included in the loads of their time.
     duplicate
         Records delivered again.
     quarantined
-        Lines that are no records or came too late; kept with the reason.
+        Lines that are invalid or came too late; stored with the reason.
     """
 
     read: int = 0
@@ -76,17 +76,17 @@ class LineCounts:
 
 # Clean --------------------------------------------------------------------------------------------
 
-#: A record that is right but no longer of use to who watches: it is history only.
+#: Reason for a valid record that arrived too late for live loads: it is history only.
 LATE = "late: the interval began too long before the record was landed"
 
-#: What a record is known by, and where that is: two rows with the same are one record that was delivered twice.
+#: Key of a record and its fields: two rows with the same key are one record delivered twice.
 RECORD_KEYS = {f"worker_{name}": f"worker.{name}" for name in IDENTITY} | {"seq": "seq", "start_ms": "start_ms"}
 
 
 def judged(lines: DataFrame, late_s: int) -> DataFrame:
     """Add `reason`: why a line is rejected, null for valid records; drop the text of all other lines.
 
-    That follows from the line and from when its file landed alone, so a stream and files at rest agree about it. A
+    The reason depends only on the line and the landing time of its file, so a stream and files at rest agree. A
     record counts if it landed within `late_s` of the beginning of its interval.
     """
     checks = [
@@ -102,7 +102,7 @@ def judged(lines: DataFrame, late_s: int) -> DataFrame:
         F.when(F.col("start_ms") < F.col("landed_ms") - late_s * 1000, LATE),
     ]
     lines = lines.withColumn("reason", F.coalesce(*checks))
-    # What is no text in a byte of it could not be told as one.
+    # Invalid bytes cannot be shown as text.
     return lines.withColumn(LINE, F.when(F.col("reason").isNotNull(), F.make_valid_utf8(LINE)))
 
 
@@ -155,7 +155,7 @@ def _in_range(kind: Type, value: Column) -> Column:
         case Constants(values):
             same = F.lit(np.array(values))
             near = F.zip_with(value, same, lambda v, w: F.abs(v - w) <= w * EDGE_TOLERANCE)
-            # As a rule they are the same to the last digit, which is seen at once.
+            # Usually they are identical, which is checked first.
             return (value == same) | F.forall(near, lambda same: F.coalesce(same, F.lit(False)))
         case Row(columns):
             parts = [_in_range(number, value[place]) for place, (_, number) in enumerate(columns)]
@@ -179,7 +179,7 @@ def _in_range(kind: Type, value: Column) -> Column:
 def _seen_at_once(element: Type, values: Column) -> Column:
     """Return true only if every element of a list is in range, as far as one vectorised check shows.
 
-    A function of one element Spark does not compile: of six rows it takes 13 µs, and seeing them at once takes 2 µs.
+    Spark does not compile functions of one element: six rows take 13 µs, the vectorised check takes 2 µs.
     """
     match element:
         case WholeNumber():

@@ -2,13 +2,13 @@
 
 Spark's JSON parser is lenient in what a line may hold besides one object, and in what it takes for a text. So
 
-1. a line is put between brackets of an object whose name nobody can guess, before an element that only we can have
-   written: where that is the second and last element, the line was one JSON value, whole;
+1. a line is put into the array of an object with an unguessable name, before a sentinel element: if the sentinel is the
+second and last element, the line was exactly one JSON value;
 2. a text that reads like a number, a truth value, an object or a list may have been one: then the line is parsed a
-   second time, into a value that knows its types;
-3. what is no UTF-8, or holds half a surrogate pair, is no text.
+second time, into a typed variant;
+3. invalid UTF-8, or half a surrogate pair, is not text.
 
-Two kinds of lines it still judges otherwise than plain Python does, both as no records: one with a field twice whose
+Two kinds of lines are treated differently from plain Python, both as invalid: one with a field twice whose
 first value is of a wrong type, and one with a field that we do not know nested a thousand deep.
 """
 
@@ -88,7 +88,7 @@ def parsed(lines: DataFrame, *others: Column) -> DataFrame:
     elements = ArrayType(record_type().add(_MARK, LongType()))
     root = StructType([StructField(_MARK, elements), StructField(_CORRUPT, StringType())])
     # With columns that are no functions of the line alone: else Spark would parse it again for a condition.
-    # Most lines begin as a record does, and that is seen at once.
+    # Most lines begin as a record does, which is a fast check.
     found = lines.where(F.startswith(line, F.lit("{")) | F.rlike(line, F.lit(_NOT_BLANK))).select(
         line, F.from_json(bracketed, root, _OPTIONS).alias("root"), *others
     )

@@ -53,7 +53,7 @@ def rejected(audit: pa.Table) -> pa.Table:
     return in_order.filter(is_rejected.take(order)).select(QUARANTINE.names).cast(QUARANTINE)
 
 
-#: What is kept at most: when it is more the oldest files are deleted, down to this part of it.
+#: Maximum size: beyond it the oldest files are deleted, down to this part of it.
 MAX_BYTES, MAX_FILES = 256 * 2**20, 50_000
 _KEPT_PART = 0.9
 
@@ -61,7 +61,7 @@ _KEPT_PART = 0.9
 class Quarantine:
     """A directory with a JSON-lines file per batch with rejected lines, and files set aside whole.
 
-    A worker that never sends anything right fills it for months, so the oldest of it goes when it is too much.
+    A worker that only sends invalid lines would fill the disk, so the oldest files are deleted beyond a limit.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -74,7 +74,7 @@ class Quarantine:
     def keep(self, batch: int, audit: pa.Table) -> None:
         """Write the rejected lines of a batch; the same batch again replaces them."""
         name = f"batch-{batch:010d}.jsonl"
-        # What the same batch rejected before a crash, when it may have had other files.
+        # Output of the same batch before a crash, when it may have had other files.
         (self.directory / name).unlink(missing_ok=True)
         self._write(name, rejected(audit))
 
@@ -103,7 +103,7 @@ class Quarantine:
         self._count, self._bytes = self._count + 1, self._bytes + size
         if self._count <= MAX_FILES and self._bytes <= MAX_BYTES:
             return
-        # What was written again, or deleted by hand, was counted all the same: now it is seen.
+        # Rewritten and manually deleted files were still counted; now the sizes are read.
         kept = self._kept()
         self._count, self._bytes = len(kept) + 1, sum(size for _, size, _ in kept) + size
         for _, freed, path in kept:
@@ -122,10 +122,10 @@ class Quarantine:
         return sorted(found)
 
 
-#: The last moment that can be told as one, in ms.
+#: Latest representable moment, in ms.
 _LAST_MS = 253_402_300_799_999
 
-#: Whether a column of a row is what it should be.
+#: Checks of the columns of a row.
 _RIGHT: dict[str, Callable[[Any], bool]] = {
     "reason": lambda value: type(value) is str,
     "landed_ms": lambda value: type(value) is int and 0 <= value <= _LAST_MS,

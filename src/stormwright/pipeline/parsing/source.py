@@ -51,7 +51,7 @@ def prune(raw: Path, keep_s: float) -> None:
     """Delete retained files that landed more than `keep_s` ago."""
     oldest_s = time.time() - keep_s
     for path in raw.glob(f"*{SUFFIX}"):
-        # One that cannot be deleted now is so next time.
+        # Deletion is retried next time.
         with suppress(OSError):
             if path.stat().st_mtime < oldest_s:
                 path.unlink()
@@ -70,11 +70,11 @@ def read_landed(
     Parameters
     ----------
     spark
-        Session that reads them.
+        Spark session.
     directories
-        Of this machine or of any file system of Hadoop.
+        Directories of this machine or of any Hadoop file system.
     start_ms, end_ms
-        The stretch, in ms since 1970; None where it is open. A file lands when it was modified last.
+        Period in ms since 1970; None for open ends. Files land at their modification time.
     """
     limits = {"pathGlobFilter": f"*{SUFFIX}"}
     if start_ms is not None:

@@ -16,7 +16,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 from pyspark.sql.streaming.query import StreamingQuery
 
 # Listener -----------------------------------------------------------------------------------------
-# Figures of the running queries, as Spark tells them after every batch.
+# Figures of the running queries, as reported by Spark after every batch.
 
 
 @dataclass(frozen=True)
@@ -26,13 +26,13 @@ class BatchFigures:
     Parameters
     ----------
     batch
-        Its number.
+        Number of the batch.
     phases_ms
-        How long each of Spark's phases took; ``triggerExecution`` is all of it.
+        Duration of each of Spark's phases; ``triggerExecution`` is the total.
     state_rows, state_bytes
-        What the query keeps in memory from batch to batch.
+        State that the query holds between batches.
     watermark_lag_s
-        How far the watermark is behind the clock; None without one.
+        Lag of the watermark behind the clock; None without one.
     """
 
     batch: int
@@ -45,7 +45,7 @@ class BatchFigures:
 class QueryFigures(StreamingQueryListener):
     """Listener with the newest figures of every named query; thread-safe for readers.
 
-    Rows are counted by ourselves (`stormwright.pipeline.parsing.clean`): Spark's own count is wrong where it reads less
+    Rows are counted separately (`stormwright.pipeline.parsing.clean`): Spark's own count is wrong where it reads less
     than all columns.
     """
 
@@ -92,7 +92,7 @@ def _seconds_between(earlier: str, later: str) -> float:
 
 # Query supervisor ---------------------------------------------------------------------------------
 
-#: What a call to a JVM that has ended raises.
+#: Errors raised by a call to a JVM that has ended.
 GONE = (PySparkException, Py4JError, OSError)
 
 #: Seconds before the first restart; twice as many before each further one that brings no batch to its end.
@@ -101,7 +101,7 @@ LONGEST_PAUSE_S = 60.0
 
 _TRACEBACK = "Traceback (most recent call last):"
 
-#: How often it is tidied up.
+#: Interval of tidying.
 TIDY_S = 60
 
 
@@ -113,9 +113,9 @@ class SupervisedQuery:
     start
         Starts the query over its checkpoint.
     examine
-        Called when a batch fails for the second time: repeating it does not help.
+        Called when a batch fails for the second time.
     tidy
-        Called about once a minute; where it says so the query is ended and started again.
+        Called about once a minute; if it returns true the query is restarted.
 
     Raises
     ------

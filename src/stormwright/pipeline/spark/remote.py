@@ -14,10 +14,10 @@ from pyspark.sql import SparkSession
 from stormwright.errors import Fault, InputError, MissingDependencyError, StormwrightError
 from stormwright.pipeline.spark.target import EVERYWHERE, SparkTarget, first_line
 
-#: How long a master may take to accept a connection, and a Connect server to answer.
+#: Time limit for a master to accept a connection, and for a Connect server to answer.
 ANSWERS_S = 10.0
 
-#: How long the first row may take, for which executors have to start.
+#: Time limit for the first row, for which executors have to start.
 FIRST_ROW_S = 60.0
 
 

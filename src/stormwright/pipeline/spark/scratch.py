@@ -15,7 +15,7 @@ from stormwright.file_lock import alone
 
 _PREFIX = "stormwright-scratch-"
 
-#: Seconds in which whoever made a directory has locked it.
+#: Seconds within which the creator of a directory has locked it.
 _YOUNG_S = 60.0
 
 

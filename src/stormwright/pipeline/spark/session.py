@@ -33,7 +33,7 @@ LOOPBACK = "127.0.0.1"
 #: Partitions after a shuffle: measured on two cores, 200 (Spark's default) cost three times the CPU of 2 to 4.
 BATCH_PARTITIONS = 4
 
-#: Heap of a batch's JVM where no setting says another.
+#: Default heap of a batch's JVM.
 BATCH_HEAP_MB = 2048
 
 _CHECKPOINT_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -51,7 +51,7 @@ def of_this_machine(directory: Path, heap_mb: int, java: str = "") -> dict[str, 
         "spark.driver.memory": f"{heap_mb}m",
         "spark.driver.host": LOOPBACK,
         "spark.driver.bindAddress": LOOPBACK,
-        # Other users of this machine reach it as well: Spark thinks of a secret by itself, which they do not know.
+        # Other users of this machine can reach it as well, but Spark generates a secret.
         "spark.authenticate": "true",
         "spark.local.dir": str(temporary(directory)),
         # RocksDB unpacks 15 MB of machine code, which stay where they are if the JVM is killed.
@@ -100,12 +100,12 @@ def batch(directory: Path) -> dict[str, str]:
     }
 
 
-#: For a driver of a cluster. How many partitions and which addresses fit is for the cluster's own configuration to say.
+#: Options for the driver of a cluster. Partitions and addresses are left to the cluster's own configuration.
 CLUSTER = {**EVERYWHERE, "spark.ui.showConsoleProgress": "false"}
 
 
 # Rates --------------------------------------------------------------------------------------------
-# Spark's options for how many records come: few, where a batch costs what its planning costs, or many.
+# Spark's options by rate of records: low, where planning dominates the cost of a batch, or high.
 
 
 _BOTH = {
@@ -135,7 +135,7 @@ def rate_options(rate: RecordRate) -> dict[str, str]:
 #: Set by spark-submit in the programs that it starts: the JVM is there already.
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
 
-#: Lines of a JVM's log that say why it ended: what was wrong, and that it therefore ends.
+#: Lines of a JVM's log that state why it ended: the error, and the exit.
 _LAST_LINES = 3
 
 #: Sourced by Spark's launcher before it becomes the JVM, so the JVM inherits all of it.
@@ -166,7 +166,7 @@ def spark_session(directory: Path, settings: StreamSettings) -> SparkSession:
     Parameters
     ----------
     directory
-        For Spark's own configuration, temporary files and log (``spark.log``).
+        Directory for Spark's configuration, temporary files and log (``spark.log``).
 
     Raises
     ------
@@ -186,9 +186,9 @@ def batch_session(directory: Path, target: SparkTarget | None = None) -> SparkSe
     Parameters
     ----------
     directory
-        For Spark's own configuration, temporary files and log (``spark.log``), where it runs on this machine.
+        Directory for Spark's configuration, temporary files and log (``spark.log``), if it runs on this machine.
     target
-        Where it runs; all cores of this machine by default.
+        Where Spark runs; all cores of this machine by default.
 
     Raises
     ------
@@ -285,7 +285,7 @@ def _last_words(log: Path) -> str:
 
 def _configure(directory: Path, niceness: int) -> Path:
     """Prepare the environment in which the JVM starts; return the path of its log."""
-    # What a JVM left that was killed. One that this process has stopped and may use again needs no more than the place.
+    # Leftovers of a killed JVM. A stopped JVM that this process may reuse only needs the directory.
     shutil.rmtree(temporary(directory), ignore_errors=True)
     temporary(directory).mkdir(parents=True)
     log = directory / "spark.log"
@@ -304,7 +304,7 @@ def _write_logging(directory: Path) -> Path:
     conf = directory / "conf"
     conf.mkdir(parents=True, exist_ok=True)
     settings = conf / "log4j2.properties"
-    # What begins so Log4j would look up.
+    # Log4j would expand this prefix.
     log = str(directory / "spark.log").replace("\\", "\\\\").replace("${", "$${")
     settings.write_text(_LOG4J.format(log=log), encoding="utf-8")
     return settings

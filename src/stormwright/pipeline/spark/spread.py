@@ -12,7 +12,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 Part = TypeVar("Part")
 
-#: More cores than these are taken for these.
+#: Maximum number of cores assumed.
 _MOST_CORES = 4096
 
 
@@ -30,11 +30,11 @@ def spread(
     Parameters
     ----------
     spark
-        Session whose cores do the work.
+        Spark session.
     function, parts
-        They travel to Spark's Python workers, in which the module of the function must be installed.
+        Function and its inputs, sent to Spark's Python workers, where the function's module must be installed.
     schema
-        Of what the function gives.
+        Schema of the function's results.
 
     Raises
     ------

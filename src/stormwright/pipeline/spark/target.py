@@ -13,11 +13,11 @@ from pyspark.sql import SparkSession
 
 from stormwright.errors import Fault, InputError
 
-#: Means the same wherever Spark runs, and may be set in a session that runs already.
+#: Setting that has the same meaning for all targets and can be changed in a running session.
 EVERYWHERE = {"spark.sql.session.timeZone": "UTC"}
 
 # Locations ----------------------------------------------------------------------------------------
-# Where tables are: directories of this machine, or URIs of any file system that Hadoop knows.
+# Locations of tables: directories of this machine, or URIs of any Hadoop file system.
 
 #: A path, or a URI as text (a `Path` would make ``hdfs:/host`` of ``hdfs://host``).
 Location = Path | str
@@ -74,7 +74,7 @@ def exists(spark: SparkSession, location: Location) -> bool:
 
 # Target -------------------------------------------------------------------------------------------
 
-#: The environment variable that stands for ``--master``.
+#: Environment variable equivalent to ``--master``.
 MASTER_VARIABLE = "STORMWRIGHT_SPARK_MASTER"
 
 _HOST_AND_PORT = r"(?:\[[0-9a-fA-F:.]+\]|[^\s:/,;\[\]]+):\d{1,5}"

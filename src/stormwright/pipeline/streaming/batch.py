@@ -29,11 +29,11 @@ from stormwright.pipeline.spark.target import Location, address, exists, inside,
 from stormwright.pipeline.streaming.progress import LiveState
 
 # Output directory ---------------------------------------------------------------------------------
-# Where a backfill writes: a directory of its own, for what is there is replaced.
+# Output of a backfill: a separate directory, as its content is replaced.
 
 RECORDS, PANES, QUARANTINE = "records", "panes", "quarantine"
 
-#: What Spark writes of a table; what it writes beside it begins with an underscore, checksums with a dot.
+#: Files of a table written by Spark; other files begin with an underscore, checksums with a dot.
 _OF_A_TABLE = re.compile(rf"({RECORDS}|{PANES}|{QUARANTINE})(/(part-[^/]+|_SUCCESS|_temporary(/.+)?|\.[^/]+\.crc))?")
 
 
@@ -43,9 +43,9 @@ def require_own(into: Location, directories: Sequence[Location], spark: SparkSes
     Parameters
     ----------
     directories
-        Where landed files are read from.
+        Directories of landed files.
     spark
-        Looks at what is no directory of this machine; without it that is not looked at.
+        Spark session for checking URIs; without it they are not checked.
 
     Raises
     ------
@@ -84,7 +84,7 @@ def _files_in(spark: SparkSession, into: Location) -> Iterator[str]:
 
 # Batch --------------------------------------------------------------------------------------------
 
-#: No two moments of a record are so far apart.
+#: Upper bound of the time between two moments of a record.
 NEVER_LATE_S = 10**10
 
 
@@ -132,7 +132,7 @@ def backfill(
     Parameters
     ----------
     spark
-        Session that does the work.
+        Spark session.
     directories
         Where landed files are, with the modification times that they had when they landed: the landing directory and
         where a stream keeps what it has processed (`LoadStream.raw`). Paths, or URIs of a file system of Hadoop.
@@ -142,16 +142,16 @@ def backfill(
         `stormwright.pipeline.measurement.panes.panes`) and ``quarantine`` (JSON lines, as
         `stormwright.pipeline.parsing.quarantine.QUARANTINE`). Tables that are there are replaced.
     stretch
-        Everything by default. It begins and ends with a pane.
+        Period, everything by default. It has to begin and end at panes.
     settings
-        Those of the stream whose results are wanted again; None for the defaults.
+        Settings of the stream to reproduce; None for the defaults.
     tell
-        Called with what is done next.
+        Called with a description of the next step.
 
     Returns
     -------
     LineCounts
-        Of the lines that belong to the stretch.
+        Counts of the lines in the period.
 
     Raises
     ------

@@ -16,7 +16,7 @@ from stormwright.pipeline.parsing.clean import RECORD_KEYS, LineCounts
 from stormwright.pipeline.settings import StreamSettings
 
 # Progress -----------------------------------------------------------------------------------------
-# What a stream of loads tells of itself.
+# Progress of a stream of loads, for programs.
 
 
 class Progress(TypedDict):
@@ -25,27 +25,27 @@ class Progress(TypedDict):
     Parameters
     ----------
     error
-        Why it does not run, or why a batch failed that is being repeated.
+        Why the stream does not run, or why a batch that is being repeated failed.
     batch, batch_ms
-        The last one, -1 before the first, and how long it took.
+        Number of the last batch, -1 before the first, and its duration.
     restarts, files_set_aside
-        After failed batches, and because batches failed over them.
+        Restarts after failed batches, and files set aside because batches failed over them.
     profile_age_s
         Seconds since the last profile.
     lag_ms
         p50 and p95 of the time from a record's writing until a profile held it.
     ledger
-        Lines by what became of them.
+        Counts of lines by result.
     unknown_tuples
         By topology that was noted: tuples that the last profile leaves out, from or to tasks of no known executor.
     nodes
         Name (``node``), CPU and headroom in cores, heap of the workers, by supervisor.
     complete_latency_ms
-        Quantiles, by topology.
+        Quantiles of the complete latency by topology.
     queries
         Spark's figures of the last batches, and restarts, by query.
     alarms
-        Those that are up and that ended last, each with the name of its ``node``; None where none are wanted.
+        Active and recent alarms, each with the name of its ``node``; None if alarms are disabled.
     """
 
     running: bool
@@ -70,9 +70,9 @@ def with_names(progress: Progress, name: Callable[[str], str]) -> Progress:
     Parameters
     ----------
     progress
-        Where the stream stands, which knows of nodes what records tell: ids of supervisors.
+        Progress with ids of supervisors.
     name
-        Of a node, by that id.
+        Returns the display name of a node by that id.
     """
     named = progress.copy()
     if "nodes" in progress:
@@ -90,7 +90,7 @@ OVERTAKEN = "late: files that landed long after this one were read before it"
 
 _TEXTS = {f"worker_{part.name}" for part in WORKER.fields if part.name in IDENTITY and part.type == Text()}
 
-#: The records that a pane holds.
+#: Schema of the records in a pane.
 SEEN = pa.schema([(name, pa.string() if name in _TEXTS else pa.int64()) for name in RECORD_KEYS])
 
 
@@ -110,15 +110,15 @@ class LiveState:
     Parameters
     ----------
     batch
-        The last batch that is in here; -1 for none.
+        The last batch included; -1 for none.
     panes
-        By their start in ms, which is in order.
+        Panes by start in ms, in order.
     newest_ms
-        When the newest record began.
+        Start of the newest record.
     files
-        Which the last batch has read: they count, and may still be in the landing directory.
+        Files read by the last batch: they are included, and may still be in the landing directory.
     closed
-        The facts of the panes that this batch closed, as `PANES`; not kept.
+        Facts of the panes closed by this batch, as `PANES`; not stored.
     """
 
     batch: int = -1

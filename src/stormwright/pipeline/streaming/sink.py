@@ -29,7 +29,7 @@ from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.streaming.progress import LiveState, Pane
 
 # Closed panes -------------------------------------------------------------------------------------
-# What a stream asks of whoever keeps the panes that it has closed.
+# Interface for storing closed panes of a stream.
 
 
 class ClosedPaneKeeper(Protocol):
@@ -52,7 +52,7 @@ class ClosedPaneKeeper(Protocol):
 
 
 # State on disk ------------------------------------------------------------------------------------
-# The state of a stream on disk: a file for each table of a pane, and one that says which of them count.
+# State of a stream on disk: a file for each table of a pane, and one that lists the valid files.
 
 _MANIFEST = "state.json"
 _SUFFIX = ".arrow"
@@ -88,7 +88,7 @@ def save(state: LiveState, directory: Path) -> None:
 def load(directory: Path) -> LiveState:
     """Return the state written by `save`; an empty state if there is none.
 
-    What cannot be read (a disk has failed, or somebody was at it) is set aside, and the state is empty.
+    Unreadable state (damaged or modified) is set aside, and the state is empty.
     """
     path = directory / _MANIFEST
     if not path.exists():
@@ -151,7 +151,7 @@ def _tidy(directory: Path) -> None:
 
 # Sink ---------------------------------------------------------------------------------------------
 
-#: Records whose delay is remembered.
+#: Number of records whose delay is stored.
 LAGS_KEPT = 5_000
 
 #: The newest measurement is written as JSON at most for this share of the time.
@@ -168,17 +168,17 @@ class ProfileSink:
     Parameters
     ----------
     landing, raw
-        Where files come from, and where those that were processed go if they are kept.
+        Directory of landed files, and directory of retained processed files.
     directory
-        Where the state of earlier runs is, and goes.
+        Directory of the stored state.
     latest
         File for the newest measurement as JSON.
     settings
         Of the stream.
     history
-        Takes the panes that batches close; None where nobody keeps them.
+        Receives closed panes; None to drop them.
     feed
-        Where the seconds of nodes go for the alarms; None for no alarms.
+        Receives the seconds of nodes for alarms; None for no alarms.
     """
 
     def __init__(
@@ -208,7 +208,7 @@ class ProfileSink:
         self.measurement: Measurement | None = measure(self.state.facts(), self._seconds, settings)
         self.updated: float | None = None
         self._feed = feed
-        #: Cores of the nodes, by supervisor, as far as somebody has told.
+        #: Known cores of the nodes, by supervisor.
         self.capacity_cores: Mapping[str, float] = {}
 
     def begin(self) -> Callable[[DataFrame, int], None]:
@@ -277,7 +277,7 @@ class ProfileSink:
             **self.measurement.as_dict(self.capacity_cores),
         }
         temporary = self._latest.with_name(f".{self._latest.name}")
-        # It is for people to look at: a full disk must not end a batch that has been booked.
+        # The file is informational: a full disk must not fail a completed batch.
         with suppress(OSError):
             temporary.write_bytes(orjson.dumps(document, option=orjson.OPT_NON_STR_KEYS))
             temporary.replace(self._latest)

@@ -36,28 +36,28 @@ from stormwright.pipeline.streaming.progress import LiveState, Progress
 from stormwright.pipeline.streaming.sink import ClosedPaneKeeper, ProfileSink
 
 # Files that fail ----------------------------------------------------------------------------------
-# Files over which a batch fails: found, and set aside whole so that the stream goes on.
+# Detection of files over which a batch fails; they are set aside whole so that the stream continues.
 
-#: Says why files cannot be processed, None where they can.
+#: Returns why files cannot be processed, None if they can.
 _Failure = Callable[[Sequence[Path]], str | None]
 
 
 def set_poison_aside(spark: SparkSession, landing: Path, quarantine: Quarantine, settings: StreamSettings) -> None:
     """Move landed files that cannot be processed to the quarantine.
 
-    1. Each is tried as the only file of a batch, so what fails for another reason than the file stays.
-    2. Nothing is moved where not even a harmless file can be processed: then it is the machine.
+    1. Each is tried as the only file of a batch, so that failures with other causes move no file.
+    2. Nothing is moved if not even a valid file can be processed: then the cause is the machine.
 
     Parameters
     ----------
     spark
-        Session that tries them, while no query of the stream runs.
+        Spark session for the attempts, while no query of the stream runs.
     landing
         Directory of the stream's files.
     quarantine
-        Takes the files, with the reason.
+        Quarantine that receives the files, with the reason.
     settings
-        Of the stream; they tell how many of the oldest files its last batch can have had. Others are not tried.
+        Settings of the stream; only as many of the oldest files as its last batch can have had are tried.
     """
     landed = sorted(landing.glob(f"*{SUFFIX}"), key=lambda path: path.stat().st_mtime_ns)
     # A batch takes the oldest; before them may be those of the last one, which are not deleted yet.
@@ -94,7 +94,7 @@ def poisonous(files: Sequence[Path], failure: _Failure) -> dict[Path, str]:
 
 
 # Warm-up ------------------------------------------------------------------------------------------
-# A record through a stream of its own, before those that somebody waits for.
+# A record through a separate stream, before the first real ones.
 
 
 def loads_writer(
@@ -105,17 +105,17 @@ def loads_writer(
     Parameters
     ----------
     spark
-        Session that it will run in.
+        Spark session of the query.
     landing
-        Directory whose files it reads.
+        Directory of landed files.
     checkpoint
-        Directory for Spark's notes; what is in it is deleted first.
+        Directory for Spark's checkpoint; it is cleared first.
     sink
-        Takes the batches, and none of queries before this one any more.
+        Sink of the batches; it rejects batches of earlier queries.
     settings
-        How lines become facts, and how many files a batch takes.
+        Settings of the stream.
     """
-    # What Spark notes there is needed while a query runs only; its list of files ever read would grow for ever.
+    # Spark's checkpoint is only needed while a query runs; its list of files read grows without limit.
     shutil.rmtree(checkpoint, ignore_errors=True)
     take = sink.begin()
     rows = prepared(read_stream(spark, landing, settings), settings)
@@ -156,7 +156,7 @@ __all__ = ["LoadStream", "StreamSettings"]
 
 # Stream -------------------------------------------------------------------------------------------
 
-#: After so many batches the query is started anew, and with it what Spark notes about what it has read.
+#: Number of batches after which the query, and Spark's record of files read, is restarted.
 BATCHES_A_QUERY = 10_000
 
 
@@ -173,13 +173,13 @@ class LoadStream:
         For checkpoint, panes, ledger, quarantine, ``latest.json`` and Spark's log. A stream started again over the
         same directory goes on where the last one ended, even if that one was killed.
     settings
-        How loads are measured; None for the defaults.
+        Settings of the measurement; None for the defaults.
     spark
-        A session to use; without it the stream starts its own and stops it.
+        Session to use; None to start and stop a private one.
     history
-        Takes the panes that are complete; None where nobody keeps them.
+        Receives complete panes; None to drop them.
     tell_alarm
-        Called with every alarm that is raised, from a thread of the stream.
+        Called with every new alarm, from a thread of the stream.
     """
 
     def __init__(
@@ -374,7 +374,7 @@ class LoadStream:
         recent_ns = (self.settings.window_s + self.settings.watermark_s) * 10**9
         recent = [path for path in kept if path.stat().st_mtime_ns > kept[-1].stat().st_mtime_ns - recent_ns]
         if recent:
-            # Where they cannot be read it begins empty: no service stays down over old files.
+            # If they cannot be read the state is empty: old files must not prevent a start.
             with suppress(PySparkException, StormwrightError, OverflowError):
                 sink.take(prepared(read_files(spark, recent), self.settings), again=True)
 

@@ -20,7 +20,7 @@ from typing import NamedTuple, Self
 from stormwright.errors import ClusterError
 from stormwright.storm.local_cluster.processes import kill
 
-#: What this machine has mounted, and where.
+#: Mounted file systems of this machine.
 MOUNTS = Path("/proc/mounts")
 
 #: A node may use its share of each so many µs. With the kernel's own 100 ms, a node of 0.4 cores runs at full speed
@@ -39,7 +39,7 @@ class NodeCpu(NamedTuple):
     used_s
         CPU seconds used.
     limit_cores
-        Cores that it is held to.
+        CPU limit in cores.
     periods, throttled_periods
         Periods in which it ran, and those of them in which it used up its quota and had to wait.
     """
@@ -175,7 +175,7 @@ def hold_group(work: Path, node: str, cores: float, weight: int = 1) -> None:
     work, node
         Work directory of the cluster, and the node.
     cores
-        That it may use.
+        New CPU limit in cores.
     weight
         How many times the CPU of another process it gets where the machine has too little, 1 to 100.
 

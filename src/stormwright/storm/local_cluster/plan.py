@@ -16,7 +16,7 @@ from stormwright.link_speed import link_bits_per_s
 from stormwright.storm.local_cluster.network import free_ports, free_subnet
 
 # Configuration ------------------------------------------------------------------------------------
-# What a local cluster shall look like, checked when it is said.
+# Configuration of a local cluster, validated on creation.
 
 NetworkKind = Literal["auto", "namespaces", "loopback"]
 CpuLimits = Literal["auto", "groups"]
@@ -203,7 +203,7 @@ def make_plan(
     Parameters
     ----------
     config
-        What was asked for.
+        Requested configuration.
     work
         Directory of the cluster's files.
     java

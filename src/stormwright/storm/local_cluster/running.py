@@ -19,7 +19,7 @@ from stormwright.storm.local_cluster.state import daemon_pids, exit_codes, names
 from stormwright.storm.submitting import submission_properties, submit
 
 # Status -------------------------------------------------------------------------------------------
-# What a local cluster is doing, as plain data.
+# Status of a local cluster as plain data.
 
 _NO_CPU = dict.fromkeys(("cpu_limit_cores", "cpu_used_s", "cpu_used_cores", "cpu_throttled_share"))
 
@@ -91,7 +91,7 @@ def _ask_nimbus(cluster: RunningCluster) -> tuple[dict[str, Any], str | None]:
 
 # Running ------------------------------------------------------------------------------------------
 
-#: Seconds for which a node that dies is looked at for what is started in it again, and from one look to the next.
+#: Seconds for which a killed node is watched for restarted processes, and the interval between checks.
 _DYING_S, _DYING_POLL_S = 4.0, 0.1
 
 
@@ -108,7 +108,7 @@ class RunningCluster:
     Attributes
     ----------
     plan
-        Its addresses, ports and places.
+        Addresses, ports and directories of the cluster.
     """
 
     def __init__(self, plan: ClusterPlan, keeper_pid: int) -> None:
@@ -206,9 +206,9 @@ class RunningCluster:
         Parameters
         ----------
         cores
-            Of each node, at least 0.05.
+            CPU limit of each node in cores, at least 0.05.
         link
-            Of each node, both ways, in the words of ``tc``.
+            Rate limit of each node's link, both ways, in ``tc`` syntax.
         weight
             How many times the CPU of another process nodes get where the machine has too little, 1 to 100.
 
@@ -261,7 +261,7 @@ class RunningCluster:
         class_name
             For instance ``stormwright.topologies.WordCount``.
         args
-            What it is called with.
+            Arguments of ``main``.
         conf
             Topology configuration that wins over the topology's own.
 

@@ -1,8 +1,8 @@
 """State directory of the running cluster, and the lock that shows whether one runs.
 
-``<temporary directory>/stormwright-<uid>`` holds ``lock``, ``cluster.json`` and ``work/``. Whoever holds the lock owns
-the place: first the process that starts the cluster, then the warden, for as long as it lives. So the lock tells
-whether a cluster runs, the kernel frees it whatever the warden dies of, and whoever gets it may clear the place.
+``<temporary directory>/stormwright-<uid>`` holds ``lock``, ``cluster.json`` and ``work/``. The holder of the lock owns
+the directory: first the process that starts the cluster, then the warden, for as long as it lives. So the lock shows
+whether a cluster runs, the kernel frees it whatever ends the warden, and its next holder may clear the directory.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from stormwright.storm.local_cluster.plan import ClusterPlan
 from stormwright.storm.local_cluster.processes import kill_all_marked
 
 # Events -------------------------------------------------------------------------------------------
-# What the warden has told so far, and what the daemons logged.
+# Events of the warden, and logs of the daemons.
 
 _Event = dict[str, Any]
 
-#: Of a log line in an error message; daemons log their whole configuration in one line.
+#: Maximum length of a log line in an error message; daemons log their whole configuration in one line.
 _WIDTH = 300
 
 

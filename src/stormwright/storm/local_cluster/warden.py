@@ -6,7 +6,7 @@ it can: orphans are handed to it, and it kills by the mark that all processes of
 
 It lays the network, starts the daemons and then waits for one of two ends: SIGTERM, or the end of its standard input,
 which is a pipe from the process that owns the cluster. A line ``keep`` on that pipe means that the owner may leave.
-What it does is told in ``events.jsonl``; it never waits for a reader.
+It records its actions in ``events.jsonl``; it never waits for a reader.
 
 Storm's daemons end themselves at the first thing that they do not understand and count on a supervision that starts
 them again, so this does: a supervisor, for one, ends when a topology is killed while it fetches the topology's files.
@@ -34,10 +34,10 @@ from stormwright.storm.local_cluster.processes import MARK, kill_all_marked, mar
 _PR_SET_CHILD_SUBREAPER = 36
 _KEEP = b"keep\n"
 _POLL_S = 0.2
-#: Of the whole cluster against what else this machine runs.
+#: Niceness of the whole cluster.
 _SESSION_NICENESS = 5
 
-#: Workers that have run for so many seconds give way to those that start, as on nodes that share no CPU.
+#: Age in seconds from which workers yield to starting ones, as on nodes that share no CPU.
 _SETTLED_S = 7.0
 _SETTLED_NICENESS = 19
 _LOOK_S = 1.0
