@@ -8,7 +8,7 @@ from math import ceil, inf
 from stormwright.advise.adviser import ComponentObservation, Observation, WantedSize, target_rates, within_tasks
 
 # Dhalion ------------------------------------------------------------------------------------------
-# Dhalion: from symptoms to a diagnosis to one change at a time, and no change again that did not help.
+# Dhalion: symptoms, a diagnosis, and one change at a time; ineffective changes are not repeated.
 
 #: A change that raised the rate by less than this part did not help.
 _HELPED = 0.01
@@ -77,7 +77,7 @@ class Dhalion:
 
 
 # DS2 ----------------------------------------------------------------------------------------------
-# DS2: as many executors as the true rates of one say.
+# DS2: number of executors from the true processing rate of one.
 
 #: Rounding of a quotient that is a whole number.
 _ROUNDING = 1e-9
@@ -120,7 +120,7 @@ class Ds2:
 #: What comes in is more than is handled by at least this.
 _CONGESTED = 1.0 + 1e-6
 
-#: What names of Storm's own components begin with, ackers among them: they are no sinks.
+#: Prefix of Storm's own components, including ackers, which are no sinks.
 _SYSTEM = "__"
 
 #: Less of the time than this is no back pressure.

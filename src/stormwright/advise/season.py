@@ -16,13 +16,13 @@ from stormwright.model import Problem
 from stormwright.model.arrays import FloatArray
 from stormwright.predict.answer import predict
 
-#: Hours of the seasons that are known, the longest first.
+#: Lengths of the supported seasons in hours, the longest first.
 SEASONS = {"week": 168, "day": 24}
 
 #: Seasons that have to be known, so that there is an error; and hours of them that may be missing, in parts.
 _SEASONS_KNOWN, _MISSING = 2, 0.25
 
-#: Of forecasts, the part that the error covers.
+#: Part of the forecasts covered by the error.
 _COVERED = 0.9
 
 

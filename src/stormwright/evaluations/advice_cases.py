@@ -24,7 +24,7 @@ from stormwright.predict.steady import Placed, Steady, steady_state
 from stormwright.schedulers import make_scheduler
 
 # True costs ---------------------------------------------------------------------------------------
-# What topologies really do: today by `predict`; an event simulator or a cluster can take its place.
+# True behaviour of topologies: currently by `predict`; an event simulator or a cluster can replace it.
 
 #: Of the highest rate, what is begun where more is wanted: a queue that is all full has no figures.
 _JUST_BELOW = 1 - 1e-3
@@ -49,13 +49,13 @@ class Predicted:
     base
         The topology at some rate, with the true work of its executors and no CPU for messages in it, and all nodes.
     costs
-        What messages and workers truly cost.
+        True costs of messages and workers.
     told_costs
-        What advisers are told of that: a ``stormwright-calibration/1`` document.
+        Costs known to advisers: a ``stormwright-calibration/1`` document.
     noise
         Deviation of the logarithm of each executor's measured CPU and traffic.
     seed
-        Of the noise.
+        Seed of the noise.
     """
 
     base: Problem
@@ -168,15 +168,15 @@ class AdviceCase:
     base
         The topology with its true work and every node, at `rate_tps`; see `stormwright.evaluations.advice_cases`.
     kinds
-        Nodes that can be had.
+        Available kinds of nodes.
     costs, told_costs
-        What messages and workers truly cost, and what advisers are told.
+        True costs of messages and workers, and those known to advisers.
     rate_tps
-        Trees/s that are asked for.
+        Required trees/s.
     p95_factor
         Latency that is asked for, in parts of what the cheapest that is enough truly has; None for any.
     noise, seed
-        Of measurements.
+        Noise of measurements, and its seed.
     """
 
     name: str

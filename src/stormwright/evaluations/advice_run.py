@@ -26,7 +26,7 @@ from stormwright.predict.steady import Placed, limits
 from stormwright.predict.workers import nodes_of
 
 # Exhaustive search --------------------------------------------------------------------------------
-# The least that is enough, by trying out everything: for problems of a dozen executors on a few nodes.
+# The true minimum by exhaustive search, for problems of a dozen executors on a few nodes.
 
 #: So many executors more than the fewest are looked at before a mix is given up.
 MORE = 3
@@ -47,7 +47,7 @@ def least_of_all(
     Parameters
     ----------
     trials
-        Of a single topology.
+        Trials of a single topology.
     most_nodes
         Of the mixes that are tried.
     more
@@ -86,11 +86,11 @@ def roomy_placements(trials: MixTrials, counts: ExecutorCounts, mix: NodeMix) ->
     Parameters
     ----------
     trials
-        Of a single topology.
+        Trials of a single topology.
     counts
-        Its executors.
+        Executors per component.
     mix
-        The nodes.
+        Number of nodes per kind.
     """
     problem, profile = trials.made(counts)
     problem = replace(problem, supervisors=mix.supervisors)
@@ -173,7 +173,7 @@ class Sized:
     Parameters
     ----------
     case
-        Its name.
+        Name of the case.
     nodes, executors
         Advised; nodes say why where nothing is.
     least_nodes, least_executors
@@ -283,9 +283,9 @@ def followed(
     Parameters
     ----------
     case, world
-        What runs.
+        Case and world.
     name, adviser
-        Who is heard.
+        Name and instance of the adviser.
     trace, rates_tps
         Trees/s that are wanted by window, and what that is called.
     """

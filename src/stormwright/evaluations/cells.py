@@ -33,7 +33,7 @@ class CellTimes:
     kill_s
         Between kills, and after the last: a tuple tree that is lost blocks a spout for half a minute to a minute.
     kills
-        How many nodes die.
+        Number of nodes killed.
     """
 
     warm_s: float = 10.0
@@ -69,13 +69,13 @@ class Cell:
     Parameters
     ----------
     paper, block
-        Of what.
+        Paper and block.
     variant
-        Which of the block's.
+        Name of the variant in the block.
     repeat
         From 0; also the seed.
     times
-        How long it is measured.
+        Durations of the measurements.
     """
 
     paper: str

@@ -79,11 +79,11 @@ class Block:
     workers
         Of each topology where the scheduler has no say of its own.
     slots
-        Of each node, as schedulers are told.
+        Slots of each node, as declared to schedulers.
     share
         Part of the highest rate under the first variant at which all are measured; None for as many trees as can be.
     link
-        Of each node, in the words of ``tc``.
+        Rate limit of each node's link in ``tc`` syntax.
     cores
         Of each node; None for as many as all of them can have at once. With more, no node is short of CPU before the
         machine is.
@@ -92,7 +92,7 @@ class Block:
     machines
         What nodes declare, in the order of their names; empty for what they have.
     conf
-        Configuration of the topologies.
+        Topology configuration.
     kind
         ``steady``: what goes through; ``kills``: while nodes die; ``moves``: while the topologies move.
     """
@@ -118,7 +118,7 @@ class OrderClaim:
     Parameters
     ----------
     block, figure
-        What was measured.
+        Block and measured figure.
     first, second
         Variants.
     more
@@ -182,9 +182,9 @@ class PublishedRow:
     says
         What it shows, in our words.
     claims
-        What is checked of it.
+        Claims that are checked.
     why_not
-        Why nothing of it, or not all of it, is.
+        Why it is not checked, or not completely.
     """
 
     where: str
@@ -200,11 +200,11 @@ class Paper:
     Parameters
     ----------
     name
-        As the command line calls it.
+        Name on the command line.
     title, source
         What it is, and who published it where.
     how
-        How ours is measured, and where it differs.
+        Method of the reproduction, and its differences.
     rows, blocks
         What it shows, and what is measured.
     """

@@ -28,9 +28,9 @@ class CellFound:
     Parameters
     ----------
     figures
-        Figure → what it was in each stretch.
+        Values of each figure by stretch.
     told
-        What else there is to know: what was full, the speed of the machine, …
+        Further data: full resources, speed of the machine, …
     placement
         Of each topology in turn, where every executor is: node from 0 in the order of names, and port.
     problem
@@ -59,7 +59,7 @@ class CellStore:
     Raises
     ------
     InputError
-        It cannot be read or replaced.
+        The file cannot be read or replaced.
     """
 
     def __init__(self, path: Path, forgotten: Collection[str] = ()) -> None:

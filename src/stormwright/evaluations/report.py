@@ -50,11 +50,11 @@ def write_page(path: Path, paper: Paper, cells: Sequence[Cell], kept: CellStore)
     path
         File to write.
     paper
-        Whose page it is.
+        Paper of the page.
     cells
         Those of this paper that were to be measured.
     kept
-        What they found.
+        Results of the cells.
     """
     measured = measurements(paper, cells, kept)
     rows = [judge(row, measured) for row in paper.rows]

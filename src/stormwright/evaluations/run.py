@@ -40,7 +40,7 @@ class Lab(Protocol):
         Parameters
         ----------
         cell
-            What to do.
+            Cell to measure.
         placement
             Where everything is to go; None where the first variant of its block, or what the cell is about, decides.
         rate_tps
@@ -62,7 +62,7 @@ def run_cells(cells: Sequence[Cell], kept: CellStore, make_lab: MakeLab) -> int:
     Parameters
     ----------
     cells
-        In this order.
+        Cells in order of execution.
     kept
         Has what is done, and gets what is found.
     make_lab

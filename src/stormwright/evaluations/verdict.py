@@ -59,9 +59,9 @@ def judge(row: PublishedRow, measured: Measurements, *, compute: bool = True) ->
     Parameters
     ----------
     row
-        What is published.
+        Published row.
     measured
-        What there is of ours.
+        Measurements of the reproduction.
     compute
         Whether numbers that need no cluster are computed.
     """

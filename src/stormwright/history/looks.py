@@ -22,7 +22,7 @@ from stormwright.model.humanize import in_utc
 from stormwright.pipeline.streaming.batch import TimeStretch
 
 # State at a moment --------------------------------------------------------------------------------
-# What the scheduler knew at a moment of the past: the history's snapshots and profiles as problems again.
+# The scheduler's input at a past moment: problems rebuilt from the history's snapshots and profiles.
 
 
 def known_at(store: Store, moment_ms: int) -> Problem:

@@ -27,7 +27,7 @@ from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.streaming.batch import TimeStretch
 
 # Overloads ----------------------------------------------------------------------------------------
-# Which nodes were at or over their capacity, when and for how long: read from the history.
+# Overload episodes of nodes, from the history.
 
 #: The service's own: what it raises alarms by is what is reported.
 _SETTINGS = StreamSettings()
@@ -96,7 +96,7 @@ def _cores(state: Mapping[str, Any]) -> Mapping[str, float]:
 
 
 # Rates --------------------------------------------------------------------------------------------
-# How many trees topologies began, hour by hour: read from the history.
+# Trees begun by topologies, hour by hour, from the history.
 
 _HOUR_MS = 3_600_000
 
@@ -238,7 +238,7 @@ def decisions(store: Store, stretch: TimeStretch, moving_only: bool = False) -> 
         rows = rows.where(F.col("moves") != "{}")
     found = [row | {"judgements": []} for row in _collected(rows.drop(DAY).orderBy("at_ms"))]
     by_moment = {row["at_ms"]: row for row in found}
-    # A decision is judged after it was made, maybe on another day.
+    # A decision is evaluated later, possibly on another day.
     judgement_rows = store.read(JUDGEMENTS, Days(first=_days(stretch).first)).drop(DAY).orderBy("topology", "quantity")
     for judgement in _collected(judgement_rows):
         if judgement["decision_ms"] in by_moment:

@@ -22,7 +22,7 @@ def submission_properties(jar: Path, conf: Mapping[str, Any]) -> dict[str, objec
     Parameters
     ----------
     jar
-        That is uploaded.
+        Jar to upload.
     conf
         Topology configuration that wins over the topology's own.
     """

@@ -8,8 +8,8 @@ from stormwright.errors import Fault, InputError
 from stormwright.model import Problem
 from stormwright.model.arrays import IntArray
 
-#: What a placement can be proven to be the best for. Of latency no bound is known that is worth anything: a tuple that
-#: waits for nothing takes as long as its work, wherever it is done.
+#: Objectives with provable bounds. There is no useful bound for latency: a tuple without waiting takes as long as its
+#: work under any placement.
 OBJECTIVES = ("traffic", "throughput", "nodes")
 
 #: As for the scheduler `optimizer`: throughput where a service measured the load, else traffic.
@@ -42,15 +42,15 @@ def bound_of(
     Parameters
     ----------
     problem
-        Of any size.
+        Problem of any size.
     slots
-        A good placement, shape (E,): the better it is, the sooner it is proven to be the best.
+        A good placement, shape (E,): the better it is, the sooner it is proven optimal.
     objective
         One of `OBJECTIVES`, or `AUTO`.
     seconds
-        For the proof.
+        Time limit of the proof in seconds.
     headroom_percent
-        What is to stay free of all nodes and links, for objective nodes.
+        Percent of all nodes and links to keep free, for objective nodes.
 
     Raises
     ------

@@ -19,11 +19,11 @@ from stormwright.service.http.server import HttpServer
 
 log = logging.getLogger(__name__)
 
-#: A word count sends to other workers whatever the placement, as words go by fields.
+#: A word count sends to other workers under any placement, as words are grouped by fields.
 _TOPOLOGY = "stormwright.topologies.WordCount"
 _SIZES = {"spouts": 2, "split": 4, "count": 4}
 
-#: Seconds until the first record at the latest, and between looks.
+#: Maximum seconds until the first record, and between checks.
 _REPORT_S, _LOOK_S = 120.0, 0.5
 
 
@@ -61,15 +61,15 @@ def run_calibration(
     submit
         Submits a topology of our jar to the cluster.
     nimbus
-        Kills it.
+        Connection to Nimbus, to kill the topology.
     address
-        Host and port of this machine that workers reach.
+        Address of this machine that workers can reach.
     file
-        Gets the records, a line each.
+        File for the records, a line each.
     rate_tps
-        Trees/s, so that what else runs there is left its CPU.
+        Trees/s, limited to leave CPU to other topologies.
     seconds
-        How long it is measured, from when its workers are warm.
+        Duration of the measurement once workers are warm.
 
     Raises
     ------

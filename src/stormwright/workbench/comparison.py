@@ -26,7 +26,7 @@ from stormwright.schedulers.toolkit.traits import warm_up
 # Table --------------------------------------------------------------------------------------------
 # A comparison as a table of texts: for a terminal, a prompt and a notebook alike.
 
-#: Heading → what stands under it; traffic in tuples/s. Those without a number anywhere are left out, except `cost`.
+#: Columns by heading; traffic in tuples/s. Columns without any number are left out, except `cost`.
 _COLUMNS: dict[str, Callable[[PlacementFigures], float | int | None]] = {
     "cost": lambda figures: figures.total,
     "in worker": lambda figures: figures.cost.same_executor + figures.cost.same_worker,
@@ -96,7 +96,7 @@ log = logging.getLogger(__name__)
 
 # Comparison ---------------------------------------------------------------------------------------
 
-#: Before a cost that says nothing beside others, and what it means.
+#: Mark before a cost that is not comparable, and its explanation.
 MARK = "*"
 MARK_MEANS = "not to be compared: the placement breaks limits or leaves executors out"
 
@@ -108,15 +108,15 @@ class PlacementFigures:
     Parameters
     ----------
     broken
-        Limits that the placed executors break. Worker counts are no such limit.
+        Violations by placed executors, without worker counts.
     worker_counts
-        Topologies placed as a whole in another number of workers than they want.
+        Completely placed topologies with another number of workers than requested.
     balance
-        CPU of the node that uses most, in parts of the mean of the nodes used; None where none uses any.
+        CPU of the busiest node relative to the mean of used nodes; None without CPU use.
     moved_executors
-        Executors that had a slot and have another or none.
+        Executors whose slot changed or was lost.
     restarted_workers
-        Workers that run and end or begin anew, as their executors or their slot change.
+        Running workers that end or restart because their executors or slot change.
     """
 
     cost: Cost
@@ -223,7 +223,7 @@ class Comparison:
     Parameters
     ----------
     current
-        What runs now, where anything does.
+        Figures of the current placement, if there is one.
     rows
         Complete placements within the limits by cost, then complete ones that break limits by cost, then incomplete
         ones by how many executors they leave out (one without a slot causes no cost), then failures; ties by name.
@@ -285,13 +285,12 @@ def compare(
     Parameters
     ----------
     from_scratch
-        Whether each places everything anew, as if nothing ran, or is told what runs; None: anew, but for those that are
-        set to stay near to what runs.
+        Whether each scheduler ignores the current placement; None: yes, except schedulers set to stay near it.
 
     Raises
     ------
     InputError
-        `from_scratch`, and a scheduler is set to stay near to what runs.
+        `from_scratch` with a scheduler that is set to stay near the current placement.
     """
     schedulers = {
         name: each if isinstance(each, StormwrightError) else apply_from_scratch(name, each, from_scratch, always)
@@ -323,7 +322,7 @@ def evaluate(problem: Problem, name: str, scheduler: Scheduler) -> ComparedRow:
         answer = scheduler.schedule(problem)
         took = time.perf_counter() - begin
         assignment = checked(problem, answer, name)
-        # A Java scheduler tells how long it took itself, without what brings the problem to its JVM.
+        # A Java scheduler reports its own time, without the transfer of the problem to its JVM.
         seconds = assignment.seconds or took
         return ComparedRow(name, seconds, measure(problem, assignment.slot_of_executor), assignment)
     except StormwrightError as error:

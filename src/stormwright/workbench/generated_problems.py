@@ -20,15 +20,15 @@ from stormwright.workbench.demo.settings import TOPOLOGIES, Submission
 from stormwright.workbench.simulated.topologies import RATE_TPS, SimulatedTopology, simulated
 
 # Generated clusters -------------------------------------------------------------------------------
-# Ready problems of clusters in operation, as large as one likes: to look at what a cluster of that size is like.
+# Clusters in operation of any size, to explore the behaviour at that size.
 
 #: Executors on a node on average, nodes in a rack, and worker slots, cores and link of a node.
 EXECUTORS_A_NODE, NODES_A_RACK, SLOTS, CORES, LINK_BPS, MEMORY_MB = 20, 40, 8, 4, 1e9, 65_536.0
 
-#: Of a topology's rate: its median in trees/s, and σ of its log-normal distribution.
+#: Median of a topology's rate in trees/s, and σ of its log-normal distribution.
 _MEDIAN_TPS, _SPREAD = 12_000.0, 0.7
 
-#: What topologies are for, with their kinds; sizes are drawn.
+#: Names of topologies by kind; sizes are random.
 _NAMES = {"clicks": "word-count", "search": "word-count", "fraud": "exclamation", "orders": "word-count"}
 
 
@@ -40,9 +40,9 @@ def cluster_in_operation(nodes: int, seed: int = 1) -> Problem:
     Parameters
     ----------
     nodes
-        How many there are.
+        Number of nodes.
     seed
-        Of sizes and rates.
+        Seed of sizes and rates.
     """
     rng, made = np.random.default_rng(seed), list[SimulatedTopology]()
     executors = 0
@@ -86,7 +86,7 @@ def _supervisor(number: int) -> Supervisor:
     )
 
 
-#: Name → what makes the problem.
+#: Generators of problems by name.
 CLUSTERS: dict[str, Callable[[], Problem]] = {
     f"cluster-{nodes}": partial(cluster_in_operation, nodes) for nodes in (20, 200, 1_000, 5_000)
 }
@@ -140,8 +140,8 @@ def top_storm(topology: str, configuration: int) -> Problem:
     """Return an experiment of the TOP-Storm paper.
 
     A. Muhammad, M. Aleem, M. A. Islam, Cluster Computing 24, 2021, https://doi.org/10.1007/s10586-020-03117-y; section
-    5 and table 5. The paper tells neither rates nor what an executor asks for: the load is the one assumed where none
-    was measured, with Storm's defaults of CPU and memory.
+    5 and table 5. The paper states neither rates nor requests of executors: the load is the default for unmeasured
+    topologies, with Storm's defaults of CPU and memory.
 
     Parameters
     ----------
@@ -177,7 +177,7 @@ def _supervisor_top_storm(machine: _Machine, slots: int) -> Supervisor:
     )
 
 
-#: Name → what makes the problem.
+#: Generators of problems by name.
 PAPERS: dict[str, Callable[[], Problem]] = {
     f"top-storm-{topology}-{configuration}": partial(top_storm, topology, configuration)
     for topology in _TOPOLOGIES

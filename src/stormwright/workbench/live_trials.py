@@ -17,7 +17,7 @@ from stormwright.service.dashboard.trials import Change, TextTable
 from stormwright.workbench.comparison import compare, comparison_table
 from stormwright.workbench.what_if import Changes, executors_told, link_told, rate_told, what_if
 
-#: Topologies of which a table tells.
+#: Maximum number of topologies in a table.
 _MOST = 50
 
 _UNITS = (

@@ -1,6 +1,6 @@
 """Compilation of all machine code in advance: ``python -m stormwright.workbench.machine_code``.
 
-The set-up of a clone runs it, and whoever builds a wheel. It is made in as many processes as there are kinds and cores.
+It runs when a clone is set up and when a wheel is built, in as many processes as there are kinds and cores.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ def _rest() -> None:
     ready_simulator()
 
 
-#: Rooms with functions that are compiled.
+#: Packages with compiled functions.
 ROOMS = {f"stormwright.{room.path.name}": room for room in rooms()}
 
-#: Kinds of machine code that take about as long to make.
+#: Groups of functions with similar compilation times.
 _KINDS: dict[str, Callable[[], None]] = {"large": _large, "rest": _rest}
 
 

@@ -22,7 +22,7 @@ from stormwright.pipeline.streaming.batch import TimeStretch
 from stormwright.schedulers.toolkit.from_scratch import apply_from_scratch, unless_moving
 from stormwright.schedulers.toolkit.resolve import resolve_scheduler
 
-#: Looks that one job replays: progress is told in between.
+#: Looks per job; progress is reported in between.
 LOOKS_A_JOB = 64
 
 
@@ -33,17 +33,17 @@ class ReplayedLook:
     Parameters
     ----------
     at_ms, scheduler
-        When it was, and who decided.
+        Time of the look, and the scheduler that decided.
     cost_before, inter_node_before_tps
-        Of what ran.
+        Costs of the placement at that time.
     cost_decided, inter_node_decided_tps, moved_decided
-        Of what was wanted then; executors that were to move within the budget.
+        Costs of the wanted placement; executors to move within the budget.
     cost, inter_node_tps, moved_executors, unplaced
         Of what the replayed scheduler wants, from the same start; None where it failed.
     seconds
-        How long it took.
+        Duration in seconds.
     error
-        Why it failed.
+        Reason of a failure.
     """
 
     at_ms: int
@@ -81,14 +81,14 @@ def replay(
     store
         The tables of the history.
     stretch
-        Which looks: all where it is open at both ends.
+        Period of the looks.
     name, settings, seed
         As for `resolve_scheduler`.
     from_scratch
         Whether it places everything anew, as if nothing ran, or is told what ran; None: anew, unless it moves by itself
         what runs.
     progress
-        Told how many looks of how many are done.
+        Called with the number of completed looks and their total.
 
     Raises
     ------

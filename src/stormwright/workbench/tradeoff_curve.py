@@ -67,10 +67,10 @@ log = logging.getLogger(__name__)
 
 # Tradeoff curve -----------------------------------------------------------------------------------
 
-#: Numbers that are tried, and ten times as many, a hundred times and so on.
+#: Numbers to try, repeated in every power of ten.
 _STEPS = (1, 2, 5)
 
-#: What is said of a problem that is all new, and where others come from.
+#: Hint for a problem without a placement.
 _NOTHING_RUNS = (
     "nothing runs, so nothing can move; what runs is in problems of `stormwright import nimbus`, "
     "of `stormwright history at`, and of a service (GET /v1/problem)"
@@ -113,18 +113,18 @@ class TradeoffPoint:
     Parameters
     ----------
     limits
-        What it was asked.
+        Limits of the search.
     moved
-        Executors that move.
+        Number of moved executors.
     restarted
         Workers that run now and end or begin anew, as their executors or their slot change: what moves cost in Storm.
         Those that executors without a slot have to join may be more than the limit.
     broken
-        Limits that the placement breaks: too few moves may not mend what runs now.
+        Violations of the placement: too few moves may not repair the current ones.
     cost
-        Of the placement.
+        Cost of the placement.
     seconds
-        That the search took for it.
+        Duration of the search.
     """
 
     limits: MoveLimit
@@ -225,7 +225,7 @@ def tradeoff(
     seconds
         Time of every search.
     seed
-        Of every search.
+        Seed of every search.
 
     Raises
     ------

@@ -26,7 +26,7 @@ from stormwright.schedulers.toolkit.resolve import resolve_scheduler, scheduler_
 from stormwright.schedulers.toolkit.traits import warm_up
 
 # Changes as text ----------------------------------------------------------------------------------
-# Changes as people write them: on the command line and in a form of the dashboard.
+# Parsing of changes from the command line and from the dashboard's form.
 
 _RATE = re.compile(r"(?P<of>(?P<topology>.+)=)?(?P<times>[x×*])?(?P<factor>\d+(?:\.\d+)?)")
 _PARALLELISM = re.compile(r"(?:(?P<topology>.+)/)?(?P<component>[^/=]+)=(?P<count>\d{1,7})")
@@ -68,7 +68,7 @@ def link_told(text: str, faults: list[Fault]) -> float:
 
 # What if ------------------------------------------------------------------------------------------
 
-#: Factors of rates, and nodes or executors to add, beyond which numbers are slips: larger clusters are not promised.
+#: Upper limits of rate factors, and of nodes or executors to add: larger values are treated as typing errors.
 _MOST_FACTOR, _MOST_ADDED = 1e6, 100_000
 
 
@@ -81,7 +81,7 @@ class Changes:
     rates
         Topology (id or name; empty for all) → factor of its rate.
     add_nodes
-        Nodes more, like the one with most CPU.
+        Number of additional nodes like the one with most CPU.
     kill_nodes
         Supervisor ids or hosts.
     parallelism
@@ -89,7 +89,7 @@ class Changes:
     link_bps
         Speed of all links in bits per second.
     assignment
-        Where executors run instead of where they do.
+        Alternative placement of executors.
     scheduler, settings
         Who places everything anew, by name or itself, and the parameters of a named one as ``KEY=VALUE``; without one,
         what runs stays, and `online` places what then has no slot.
@@ -121,9 +121,9 @@ class WhatIf:
     Parameters
     ----------
     today
-        None where nothing runs.
+        Prediction for today; None if nothing runs.
     then
-        Under the changes.
+        Prediction under the changes.
     problem, assignment
         What would be, and where its executors would run; its scheduler is empty where they stay.
     moved
@@ -164,9 +164,9 @@ def what_if(problem: Problem, changes: Changes, assumptions: Assumptions | None 
     Parameters
     ----------
     problem
-        With a load, measured under its current placement.
+        Problem with a load measured under its current placement.
     changes
-        What is to be different.
+        Changes to evaluate.
     assumptions
         Costs and the like, for both; by default those that come with the load.
 

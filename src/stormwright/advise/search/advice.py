@@ -16,9 +16,9 @@ from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.humanize import counted
 
 # Steps --------------------------------------------------------------------------------------------
-# How advice is come to, in words: from what is there, step by step, to what is advised.
+# Explanation of advice: steps from the current state to the recommendation.
 
-#: Reasons against mixes that are told, first and last.
+#: Numbers of reasons against mixes that are listed, first and last.
 _SHOWN = 3
 
 

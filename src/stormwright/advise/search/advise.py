@@ -23,7 +23,7 @@ from stormwright.predict.flow.layout import MAX_SPOUT_PENDING
 
 log = logging.getLogger(__name__)
 
-#: What is to stay free in the alternatives that are shown.
+#: Headroom of the alternatives shown, in percent.
 _HEADROOMS = (0.05, 0.2, 0.35, 0.5)
 
 

@@ -19,7 +19,7 @@ from stormwright.predict.queueing.waits import node_use
 from stormwright.predict.reach import bottleneck_of
 from stormwright.predict.steady import Placed, Steady
 
-#: What is over by less is so for rounding.
+#: Tolerance of rounding.
 _ROUNDING = 1e-9
 
 

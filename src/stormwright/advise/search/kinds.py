@@ -17,11 +17,11 @@ from stormwright.model import Problem, Supervisor
 from stormwright.model.requests import CPU
 
 # Input --------------------------------------------------------------------------------------------
-# Kinds of nodes as people write them: on the command line, and in a small file.
+# Parsing of kinds of nodes, from the command line and from a file.
 
 _NAME = re.compile(r"[\w.+-]{1,64}")
 
-#: Slots of a node for which nobody says how many, and the first of their ports.
+#: Default number of slots of a node, and the first of their ports.
 _SLOTS, _FIRST_PORT = 4, 6700
 
 #: Fields of a kind: the least and the most that each may be, and whether it has to be there.

@@ -20,7 +20,7 @@ from stormwright.predict.answer import Assumptions
 from stormwright.predict.changes import with_rates
 from stormwright.predict.flow.profile import Profile
 
-#: Less of the rate that is wanted than this, and it is not reached.
+#: Part of the required rate from which it counts as reached.
 _REACHED = 0.97
 
 #: Of the rise that a change promised, less than this part is no help; after so many windows of it that is said.

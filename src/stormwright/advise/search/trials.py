@@ -23,7 +23,7 @@ from stormwright.predict.flow.profile import Profile
 from stormwright.schedulers.optimizer import OptimizerParams, OptimizerScheduler
 
 # First placement ----------------------------------------------------------------------------------
-# A first placement for the search: executors dealt out evenly, those with most to do first.
+# Initial placement of the search: executors distributed evenly, the busiest first.
 
 
 def distributed(problem: Problem, work_hz: FloatArray) -> IntArray:
@@ -72,9 +72,9 @@ def distributed(problem: Problem, work_hz: FloatArray) -> IntArray:
 
 
 # Sizes --------------------------------------------------------------------------------------------
-# How full the busiest executor of a component is, by how many share its tasks.
+# Utilisation of the busiest executor of a component, by number of executors.
 
-#: What differs by less is the same but for rounding.
+#: Tolerance of rounding.
 _ROUNDING = 1e-9
 
 

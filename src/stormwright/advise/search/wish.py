@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 from stormwright.errors import Fault, InputError, nearest
 from stormwright.model import Problem
 
-#: Nodes, and executors of a topology, that are looked for where nobody says how many there may be.
+#: Default maximum of nodes, and of executors of a topology.
 MOST_NODES, MOST_EXECUTORS = 1_000, 100_000
 
 
-#: Of a topology of which nothing is known.
+#: Default for a topology without any data.
 _UNKNOWN = (
     "its load was not measured, or it began no trees then, so nothing is known of what they take: have a service "
     "measure it, or give what Storm's UI tells with --ui"
 )
 
-#: Topologies that are named where it is so of all.
+#: Maximum number of topologies listed by name.
 _NAMED = 5
 
 

@@ -21,11 +21,11 @@ def begin(lab: ClusterLab, problem: Problem, cell: Cell, rate_tps: float) -> flo
     Parameters
     ----------
     lab
-        Whose cluster is up.
+        Lab with a running cluster.
     problem
-        What runs.
+        Running problem.
     cell
-        What is measured.
+        Cell to measure.
     rate_tps
         Trees/s of the first variant; it finds out what the block's share of the highest is.
     """

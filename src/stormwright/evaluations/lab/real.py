@@ -32,7 +32,7 @@ from stormwright.schedulers.toolkit.traits import warm_up
 from stormwright.workbench.demo.measure import acked_series, longest_silence_s
 
 # Node failures ------------------------------------------------------------------------------------
-# What goes through while nodes die: how soon it does again, and what is lost.
+# Node failures: time to recover, and lost tuples.
 
 #: Seconds of a step of the rate over time, and steps over which it is looked at.
 _STEP_S, _STEPS = 1.0, 3
@@ -50,9 +50,9 @@ def measure_kills(lab: ClusterLab, cell: Cell, rate_tps: float) -> CellFound:
     Parameters
     ----------
     lab
-        Whose cluster is up, for this cell alone.
+        Lab with a running cluster, for this cell alone.
     cell
-        What is measured.
+        Cell to measure.
     rate_tps
         Trees/s of the first variant; it finds out what the block's share of the highest is.
 
@@ -92,9 +92,9 @@ def recoveries(records: Sequence[Mapping[str, Any]], topology: str, moments: Seq
     Parameters
     ----------
     records
-        Of the whole run.
+        Records of the whole run.
     topology
-        Its id.
+        Id of the topology.
     moments
         In ms since 1970: begin of the window before the first kill, every kill, and the end of the last window. One in
         which nothing recovers counts whole.
@@ -140,7 +140,7 @@ def _next_to_die(lab: ClusterLab, problem: Problem, dead: Sequence[str]) -> str:
 
 
 # Moves --------------------------------------------------------------------------------------------
-# What a move loses: by Storm's own rebalance, and by ours; with ackers, and without.
+# Losses of a move: by Storm's own rebalance and by ours, with and without ackers.
 
 #: JVMs start slowly on little CPU, several at once on one node more so.
 _LIMITS = MoveLimits(swap_s=180.0)
@@ -155,9 +155,9 @@ def measure_moves(lab: ClusterLab, cell: Cell, rate_tps: float) -> CellFound:
     Parameters
     ----------
     lab
-        Whose cluster is up.
+        Lab with a running cluster.
     cell
-        What is measured.
+        Cell to measure.
     rate_tps
         Trees/s of the first variant; it finds out what the block's share of the highest is.
 
@@ -259,7 +259,7 @@ def _covered_s(records: Iterable[Mapping[str, Any]]) -> float:
     return (max(end for _, end in spans) - min(start for start, _ in spans)) / 1000 if spans else 0.0
 
 
-# Real ---------------------------------------------------------------------------------------------
+# Lab ----------------------------------------------------------------------------------------------
 
 
 class RealLab(ClusterLab):

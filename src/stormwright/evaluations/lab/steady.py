@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 # Loads from records -------------------------------------------------------------------------------
-# Records as a load: what a service would know of topologies that ran for a while.
+# Loads from records, as a service would measure them.
 
 
 def facts_of(records: Iterable[LogRecord], spin: float = 0.0, following: bool = True) -> pa.Table:
@@ -37,7 +37,7 @@ def facts_of(records: Iterable[LogRecord], spin: float = 0.0, following: bool = 
     Parameters
     ----------
     records
-        Of any topologies.
+        Records of any topologies.
     spin
         CPU of idle threads in parts of the time for which they are idle: it is no load.
     following
@@ -91,11 +91,11 @@ def with_load(problem: Problem, records: Sequence[LogRecord], cores: float, link
     Parameters
     ----------
     problem
-        As it runs.
+        Running problem.
     records
         Of a while in which all was warm.
     cores, link
-        What each node was held to then.
+        Limits of each node during the records.
     following
         See `facts_of`.
     """
@@ -121,7 +121,7 @@ def with_load(problem: Problem, records: Sequence[LogRecord], cores: float, link
     return replace(problem, supervisors=nodes).with_load(load)
 
 
-# Steady -------------------------------------------------------------------------------------------
+# Measurement --------------------------------------------------------------------------------------
 
 
 def measure_steady(lab: ClusterLab, cell: Cell, placement: CellPlacement | None, rate_tps: float) -> CellFound:
@@ -130,9 +130,9 @@ def measure_steady(lab: ClusterLab, cell: Cell, placement: CellPlacement | None,
     Parameters
     ----------
     lab
-        Whose cluster is up.
+        Lab with a running cluster.
     cell
-        What is measured.
+        Cell to measure.
     placement
         Where everything goes; None for where Storm's own scheduler puts it.
     rate_tps

@@ -26,7 +26,7 @@ from stormwright.schedulers.toolkit.limits import with_room_for_cpu
 from stormwright.schedulers.toolkit.resolve import scheduler_keeping_running
 
 # Random problems ----------------------------------------------------------------------------------
-# Problems drawn by chance, each with a load as if it had been measured under Storm's own placement.
+# Random problems, each with a load as if it had been measured under Storm's own placement.
 
 #: How long each load says to have been measured: only that it was counts.
 _MEASURED_MS: Final = 60_000
@@ -47,9 +47,9 @@ def drawn_problem(rng: np.random.Generator, name: str) -> Problem:
     Parameters
     ----------
     rng
-        What draws it.
+        Random generator.
     name
-        Of the problem.
+        Name of the problem.
     """
     chains = {f"t{number}": _chains(rng) for number in range(int(rng.choice([1, 1, 1, 2, 3, 4])))}
     of = sketch(chains, nodes=_nodes(rng), rate_tps=float(rng.uniform(100, 2_000)))
@@ -64,7 +64,7 @@ def measured(problem: Problem, rng: np.random.Generator) -> Problem:
     problem
         As `stormwright.sketch` makes it: with rates, and nothing that runs.
     rng
-        What draws the rest.
+        Random generator.
     """
     worked = [_worked(topology, load, rng) for topology, load in zip(problem.topologies, problem.loads, strict=True)]
     there = float(problem.node_cpu_hz.sum())
@@ -154,7 +154,7 @@ class Group:
     Parameters
     ----------
     name
-        Of the problem.
+        Name of the problem.
     kind
         Groups of the same kind are never learned from while others of it are told: a topology that was measured.
     features
@@ -194,7 +194,7 @@ def drawn_examples(problems: int, seed: int) -> Iterator[Group]:
     Parameters
     ----------
     problems
-        How many.
+        Number of problems.
     seed
         Of the random numbers; with it goes each problem, whatever their number.
     """
@@ -211,9 +211,9 @@ def predicted_examples(problem: Problem, rng: np.random.Generator, kind: str = "
     Parameters
     ----------
     problem
-        With a measured load.
+        Problem with a measured load.
     rng
-        Draws the steps.
+        Random generator of the steps.
     kind
         As `Group` has it; by default the problem's name.
 
@@ -237,9 +237,9 @@ def some_placements(problem: Problem, rng: np.random.Generator) -> Iterator[IntA
     Parameters
     ----------
     problem
-        What is placed.
+        Problem to place.
     rng
-        Draws the steps.
+        Random generator of the steps.
     """
     empty, known = problem.with_nothing_running(), set()
     answers = [problem.current_slot, *(answer_of(name, empty) for name in cheap_rules(problem.num_executors))]

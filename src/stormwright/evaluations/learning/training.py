@@ -38,11 +38,11 @@ def trained(groups: Sequence[Group], made: str, seed: int) -> Model:
     Parameters
     ----------
     groups
-        What is learned from.
+        Training examples.
     made
         How they were made, in words: it goes into the file, beside their digest.
     seed
-        Of the random numbers.
+        Seed of the random numbers.
 
     Raises
     ------

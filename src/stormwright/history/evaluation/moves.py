@@ -39,9 +39,9 @@ from stormwright.model.arrays import FloatArray, IntArray
 from stormwright.model.traffic_matrix import traffic_under
 
 # Regressions --------------------------------------------------------------------------------------
-# Whether a topology does measurably worse since it was moved: pure arithmetic on windows before and after it.
+# Detection of regressions after a move: pure arithmetic on windows before and after it.
 
-#: How often, at most, a move is called worse that has changed nothing.
+#: Maximum false-alarm probability of a regression.
 FALSE_ALARMS = 0.01
 
 #: Windows after the move at which it is looked, and everything that is asked at each of them: both take their part of
@@ -194,7 +194,7 @@ def _percent(ratio: float) -> str:
 
 
 # Pending evaluations ------------------------------------------------------------------------------
-# Moves that are not judged yet, with what was seen before them: written down, so that a restart forgets none.
+# Moves not evaluated yet, with observations from before them; persistent, so that a restart loses none.
 
 
 @dataclass(frozen=True)
@@ -285,9 +285,9 @@ def _placement(raw: Mapping[str, Any] | None) -> TopologyAssignment | None:
 
 # Moves --------------------------------------------------------------------------------------------
 
-#: What is judged. The first is tuples between nodes for each tuple tree, or for each tuple processed where no tree is
-#: tracked: so a load that grows or falls meanwhile changes nothing. The second one is trees or tuples per second, the
-#: third is how long a tree takes.
+#: Evaluated quantities. The first is tuples between nodes for each tuple tree, or for each tuple processed where no
+#: tree is tracked: so a load that grows or falls meanwhile changes nothing. The second one is trees or tuples per
+#: second, the third is how long a tree takes.
 INTER_NODE, THROUGHPUT, LATENCY = "inter-node tuples per tree", "throughput", "complete latency"
 
 #: Seconds looked at on either side, at most.
@@ -296,10 +296,10 @@ BEFORE_S, AFTER_S = 240.0, 120.0
 #: Seconds after a move that are left out: caches and compilers warm up.
 SETTLE_S = 20.0
 
-#: A move of which so many seconds later not enough was seen is judged by what there is.
+#: Seconds after which a move is evaluated with the data available.
 PATIENCE_S = 3600.0
 
-#: Judgements that calibrate.
+#: Maximum number of evaluations used for calibration.
 KEPT = 100
 
 
@@ -359,7 +359,7 @@ class Evaluation:
         found: list[EvaluatedMove] = []
         for topology, pending in list(self._pending.items()):
             waited_s = (self._now_ms() - pending.moved.ended_ms) / 1000
-            # One that is to be taken back is judged when it is.
+            # A move to be rolled back is evaluated at the rollback.
             if pending.worse is None and (len(self._counting(pending)) >= self._after or waited_s > PATIENCE_S):
                 found += self._judge(topology)
         if found:

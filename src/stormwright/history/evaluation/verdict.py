@@ -28,7 +28,7 @@ class Bar:
 
 
 # Promises -----------------------------------------------------------------------------------------
-# What a move promises, and what of it holds under the load that there was.
+# Promise of a move, adjusted to the actual load.
 
 #: Of the trees that may be pending, the part from which their number limits the rate; and of the rate that a placement
 #: is predicted to sustain, where their number has no limit.
@@ -90,10 +90,10 @@ class Promise:
 
 # Verdict ------------------------------------------------------------------------------------------
 
-#: Windows that there have to be on either side.
+#: Minimum number of windows on either side.
 MIN_WINDOWS = 4
 
-#: Independent values that those on either side have to be worth.
+#: Minimum effective number of independent values on either side.
 MIN_WORTH = 2.0
 
 CONFIDENCE = 0.95

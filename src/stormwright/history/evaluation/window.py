@@ -15,7 +15,7 @@ from stormwright.perflog.records import MAX_CLOCK_AHEAD_MS, LogRecord
 from stormwright.perflog.schema import LATENCY_EDGES_MS
 
 # Observation --------------------------------------------------------------------------------------
-# What topologies did, window by window, counted from the records as they arrive.
+# Activity of topologies, window by window, counted from arriving records.
 #
 # The pipeline's loads spread what follows the placement by the model of Storm's groupings. To judge that model, what
 # really crossed between nodes is counted here: a record tells for each target task how many tuples went there. So are
@@ -114,12 +114,12 @@ def _newest(windows: Reversible[EvaluationWindow], start_ms: float) -> Iterator[
 
 
 # Warm-up ------------------------------------------------------------------------------------------
-# Which windows tell how a placement does: not those in which young JVMs load classes and compile.
+# Windows that represent a placement: not those in which young JVMs load classes and compile.
 
 #: Seconds of a worker's life that never count: it connects to its peers and works off what has piled up meanwhile.
 CONNECTING_S = 10.0
 
-#: Seconds that do not count where it is not told what compilers take.
+#: Warm-up seconds without data about compilers.
 UNTOLD_S = 20.0
 
 #: Of the CPU of warm workers, the most that compilers take; after so many seconds workers are warm in any case.

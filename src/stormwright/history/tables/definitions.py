@@ -133,7 +133,7 @@ MOVES = Table(
     key=("decision_ms", "topology"),
 )
 
-#: What came of a move (`stormwright.history.evaluation.verdict`): values after it as multiples of those before.
+#: Outcome of a move (`stormwright.history.evaluation.verdict`): values after it as multiples of those before.
 JUDGEMENTS = Table(
     "judgements",
     {
@@ -152,7 +152,7 @@ JUDGEMENTS = Table(
     key=("decision_ms", "topology", "quantity"),
 )
 
-#: Cells of sweeps that were told of this history (`stormwright sweep --state`): `name` is the sweep's, `cell` the key,
+#: Cells of sweeps that were run with this history (`stormwright sweep --state`): `name` is the sweep's, `cell` the key,
 #: and the other columns those of `stormwright.workbench.sweep.work.ROW`. One that failed may have been decided again.
 EXPERIMENTS = Table(
     "experiments",

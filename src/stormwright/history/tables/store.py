@@ -174,10 +174,10 @@ def _files_for(rows: int) -> int:
 #: Rows of one file of a compacted day, about.
 ROWS_A_FILE = 16_000_000
 
-#: What Spark says of a directory that is not there.
+#: Spark's error for a missing directory.
 NOT_FOUND = "PATH_NOT_FOUND"
 
-#: Column that tells the day of a row, in UTC; it is there in whatever is read.
+#: Column with the day of a row in UTC; present in all results.
 DAY = "day"
 
 

@@ -83,7 +83,7 @@ def with_names(progress: Progress, name: Callable[[str], str]) -> Progress:
     return named
 
 
-# Progress -----------------------------------------------------------------------------------------
+# State --------------------------------------------------------------------------------------------
 
 #: The file was moved here, with its old time, or a clock was set back. The line itself is in the file alone.
 OVERTAKEN = "late: files that landed long after this one were read before it"

@@ -23,7 +23,7 @@ from stormwright.workbench.demo.measure import longest_silence_s
 from stormwright.workbench.demo.settings import DemoSettings
 from stormwright.workbench.demo.steps import FIRST_REPORT_S, finish, snapshot_of, submit
 
-#: Tuple trees that each topology completes before and after, at least.
+#: Minimum tuple trees that each topology completes before and after.
 LEAST_TREES = 100
 
 #: Both start at once, on a machine that may be busy with other things.

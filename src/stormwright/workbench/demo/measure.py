@@ -28,9 +28,9 @@ from stormwright.perflog.crossing import crossing, tasks_on_nodes
 from stormwright.perflog.records import LogRecord
 
 # Nodes --------------------------------------------------------------------------------------------
-# What the nodes of a local cluster used in a stretch of time.
+# Use of the nodes of a local cluster over time.
 
-#: What is used to this share counts as full: of a quota, and of a link, a little is always lost.
+#: Share from which a resource counts as full: quotas and links always lose a little.
 FULL = 0.9
 
 
@@ -41,12 +41,11 @@ class NodeUse:
     Parameters
     ----------
     cores, throttled_share
-        Mean cores used, and the share of periods in which it had to wait for more; where it is not held to any, what
-        its workers used, and None.
+        Mean cores used, and the share of throttled periods; without a limit, the use by its workers, and None.
     sent_mbit_s, received_mbit_s
-        Over its link; None where it has none.
+        Traffic over its link; None without a link.
     limit_cores, link_mbit_s
-        What it may use of them; None for no limit.
+        Limits; None for no limit.
     """
 
     cores: float | None
@@ -115,13 +114,13 @@ def with_worker_cores(
     Parameters
     ----------
     used
-        By the nodes' names.
+        Use by names of nodes.
     hosts
         Node → the host that its workers report.
     records
-        Of all workers; those count that begin in the stretch of time.
+        Records of all workers; those that begin in the period count.
     start_ms, end_ms
-        From when to when, in ms since 1970.
+        Begin and end in ms since 1970.
     """
     spent_ns: Counter[str] = Counter()
     for record in records:
@@ -176,10 +175,10 @@ def _shares(used: Mapping[str, NodeUse]) -> Iterator[Fullest]:
 #: A worker between two starts: topology, supervisor, port and process.
 _Worker = tuple[str, str, int, int]
 
-#: What the compilers took lately is looked at over so many seconds.
+#: Seconds over which the recent use by compilers is measured.
 LATELY_S = 10.0
 
-#: Compilers come and go: by so much of the workers' CPU they may take more than before.
+#: Tolerated increase of the compilers' share of the workers' CPU.
 TOLERANCE = 0.03
 
 
@@ -192,13 +191,13 @@ class TopologyRun:
     acked_tps
         Tuple trees completed per second.
     inter_node_tps, inter_node_per_acked
-        Tuples per second that crossed between nodes, and how many for each completed tree.
+        Tuples per second between nodes, and tuples per completed tree.
     mean_latency_ms, p99_latency_ms
-        Complete latency, from Storm's sampled acks; None where none was sampled.
+        Complete latency, from Storm's sampled acks; None without samples.
     nodes, workers
-        How many were in use.
+        Number in use.
     compiler_share
-        Of its workers' CPU, the part that compilers took: the less, the warmer they are. None where it was not told.
+        Part of its workers' CPU used by compilers: the less, the warmer they are. None if unknown.
     """
 
     acked_tps: float
@@ -223,9 +222,9 @@ def measure(records: Iterable[LogRecord], topology: str, start_ms: float, end_ms
     Parameters
     ----------
     records
-        Of any topologies, in any order.
+        Records of any topologies, in any order.
     topology
-        Id of the one to measure.
+        Id of the topology.
     start_ms, end_ms
         The moments, in ms since 1970.
     """
@@ -272,11 +271,11 @@ def acked_series(
     Parameters
     ----------
     records
-        Of any topologies, in any order.
+        Records of any topologies, in any order.
     topology
-        Id of the one to look at.
+        Id of the topology.
     start_ms, end_ms
-        From when to when, in ms since 1970.
+        Begin and end in ms since 1970.
     step_ms
         Length of a step; the last one reaches past `end_ms` where the time is no multiple of it.
     """
@@ -300,9 +299,9 @@ def longest_silence_s(records: Iterable[LogRecord], topology: str, start_ms: flo
     Parameters
     ----------
     records
-        Of any topologies, in any order.
+        Records of any topologies, in any order.
     topology
-        Id of the one to look at.
+        Id of the topology.
     start_ms, end_ms
         The moments, in ms since 1970. Without a completed tree all the time between them is silence.
     """
@@ -327,11 +326,11 @@ def around_move(moving_ms: float, after: tuple[float, float], warm_up_s: float) 
     Parameters
     ----------
     moving_ms
-        When the first move began.
+        Begin of the first move.
     after
-        The stretch that is measured when all has moved. Later the spouts are paused, and no acks are no fault.
+        The measured period after the move. Later the spouts are paused, so missing acks are expected.
     warm_up_s
-        How long a topology takes until it runs as before.
+        Time until a topology runs as before.
     """
     return moving_ms, min(after[0] + warm_up_s * 1000, after[1])
 
@@ -342,9 +341,9 @@ def ran_s(records: Iterable[LogRecord], slots: Mapping[str, Sequence[WorkerSlot]
     Parameters
     ----------
     records
-        In the order in which they arrived.
+        Records in order of arrival.
     slots
-        Topology id → where its workers are. One that has not reported yet has run for 0 s.
+        Slots of workers by topology id. A worker that has not reported yet has run for 0 s.
     now_ms
         The moment, in ms since 1970.
     """
@@ -367,15 +366,15 @@ def wait_until_as_warm(
     Parameters
     ----------
     tally
-        Hears all records; it has the clock of the cluster.
+        Tally of all records, with the clock of the cluster.
     slots
-        Topology id → where its workers are.
+        Slots of workers by topology id.
     wanted_s
-        How long each is to have run.
+        Required running time of each worker.
     share
-        What compilers may take; None for any.
+        Maximum share of compilers; None for any.
     longest_s
-        Seconds after which that is no longer waited for.
+        Time limit in seconds.
     """
     clock = tally.clock
     deadline = clock.monotonic() + wanted_s + longest_s

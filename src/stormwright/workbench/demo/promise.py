@@ -11,7 +11,7 @@ from stormwright.predict.answer import Assumptions, predict
 from stormwright.predict.gain import rate_gain
 from stormwright.predict.prediction import Interval, NodePrediction, TopologyPrediction
 
-#: Of the highest rate that is predicted, the part from which on a topology counts as having come to it.
+#: Part of the predicted highest rate from which a topology counts as saturated.
 _AT_ITS_HIGHEST = 0.8
 
 
@@ -22,11 +22,11 @@ class TopologyPromise:
     Parameters
     ----------
     rate_tps
-        Trees/s: what its spouts begin, or as much as the placement sustains if that is less.
+        Trees/s: begun by its spouts, limited to the sustainable rate.
     latency_ms
-        Mean complete latency then; None where it is not known.
+        Mean complete latency then; None if unknown.
     bottleneck
-        What limits it, in words.
+        Description of the limiting resource.
     """
 
     rate_tps: Interval
@@ -51,7 +51,7 @@ class PlacementPromise:
     topologies
         By id.
     nodes
-        How full each is then, by its name.
+        Use of each node by name.
     """
 
     topologies: Mapping[str, TopologyPromise]
@@ -66,19 +66,19 @@ def promise(
 ) -> PlacementPromise:
     """Return the prediction for a placement, from the load measured under the problem's own.
 
-    Of a topology that came to its highest rate while it was measured that rate is known: it is promised of the
-    problem's own placement, and of another one its multiple by the predicted gain (`stormwright.predict.gain`).
+    The highest rate of a topology that was saturated while it was measured is known: it is promised for the problem's
+    own placement, and for another one it is multiplied by the predicted gain (`stormwright.predict.gain`).
 
     Parameters
     ----------
     problem
-        With speeds of links, and a load.
+        Problem with speeds of links, and a load.
     placement
         Where everything runs.
     begin_tps
-        Topology id → trees/s that its spouts begin; those not named begin as many as they can.
+        Trees/s begun by spouts, by topology id; others run at the maximum.
     assumptions
-        Costs and the like.
+        Costs and other assumptions.
     """
     assumptions = assumptions or Assumptions.of(problem)
     slots = problem.with_current(placement).current_slot

@@ -29,13 +29,13 @@ from stormwright.workbench.demo.settings import DemoSettings
 from stormwright.workbench.report import write_report
 
 # Chart --------------------------------------------------------------------------------------------
-# Throughput over time as lines in a picture: where everything stands in it.
+# Layout of the chart of throughput over time.
 
-#: Of the picture, and what its axes need of it.
+#: Size of the chart, and margins for its axes.
 WIDTH, HEIGHT = 960, 320
 LEFT, RIGHT, TOP, BOTTOM = 64, 44, 26, 40
 
-#: Labels of an axis, about.
+#: Approximate number of labels of an axis.
 _TICKS = 6
 
 
@@ -46,7 +46,7 @@ class Curve:
     Parameters
     ----------
     name, colour
-        What its line is called, and looks like.
+        Name and colour of the line.
     seconds, acked_tps
         Its points.
     promised

@@ -48,7 +48,7 @@ def table(result: DemoResult) -> list[_Row]:
     rows = sums(result)
     for topology in result.topologies:
         rows += _topology_rows(topology, *(phase.promise.topologies.get(topology.id) for phase in _phases(result)))
-    # What a node uses is neither good nor bad by itself.
+    # The use of a node is neither good nor bad.
     return [*rows, *(replace(row, better=False) for row in (*_node_rows(result), *_warmth_rows(result)))]
 
 
@@ -317,13 +317,13 @@ class Phase:
     Parameters
     ----------
     scheduler
-        By whom everything is placed.
+        Name of the scheduler of the placement.
     stretch
-        When it was measured.
+        Measured period.
     placement
         Where it runs.
     promise
-        What is predicted of that, by the load that was measured before the move.
+        Prediction for the placement, by the load measured before the move.
     """
 
     scheduler: str

@@ -33,7 +33,7 @@ _LEAST_CORES = 0.25
 #: Seconds between two batches of the pipeline where the cluster is virtual.
 _VIRTUAL_TRIGGER_S = 0.2
 
-#: Is given the result of a demonstration and its service, which still runs.
+#: Called with the result of a demonstration and its running service.
 Then: TypeAlias = "Callable[[DemoResult, Service], None]"
 
 #: JVMs start slowly on little CPU, several at once on one node more so.
@@ -58,7 +58,7 @@ def fair_cluster(nodes: int, slots: int, link: str | None, cores_per_node: float
     Parameters
     ----------
     nodes, slots
-        How many, and worker slots of each.
+        Number of nodes, and worker slots of each.
     link
         Speed of each node's link; None for one that fits.
     cores_per_node
@@ -90,7 +90,7 @@ def run_demo(settings: DemoSettings, then: Then | None = None) -> DemoResult:
     settings
         Its size and length.
     then
-        What is done before everything ends.
+        Called before everything ends.
 
     Raises
     ------
@@ -111,13 +111,13 @@ def run_demo_on(
     Parameters
     ----------
     cluster
-        Where everything runs.
+        The running cluster.
     settings
         Its size and length.
     virtual
-        The same where it is a virtual one.
+        The cluster again if it is virtual.
     then
-        What is done before everything ends.
+        Called before everything ends.
     """
     clock = virtual.clock if virtual else WALL
     with tempfile.TemporaryDirectory(prefix="stormwright-demo-") as state:

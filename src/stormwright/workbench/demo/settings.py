@@ -41,9 +41,9 @@ class MeasuredStretch:
     start_ms, end_ms
         From when to when, in ms since 1970.
     ran_s
-        How long the youngest worker had run when it began, in seconds.
+        Running time of the youngest worker at its begin, in seconds.
     nodes
-        What each node used, by its name.
+        Use of each node by name.
     """
 
     start_ms: float
@@ -57,7 +57,7 @@ class MeasuredStretch:
         return self.start_ms, self.end_ms
 
 
-#: Of the throughput before, what counts as held where something else is to be gained.
+#: Part of the earlier throughput that counts as held under other objectives.
 HELD = 0.97
 
 
@@ -68,15 +68,15 @@ class MeasuredStart:
     Parameters
     ----------
     trial
-        Number of the trial whose placement it is, from 1; 0 where Storm's own scheduler put it.
+        Number of the trial, from 1; 0 for the placement by Storm's own scheduler.
     placement
         Where everything ran.
     stretch
         When it was measured.
     runs
-        What each topology did, by id.
+        Measurements of topologies by id.
     comparison
-        With the starts of placement 0 so far; None for those.
+        Comparison with the starts of placement 0 so far; None for those.
     """
 
     trial: int
@@ -164,9 +164,9 @@ class TrialPlan:
     Parameters
     ----------
     criterion
-        By what they are compared.
+        Criterion of the comparison.
     look_back
-        Whether what is not better is rolled back; otherwise one decision is made, measured once, and left there.
+        Whether placements that are not better are rolled back; otherwise one decision is made, measured once, and left.
     rounds
         Starts of each placement at most, as long as it is undecided.
     decisions
@@ -216,7 +216,7 @@ def parse_submissions(specs: Sequence[str], said_by: str = "--topology") -> list
     specs
         The texts.
     said_by
-        What errors call them.
+        Source for error messages.
 
     Raises
     ------
@@ -266,17 +266,17 @@ class DemoSettings:
     Parameters
     ----------
     cluster, submissions
-        Where it runs, and what.
+        Cluster and topologies.
     scheduler, scheduler_name
-        Decides, and what it is called.
+        Scheduler and its name.
     warm_up_s, measure_s
-        Before the first measurement, and of each.
+        Time before the first measurement, and length of each.
     probe_interval_ms
-        From one record of a worker to the next.
+        Interval between records of a worker.
     look_back
         Whether a placement that is not better than Storm's own is rolled back.
     rounds, decisions
-        As `TrialPlan` has them.
+        See `TrialPlan`.
     """
 
     cluster: LocalClusterConfig

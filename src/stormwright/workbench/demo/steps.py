@@ -43,10 +43,10 @@ LAST_LOAD_S, WHOLLY_S, FITTED_S = 180.0, 45.0, 75.0
 #: Seconds after which a tuple tree that is still pending is lost: more than twice Storm's message timeout.
 LAST_DRAIN_S = 75.0
 
-#: From one look at the cluster to the next while it is measured: costs are fitted to what was recorded meanwhile.
+#: Seconds between checks of the cluster during measurements: costs are fitted to the records meanwhile.
 OBSERVE_S = 5.0
 
-#: What a placement has to gain in percent, by prediction, to be tried.
+#: Minimum predicted gain in percent for a trial.
 LEAST_GAIN_PERCENT = 5.0
 
 
@@ -147,7 +147,7 @@ class ClusterStage:
     settings
         Size and length.
     cluster, service
-        They run.
+        Running cluster and service.
     ids
         Name of each topology → its id.
 
@@ -156,9 +156,9 @@ class ClusterStage:
     moves
         Every move, in order.
     moving
-        From when to when topologies moved and came up again, in ms since 1970.
+        Periods in which topologies moved and restarted, in ms since 1970.
     first_problem
-        What ran before the first decision, under the load measured then.
+        Problem before the first decision, with its measured load.
     """
 
     first_problem: Problem

@@ -7,7 +7,7 @@
          │                    └───────────────────────────────┘                 and compare again
          └── next decision ◀── measure A again ◀── roll back ◀─── worse, or no gain could be shown
 
-Longer than other modules, as what is compared, what becomes of it and how it is said belong together.
+This module contains the comparison, its consequences and its description.
 
 A is where Storm's own scheduler has put everything, B where a decision wants it. Each move starts new workers, so each
 measurement is one start (`stormwright.history.evaluation.comparison`).
@@ -37,13 +37,14 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-#: A cost that changes by less than this part is not worth a word.
+#: Minimum relative change of a cost that is reported.
 _CORRECTED = 0.05
 
-#: Kept, or taken back; ``shown``: left there, whatever it came to; ``not moved``: the decision moves nothing.
+#: Accepted, or rolled back; ``shown``: left in place regardless of the result; ``not moved``: the decision moves
+#: nothing.
 TrialOutcome = Literal["kept", "rolled back", "shown", "not moved"]
 
-#: What a demonstration ends with.
+#: Final verdict of a demonstration.
 DemoVerdict = Literal["better", "worse", "undecided", "not moved", "rolled back"]
 
 
@@ -56,7 +57,7 @@ class CpuCorrection:
     predicted_us, corrected_us
         By the costs with which it was decided, and by those fitted to what was recorded in it as well.
     measured_us
-        What was measured.
+        Measured CPU.
     """
 
     predicted_us: float
@@ -81,21 +82,21 @@ class PlacementTrial:
     Parameters
     ----------
     number
-        From 1.
+        Number from 1.
     decision
-        What was decided.
+        The decision.
     criterion
-        By what it is compared.
+        Criterion of the comparison.
     outcome
-        What became of it.
+        Outcome of the trial.
     promise
-        What was predicted of the placement; None where nothing moved.
+        Prediction for the placement; None if nothing moved.
     promised
-        The ratio that was predicted; None where that is not known.
+        Predicted ratio; None if unknown.
     comparison
-        With where it was; None where nothing moved.
+        Comparison with the original placement; None if nothing moved.
     correction
-        What its measurement has taught; None where it was not rolled back, or nothing was fitted.
+        Correction of costs by its measurement; None if it was not rolled back, or nothing was fitted.
     """
 
     number: int
@@ -148,9 +149,9 @@ class DecidedPlacement:
     Parameters
     ----------
     decision
-        What was decided.
+        The decision.
     now, then
-        What is predicted of where everything is, and of where the decision wants it.
+        Predictions for the current and for the wanted placement.
     """
 
     decision: Decision
@@ -189,12 +190,12 @@ class PlacementTrials:
     stage
         The cluster.
     plan
-        How they are tried.
+        Settings of the trials.
 
     Attributes
     ----------
     starts, trials
-        What was measured, and what came of each decision, in order.
+        Measurements and trials, in order.
     """
 
     stage: TrialStage

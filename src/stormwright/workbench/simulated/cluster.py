@@ -34,7 +34,7 @@ from stormwright.workbench.demo.settings import CORES, LINK, DemoSettings, Submi
 from stormwright.workbench.simulated.topologies import simulated
 
 # Demonstration ------------------------------------------------------------------------------------
-# The main job from end to end on a virtual cluster.
+# The demonstration on a virtual cluster.
 
 
 def virtual_cluster(nodes: int, slots: int, link: str | None, cores_per_node: float | None) -> LocalClusterConfig:
@@ -43,7 +43,7 @@ def virtual_cluster(nodes: int, slots: int, link: str | None, cores_per_node: fl
     Parameters
     ----------
     nodes, slots
-        How many, and worker slots of each.
+        Number of nodes, and worker slots of each.
     link
         Speed of each node's link; None for that of the demonstration.
     cores_per_node
@@ -75,7 +75,7 @@ def run_simulated(settings: DemoSettings) -> DemoResult:
 
 
 # Records ------------------------------------------------------------------------------------------
-# What virtual workers write on its way to a service that measures it with a real pipeline.
+# Delivery of records of virtual workers to a service with a real pipeline.
 
 #: Virtual seconds from one file to the next, and that a file may wait before virtual time does: who decides takes a
 #: load for too old that was measured longer ago than a window and what a record may be late.
@@ -93,9 +93,9 @@ class RecordShipping:
     Parameters
     ----------
     service
-        Takes them.
+        Service that receives the records.
     clock
-        Of the cluster.
+        Clock of the cluster.
     """
 
     def __init__(self, service: Service, clock: VirtualClock) -> None:
@@ -136,7 +136,7 @@ class RecordShipping:
 #: Problem, and trees/s that the spouts of its topologies would begin by id → what makes tuples flow.
 MakesEngine = Callable[[Problem, Mapping[str, float]], Engine]
 
-#: What is said of figures that `steadily` makes.
+#: Note on figures made by `steadily`.
 STEADY = (
     "Simulated: nothing ran. Rates, times and use are those that stormwright predicts, so that they agree with what is "
     "predicted says nothing; that nothing is lost in the move does"
@@ -180,9 +180,9 @@ class SimulatedCluster:
     probe_interval_ms
         From one record of a worker to the next.
     engine
-        Makes tuples flow.
+        Simulation engine.
     told
-        What is said of its figures.
+        Note on the origin of its figures.
 
     Raises
     ------

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 
 # Measurement --------------------------------------------------------------------------------------
-# From what was counted to a load profile, straight: what the pipeline would measure of the records.
+# Load profiles directly from counts, equal to those that the pipeline would measure from records.
 
-#: Seconds that a profile reaches back, as far as so much is known.
+#: Maximum length of the window of a profile, in seconds.
 WINDOW_S = 15.0
 
 
@@ -77,9 +77,9 @@ class CountedMeasurement:
     Parameters
     ----------
     problem
-        Numbers executors and nodes, and tells what nothing measures: memory, and how large tuples are.
+        Problem that numbers executors and nodes, with unmeasured data: memory and tuple sizes.
     overload
-        Part of its CPU at which a node is overloaded.
+        Part of a node's CPU from which it is overloaded.
     """
 
     def __init__(self, problem: Problem, overload: float = 1.0) -> None:
@@ -101,7 +101,7 @@ class CountedMeasurement:
         Parameters
         ----------
         counted
-            In that time.
+            Counts of the period.
         running
             Executors whose workers were up, shape (E,).
         node_cpu_s
@@ -205,7 +205,7 @@ def _asked_hz(topology: Topology, core_hz: float) -> FloatArray:
 
 # Loads --------------------------------------------------------------------------------------------
 
-#: Of complete latency, in percent, as a pipeline tells them.
+#: Quantiles of complete latency in percent, as in the pipeline.
 _QUANTILES = (50, 95, 99)
 
 

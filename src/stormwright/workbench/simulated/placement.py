@@ -21,10 +21,10 @@ from stormwright.simulator.settings import Settings
 from stormwright.simulator.storm.counting import TakenCounts, quantile_s
 from stormwright.simulator.storm.engine import Events
 
-#: Parts of time that are looked at by themselves.
+#: Number of time steps.
 STEPS = 60
 
-#: Latencies that are told: the parts of trees that are below them; those below 1 ms are counted together, and told so.
+#: Reported quantiles of latency; those below 1 ms are counted together, and shown so.
 QUANTILES, LEAST_MS = {"p50": 0.5, "p95": 0.95, "p99": 0.99}, 1.0
 
 
@@ -50,13 +50,13 @@ class Simulation:
     Parameters
     ----------
     problem, slots
-        What was placed where.
+        Problem and slot of every executor.
     steps
         Parts of time, one after the other.
     whole
         All of them together.
     pending
-        Trees of every topology that are under way in the end, shape (T,).
+        Pending trees of every topology at the end, shape (T,).
     queue_peak, queue_limit
         Most tuples that were in the receive queue of every executor, and how many there may be, shape (E,).
     hops
@@ -64,7 +64,7 @@ class Simulation:
     took_s
         Seconds of real time.
     at_once
-        How many tuples were one event.
+        Number of tuples per event.
     """
 
     problem: Problem
@@ -157,15 +157,15 @@ def simulate(
     Parameters
     ----------
     problem
-        With nodes, and a load.
+        Problem with nodes and a load.
     slots
         Slot of every executor, -1 for none, shape (E,).
     seconds
-        Of virtual time.
+        Duration in virtual seconds.
     settings
-        Costs, seed and the like.
+        Costs, seed and other settings.
     trace
-        How the rates of spouts change.
+        Changes of the rates of spouts.
     """
     begun_s = time.perf_counter()
     of = Events(problem, slots, settings)

@@ -24,7 +24,7 @@ from stormwright.workbench.simulated.placement import RateChange, read_trace
 #: takes; of more it is all less often. No worker is silent for longer than the last.
 _EACH_SECOND, _EACH_PROFILE, _PROFILE_S, _CALM_S = 500, 5_000, 3.0, 60.0
 
-#: Virtual seconds in which what runs already comes up and is measured, before anybody looks.
+#: Virtual seconds in which running topologies start and are measured before the service is usable.
 _BEFORE_S = 9.0
 
 #: Part by which times of trees vary from one interval to the next.
@@ -43,7 +43,7 @@ class ServedCluster:
     Parameters
     ----------
     problem
-        With its nodes, its topologies and what they do.
+        Problem with nodes, topologies and their load.
     trace
         How the rates of their spouts change, in seconds from when it began.
     speed
@@ -52,7 +52,7 @@ class ServedCluster:
     Attributes
     ----------
     loads
-        What a service measures them by.
+        Load measurement for the service.
     """
 
     def __init__(self, problem: Problem, trace: Sequence[RateChange] = (), speed: float = 1.0) -> None:
@@ -72,7 +72,7 @@ class ServedCluster:
         Parameters
         ----------
         service
-            It runs. Nimbus asks it, and workers report to it.
+            Running service, used by Nimbus and workers.
         """
 
         def deliver(lines: Sequence[bytes]) -> None:

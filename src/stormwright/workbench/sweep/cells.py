@@ -28,7 +28,7 @@ from stormwright.workbench.ready_problems import READY_PREFIX, read_problem
 from stormwright.workbench.simulated.placement import parse_trace
 
 # Specification ------------------------------------------------------------------------------------
-# A sweep's file made into cells; everything that is wrong with it is said before any cell runs.
+# Cells from a sweep's file; all its faults are reported before any cell runs.
 
 _WILD = frozenset("*?[")
 
@@ -42,9 +42,9 @@ def read_cells(path: Path, from_scratch: bool = False) -> Sweep:
     Parameters
     ----------
     path
-        Of the sweep.
+        Path of the sweep's file.
     from_scratch
-        Whether what runs is placed anew, in all cells.
+        Whether the current placement is ignored, in all cells.
 
     Raises
     ------
@@ -162,9 +162,9 @@ class SweepProblem:
     Parameters
     ----------
     name
-        As the sweep's file calls it.
+        Name in the sweep's file.
     digest
-        Of what it says, whatever file it came in.
+        Digest of its content, independent of the file.
     content
         Gzipped JSON.
     """
@@ -191,7 +191,7 @@ class SimulatedRun:
     Parameters
     ----------
     seconds
-        Of virtual time.
+        Duration in virtual seconds.
     trace, text
         What the sweep's file calls the trace of rates, and what that says; empty where rates stay as they are.
     """
@@ -208,17 +208,17 @@ class SweepCell:
     Parameters
     ----------
     problem
-        Its digest.
+        Digest of the problem.
     parameters
         As the sweep's file gives them; what it leaves out has the scheduler's default.
     seed
         None where the sweep names no seeds, and for a scheduler that draws no random numbers if nothing is simulated.
     repeat
-        From 0.
+        Number from 0.
     from_scratch
-        Whether what runs is placed anew.
+        Whether the current placement is ignored.
     simulated
-        How the placement is run in virtual time; None where it is not.
+        Simulated run of the placement; None without simulation.
     """
 
     problem: str

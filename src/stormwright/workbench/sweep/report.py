@@ -19,7 +19,7 @@ from stormwright.workbench.report import blank_figure, svg_of, write_report
 from stormwright.workbench.sweep.cells import Sweep
 
 # Summary ------------------------------------------------------------------------------------------
-# What a sweep's table says of each scheduler with its parameters.
+# Summary of a sweep per scheduler and parameters.
 
 CellRow = Mapping[str, Any]
 

@@ -37,13 +37,13 @@ class HistoryTable:
     Parameters
     ----------
     table
-        The sweep's own.
+        Table of the sweep.
     staging
-        Of the history that is to have the rows.
+        Staging area of the history.
     location
-        Where that is.
+        Location of the history.
     name
-        What the history calls the sweep.
+        Name of the sweep in the history.
     """
 
     def __init__(self, table: CellTable, staging: Staging, location: str, name: str) -> None:
@@ -113,18 +113,18 @@ def run_cells(spark: SparkSession, sweep: Sweep, cells: Sequence[SweepCell], tab
 
     1. A wave that fails is halved until the cell that makes it fail stands alone: a scheduler may take the process that
        it runs in with it. That cell gets a row with the error.
-    2. No wave is halved where not even one without cells succeeds: then it is Spark, or what its workers lack.
+    2. No wave is halved if not even an empty one succeeds: then the cause is Spark, or its workers' installation.
 
     Parameters
     ----------
     spark
-        Session on whose cores they are decided.
+        Spark session.
     sweep
         The sweep that they belong to, with its problems.
     cells
-        What is to do (`to_do`).
+        Cells to decide (`to_do`).
     table
-        Gets the rows, `ROW`, of failed cells too.
+        Table for the rows, `ROW`, including failed cells.
 
     Raises
     ------
