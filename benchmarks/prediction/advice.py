@@ -109,7 +109,7 @@ def of_traces(over: Sequence[AdviserRun]) -> list[tuple[str, str, str]]:
         for name in ADVISERS:
             own = [run for run in over if run.adviser == name and trace in ("", run.trace)]
             restarts[name] = sum(run.restarts for run in own)
-            kept, windows = sum(run.kept for run in own), sum(run.windows for run in own)
+            kept, windows = sum(run.reached_windows for run in own), sum(run.windows for run in own)
             figures = f"{np.mean([run.executors for run in own]):.1f} executors"
             wanted = "rate in ≥ 95 %" if name == "ours" else ""
             said = f"{restarts[name]} restarts; rate in {kept / max(windows, 1):.1%} of windows; {figures}"

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from stormwright.evaluations.learning.examples import drawn_examples, drawn_problem, read_examples, write_examples
+from stormwright.evaluations.learning.examples import random_examples, random_problem, read_examples, write_examples
 from stormwright.formats import write_problem
 from stormwright.model.arrays import frozen_ints
 from stormwright.schedulers import make_scheduler
@@ -25,7 +25,7 @@ NAMES = ("binpack", "round_robin", "spread", "t_storm")
 def kept(tmp_path_factory):
     """Examples of a few drawn problems, which take some seconds each."""
     path = tmp_path_factory.mktemp("learn") / "kept.json.gz"
-    write_examples(path, drawn_examples(6, 1), "6 problems drawn with seed 1")
+    write_examples(path, random_examples(6, 1), "6 problems drawn with seed 1")
     return path
 
 
@@ -34,7 +34,7 @@ def test_it_makes_a_file_that_learned_goes_by(run, kept, tmp_path):
     code, out, _ = run("learn", "--problems", "0", "--examples", str(kept), "-o", str(model), "--json")
     assert code == 0
     assert json.loads(out)["data"]["groups"] == len(read_examples(kept))
-    of = drawn_problem(np.random.default_rng(9), "drawn")
+    of = random_problem(np.random.default_rng(9), "drawn")
     write_problem(tmp_path / "problem.json", of)
     code, out, _ = run(
         "schedule",
@@ -57,7 +57,7 @@ def test_the_same_again_is_the_same_file(run, kept, tmp_path):
 
 
 def test_it_learns_from_the_cells_of_a_sweep(run, kept, tmp_path):
-    of = drawn_problem(np.random.default_rng(2), "drawn").with_nothing_running()
+    of = random_problem(np.random.default_rng(2), "drawn").with_nothing_running()
     write_problem(tmp_path / "problem.json", of)
     spec = {"schema": "stormwright-sweep/1", "problems": ["problem.json"], "schedulers": dict.fromkeys(NAMES)}
     (tmp_path / "sweep.json").write_text(json.dumps(spec), encoding="utf-8")

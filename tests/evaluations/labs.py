@@ -8,6 +8,7 @@ from types import TracebackType
 import numpy as np
 
 from stormwright.errors import ClusterError
+from stormwright.evaluations.cell_store import CellFound
 from stormwright.evaluations.cells import Cell
 from stormwright.evaluations.definitions import (
     Block,
@@ -18,7 +19,6 @@ from stormwright.evaluations.definitions import (
     Shown,
     Variant,
 )
-from stormwright.evaluations.kept import CellFound
 from stormwright.evaluations.placing import CellPlacement, named
 from stormwright.formats import problem_to_dict
 from stormwright.model import Problem

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from stormwright.errors import SchedulerError
+from stormwright.evaluations.cell_store import CellFound
 from stormwright.evaluations.cells import Cell, CellTimes
 from stormwright.evaluations.definitions import Machine, Variant
-from stormwright.evaluations.kept import CellFound
 from stormwright.evaluations.lab.cluster import LabPlacing
 from stormwright.evaluations.lab.real import next_nodes, recoveries
 from stormwright.evaluations.placing import declared, named, placement_of, same_as, slots_of

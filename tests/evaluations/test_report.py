@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from stormwright.evaluations.cell_store import CellStore
 from stormwright.evaluations.cells import CellTimes, cells_of, quick_cells
-from stormwright.evaluations.kept import CellStore
 from stormwright.evaluations.report import as_dict, write_page
 from stormwright.evaluations.run import run_cells
 from tests.evaluations.labs import PAPER, StandIn

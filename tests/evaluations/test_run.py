@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from stormwright.errors import ClusterError, InputError
+from stormwright.evaluations.cell_store import CellStore
 from stormwright.evaluations.cells import QUICK, CellTimes, cells_of, minutes, quick_cells
 from stormwright.evaluations.definitions import Variant
-from stormwright.evaluations.kept import CellStore
 from stormwright.evaluations.papers import PAPERS, papers_named
 from stormwright.evaluations.run import SAME, measurements, run_cells
 from stormwright.schedulers.toolkit.resolve import is_java, resolve_scheduler
@@ -29,7 +29,7 @@ def test_a_whole_run(tmp_path):
     assert found["words", "default"]["nodes"] == [[5.0] * 4]
     assert found["words", "packed"]["nodes"] == [[2.0] * 4]
     assert found["words", "as default"] == found["words", "default"]
-    assert kept.found[CELLS[2].key].told[SAME] == "default"
+    assert kept.found[CELLS[2].key].details[SAME] == "default"
 
 
 def test_a_stopped_run_goes_on_where_it_ended(tmp_path):

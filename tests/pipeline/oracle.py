@@ -115,8 +115,8 @@ def _add_nodes(expected: Expected, records: list[Record], problem: Problem, end_
                 known = {second: cpu_s[worker][second] / told_s[worker][second] for second in cpu_s[worker]}
                 for second, used in without_short_gaps(known, settle_s).items():
                     cores[second] += used
-        judged = [s for s in cores if expected.start_ms <= s * 1000 < min(end_ms, (newest + 1) * 1000) and s <= last]
-        expected.node_cpu_hz[node.id] = sum(cores[s] for s in judged) / len(judged) * problem.core_hz
+        validated = [s for s in cores if expected.start_ms <= s * 1000 < min(end_ms, (newest + 1) * 1000) and s <= last]
+        expected.node_cpu_hz[node.id] = sum(cores[s] for s in validated) / len(validated) * problem.core_hz
         run, second = 0, last
         while cores.get(second, 0.0) * problem.core_hz >= node.cpu_hz:
             run, second = run + 1, second - 1

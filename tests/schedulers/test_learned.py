@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from stormwright.errors import InputError
-from stormwright.evaluations.learning.examples import Group, drawn_problem, read_examples, write_examples
+from stormwright.evaluations.learning.examples import Group, random_problem, read_examples, write_examples
 from stormwright.evaluations.learning.training import SETTINGS, trained
 from stormwright.formats import read_problem, write_json
 from stormwright.model import LoadProfile, violations
@@ -46,7 +46,7 @@ def test_its_answer_keeps_limits_and_is_told():
 
 def test_figures_do_not_hang_on_the_size_of_the_load():
     """Ten times the load on ten times as many cores of nodes with ten times the link: only workers cost less of it."""
-    of = drawn_problem(np.random.default_rng(3), "drawn")
+    of = random_problem(np.random.default_rng(3), "drawn")
     amounts = ("cpu_hz", "pair_tps", "flow_tps", "pair_bytes_per_s", "flow_bytes_per_s")
     slow = replace(of, supervisors=tuple(replace(node, link_bps=1e8) for node in of.supervisors))
     nodes = tuple(replace(node, cpu_hz=10 * node.cpu_hz, link_bps=1e9) for node in of.supervisors)
@@ -140,7 +140,7 @@ def test_a_file_that_is_not_there_is_refused(tmp_path):
 
 
 def test_variants_move_nothing_that_runs_and_empty_no_worker():
-    of = drawn_problem(np.random.default_rng(5), "drawn")
+    of = random_problem(np.random.default_rng(5), "drawn")
     first, *others = of.topologies
     waiting = of.with_current({name: each for name, each in of.current.items() if name != first.id})
     found = list(Variants(waiting, np.random.default_rng(0)).of(of.current_slot, 100))

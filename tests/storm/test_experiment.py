@@ -6,8 +6,8 @@ import tempfile
 
 import pytest
 
+from stormwright.evaluations.cell_store import CellStore
 from stormwright.evaluations.cells import quick_cells
-from stormwright.evaluations.kept import CellStore
 from stormwright.evaluations.lab.cluster import cores_of
 from stormwright.evaluations.lab.real import RealLab
 from stormwright.evaluations.papers import PAPERS

@@ -15,9 +15,9 @@ from stormwright.cli.progress import shown
 from stormwright.errors import Fault, InputError
 
 if TYPE_CHECKING:
+    from stormwright.evaluations.cell_store import CellStore
     from stormwright.evaluations.cells import Cell
     from stormwright.evaluations.definitions import Paper
-    from stormwright.evaluations.kept import CellStore
 
 #: In the output directory: a line for each cell.
 _CELLS = "cells.jsonl"
@@ -44,7 +44,7 @@ def command(ctx: click.Context, name: str | None, output: Path, fresh: bool, qui
     Without NAME the experiments are listed with their approximate duration; NAME may be all. Interrupted experiments
     resume. Exits with 1 if a cell could not be measured; the verdicts are in the pages.
     """
-    from stormwright.evaluations.kept import CellStore
+    from stormwright.evaluations.cell_store import CellStore
     from stormwright.evaluations.papers import ALL, PAPERS, papers_named
 
     papers = papers_named(ALL if name is None else name)

@@ -75,7 +75,7 @@ def command(
 
     The same options produce the same file. The file is plain data, and contains a digest of its training examples.
     """
-    from stormwright.evaluations.learning.examples import drawn_examples, read_examples, write_examples
+    from stormwright.evaluations.learning.examples import random_examples, read_examples, write_examples
     from stormwright.evaluations.learning.training import trained
 
     if table is not None and spec is None:
@@ -88,7 +88,7 @@ def command(
     made = [f"{counted(len(groups), 'group')} of files"] if files else []
     with shown(err=True):
         if problems:
-            groups += _counted_out(drawn_examples(problems, seed), problems)
+            groups += _counted_out(random_examples(problems, seed), problems)
             made.append(f"{counted(problems, 'problem')} drawn with seed {seed}")
         if spec is not None:
             found, note = _of_sweep(spec, table or Path(f"{spec.stem}-cells"))

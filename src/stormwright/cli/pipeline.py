@@ -112,11 +112,11 @@ def quarantine(directory: Path, shown: int, as_json: bool) -> None:
 
     DIRECTORY is the state directory of a service, or the output of a backfill.
     """
-    from stormwright.pipeline.parsing.quarantine import kept_below
+    from stormwright.pipeline.parsing.quarantine import read_quarantines
 
     if not directory.is_dir():
         raise InputError("quarantine", [Fault("no such directory", str(directory))])
-    found = kept_below(directory, shown)
+    found = read_quarantines(directory, shown)
     if as_json:
         print_json(
             {"reasons": {reason: asdict(line) for reason, line in found.reasons.items()}, "newest": found.newest}

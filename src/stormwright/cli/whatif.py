@@ -16,7 +16,7 @@ from stormwright.model import cost_of
 from stormwright.model.humanize import counted
 from stormwright.model.problem import size_of
 from stormwright.workbench.ready_problems import read_problem
-from stormwright.workbench.what_if import executors_told, link_told, rate_told
+from stormwright.workbench.what_if import parse_executors, parse_link, parse_rate
 
 if TYPE_CHECKING:
     from stormwright.model import Problem
@@ -76,10 +76,10 @@ def command(
     from stormwright.workbench.what_if import Changes, what_if
 
     faults: list[Fault] = []
-    document = [rate_told(text, faults) for text in rates]
+    document = [parse_rate(text, faults) for text in rates]
     if len(dict(document)) < len(document):
         faults.append(Fault("each topology has one factor; name it once", "--rate"))
-    wanted = [executors_told(text, faults) for text in parallelism]
+    wanted = [parse_executors(text, faults) for text in parallelism]
     if len(dict(wanted)) < len({*wanted}):
         faults.append(Fault("each component has one number of executors; name it once", "--parallelism"))
     problem = read_problem(file)
@@ -89,7 +89,7 @@ def command(
         add_nodes=add_nodes,
         kill_nodes=killed,
         parallelism=dict(wanted),
-        link_bps=None if link is None else link_told(link, faults),
+        link_bps=None if link is None else parse_link(link, faults),
         assignment=None if assignment is None else read_assignment(assignment, problem),
         scheduler=scheduler,
         settings=settings,

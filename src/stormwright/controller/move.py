@@ -235,19 +235,19 @@ class Mover:
         """Raise MoveError if Nimbus has not polled or placed topologies elsewhere; a later poll moves nothing."""
         ids = [move.topology.id for move, _ in legs]
         self._bridge.turn_back(ids)
-        asked = self._bridge.wait_for_snapshot(since, 0.0)
-        if asked is None:
+        newest = self._bridge.wait_for_snapshot(since, 0.0)
+        if newest is None:
             where = "not moved" if all(leg is move.legs[0] for move, leg in legs) else "in spare slots, half way"
             raise MoveError(f"{', '.join(ids)}: Nimbus has not asked in {self._limits.swap_s:g} s; active, {where}")
-        elsewhere = [m.topology.id for m, leg in legs if asked.current.get(m.topology.id) != leg.after]
+        elsewhere = [m.topology.id for m, leg in legs if newest.current.get(m.topology.id) != leg.after]
         if elsewhere:
             raise MoveError(f"{', '.join(elsewhere)}: not placed as ordered, slots could not be had; active again")
 
     def _connected_s(self) -> float:
         """Return the seconds within which a running worker connects to new ones."""
-        asked = self._bridge.snapshot()
-        told = asked.conf.get(REFRESH_POLL) if asked else None
-        return (told if isinstance(told, int | float) else _REFRESH_POLL_S) + _CONNECT_S
+        newest = self._bridge.snapshot()
+        poll_s = newest.conf.get(REFRESH_POLL) if newest else None
+        return (poll_s if isinstance(poll_s, int | float) else _REFRESH_POLL_S) + _CONNECT_S
 
     def _may_go_on(self, move: TopologyMove, leg: Hop, since: float, known: float) -> bool:
         """Return whether a topology may be activated; running workers know the new ones from `known` on."""

@@ -151,13 +151,13 @@ def decide(
         why = f"{', '.join(stopped)} would be left without slots: not worth a move"
         return Decision(True, why, before=before, after=after, assignment=assignment)
     outlook = outlooks.of(wanted)
-    seen = replace(at_best, gain_percent=outlook.gain_percent, gained=outlook.gained)
-    reason = should_reschedule(triggers, seen, aim.adapts)
+    view = replace(at_best, gain_percent=outlook.gain_percent, gained=outlook.gained)
+    reason = should_reschedule(triggers, view, aim.adapts)
     if reason and not outlook.is_sure and (step := _sure_step(problem, outlooks, wanted)) is not None:
         # One topology by itself: what comes of it is measured before the next one moves.
         slots, one = step
-        seen = replace(at_best, gain_percent=one.gain_percent, gained=one.gained)
-        if small := should_reschedule(triggers, seen, aim.adapts):
+        view = replace(at_best, gain_percent=one.gain_percent, gained=one.gained)
+        if small := should_reschedule(triggers, view, aim.adapts):
             reason, wanted, outlook = f"{small}, a first step", slots, one
             assignment = replace(assignment, slot_of_executor=slots)
     if reason is None or not outlook.is_sure:
@@ -173,7 +173,7 @@ def decide(
             why = f"{reason}; but only a part of it can move now, and that alone: {part.text}: not worth a move"
             return Decision(True, why, before=before, after=after, assignment=assignment)
     arriving = {move.topology.id: problem.topology_index[move.topology.id] for move in plan.moves}
-    because = _because(triggers, seen, aim.adapts)
+    because = _because(triggers, view, aim.adapts)
     return Decision(True, reason, plan, before, after, assignment, outlooks.promises(slots, arriving), because=because)
 
 
@@ -197,13 +197,13 @@ def _sure_step(problem: Problem, outlooks: Outlooks, wanted: IntArray) -> tuple[
     return best
 
 
-def _because(triggers: TriggerParams, seen: TriggerView, adapts: Adaptation) -> Literal["overload", "drift", ""]:
+def _because(triggers: TriggerParams, view: TriggerView, adapts: Adaptation) -> Literal["overload", "drift", ""]:
     """Return the anomaly without which no trigger would have fired."""
-    calm = replace(seen, overload_s={})
+    calm = replace(view, overload_s={})
     if should_reschedule(triggers, calm, adapts) is None:
         return "overload"
     steady = replace(calm, drifted="")
-    return "drift" if seen.drifted and should_reschedule(triggers, steady, adapts) is None else ""
+    return "drift" if view.drifted and should_reschedule(triggers, steady, adapts) is None else ""
 
 
 def _stopped(problem: Problem, slots: IntArray) -> list[str]:
@@ -215,9 +215,9 @@ def _stopped(problem: Problem, slots: IntArray) -> list[str]:
 def _staying(problem: Problem, stay: Mapping[str, str]) -> dict[str, str]:
     """Return topologies that do not move, with the reason."""
     measured = problem.load.topologies if problem.load else {}
-    kept = {t.id: f"{MOVE} is false in its configuration" for t in problem.topologies if t.conf.get(MOVE) is False}
+    fixed = {t.id: f"{MOVE} is false in its configuration" for t in problem.topologies if t.conf.get(MOVE) is False}
     unmeasured = {topology.id: "not measured" for topology in problem.topologies if topology.id not in measured}
-    return {**unmeasured, **stay, **kept}
+    return {**unmeasured, **stay, **fixed}
 
 
 def planned_slots(problem: Problem, moves: tuple[TopologyMove, ...]) -> IntArray:

@@ -249,9 +249,9 @@ def _count(worker: WorkerTally, record: LogRecord, now_s: float) -> None:
     if worker.newest_seq - MOST_AHEAD <= record["seq"] < worker.newest_seq:
         return  # it came late: what follows is known from a later one
     worker.newest_seq = record["seq"]
-    told = [spout["pending"] for spout in spouts if spout.get("pending") is not None]
+    reported = [spout["pending"] for spout in spouts if spout.get("pending") is not None]
     # A probe of before this field was there leaves it to the counts, which miss what began before they did.
-    worker.pending = (sum(told) if tracked else 0) if told else worker.begun - worker.acked - worker.failed
+    worker.pending = (sum(reported) if tracked else 0) if reported else worker.begun - worker.acked - worker.failed
     idle = begun == 0 and all((executor["queue"] or 0.0) == 0.0 for executor in record["executors"])
     worker.heard = now_s
     if idle:

@@ -50,7 +50,7 @@ class Predicted:
         The topology at some rate, with the true work of its executors and no CPU for messages in it, and all nodes.
     costs
         True costs of messages and workers.
-    told_costs
+    known_costs
         Costs known to advisers: a ``stormwright-calibration/1`` document.
     noise
         Deviation of the logarithm of each executor's measured CPU and traffic.
@@ -60,7 +60,7 @@ class Predicted:
 
     base: Problem
     costs: Costs
-    told_costs: Mapping[str, Any]
+    known_costs: Mapping[str, Any]
     noise: float
     seed: int
     _random: np.random.Generator = field(init=False)
@@ -110,7 +110,7 @@ class Predicted:
             flow_tps=self._blurred(load.flow_tps),
         )
         topology = problem.topologies[0]
-        measured = problem.with_load(LoadProfile({topology.id: seen}, costs=dict(self.told_costs)))
+        measured = problem.with_load(LoadProfile({topology.id: seen}, costs=dict(self.known_costs)))
         return replace(measured, current=Assignment(slots).by_topology(measured), measured=None)
 
     def _blurred(self, amounts: FloatArray) -> FloatArray:
@@ -169,7 +169,7 @@ class AdviceCase:
         The topology with its true work and every node, at `rate_tps`; see `stormwright.evaluations.advice_cases`.
     kinds
         Available kinds of nodes.
-    costs, told_costs
+    costs, known_costs
         True costs of messages and workers, and those known to advisers.
     rate_tps
         Required trees/s.
@@ -183,7 +183,7 @@ class AdviceCase:
     base: Problem
     kinds: tuple[NodeKind, ...]
     costs: Costs
-    told_costs: Mapping[str, Any]
+    known_costs: Mapping[str, Any]
     rate_tps: float
     p95_factor: float | None
     noise: float
@@ -221,7 +221,7 @@ def _case(shape: str, variant: str, seed: int, scale: int) -> AdviceCase:
         base=base,
         kinds=kinds,
         costs=costs,
-        told_costs={"schema": "stormwright-calibration/1", "costs": off},
+        known_costs={"schema": "stormwright-calibration/1", "costs": off},
         rate_tps=rate_tps,
         p95_factor=0.7 if variant == "latency" else None,
         noise=_NOISE,

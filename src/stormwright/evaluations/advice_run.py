@@ -103,7 +103,7 @@ def roomy_placements(trials: MixTrials, counts: ExecutorCounts, mix: NodeMix) ->
     kinds = [mix.kinds.index(mix.kind_of(node)) for node in range(mix.size)]
     first_slot = np.searchsorted(problem.slot_node, np.arange(mix.size))
     seen: set[tuple[tuple[int, ...], ...]] = set()
-    for chosen in product(*(list(_dealt(len(members), mix.size)) for members in groups)):
+    for chosen in product(*(list(_distributions(len(members), mix.size)) for members in groups)):
         table = np.array(chosen)
         if np.any(each_hz @ table > room_hz) or np.any(table.sum(axis=0) == 0):
             continue
@@ -129,7 +129,7 @@ def _alike(component: IntArray, work_hz: FloatArray) -> Iterator[IndexArray]:
             yield own[group == which]
 
 
-def _dealt(count: int, nodes: int) -> Iterator[tuple[int, ...]]:
+def _distributions(count: int, nodes: int) -> Iterator[tuple[int, ...]]:
     """Yield all distributions of `count` over nodes."""
     for bars in combinations(range(count + nodes - 1), nodes - 1):
         ends = (-1, *bars, count + nodes - 1)
@@ -153,7 +153,7 @@ _WORKERS, _NODES = 2, 12
 
 def world_of(case: AdviceCase) -> World:
     """Return the world of a case; replaceable by another one that runs its topology."""
-    return Predicted(case.base, case.costs, case.told_costs, case.noise, case.seed)
+    return Predicted(case.base, case.costs, case.known_costs, case.noise, case.seed)
 
 
 def advisers(case: AdviceCase, p95_ms: float | None = None) -> dict[str, Adviser]:
@@ -207,7 +207,7 @@ def sized(case: AdviceCase, world: World) -> Sized:
     topology = case.base.topologies[0]
     names = [component.id for component in topology.components]
     seen = world.run(WantedSize(_begin(case, 2), _WORKERS), 0.5 * case.rate_tps)
-    true_costs = {"schema": case.told_costs["schema"], "costs": {}}
+    true_costs = {"schema": case.known_costs["schema"], "costs": {}}
     load = case.base.load or LoadProfile({})
     truth = MixTrials(case.base.with_load(replace(load, costs=true_costs)), Wish(rates={"": case.rate_tps}), case.kinds)
     known = least_of_all(truth, _MOST_NODES)
@@ -258,7 +258,7 @@ class AdviserRun:
         Changes until what is wanted was reached first, counted from the beginning; None where it never was.
     restarts
         Changes, each of which restarts the topology.
-    kept, windows
+    reached_windows, windows
         Windows in which the rate that was wanted was reached, and all.
     executors, nodes
         Mean over the windows, nodes being those that have an executor.
@@ -269,7 +269,7 @@ class AdviserRun:
     trace: str
     steps: int | None
     restarts: int
-    kept: int
+    reached_windows: int
     windows: int
     executors: float
     nodes: float
@@ -291,13 +291,13 @@ def followed(
     """
     workers = _WORKERS if name in ("ours", "Stela") else _NODES
     wanted = WantedSize(_begin(case, 1), workers)
-    restarts = kept = 0
+    restarts = reached_windows = 0
     steps: int | None = None
     executors, nodes = [], []
     for rate_tps in rates_tps.tolist():
         seen = world.run(wanted, rate_tps)
         reached = seen.reached_tps >= _REACHED * rate_tps
-        kept += reached
+        reached_windows += reached
         if reached and steps is None:
             steps = restarts
         executors.append(seen.total)
@@ -306,7 +306,9 @@ def followed(
         if said.changes(seen):
             restarts += 1
             wanted = said if said.workers is not None else replace(said, workers=wanted.workers)
-    return AdviserRun(case.name, name, trace, steps, restarts, kept, len(rates_tps), _mean(executors), _mean(nodes))
+    return AdviserRun(
+        case.name, name, trace, steps, restarts, reached_windows, len(rates_tps), _mean(executors), _mean(nodes)
+    )
 
 
 def steps_to_target(case: AdviceCase, make: Callable[[], World]) -> list[AdviserRun]:

@@ -51,8 +51,8 @@ class Variant:
     @property
     def text(self) -> str:
         """Display text."""
-        told = ", ".join(f"{key}={value}" for key, value in self.settings.items())
-        return f"{self.scheduler} ({told})" if told else self.scheduler
+        parameters_text = ", ".join(f"{key}={value}" for key, value in self.settings.items())
+        return f"{self.scheduler} ({parameters_text})" if parameters_text else self.scheduler
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from itertools import pairwise
 import numpy as np
 
 from stormwright.errors import SchedulerError
+from stormwright.evaluations.cell_store import CellFound
 from stormwright.evaluations.cells import Cell
 from stormwright.evaluations.definitions import Machine
-from stormwright.evaluations.kept import CellFound
 from stormwright.formats import problem_from_dict
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import IntArray

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from stormwright import __version__
+from stormwright.evaluations.cell_store import CellStore
 from stormwright.evaluations.cells import QUICK, Cell
 from stormwright.evaluations.definitions import FIGURES, OrderClaim, Paper, Shown
 from stormwright.evaluations.intervals import (
@@ -18,7 +19,6 @@ from stormwright.evaluations.intervals import (
     ratio_of,
     samples_of,
 )
-from stormwright.evaluations.kept import CellStore
 from stormwright.evaluations.run import measurements
 from stormwright.evaluations.verdict import (
     NOTHING,
@@ -42,7 +42,7 @@ _CLASSES = {REPRODUCED: "good", OTHERWISE: "bad", UNDECIDED: "open", UNMEASURED:
 _LINE, _AROUND = 0.27, 1.0
 
 
-def write_page(path: Path, paper: Paper, cells: Sequence[Cell], kept: CellStore) -> list[RowVerdict]:
+def write_page(path: Path, paper: Paper, cells: Sequence[Cell], store: CellStore) -> list[RowVerdict]:
     """Write the page of a paper and return its rows with their verdicts.
 
     Parameters
@@ -53,13 +53,15 @@ def write_page(path: Path, paper: Paper, cells: Sequence[Cell], kept: CellStore)
         Paper of the page.
     cells
         Those of this paper that were to be measured.
-    kept
+    store
         Results of the cells.
     """
-    measured = measurements(paper, cells, kept)
+    measured = measurements(paper, cells, store)
     rows = [judge(row, measured) for row in paper.rows]
-    done = sum(cell.key in kept.found for cell in cells)
-    cores = {found.told["cores"] for cell in cells if (found := kept.found.get(cell.key)) and "cores" in found.told}
+    done = sum(cell.key in store.found for cell in cells)
+    cores = {
+        found.details["cores"] for cell in cells if (found := store.found.get(cell.key)) and "cores" in found.details
+    }
     held = f", nodes held to {' or '.join(f'{each:g}' for each in sorted(cores))} cores each" if cores else ""
     machine = f"stormwright {__version__}, {counted(len(os.sched_getaffinity(0)), 'core')}{held}"
     write_report(
@@ -72,17 +74,17 @@ def write_page(path: Path, paper: Paper, cells: Sequence[Cell], kept: CellStore)
         rows=rows,
         colours=_CLASSES,
         pictures=list(_pictures(paper, measured)),
-        cells=[(cell, kept.found.get(cell.key), kept.errors.get(cell.key)) for cell in cells],
+        cells=[(cell, store.found.get(cell.key), store.errors.get(cell.key)) for cell in cells],
     )
     return rows
 
 
-def as_dict(paper: Paper, rows: Sequence[RowVerdict], cells: Sequence[Cell], kept: CellStore) -> dict[str, Any]:
+def as_dict(paper: Paper, rows: Sequence[RowVerdict], cells: Sequence[Cell], store: CellStore) -> dict[str, Any]:
     """Return the page's content as JSON.
 
     Parameters
     ----------
-    paper, cells, kept
+    paper, cells, store
         See `write_page`.
     rows
         What that has found of its rows.
@@ -91,8 +93,8 @@ def as_dict(paper: Paper, rows: Sequence[RowVerdict], cells: Sequence[Cell], kep
         "experiment": paper.name,
         "title": paper.title,
         "cells": len(cells),
-        "measured": sum(cell.key in kept.found for cell in cells),
-        "failed": {cell.name: kept.errors[cell.key] for cell in cells if cell.key in kept.errors},
+        "measured": sum(cell.key in store.found for cell in cells),
+        "failed": {cell.name: store.errors[cell.key] for cell in cells if cell.key in store.errors},
         "rows": [
             {
                 "where": judged.row.where,

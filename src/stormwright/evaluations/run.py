@@ -10,9 +10,9 @@ from types import TracebackType
 from typing import Protocol
 
 from stormwright.errors import ClusterError, StormwrightError
+from stormwright.evaluations.cell_store import CellFound, CellStore
 from stormwright.evaluations.cells import Cell, minutes
 from stormwright.evaluations.definitions import BlockKind, Paper
-from stormwright.evaluations.kept import CellFound, CellStore
 from stormwright.evaluations.placing import CellPlacement, placement_of, same_as
 from stormwright.evaluations.verdict import Measurements
 
@@ -53,7 +53,7 @@ class Lab(Protocol):
 MakeLab = Callable[[BlockKind], Lab]
 
 
-def run_cells(cells: Sequence[Cell], kept: CellStore, make_lab: MakeLab) -> int:
+def run_cells(cells: Sequence[Cell], store: CellStore, make_lab: MakeLab) -> int:
     """Run the remaining cells and return the number of failures.
 
     A cell that fails is tried once more on a cluster of its own, then passed over, with those that needed what it
@@ -63,7 +63,7 @@ def run_cells(cells: Sequence[Cell], kept: CellStore, make_lab: MakeLab) -> int:
     ----------
     cells
         Cells in order of execution.
-    kept
+    store
         Has what is done, and gets what is found.
     make_lab
         Makes clusters; one is up at a time.
@@ -75,23 +75,23 @@ def run_cells(cells: Sequence[Cell], kept: CellStore, make_lab: MakeLab) -> int:
     InputError
         What was found cannot be kept.
     """
-    left = [cell for cell in cells if cell.key not in kept.found]
+    left = [cell for cell in cells if cell.key not in store.found]
     failed = 0
     with _Labs(make_lab) as labs:
         for number, cell in enumerate(left):
             log.info("%s (%d of %d, %.0f min left)", cell.name, number + 1, len(left), minutes(left[number:]))
-            found = _tried(cell, kept, labs)
-            kept.add(cell, found)
+            found = _tried(cell, store, labs)
+            store.add(cell, found)
             if isinstance(found, str):
                 failed += 1
                 log.warning("%s: %s", cell.name, found)
     return failed
 
 
-def _tried(cell: Cell, kept: CellStore, labs: _Labs) -> CellFound | str:
+def _tried(cell: Cell, store: CellStore, labs: _Labs) -> CellFound | str:
     if cell.is_first:
         return _measured(cell, None, 0.0, labs)
-    shown = kept.found.get(cell.first().key)
+    shown = store.found.get(cell.first().key)
     if shown is None:
         return f"{cell.first().name} has found nothing, and this needs what it would have shown"
     if cell.block.kind != "steady":
@@ -100,9 +100,9 @@ def _tried(cell: Cell, kept: CellStore, labs: _Labs) -> CellFound | str:
         placement = placement_of(cell, shown)
     except (StormwrightError, ImportError) as error:
         return str(error)
-    alike = {of.variant: kept.found[of.key] for of in _beside(cell) if of.key in kept.found}
+    alike = {of.variant: store.found[of.key] for of in _beside(cell) if of.key in store.found}
     if same := same_as(cell, placement, shown, alike):
-        return replace(alike[same], problem=None, told={**alike[same].told, SAME: same})
+        return replace(alike[same], problem=None, details={**alike[same].details, SAME: same})
     return _measured(cell, placement, shown.rate_tps, labs)
 
 
@@ -156,12 +156,12 @@ class _Labs:
         self._stack.close()
 
 
-def measurements(paper: Paper, cells: Iterable[Cell], kept: CellStore) -> Measurements:
+def measurements(paper: Paper, cells: Iterable[Cell], store: CellStore) -> Measurements:
     """Return the results of a paper's cells, by block and variant, a start for each repeat."""
     found: dict[tuple[str, str], dict[str, list[Sequence[float]]]] = {}
     for cell in cells:
-        if cell.paper == paper.name and cell.key in kept.found:
+        if cell.paper == paper.name and cell.key in store.found:
             figures = found.setdefault((cell.block.name, cell.variant), {})
-            for name, samples in kept.found[cell.key].figures.items():
+            for name, samples in store.found[cell.key].figures.items():
                 figures.setdefault(name, []).append(samples)
     return found

@@ -101,8 +101,8 @@ def _bound(claim: LimitClaim, measured: Measurements) -> ClaimVerdict:
     samples = _samples(measured, claim.block, claim.variant, claim.figure)
     if not samples:
         return ClaimVerdict(what, published, "–", UNMEASURED)
-    kept = fmean(samples) >= claim.limit if claim.at_least else fmean(samples) <= claim.limit
-    return ClaimVerdict(what, published, mean_of(samples).text, REPRODUCED if kept else OTHERWISE)
+    holds = fmean(samples) >= claim.limit if claim.at_least else fmean(samples) <= claim.limit
+    return ClaimVerdict(what, published, mean_of(samples).text, REPRODUCED if holds else OTHERWISE)
 
 
 def _number(claim: NumberClaim, compute: bool) -> ClaimVerdict:
@@ -130,8 +130,10 @@ def _shown(claim: Shown, measured: Measurements) -> ClaimVerdict:
         for (block, variant), starts in measured.items()
         if block == claim.block and starts.get(claim.figure)
     }
-    told = "; ".join(f"{variant} {mean_of(samples).text}" for variant, samples in found.items() if samples)
-    return ClaimVerdict(f"{claim.block}: {FIGURES[claim.figure]}", "–", told or "–", SHOWN if told else UNMEASURED)
+    shown_text = "; ".join(f"{variant} {mean_of(samples).text}" for variant, samples in found.items() if samples)
+    return ClaimVerdict(
+        f"{claim.block}: {FIGURES[claim.figure]}", "–", shown_text or "–", SHOWN if shown_text else UNMEASURED
+    )
 
 
 def _samples(measured: Measurements, block: str, variant: str, figure: str) -> list[float]:

@@ -2,8 +2,8 @@
 
 ::
 
-    lines ─▶ judged ─┬─▶ audited ─▶ which came too late or twice ─┐
-                     └─▶ accepted ◀── without those ──────────────┘─▶ panes
+    lines ─▶ validated ─┬─▶ audited ─▶ late and duplicate records ─┐
+                        └─▶ accepted ◀── without those ────────────┘─▶ panes
 
 A stream finds late and duplicate records by its state in the driver, `LiveState`. Spark keeps none, so a batch
 costs it no state store, and what is on disk is always the work of whole batches. Files at rest need no memory of what
@@ -26,7 +26,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from stormwright.errors import StormwrightError
 from stormwright.pipeline.measurement.panes import KEYS, VALUES, facts, no_fact, panes
 from stormwright.pipeline.measurement.windows import PANES, in_panes, records_in
-from stormwright.pipeline.parsing.clean import accepted, audit_columns, audited, distinct, judged
+from stormwright.pipeline.parsing.clean import accepted, audit_columns, audited, distinct, validated
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.streaming.progress import LiveState
 
@@ -47,14 +47,14 @@ class StreamBatch(NamedTuple):
 
 def pipeline(lines: DataFrame, settings: StreamSettings, taken: Column | None = None) -> LinesOut:
     """Return records and audit of lines as read; with `taken` only such records are used."""
-    lines = judged(lines, settings.late_s)
+    lines = validated(lines, settings.late_s)
     records = accepted(lines if taken is None else lines.where(taken))
     return LinesOut(distinct(records), audited(lines))
 
 
 def prepared(lines: DataFrame, settings: StreamSettings) -> DataFrame:
     """Return lines of a stream prepared for `batch_of`."""
-    lines = judged(lines, settings.late_s)
+    lines = validated(lines, settings.late_s)
     if settings.rate == "bulk":
         return lines
     # A line's row of audit, which is no fact, comes right before its facts.

@@ -124,8 +124,8 @@ class Service:
         self.guard = Guard(
             self._state, plans, ledger, settings.mode, settings.most_missing, self._rebalancing, settings.modes
         )
-        tell_failures, drained = self._failure_hook.update, self.guard.drains.on
-        self.bridge = Bridge(initial, settings.initial, tell_failures, status_texts, clock, drained, lead.require)
+        on_failures, drained = self._failure_hook.update, self.guard.drains.on
+        self.bridge = Bridge(initial, settings.initial, on_failures, status_texts, clock, drained, lead.require)
         self._history = ServiceHistory(settings.history, state, scheduler_name, ledger.judged, clock)
         self._calibrating = CostCalibration(state / "costs.json", clock)
         landing = Landing(state / "landing", clock)
@@ -134,7 +134,7 @@ class Service:
             state / "stream",
             settings.stream_of(self._calibrating.core_hz, cpu_percent(scheduler_name, scheduler)),
             history=ClosedPanes(self._history.staging),
-            tell_alarm=self._hear_alarm,
+            on_alarm=self._hear_alarm,
         )
         self._scheduler_name = scheduler_name
         forecasts = getattr(scheduler, "uses_forecast", False)

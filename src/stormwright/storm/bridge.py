@@ -16,7 +16,7 @@ from stormwright.model import UNPLACED, Assignment, Problem, Scheduler, Topology
 from stormwright.model.arrays import IntArray
 from stormwright.model.fallback import fallback_class
 from stormwright.model.problem import name_slots
-from stormwright.storm.occupancy import Occupancy, Order, change_places, slots_told
+from stormwright.storm.occupancy import Occupancy, Order, change_places, checked_slots
 
 # Time limit ---------------------------------------------------------------------------------------
 # A scheduler with a time limit, isolated from failures.
@@ -148,9 +148,9 @@ class Bridge:
         The scheduler for topologies without orders.
     initial_name
         Its name, for the status text.
-    tell_failures
+    on_failures
         Called after every answer with all topologies left without slots. Nimbus waits meanwhile.
-    tell_why
+    explain_unplaced
         Returns the status text of topologies (ids) left without slots by an assignment; default: the scheduler's text.
     clock
         Clock of the cluster.
@@ -164,15 +164,15 @@ class Bridge:
         self,
         initial: Scheduler,
         initial_name: str,
-        tell_failures: Callable[[Collection[Failure]], None] | None = None,
-        tell_why: Callable[[Problem, Assignment, Collection[str]], Mapping[str, str]] | None = None,
+        on_failures: Callable[[Collection[Failure]], None] | None = None,
+        explain_unplaced: Callable[[Problem, Assignment, Collection[str]], Mapping[str, str]] | None = None,
         clock: Clock = WALL,
         shown: Callable[[Problem], Problem] = lambda problem: problem,
         leads: Callable[[], int | None] = lambda: None,
     ) -> None:
         self._clock, self._shown, self.leads = clock, shown, leads
         self._initial, self._initial_name = TimeLimited(initial, initial_name), initial_name
-        self._tell_failures, self._tell_why = tell_failures, tell_why
+        self._on_failures, self._explain_unplaced = on_failures, explain_unplaced
         self._orders: dict[str, Order] = {}
         self._ordered_s: dict[str, float] = {}
         self._status: dict[str, str] = {}
@@ -222,7 +222,7 @@ class Bridge:
 
     def unfit(self) -> dict[str, str]:
         """Return the faults in the configurations of topologies, by id, in the newest snapshot."""
-        return {topology_id: _told(faults) for topology_id, faults in self._unfit.items()}
+        return {topology_id: _fault_text(faults) for topology_id, faults in self._unfit.items()}
 
     def warm_up(self, call: Callable[[Scheduler], None], limit_s: float) -> bool:
         """Run `call` with the initial scheduler first; return False if it still runs after `limit_s` seconds.
@@ -262,8 +262,8 @@ class Bridge:
                 self._snapshot = problem.with_current(assigned) if answer.assignments else problem
                 self._snapshot_time = self._clock.monotonic()
                 self._changed.notify_all()
-            if self._tell_failures:
-                self._tell_failures(self._failures.values())
+            if self._on_failures:
+                self._on_failures(self._failures.values())
             return answer
 
     def _holds(self, problem: Problem, topology_id: str) -> bool:
@@ -299,21 +299,21 @@ class Bridge:
             order = orders.get(topology.id)
             if topology.id in self._unfit:
                 faults = self._unfit[topology.id]
-                self._fail(topology, f"stormwright: {_told(faults)}", faults)
+                self._fail(topology, f"stormwright: {_fault_text(faults)}", faults)
             elif order and occupancy.grants(topology, order.assignment):
                 assignments[topology.id] = order.assignment
                 self._status[topology.id] = order.reason
             else:
                 rest.append(topology)
-        if rest and (kept := self._kept_class(problem)):
-            left = {topology.id: f"stormwright: left to {kept}" for topology in rest}
+        if rest and (own_class := self._own_class(problem)):
+            left = {topology.id: f"stormwright: left to {own_class}" for topology in rest}
             self._status = {t: text for t, text in self._status.items() if t not in left}
             return NimbusAnswer(assignments, self._status | left)
         if rest:
             around = self._around(problem, occupancy, assignments)
             try:
                 placed = self._initial.schedule(around, limit_s)
-                slots = slots_told(around, placed, self._initial_name)
+                slots = checked_slots(around, placed, self._initial_name)
             except (SchedulerError, InputError) as error:
                 if isinstance(error, InputError) and not assignments:
                     raise
@@ -324,7 +324,7 @@ class Bridge:
                 assignments |= self._accept(around, placed, slots, rest, occupancy)
         return NimbusAnswer(assignments, dict(self._status))
 
-    def _kept_class(self, problem: Problem) -> str:
+    def _own_class(self, problem: Problem) -> str:
         """Return the cluster's own placement class, unless another scheduler was requested; else empty."""
         return fallback_class(problem.conf) if self._initial_name == STORMS_OWN else ""
 
@@ -345,8 +345,8 @@ class Bridge:
         left_out = {topology_id for topology_id, of_topology in own.items() if np.any(of_topology == UNPLACED)}
         why: Mapping[str, str] = placed.status
         reasons = placed.reasons_of_topologies() if left_out else {}
-        if left_out and self._tell_why:
-            why = self._tell_why(around, placed, left_out)
+        if left_out and self._explain_unplaced:
+            why = self._explain_unplaced(around, placed, left_out)
         accepted = {}
         for topology in rest:
             if topology.id in left_out:
@@ -366,6 +366,6 @@ class Bridge:
         self._failures[topology.id] = Failure(topology.id, topology.name, self._initial_name, reasons)
 
 
-def _told(faults: Sequence[str]) -> str:
+def _fault_text(faults: Sequence[str]) -> str:
     count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
     return f"{count} in its configuration: {'; '.join(faults)}"

@@ -110,8 +110,8 @@ class HelperJvm:
                 self._end(at_once=True)
                 raise NoAnswerError
             if response is None:
-                ended, said = _how(self._end()), self._last_words()
-                raise JvmEndedError(f"{ended}: {said}" if said else ended)
+                ended, last_line = _how(self._end()), self._last_words()
+                raise JvmEndedError(f"{ended}: {last_line}" if last_line else ended)
             return response
 
     def _running(self) -> subprocess.Popen[bytes]:

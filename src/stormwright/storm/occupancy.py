@@ -148,7 +148,7 @@ class Occupancy:
         self._owner[used] = self._problem.topology_index[topology.id]
 
 
-def slots_told(problem: Problem, placed: Assignment, name: str) -> IntArray:
+def checked_slots(problem: Problem, placed: Assignment, name: str) -> IntArray:
     """Return the slot of every executor, shape (E,), from a scheduler's (by name) answer.
 
     Raises
@@ -162,8 +162,8 @@ def slots_told(problem: Problem, placed: Assignment, name: str) -> IntArray:
     except ValueError:  # rows of different lengths
         slots = np.empty(0)
     if slots.dtype.kind not in "iu" or slots.shape != (wanted,):
-        told = f"numbers of type {slots.dtype} and shape {slots.shape}"
-        raise SchedulerError(f"{name} answered nonsense: {told} for the slots of {counted(wanted, 'executor')}")
+        given = f"numbers of type {slots.dtype} and shape {slots.shape}"
+        raise SchedulerError(f"{name} answered nonsense: {given} for the slots of {counted(wanted, 'executor')}")
     if wanted and not UNPLACED <= slots.min() <= slots.max() <= last:
         raise SchedulerError(f"{name} answered nonsense: slots {slots.min()} to {slots.max()}, there are 0 to {last}")
     return slots.astype(np.int32)

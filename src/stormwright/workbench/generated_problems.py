@@ -66,8 +66,8 @@ def _submission(number: int, rng: np.random.Generator) -> Submission:
     sizes = {"spouts": 2 * size, "split": 4 * size, "count": 5 * size}
     if kind == "exclamation":
         sizes = {"spouts": 3 * size, "exclaim1": 4 * size, "exclaim2": 3 * size}
-    told = {**sizes, "workers": 1 + 2 * size, "ackers": 1 + size, "rate": rate, "pending": 500 * size}
-    return Submission(f"{name}-{number + 1}", TOPOLOGIES[kind], {key: str(value) for key, value in told.items()})
+    arguments = {**sizes, "workers": 1 + 2 * size, "ackers": 1 + size, "rate": rate, "pending": 500 * size}
+    return Submission(f"{name}-{number + 1}", TOPOLOGIES[kind], {key: str(value) for key, value in arguments.items()})
 
 
 def _at_rate(load: TopologyLoad, times: float) -> TopologyLoad:

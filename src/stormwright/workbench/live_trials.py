@@ -15,7 +15,7 @@ from stormwright.schedulers.toolkit.registry import scheduler_names
 from stormwright.schedulers.toolkit.resolve import choose_schedulers
 from stormwright.service.dashboard.trials import Change, TextTable
 from stormwright.workbench.comparison import compare, comparison_table
-from stormwright.workbench.what_if import Changes, executors_told, link_told, rate_told, what_if
+from stormwright.workbench.what_if import Changes, parse_executors, parse_link, parse_rate, what_if
 
 #: Maximum number of topologies in a table.
 _MOST = 50
@@ -54,9 +54,9 @@ class LiveTrials:
             Something of the change cannot be.
         """
         faults: list[Fault] = []
-        rates = dict([rate_told(change.rate, faults)]) if change.rate else {}
-        parallelism = dict([executors_told(change.parallelism, faults)]) if change.parallelism else {}
-        link_bps = link_told(change.link, faults) if change.link else None
+        rates = dict([parse_rate(change.rate, faults)]) if change.rate else {}
+        parallelism = dict([parse_executors(change.parallelism, faults)]) if change.parallelism else {}
+        link_bps = parse_link(change.link, faults) if change.link else None
         if faults:
             raise InputError("what if", faults)
         killed = (change.kill_node,) if change.kill_node else ()
@@ -88,9 +88,9 @@ def _rows(names: Mapping[str, str], today: Prediction | None, then: Prediction) 
 
 
 def _cells(one: TopologyPrediction) -> list[str]:
-    asked = f"{one.rate_tps:,.0f}" + (f", {NOT_SUSTAINED[one.sustained]}" if one.sustained in NOT_SUSTAINED else "")
+    rate_text = f"{one.rate_tps:,.0f}" + (f", {NOT_SUSTAINED[one.sustained]}" if one.sustained in NOT_SUSTAINED else "")
     latency = "–" if one.latency_ms is None else f"{one.latency_ms.value:,.1f} ms"
-    return [asked, _reach(one.reachable_tps), latency, str(one.bottleneck)]
+    return [rate_text, _reach(one.reachable_tps), latency, str(one.bottleneck)]
 
 
 def _reach(of: Interval) -> str:

@@ -32,7 +32,7 @@ _RATE = re.compile(r"(?P<of>(?P<topology>.+)=)?(?P<times>[x×*])?(?P<factor>\d+(
 _PARALLELISM = re.compile(r"(?:(?P<topology>.+)/)?(?P<component>[^/=]+)=(?P<count>\d{1,7})")
 
 
-def rate_told(text: str, faults: list[Fault]) -> tuple[str, float]:
+def parse_rate(text: str, faults: list[Fault]) -> tuple[str, float]:
     """Return a topology (empty for all) and its rate factor; errors are added to `faults`."""
     match = _RATE.fullmatch(text)
     if match is None or not 0 < float(match["factor"]) <= 1e6:
@@ -47,7 +47,7 @@ def rate_told(text: str, faults: list[Fault]) -> tuple[str, float]:
     return match["topology"] or "", float(match["factor"])
 
 
-def executors_told(text: str, faults: list[Fault]) -> tuple[tuple[str, str], int]:
+def parse_executors(text: str, faults: list[Fault]) -> tuple[tuple[str, str], int]:
     """Return a topology (empty for any) with component, and executors; errors are added to `faults`."""
     match = _PARALLELISM.fullmatch(text)
     if match is None or int(match["count"]) == 0:
@@ -58,7 +58,7 @@ def executors_told(text: str, faults: list[Fault]) -> tuple[tuple[str, str], int
     return (match["topology"] or "", match["component"]), int(match["count"])
 
 
-def link_told(text: str, faults: list[Fault]) -> float:
+def parse_link(text: str, faults: list[Fault]) -> float:
     """Return bits per second; errors are added to `faults`."""
     speed = link_bits_per_s(text)
     if not speed:

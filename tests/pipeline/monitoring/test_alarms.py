@@ -104,7 +104,7 @@ def test_alarms_of_a_stream_are_the_episodes_of_sql(spark: SparkSession, tmp_pat
     middle = next(n for n, (second, _) in enumerate(files) if START_S + second > expected[5][1] + 12)
     read = 0
     for part in (files[:middle], files[middle:]):
-        with LoadStream(landing, tmp_path / "state", SETTINGS, spark, tell_alarm=raised.append) as stream:
+        with LoadStream(landing, tmp_path / "state", SETTINGS, spark, on_alarm=raised.append) as stream:
             stream.note(PROBLEM)
             for second, records in part:
                 land(landing, map(encoded, records), (START_S + second + 2) * 1000)

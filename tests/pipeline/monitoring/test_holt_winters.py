@@ -55,8 +55,8 @@ def theirs(values: np.ndarray, weights: tuple[float, ...], season: int) -> tuple
         )
         return float(model.fit(optimized=False, **smoothing).forecast(HORIZON)[-1])
 
-    judged = range(len(values) // 2, len(values))
-    errors = [values[at] - ahead(at + 1 - HORIZON) for at in judged]
+    validated = range(len(values) // 2, len(values))
+    errors = [values[at] - ahead(at + 1 - HORIZON) for at in validated]
     return float(np.sqrt(np.mean(np.square(errors)))), ahead(len(values))
 
 

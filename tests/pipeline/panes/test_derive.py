@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from stormwright.perflog import Landing
 from stormwright.pipeline.measurement.panes import facts
-from stormwright.pipeline.parsing.clean import accepted, judged
+from stormwright.pipeline.parsing.clean import accepted, validated
 from stormwright.pipeline.parsing.source import read_files
 from stormwright.pipeline.streaming.batch import NEVER_LATE_S
 from tests.perflog.samples import RECORD, encoded
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.spark
 
 
 def unfolded(spark: SparkSession, path: Path) -> DataFrame:
-    records = accepted(judged(read_files(spark, [path]), NEVER_LATE_S))
+    records = accepted(validated(read_files(spark, [path]), NEVER_LATE_S))
     return records.select(F.explode(facts()).alias("fact")).select("fact.*")
 
 

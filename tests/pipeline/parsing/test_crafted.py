@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from stormwright.perflog import Rejected, parse, parse_lines
 from stormwright.perflog.records import MAX_LINE_BYTES, NOT_A_RECORD
-from stormwright.pipeline.parsing.clean import audited, judged
+from stormwright.pipeline.parsing.clean import audited, validated
 from stormwright.pipeline.parsing.parsed import NOT_A_TEXT
 from stormwright.pipeline.parsing.source import read_files
 from stormwright.pipeline.streaming.batch import NEVER_LATE_S, backfill, measure_files
@@ -112,7 +112,7 @@ def test_only_texts_that_may_have_been_something_else_are_looked_at_twice():
 
 def test_spark_and_python_agree_about_every_line(spark: SparkSession, tmp_path: Path) -> None:
     path = landed(tmp_path / "landing", CRAFTED)
-    rows = audited(judged(read_files(spark, [path]), NEVER_LATE_S)).collect()
+    rows = audited(validated(read_files(spark, [path]), NEVER_LATE_S)).collect()
     assert len(rows) == len(CRAFTED)
     found = {line[:2000]: row["reason"] for line, row in zip(CRAFTED, rows, strict=True)}
     expected = {line[:2000]: item.reason if isinstance(item := parse(line), Rejected) else None for line in CRAFTED}

@@ -15,7 +15,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from stormwright.pipeline.parsing import quarantine as quarantine_module
-from stormwright.pipeline.parsing.quarantine import Quarantine, kept_below
+from stormwright.pipeline.parsing.quarantine import Quarantine, read_quarantines
 from stormwright.pipeline.parsing.source import prune
 from stormwright.pipeline.spark import query_supervisor
 from stormwright.pipeline.streaming.stream import poisonous
@@ -173,7 +173,7 @@ def test_the_quarantine_keeps_the_newest_of_too_much(tmp_path: Path, monkeypatch
         os.utime(quarantine.directory / f"batch-{batch:010d}.jsonl", (batch, batch))
         most = max(most, sum(1 for path in quarantine.directory.iterdir() if path.is_file()))
     assert most == 50
-    found = kept_below(tmp_path, newest=40)
+    found = read_quarantines(tmp_path, newest=40)
     assert [kept["landed_ms"] for kept in found.newest] == list(range(260, 300))
 
     monkeypatch.setattr(quarantine_module, "MAX_BYTES", 10_000)

@@ -52,7 +52,7 @@ class LexicographicObjective:
         found, before = scheduler.schedule(problem), [first]
         for goal, scheduler in self._goals[1:]:
             other = scheduler.schedule(_from(problem, found, only_used=NODES in before))
-            if all(_kept(problem, earlier, found.slot_of_executor, other.slot_of_executor) for earlier in before):
+            if all(_is_as_good(problem, earlier, found.slot_of_executor, other.slot_of_executor) for earlier in before):
                 found = other
             before.append(goal)
         return found
@@ -69,7 +69,7 @@ def _from(problem: Problem, found: Assignment, *, only_used: bool) -> Problem:
     return replace(moved, blacklisted_hosts=problem.blacklisted_hosts | idle)
 
 
-def _kept(problem: Problem, goal: str, slots: IntArray, other: IntArray) -> bool:
+def _is_as_good(problem: Problem, goal: str, slots: IntArray, other: IntArray) -> bool:
     """Return whether `other` is as good for a goal as `slots`."""
     if goal == NODES and nodes_used(problem, other) > nodes_used(problem, slots):
         return False
@@ -92,8 +92,8 @@ def within_heaps(problem: Problem) -> Problem:
     if fallback_class(problem.conf) != RESOURCE_AWARE:
         return problem
     topologies = []
-    for topology, asked in zip(problem.topologies, problem.workload.requested, strict=True):
-        largest = max((component.get(ON_HEAP, 0.0) for component in asked), default=0.0)
+    for topology, requested in zip(problem.topologies, problem.workload.requested, strict=True):
+        largest = max((component.get(ON_HEAP, 0.0) for component in requested), default=0.0)
         held = int(max_heap_mb(topology.conf) / largest) if largest else topology.num_executors
         most = min(max(held, 1), topology.conf.get(MAX_EXECUTORS_PER_WORKER) or topology.num_executors)
         topologies.append(replace(topology, conf={**topology.conf, MAX_EXECUTORS_PER_WORKER: most}))

@@ -197,9 +197,9 @@ class Outlooks:
     def _weight(self) -> dict[str, float]:
         """Fairness weight per topology id."""
         given = self.placements.assumptions
-        told = given.weights if given else {}
+        custom = given.weights if given else {}
         both = zip(self._problem.topologies, weights_of(self._problem).tolist(), strict=True)
-        return {topology.id: told.get(topology.id, own) for topology, own in both}
+        return {topology.id: custom.get(topology.id, own) for topology, own in both}
 
     @property
     def can_gain(self) -> bool:

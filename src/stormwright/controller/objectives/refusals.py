@@ -192,10 +192,10 @@ class RefusedPlacements:
         return {topology: whys for topology, whys in found.items() if whys}
 
     def _write(self) -> None:
-        kept = {topology: [asdict(each) for each in refusals] for topology, refusals in self._of.items()}
-        told = json.dumps(kept)
-        self._share(told)
-        write_whole(self._path, told.encode())
+        stored = {topology: [asdict(each) for each in refusals] for topology, refusals in self._of.items()}
+        content = json.dumps(stored)
+        self._share(content)
+        write_whole(self._path, content.encode())
 
 
 def crowds(problem: Problem, topology: int, slots: IntArray) -> tuple[_Crowd, ...]:
@@ -221,11 +221,11 @@ def _no_better(worth: float | None, refused: float | None) -> bool:
 
 
 def _read(path: Path) -> dict[str, list[Refusal]]:
-    kept = json.loads(path.read_text(encoding="utf-8"))
+    stored = json.loads(path.read_text(encoding="utf-8"))
     return {
         topology: [
             Refusal(**{**raw, "crowds": tuple((str(n), str(c), int(count)) for n, c, count in raw["crowds"])})
             for raw in refusals
         ]
-        for topology, refusals in kept.items()
+        for topology, refusals in stored.items()
     }

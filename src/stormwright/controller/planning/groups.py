@@ -36,7 +36,7 @@ class GroupSearch:
         self._more = np.zeros_like(room.used)
         self._nodes: IndexArray = np.arange(room.used.shape[1])
         self._left, self._version = room.left(self._nodes), room.version
-        self._seen: set[frozenset[int]] = set()
+        self._visited: set[frozenset[int]] = set()
         self._tries = 0
         #: Whether the last search skipped groups that were too large, or used up its tries.
         self.cut = False
@@ -44,7 +44,7 @@ class GroupSearch:
     def find(self, topology: int, most: int, tries: int) -> tuple[int, ...] | None:
         """Return a group with `topology` of at most `most` members, found in at most `tries` tries."""
         self._look()
-        self._seen, self._tries, self.cut = set(), tries, False
+        self._visited, self._tries, self.cut = set(), tries, False
         found = self._with([], topology, most)
         return tuple(self._least(list(found), topology)) if found else None
 
@@ -87,9 +87,9 @@ class GroupSearch:
 
     def _with(self, members: list[int], topology: int, most: int) -> tuple[int, ...] | None:
         group = frozenset((*members, topology))
-        if group in self._seen:
+        if group in self._visited:
             return None
-        self._seen.add(group)
+        self._visited.add(group)
         if self._tries == 0:
             self.cut = True
             return None
@@ -158,10 +158,10 @@ class GroupSearch:
 
 def _apart(helpers: list[dict[int, float]]) -> int:
     """Return a lower bound on the number of joining topologies: the number of disjoint helper lists."""
-    seen: set[int] = set()
+    used: set[int] = set()
     count = 0
     for each in helpers:
-        if seen.isdisjoint(each):
+        if used.isdisjoint(each):
             count += 1
-        seen.update(each)
+        used.update(each)
     return count

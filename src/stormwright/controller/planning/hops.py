@@ -28,28 +28,28 @@ def choose_ports(room: MoveRoom, topologies: Collection[int]) -> dict[int, IntAr
         topology: kept_workers(room.problem, room.workers(topology), room.target_workers(topology))
         for topology in topologies
     }
-    taken = {slot for kept in chosen.values() for slot in kept.values()}
+    taken = {slot for unchanged in chosen.values() for slot in unchanged.values()}
     moving, ports, slots = set(topologies), dict[int, tuple[list[int], list[int]]](), {}
-    for topology, kept in chosen.items():
+    for topology, unchanged in chosen.items():
         target = room.target[room.problem.executors_of(topology)].tolist()
         for slot in dict.fromkeys(target):
-            if slot not in kept:
+            if slot not in unchanged:
                 node = int(room.problem.slot_node[slot])
                 if node not in ports:
                     ports[node] = room.free_ports(node, moving)
                 free, _ = ports[node]
                 wished = [slot] if slot in free else []
-                kept[slot] = next(port for port in chain(wished, *ports[node]) if port not in taken)
-                taken.add(kept[slot])
-        slots[topology] = np.array([kept[slot] for slot in target], dtype=np.int32)
+                unchanged[slot] = next(port for port in chain(wished, *ports[node]) if port not in taken)
+                taken.add(unchanged[slot])
+        slots[topology] = np.array([unchanged[slot] for slot in target], dtype=np.int32)
     return slots
 
 
 def kept_workers(problem: Problem, now: NodeWorkers, target: NodeWorkers) -> dict[int, int]:
     """Return the current slot per target slot of workers whose executors stay together on their node."""
     found = {members.tobytes(): slot for slot, members in now.items()}
-    kept = {slot: found[key] for slot, members in target.items() if (key := members.tobytes()) in found}
-    return {slot: there for slot, there in kept.items() if problem.slot_node[there] == problem.slot_node[slot]}
+    unchanged = {slot: found[key] for slot, members in target.items() if (key := members.tobytes()) in found}
+    return {slot: there for slot, there in unchanged.items() if problem.slot_node[there] == problem.slot_node[slot]}
 
 
 def make_move(
@@ -80,16 +80,16 @@ def make_move(
     problem = room.problem
     now = room.now[problem.executors_of(topology)]
     running = room.workers(topology)
-    kept = _kept(running, started)
-    whole = _leg(room, slots, running, started, kept)
+    unchanged = _unchanged(running, started)
+    whole = _leg(room, slots, running, started, unchanged)
     legs: tuple[Hop, ...] = (whole,)
     if alone:
-        detour = _around_running(room, topology, slots, started, kept)
+        detour = _around_running(room, topology, slots, started, unchanged)
         if detour is not slots:
             passing = workers_of(detour)
             legs = (
-                _leg(room, detour, running, passing, _kept(running, passing)),
-                _leg(room, slots, passing, started, _kept(passing, started)),
+                _leg(room, detour, running, passing, _unchanged(running, passing)),
+                _leg(room, slots, passing, started, _unchanged(passing, started)),
             )
     return TopologyMove(
         topology=problem.topologies[topology],
@@ -104,10 +104,12 @@ def make_move(
     )
 
 
-def _around_running(room: MoveRoom, topology: int, slots: IntArray, after: NodeWorkers, kept: set[int]) -> IntArray:
+def _around_running(
+    room: MoveRoom, topology: int, slots: IntArray, after: NodeWorkers, unchanged: set[int]
+) -> IntArray:
     """Return `slots` with a free slot for each worker that would start in a slot still in use by its own."""
     before = room.workers(topology)
-    waiting = [slot for slot in after if slot in before and slot not in kept]
+    waiting = [slot for slot in after if slot in before and slot not in unchanged]
     if not waiting:
         return slots
     moved = room.copy()
@@ -207,19 +209,19 @@ def _keep_tags(problem: Problem, topology: int, members: IndexArray, open_nodes:
         open_nodes &= np.array([tags <= tags_of_node(node) for node in problem.supervisors])
 
 
-def _kept(old: NodeWorkers, new: NodeWorkers) -> set[int]:
+def _unchanged(old: NodeWorkers, new: NodeWorkers) -> set[int]:
     """Return slots whose worker does not change."""
     return {slot for slot, members in new.items() if slot in old and old[slot].tobytes() == members.tobytes()}
 
 
-def _leg(room: MoveRoom, after: IntArray, old: NodeWorkers, new: NodeWorkers, kept: set[int]) -> Hop:
+def _leg(room: MoveRoom, after: IntArray, old: NodeWorkers, new: NodeWorkers, unchanged: set[int]) -> Hop:
     problem = room.problem
     left = sorted({room.node_of[slot] for slot in old} - {room.node_of[slot] for slot in new})
     return Hop(
         after=name_slots(problem, after),
-        stopped_workers=_named(problem, [slot for slot in old if slot not in kept]),
-        started_workers=_named(problem, [slot for slot in new if slot not in kept]),
-        kept_workers=_named(problem, sorted(kept)),
+        stopped_workers=_named(problem, [slot for slot in old if slot not in unchanged]),
+        started_workers=_named(problem, [slot for slot in new if slot not in unchanged]),
+        kept_workers=_named(problem, sorted(unchanged)),
         vacated=tuple(problem.supervisors[node] for node in left),
     )
 

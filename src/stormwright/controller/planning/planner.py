@@ -178,8 +178,8 @@ def _movable(problem: Problem, wanted: Assignment, stay: Mapping[str, str]) -> t
             left[topology.id] = NotWanted(int(np.count_nonzero(target == UNPLACED)))
             continue
         workers = workers_of(target)
-        kept = kept_workers(problem, workers_of(now), workers)
-        started = [members for slot, members in workers.items() if slot not in kept]
+        unchanged = kept_workers(problem, workers_of(now), workers)
+        started = [members for slot, members in workers.items() if slot not in unchanged]
         if started:
             movable[index] = sum(map(len, started)) / len(started)
     return movable, left

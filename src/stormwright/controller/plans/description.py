@@ -41,7 +41,7 @@ from stormwright.schedulers.templates.proof_by_rates import RateBounds, proof_by
 # a score contain all its inputs.
 
 #: Maximum number of violations listed.
-_TOLD_sides = 20
+_MAX_VIOLATIONS = 20
 
 #: Use from which the *room* part of the score decreases.
 _HALF = 0.5
@@ -61,9 +61,9 @@ def side_of(placements: Placements, slots: IntArray) -> Side:
     cost, broken = placements.cost(slots), placements.broken(slots)
     measured = [one for one in predicted.topologies if one.rate_tps > 0]
     tightest = min(measured, key=lambda one: one.headroom, default=None)
-    told = [str(each) for each in broken[:_TOLD_sides]]
-    if len(broken) > _TOLD_sides:
-        told.append(f"and {len(broken) - _TOLD_sides:,} more")
+    violations = [str(each) for each in broken[:_MAX_VIOLATIONS]]
+    if len(broken) > _MAX_VIOLATIONS:
+        violations.append(f"and {len(broken) - _MAX_VIOLATIONS:,} more")
     return Side(
         reachable_tps=Range(**_total([one.reachable_tps for one in measured]).as_dict()),
         latency_ms=_range(_mean([one.latency_ms for one in measured])),
@@ -71,7 +71,7 @@ def side_of(placements: Placements, slots: IntArray) -> Side:
         nodes=nodes_used(problem, slots),
         workers=len(np.unique(slots[slots != UNPLACED])),
         bottleneck=str(tightest.bottleneck) if tightest else "nothing",
-        violations=tuple(told),
+        violations=tuple(violations),
         score=_score(predicted, cost, _sound(problem, slots, broken)),
     )
 
@@ -183,7 +183,7 @@ def proven(placements: Placements, goal: str, slots: IntArray) -> _Proof:
 ASSUMED_PAUSE_S = Range(value=15.0, low=5.0, high=30.0)
 
 #: Maximum number of staying topologies listed by name.
-_TOLD = 100
+_MAX_NAMED = 100
 
 
 @dataclass(frozen=True)
@@ -225,14 +225,14 @@ def plan_document(draft: PlanDraft, pause_of: PauseOf, stages: Sequence[int] | N
     """
     problem, plan = draft.problem, draft.plan
     names = {topology.id: topology.name for topology in problem.topologies}
-    judged = max(stages or [], default=-1) + 1
+    num_stages = max(stages or [], default=-1) + 1
     stays = [(names.get(topology, topology), str(why)) for topology, why in plan.left.items() if not _meant(why)]
     document: dict[str, Any] = {
         "gain": draft.gain,
-        "left": dict(stays[:_TOLD]),
+        "left": dict(stays[:_MAX_NAMED]),
         "topologies": len({move.topology.id for move in plan.moves}),
         "steps": len(plan.steps),
-        "stages": min(len(plan.steps), 1) if stages is None else judged,
+        "stages": min(len(plan.steps), 1) if stages is None else num_stages,
     }
     if not (problem.current_slot >= 0).any():
         return document
@@ -251,24 +251,24 @@ def plan_document(draft: PlanDraft, pause_of: PauseOf, stages: Sequence[int] | N
         "score_before": before.score,
         "score_after": after.score,
         "moved": [each.model_dump() for each in moved],
-        "lasts_s": sum(pauses) + judged * (SETTLE_S + AFTER_S),
+        "lasts_s": sum(pauses) + num_stages * (SETTLE_S + AFTER_S),
     }
 
 
-def planned_step(told: Mapping[str, Any], number: int, stage: int, state: StepState = "planned") -> PlannedStep:
+def planned_step(raw: Mapping[str, Any], number: int, stage: int, state: StepState = "planned") -> PlannedStep:
     """Return a step for display.
 
     Parameters
     ----------
-    told
-        As `stormwright.controller.plans.document.step_to_dict` gave it.
+    raw
+        Result of `stormwright.controller.plans.document.step_to_dict`.
     number, stage, state
-        As `PlannedStep` has them.
+        See `PlannedStep`.
     """
-    return PlannedStep(number=number, stage=stage, state=state, moves=planned_moves(told))
+    return PlannedStep(number=number, stage=stage, state=state, moves=planned_moves(raw))
 
 
-def planned_moves(told: Mapping[str, Any]) -> tuple[PlannedMove, ...]:
+def planned_moves(raw: Mapping[str, Any]) -> tuple[PlannedMove, ...]:
     """Return the moves of a step for display."""
     return tuple(
         PlannedMove(
@@ -278,7 +278,7 @@ def planned_moves(told: Mapping[str, Any]) -> tuple[PlannedMove, ...]:
             starts=_named(move, "started"),
             arrives=move["arrives"],
         )
-        for move in told["moves"]
+        for move in raw["moves"]
     )
 
 

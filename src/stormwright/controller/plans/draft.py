@@ -200,8 +200,8 @@ def drafted(problem: Problem, scheduler: Scheduler, wish: PlanWish, stay: Mappin
     if not (now != UNPLACED).any():
         return PlanDraft(problem, MovePlan(), now, why="nothing runs")
     wanted = scheduler.schedule(problem)
-    kept = {**unmeasured, **_staying(problem, wish), **(stay or {})}
-    plan = plan_moves(problem, wanted, WHOLE, kept, cpu_limits=wish.repairs or wish.goals == (TRAFFIC,))
+    staying = {**unmeasured, **_staying(problem, wish), **(stay or {})}
+    plan = plan_moves(problem, wanted, WHOLE, staying, cpu_limits=wish.repairs or wish.goals == (TRAFFIC,))
     placements, goal = Placements(problem), "" if wish.repairs else wish.goals[0]
     if not plan.steps:
         text = "nothing is out of place" if not plan.left else "what could be better stays"

@@ -26,18 +26,18 @@ def unclear(judgements: Sequence[Judgement]) -> str:
     return "; ".join(filter(None, map(_unclear, judgements)))
 
 
-def _unclear(judged: Judgement) -> str:
-    if judged.measured is None or judged.low is None or judged.high is None:
-        return f"{judged.quantity}: too little was measured"
+def _unclear(evaluated: Judgement) -> str:
+    if evaluated.measured is None or evaluated.low is None or evaluated.high is None:
+        return f"{evaluated.quantity}: too little was measured"
     # Converted to gains: more is better.
-    sign = -1.0 if judged.quantity in _LESS_IS_BETTER else 1.0
-    promised, worst, best = sign * judged.predicted, *sorted((sign * judged.low, sign * judged.high))
+    sign = -1.0 if evaluated.quantity in _LESS_IS_BETTER else 1.0
+    promised, worst, best = sign * evaluated.predicted, *sorted((sign * evaluated.low, sign * evaluated.high))
     better = worst > sign
-    kept = promised <= sign + _NO_CHANGE and best >= promised and worst >= min(promised, sign) - _DOUBT
-    if better or kept:
+    holds = promised <= sign + _NO_CHANGE and best >= promised and worst >= min(promised, sign) - _DOUBT
+    if better or holds:
         return ""
-    span = f"{judged.measured:.2f} of what it was ({judged.low:.2f} to {judged.high:.2f})"
-    return f"{judged.quantity} is {span}, and {judged.predicted:.2f} was promised"
+    span = f"{evaluated.measured:.2f} of what it was ({evaluated.low:.2f} to {evaluated.high:.2f})"
+    return f"{evaluated.quantity} is {span}, and {evaluated.predicted:.2f} was promised"
 
 
 #: Relative size below which a promise means no change; and tolerated deterioration in that case.

@@ -19,7 +19,7 @@ from stormwright.model.arrays import BoolArray, IntArray
 from stormwright.model.humanize import counted
 
 #: Maximum number of staying topologies listed by name.
-_TOLD = 10
+_MAX_NAMED = 10
 
 
 def emptied(problem: Problem, keeping: Scheduler, hosts: Collection[str], goal: str) -> PlanDraft:
@@ -56,12 +56,14 @@ def emptied(problem: Problem, keeping: Scheduler, hosts: Collection[str], goal: 
     concerned = {problem.topologies[index].id for index in np.unique(problem.executor_topology[leaving]).tolist()}
     plan = replace(plan, left={topology: why for topology, why in plan.left.items() if topology in concerned})
     stays = [f"{_name(problem, topology)}: {why}" for topology, why in plan.left.items()]
-    told = "; ".join(stays[:_TOLD] + ([f"and {len(stays) - _TOLD:,} more"] if len(stays) > _TOLD else []))
+    reasons = "; ".join(
+        stays[:_MAX_NAMED] + ([f"and {len(stays) - _MAX_NAMED:,} more"] if len(stays) > _MAX_NAMED else [])
+    )
     if not plan.steps:
-        raise ConflictError(f"nothing can leave {', '.join(sorted(hosts))}: {told}")
+        raise ConflictError(f"nothing can leave {', '.join(sorted(hosts))}: {reasons}")
     slots = planned_slots(problem, plan.moves)
     outlooks = Outlooks(problem, goal)
-    why = f"not all of it can leave: {told}" if plan.left else ""
+    why = f"not all of it can leave: {reasons}" if plan.left else ""
     return replace(partial_placement_of(problem, plan, slots, outlooks, outlooks.of(slots).text), why=why)
 
 
@@ -93,8 +95,8 @@ def _not_to_be_moved(problem: Problem) -> dict[str, str]:
     lost = np.bincount(problem.executor_topology[problem.current_slot == UNPLACED], minlength=len(problem.topologies))
     # Nimbus would give it other slots than planned.
     waiting = {problem.topologies[index].id: "it is being placed" for index in np.flatnonzero(lost).tolist()}
-    kept = [each.id for each in problem.topologies if each.conf.get(MOVE) is False]
-    return waiting | dict.fromkeys(kept, f"{MOVE} is false in its configuration")
+    fixed = [each.id for each in problem.topologies if each.conf.get(MOVE) is False]
+    return waiting | dict.fromkeys(fixed, f"{MOVE} is false in its configuration")
 
 
 def _workers(problem: Problem, wanted: IntArray) -> dict[str, int]:

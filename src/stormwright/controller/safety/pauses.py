@@ -51,9 +51,9 @@ class Pauses:
             One could not be activated; the others have been tried all the same. So they have where `activate` raises
             anything else, which is passed on.
         """
-        kept = [*self._names, *names]
-        self._write(kept)
-        self._names = kept
+        paused = [*self._names, *names]
+        self._write(paused)
+        self._names = paused
         try:
             yield
         finally:
@@ -97,6 +97,6 @@ class Pauses:
             log.warning("%s: activated, but a service that starts now would do it again: %s", name, error)
 
     def _write(self, names: list[str]) -> None:
-        told = json.dumps(names)
-        self._share(told)
-        write_whole(self._path, told.encode())
+        content = json.dumps(names)
+        self._share(content)
+        write_whole(self._path, content.encode())

@@ -281,12 +281,12 @@ class SlowNodes:
         found = []
         for name, samples in window.items():
             node = self._nodes.setdefault(name, _Node())
-            before, told = name in self.slow, self._judge(node, name, samples)
-            if told is None:
+            before, slow_node = name in self.slow, self._judge(node, name, samples)
+            if slow_node is None:
                 self.slow.pop(name, None)
             else:
-                self.slow[name] = told
-                found += [] if before else [told]
+                self.slow[name] = slow_node
+                found += [] if before else [slow_node]
             self._learn(node, samples)
         return found
 
@@ -348,7 +348,7 @@ class SlowNodes:
         suspect = any(total.suspect for total in node.sums)
         # New executors on a suspected node do not prove that it is healthy.
         by = [total.changes / total.windows if total.suspect else 0.0 for total in node.sums]
-        kept = {}
+        current = {}
         for sample in samples:
             reference = node.references.get(sample.component)
             if reference is None or reference.tasks != sample.tasks:
@@ -357,10 +357,10 @@ class SlowNodes:
                 reference = _Reference(sample.tasks, own, beyond)
             elif not suspect or reference.windows < LEAST_WINDOWS:
                 reference.learn(sample)
-            kept[sample.component] = reference
+            current[sample.component] = reference
         # Components with too little work now may do more soon.
-        rest = {name: each for name, each in node.references.items() if name not in kept}
-        node.references = kept | dict(list(rest.items())[:MOST_COMPONENTS])
+        rest = {name: each for name, each in node.references.items() if name not in current}
+        node.references = current | dict(list(rest.items())[:MOST_COMPONENTS])
 
 
 def _middle(values: Sequence[tuple[float, int]]) -> float:

@@ -254,20 +254,20 @@ class ClusterLab:
         deadline = time.monotonic() + _REPORT_S
         while time.monotonic() < deadline:
             problem = self.snapshot(names)
-            if problem is not None and len(problem.topologies) == len(names) and self._told(problem):
+            if problem is not None and len(problem.topologies) == len(names) and self._all_reported(problem):
                 return problem
             time.sleep(_LOOK_S)
         raise ClusterError(f"not every worker of {', '.join(names)} reported within {_REPORT_S:g} s")
 
-    def _told(self, problem: Problem) -> bool:
-        told = {
+    def _all_reported(self, problem: Problem) -> bool:
+        reporting = {
             (r["worker"]["topology"], r["worker"]["supervisor"], r["worker"]["port"])
             for r in list(self._records)
             if r["seq"] > 0
         }
         placed = all(topology.id in problem.current for topology in problem.topologies)
         slots = ((topology, slot) for topology, of in problem.current.items() for slot in of.slots)
-        return placed and all((topology, slot.supervisor, slot.port) in told for topology, slot in slots)
+        return placed and all((topology, slot.supervisor, slot.port) in reporting for topology, slot in slots)
 
     def snapshot(self, names: Sequence[str]) -> Problem | None:
         """Return the newest problem of these topologies alone, with the ports available to schedulers."""

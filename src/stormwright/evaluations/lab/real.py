@@ -18,9 +18,9 @@ from stormwright.controller.planning.planner import plan_moves
 from stormwright.controller.reports import MoveLimits
 from stormwright.controller.safety.pauses import Pauses
 from stormwright.errors import ClusterError
+from stormwright.evaluations.cell_store import CellFound
 from stormwright.evaluations.cells import Cell
 from stormwright.evaluations.definitions import MOVED_BY, STORMS_REBALANCE
-from stormwright.evaluations.kept import CellFound
 from stormwright.evaluations.lab.cluster import ClusterLab
 from stormwright.evaluations.lab.phases import begin, drained, ids_of
 from stormwright.evaluations.lab.steady import measure_steady

@@ -10,9 +10,9 @@ from statistics import fmean, pstdev
 from typing import TYPE_CHECKING, Any
 
 from stormwright.errors import ClusterError
+from stormwright.evaluations.cell_store import CellFound
 from stormwright.evaluations.cells import Cell
 from stormwright.evaluations.definitions import ALIKE
-from stormwright.evaluations.kept import CellFound
 from stormwright.evaluations.lab.cluster import ClusterLab
 from stormwright.evaluations.lab.phases import ARRIVE_S, SETTLE_S, begin, ids_of
 from stormwright.evaluations.placing import CellPlacement, named
@@ -153,8 +153,8 @@ def measure_steady(lab: ClusterLab, cell: Cell, placement: CellPlacement | None,
         if cell.is_first:
             following = not cell.block.conf.get(ALIKE)
             shown = problem_to_dict(with_load(problem, records, cores, cell.block.link, following))
-        told = {"fullest": str(fullest(use)), "compilers": compiler_share(records), "cores": cores}
-        return CellFound(figures, told, named(problem, problem.current_slot), shown, rate_tps)
+        details = {"fullest": str(fullest(use)), "compilers": compiler_share(records), "cores": cores}
+        return CellFound(figures, details, named(problem, problem.current_slot), shown, rate_tps)
 
 
 def stretches(

@@ -41,7 +41,7 @@ _CORES: Final = (0.25, 0.5, 1.0, 2.0, 4.0)
 _GBIT: Final = 1e9
 
 
-def drawn_problem(rng: np.random.Generator, name: str) -> Problem:
+def random_problem(rng: np.random.Generator, name: str) -> Problem:
     """Return a random problem: one to four topologies on three to twelve nodes, fast or slow links.
 
     Parameters
@@ -188,7 +188,7 @@ class Group:
         return {"name": self.name, "kind": self.kind, **values}
 
 
-def drawn_examples(problems: int, seed: int) -> Iterator[Group]:
+def random_examples(problems: int, seed: int) -> Iterator[Group]:
     """Yield placements of random problems with their predicted quality.
 
     Parameters
@@ -201,7 +201,7 @@ def drawn_examples(problems: int, seed: int) -> Iterator[Group]:
     for number in range(problems):
         rng = np.random.default_rng([seed, number])
         name = f"drawn-{seed}-{number}"
-        if (found := predicted_examples(drawn_problem(rng, name), rng)) is not None:
+        if (found := predicted_examples(random_problem(rng, name), rng)) is not None:
             yield found
 
 

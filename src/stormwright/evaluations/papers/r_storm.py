@@ -43,8 +43,8 @@ def _block(name: str, *topologies: str, link: str, points: float = 11.0) -> Bloc
 
 
 def _shape(shape: str, **more: int) -> str:
-    told = ",".join([_SIZES[shape], "ackers=2", *(f"{key}={value}" for key, value in more.items())])
-    return f"{shape}:{told}"
+    arguments = ",".join([_SIZES[shape], "ackers=2", *(f"{key}={value}" for key, value in more.items())])
+    return f"{shape}:{arguments}"
 
 
 _LINKS = [_block(f"{shape}, links", _shape(shape, bytes=2000), link="5mbit") for shape in ("linear", "diamond", "star")]

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from stormwright.errors import MissingDependencyError, StormwrightError
 from stormwright.history.tables.store import check_format, delta_conf
-from stormwright.pipeline.spark.remote import failures_told
+from stormwright.pipeline.spark.remote import spark_errors
 from stormwright.pipeline.spark.scratch import scratch
 from stormwright.pipeline.spark.session import batch_session
 from stormwright.pipeline.spark.target import SparkTarget
@@ -46,7 +46,7 @@ def history_session(kind: str = "parquet", target: SparkTarget | None = None) ->
                 ) from error
             raise
         try:
-            with failures_told():
+            with spark_errors():
                 yield session
         finally:
             session.stop()

@@ -49,11 +49,11 @@ def topology_load(topology: Topology, facts: pa.Table, settings: StreamSettings,
     bytes_per_tuple = _bytes_per_tuple(pa.concat_tables([pairs, flows]))
     (pair_source, pair_target), paired = _rates(pair_keys, pairs, covered_s, bytes_per_tuple)
     (flow_source, flow_component, grouping), flowing = _rates(flow_keys, flows, covered_s, bytes_per_tuple)
-    asked = requested(topology)
+    requests = requested(topology)
     received = _sum_by(index, numbers(executors, "received"), topology.num_executors)
     load = TopologyLoad(
-        cpu_hz=executor_cpu_hz(topology, cycles, covered_s, cpu_hz_of(topology, asked, core_hz)),
-        memory_mb=memory_mb_of(topology, asked),
+        cpu_hz=executor_cpu_hz(topology, cycles, covered_s, cpu_hz_of(topology, requests, core_hz)),
+        memory_mb=memory_mb_of(topology, requests),
         pair_source=pair_source,
         pair_target=pair_target,
         pair_tps=paired.tps,
@@ -150,7 +150,9 @@ def _rates(
     return tuple(combinations), _Rates(tps, bytes_per_s)
 
 
-def executor_cpu_hz(topology: Topology, cycles: FloatArray, covered_s: FloatArray, asked_hz: FloatArray) -> FloatArray:
+def executor_cpu_hz(
+    topology: Topology, cycles: FloatArray, covered_s: FloatArray, requested_hz: FloatArray
+) -> FloatArray:
     """Return the CPU of every executor in Hz; of unmeasured ones the component's mean or the request.
 
     Parameters
@@ -159,11 +161,11 @@ def executor_cpu_hz(topology: Topology, cycles: FloatArray, covered_s: FloatArra
         The topology with the executors.
     cycles, covered_s
         CPU used by each in cycles, and the time in seconds, shape (E,).
-    asked_hz
+    requested_hz
         Requested CPU of each, shape (E,).
     """
     measured = covered_s > 0
-    cpu_hz = np.where(measured, cycles / np.where(measured, covered_s, 1.0), asked_hz)
+    cpu_hz = np.where(measured, cycles / np.where(measured, covered_s, 1.0), requested_hz)
     for executor in np.flatnonzero(~measured):
         others = measured & (topology.executor_component == topology.executor_component[executor])
         if others.any():

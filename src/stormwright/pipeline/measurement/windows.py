@@ -103,10 +103,10 @@ def _parts(table: pa.Table, labels: np.ndarray) -> dict[int, pa.Table]:
     return {int(label): table.slice(begin, end - begin) for label, begin, end in zip(found, begins, ends, strict=True)}
 
 
-def first_of_each(arriving: pa.Table, seen: pa.Table) -> np.ndarray:
-    """Return the first occurrence of rows of `arriving` that are not in `seen`, unordered."""
-    place = np.concatenate([np.full(seen.num_rows, -1), np.arange(arriving.num_rows)])
-    both = pa.concat_tables([seen, arriving]).append_column("place", pa.array(place))
+def first_of_each(arriving: pa.Table, earlier: pa.Table) -> np.ndarray:
+    """Return the first occurrence of rows of `arriving` that are not in `earlier`, unordered."""
+    place = np.concatenate([np.full(earlier.num_rows, -1), np.arange(arriving.num_rows)])
+    both = pa.concat_tables([earlier, arriving]).append_column("place", pa.array(place))
     grouped = both.group_by(arriving.column_names, use_threads=False).aggregate([("place", "min")])
     first: np.ndarray = grouped["place_min"].to_numpy()
     return first[first >= 0]

@@ -62,7 +62,7 @@ class SecondsFeed:
         self._landing = Landing(directory)
         self._last_s = final_s + 1
         self._end_s: int | None = None
-        self._told: dict[str, dict[int, float | None]] = {node: {} for node in followed}
+        self._written: dict[str, dict[int, float | None]] = {node: {} for node in followed}
         self._quiet: set[str] = set()
 
     def write(self, series: NodeSeries, capacity_cores: Mapping[str, float]) -> None:
@@ -72,9 +72,9 @@ class SecondsFeed:
         # Seconds that were not final at the last write may have changed. After a restart all known seconds are written
         # again: final ones do not change.
         begin_s = 0 if self._end_s is None else self._end_s - self._last_s
-        gone = [node for node in self._told if node not in capacity_cores]
+        gone = [node for node in self._written if node not in capacity_cores]
         for node in gone:
-            del self._told[node]
+            del self._written[node]
         # A second so late that no run of the node can go on.
         lines = [_line(node, series.end_s + self._last_s, None, None) for node in gone]  # 4
         for node, capacity in capacity_cores.items():
@@ -83,11 +83,11 @@ class SecondsFeed:
                 continue
             seconds = {series.end_s - len(cores) + n: _known(used) for n, used in enumerate(cores.tolist())}
             if np.any(cores >= capacity):  # 1
-                before, self._told[node] = self._told.get(node, {}), seconds
+                before, self._written[node] = self._written.get(node, {}), seconds
                 self._quiet.discard(node)
                 new = [at for at, used in seconds.items() if before.get(at, -1.0) != used]
             elif node not in self._quiet:  # 2, 3
-                self._told.pop(node, None)
+                self._written.pop(node, None)
                 self._quiet.add(node)
                 new = [series.end_s - 1]
             else:
@@ -146,12 +146,12 @@ class AlarmLog:
     ----------
     path
         File of the log. A damaged one, as after a loss of power, is set aside, and its alarms are lost.
-    tell
+    on_alarm
         Called with every new alarm, from the query's thread.
     """
 
-    def __init__(self, path: Path, tell: Callable[[Alarm], None]) -> None:
-        self._path, self._tell = path, tell
+    def __init__(self, path: Path, on_alarm: Callable[[Alarm], None]) -> None:
+        self._path, self._on_alarm = path, on_alarm
         self._batch, self.raised = -1, 0
         self.up: dict[str, Alarm] = {}
         self.ended: list[Alarm] = []
@@ -181,7 +181,7 @@ class AlarmLog:
             self._batch, self.up, self.ended, self.raised = before
             raise
         for alarm in new:
-            self._tell(alarm)
+            self._on_alarm(alarm)
 
     def as_dict(self) -> dict[str, Any]:
         """Return active alarms, the most recent ended ones, and the total, for the status page."""
@@ -247,9 +247,9 @@ class Watch(StatefulProcessor):
     def handleInputRows(self, key: tuple[str], rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: ARG002, N802, N803
         """Process further seconds of a node and yield its events."""
         newest = self._newest.get()
-        told = [Second(row.at, row.cores, row.capacity_cores) for row in rows]
+        new_seconds = [Second(row.at, row.cores, row.capacity_cores) for row in rows]
         runs = [Run(*run) for run in self._runs.get()]
-        after = follow(runs, newest[0] if newest else None, told, self._after_s, self._final_s)
+        after = follow(runs, newest[0] if newest else None, new_seconds, self._after_s, self._final_s)
         # The only state of a healthy node: seconds repeated after a restart raise no alarm again.
         self._newest.update((after.newest_s,))
         if after.runs:
@@ -290,7 +290,7 @@ class AlarmStream:
         X: an alarm is raised for a node that has been at or over its capacity for longer.
     settings
         Settings of the stream of loads, which determine how late a second may still change.
-    tell
+    on_alarm
         Called with every new alarm.
 
     Raises
@@ -300,14 +300,14 @@ class AlarmStream:
     """
 
     def __init__(
-        self, directory: Path, after_s: float, settings: StreamSettings, tell: Callable[[Alarm], None]
+        self, directory: Path, after_s: float, settings: StreamSettings, on_alarm: Callable[[Alarm], None]
     ) -> None:
         if not _has_protobuf():
             raise MissingDependencyError("alarms need protobuf: pip install 'stormwright[spark]'")
         directory.mkdir(parents=True, exist_ok=True)
         self._directory, self._after_s = directory, after_s
         self._final_s = final_after_s(after_s, settings.watermark_s + settings.slide_s)
-        self.log = AlarmLog(directory / "alarms.json", tell)
+        self.log = AlarmLog(directory / "alarms.json", on_alarm)
         self.feed = SecondsFeed(directory / "seconds", self._final_s, followed=self.log.up)
         self._query: SupervisedQuery | None = None
 

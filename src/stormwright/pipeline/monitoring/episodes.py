@@ -69,7 +69,9 @@ def final_after_s(after_s: float, longest_delay_s: int) -> int:
     return min(int(after_s), longest_delay_s)
 
 
-def follow(runs: Iterable[Run], newest_s: int | None, told: Iterable[Second], after_s: float, final_s: int) -> Followed:
+def follow(
+    runs: Iterable[Run], newest_s: int | None, new_seconds: Iterable[Second], after_s: float, final_s: int
+) -> Followed:
     """Process further seconds of one node, given in any order and any number of times.
 
     1. A second that was ever reported as over is over. One that is `final_s` older than the newest is final.
@@ -82,18 +84,18 @@ def follow(runs: Iterable[Run], newest_s: int | None, told: Iterable[Second], af
         Runs that had not ended before.
     newest_s
         The newest second processed before; None for none.
-    told
+    new_seconds
         Further seconds; at least one if `newest_s` is None.
     after_s
         X.
     final_s
         How long a second may still turn out to be over (`final_after_s`).
     """
-    told = sorted(told, key=lambda second: second.at)
+    new_seconds = sorted(new_seconds, key=lambda second: second.at)
     oldest_s = -1 if newest_s is None else newest_s - final_s
-    newest_s = max([second.at for second in told] + ([] if newest_s is None else [newest_s]))
+    newest_s = max([second.at for second in new_seconds] + ([] if newest_s is None else [newest_s]))
     current = list(runs)
-    for at, cores, capacity in told:
+    for at, cores, capacity in new_seconds:
         if at > oldest_s and cores is not None and capacity is not None and cores >= capacity:  # 1
             current = _with(current, Run(at, at + 1, cores, capacity))
     raised = [run for run in current if not run.alarmed and run.end_s - run.start_s > after_s]  # 2

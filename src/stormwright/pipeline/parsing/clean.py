@@ -83,7 +83,7 @@ LATE = "late: the interval began too long before the record was landed"
 RECORD_KEYS = {f"worker_{name}": f"worker.{name}" for name in IDENTITY} | {"seq": "seq", "start_ms": "start_ms"}
 
 
-def judged(lines: DataFrame, late_s: int) -> DataFrame:
+def validated(lines: DataFrame, late_s: int) -> DataFrame:
     """Add `reason`: why a line is rejected, null for valid records; drop the text of all other lines.
 
     The reason depends only on the line and the landing time of its file, so a stream and files at rest agree. A
@@ -162,7 +162,7 @@ def _in_range(kind: Type, value: Column) -> Column:
             return reduce(and_, parts, F.size(value) == len(columns))
         case Listing(element, shortest, longest):
             fits = F.size(value) >= shortest if longest is None else F.size(value).between(shortest, longest)
-            return fits & F.when(_seen_at_once(element, value), True).otherwise(
+            return fits & F.when(_all_in_range(element, value), True).otherwise(
                 F.forall(value, lambda v: _valid(element, v))
             )
         case Structure(fields):
@@ -176,7 +176,7 @@ def _in_range(kind: Type, value: Column) -> Column:
             return reduce(and_, required + optional)
 
 
-def _seen_at_once(element: Type, values: Column) -> Column:
+def _all_in_range(element: Type, values: Column) -> Column:
     """Return true only if every element of a list is in range, as far as one vectorised check shows.
 
     Spark does not compile functions of one element: six rows take 13 µs, the vectorised check takes 2 µs.
@@ -186,17 +186,17 @@ def _seen_at_once(element: Type, values: Column) -> Column:
             return _all_there(values, element.minimum - 1) & _all_between(values, element)
         case Row(columns):
             common = WholeNumber(max(n.minimum for _, n in columns), min(n.maximum for _, n in columns))
-            return _seen_at_once(common, F.flatten(values)) & F.forall(values, lambda row: F.size(row) == len(columns))
+            return _all_in_range(common, F.flatten(values)) & F.forall(values, lambda row: F.size(row) == len(columns))
         case Structure(fields):
-            return reduce(and_, (_field_seen(field, values[field.name]) for field in fields))
+            return reduce(and_, (_field_in_range(field, values[field.name]) for field in fields))
         case Text():
             return _all_there(values, "")
         case _:
             return F.lit(False)
 
 
-def _field_seen(field: Field, values: Column) -> Column:
-    """Return the result of `_seen_at_once` for one field of all elements."""
+def _field_in_range(field: Field, values: Column) -> Column:
+    """Return the result of `_all_in_range` for one field of all elements."""
     match field.type:
         case WholeNumber() as number if field.nullable:
             return F.coalesce(_all_between(values, number), F.lit(True))
@@ -205,7 +205,7 @@ def _field_seen(field: Field, values: Column) -> Column:
         case Fraction() if field.nullable:
             return F.coalesce((F.array_min(values) >= 0.0) & (F.array_max(values) <= 1.0), F.lit(True))
         case kind:
-            return _seen_at_once(kind, values)
+            return _all_in_range(kind, values)
 
 
 def _all_there(values: Column, impossible: int | str) -> Column:

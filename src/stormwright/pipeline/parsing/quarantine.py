@@ -68,7 +68,7 @@ class Quarantine:
         self.directory = directory
         self.files = directory / "files"
         self.files.mkdir(parents=True, exist_ok=True)
-        sizes = [size for _, size, _ in self._kept()]
+        sizes = [size for _, size, _ in self._files()]
         self._count, self._bytes = len(sizes), sum(sizes)
 
     def keep(self, batch: int, audit: pa.Table) -> None:
@@ -104,15 +104,15 @@ class Quarantine:
         if self._count <= MAX_FILES and self._bytes <= MAX_BYTES:
             return
         # Rewritten and manually deleted files were still counted; now the sizes are read.
-        kept = self._kept()
-        self._count, self._bytes = len(kept) + 1, sum(size for _, size, _ in kept) + size
-        for _, freed, path in kept:
+        stored = self._files()
+        self._count, self._bytes = len(stored) + 1, sum(size for _, size, _ in stored) + size
+        for _, freed, path in stored:
             if self._count <= _KEPT_PART * MAX_FILES and self._bytes <= _KEPT_PART * MAX_BYTES:
                 return
             path.unlink(missing_ok=True)
             self._count, self._bytes = self._count - 1, self._bytes - freed
 
-    def _kept(self) -> list[tuple[int, int, Path]]:
+    def _files(self) -> list[tuple[int, int, Path]]:
         """Return time, size and path of each file, oldest first."""
         found = []
         for path in (*self.directory.glob("[!.]*.jsonl"), *self.files.iterdir()):
@@ -151,7 +151,7 @@ class InQuarantine(NamedTuple):
     newest: list[dict[str, Any]]
 
 
-def kept_below(directory: Path, newest: int) -> InQuarantine:
+def read_quarantines(directory: Path, newest: int) -> InQuarantine:
     """Read all quarantine tables below a directory, including those of earlier versions and backfills.
 
     Raises
@@ -165,9 +165,9 @@ def kept_below(directory: Path, newest: int) -> InQuarantine:
     for path in sorted(directory.rglob("quarantine/[!.]*.json*")):
         for row in _rows_of(path):
             landed_ms = row["landed_ms"]
-            kept = reasons.setdefault(row["reason"], RejectedLines(0, landed_ms, landed_ms))
-            kept.lines += 1
-            kept.first_ms, kept.last_ms = min(kept.first_ms, landed_ms), max(kept.last_ms, landed_ms)
+            stored = reasons.setdefault(row["reason"], RejectedLines(0, landed_ms, landed_ms))
+            stored.lines += 1
+            stored.first_ms, stored.last_ms = min(stored.first_ms, landed_ms), max(stored.last_ms, landed_ms)
             rows.append(row)
         rows = heapq.nlargest(newest, rows, key=lambda row: (row["landed_ms"], row["file"], row["line_number"] or 0))
     return InQuarantine(dict(sorted(reasons.items(), key=lambda item: -item[1].lines)), rows[::-1])

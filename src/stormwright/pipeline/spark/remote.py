@@ -83,7 +83,7 @@ def require_row(spark: SparkSession, target: SparkTarget) -> None:
 
 
 @contextmanager
-def failures_told() -> Iterator[None]:
+def spark_errors() -> Iterator[None]:
     """Convert Spark's errors inside the block into one sentence.
 
     Raises

@@ -236,7 +236,7 @@ def working_session(target: SparkTarget | None = None) -> Iterator[SparkSession]
         of_ours = signal.getsignal(signal.SIGINT)
         spark = batch_session(directory, target)
         try:
-            with remote.failures_told(), _interrupted_quietly(of_ours):
+            with remote.spark_errors(), _interrupted_quietly(of_ours):
                 yield spark
         finally:
             spark.stop()
@@ -279,8 +279,8 @@ def _started(master: str | None, options: Mapping[str, str], hint: Callable[[], 
 def _last_words(log: Path) -> str:
     """Return the last output of a JVM before it ended."""
     lines = log.read_text("utf-8", errors="replace").splitlines() if log.exists() else []
-    said = [line.strip() for line in lines if line.strip()][-_LAST_LINES:]
-    return "; ".join(said) or "it said nothing"
+    last_lines = [line.strip() for line in lines if line.strip()][-_LAST_LINES:]
+    return "; ".join(last_lines) or "it said nothing"
 
 
 def _configure(directory: Path, niceness: int) -> Path:

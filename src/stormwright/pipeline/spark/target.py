@@ -174,5 +174,5 @@ def first_line(error: Exception) -> str:
     """Return the message of an error without the JVM's stack trace."""
     lines = [line.strip().removeprefix(": ") for line in str(error).splitlines()]
     # Of a JVM's exception the first line names nothing but the call.
-    said = (line for line in lines if line and not line.startswith("An error occurred while calling"))
-    return next(said, type(error).__name__)
+    messages = (line for line in lines if line and not line.startswith("An error occurred while calling"))
+    return next(messages, type(error).__name__)

@@ -122,7 +122,7 @@ def backfill(
     into: Location,
     stretch: TimeStretch | None = None,
     settings: StreamSettings | None = None,
-    tell: Callable[[str], None] = lambda _: None,
+    report_step: Callable[[str], None] = lambda _: None,
 ) -> LineCounts:
     """Run the pipeline over files that landed in a stretch of time.
 
@@ -145,7 +145,7 @@ def backfill(
         Period, everything by default. It has to begin and end at panes.
     settings
         Settings of the stream to reproduce; None for the defaults.
-    tell
+    report_step
         Called with a description of the next step.
 
     Returns
@@ -165,14 +165,14 @@ def backfill(
     near = stretch.landed(settings.late_s)
     lines = read_landed(spark, directories, near.start_ms, near.end_ms)
     ends = pipeline(lines, settings, taken=stretch.holds(F.col("start_ms")))
-    tell("reading records")
+    report_step("reading records")
     ends.records.write.mode("overwrite").parquet(address(inside(into, RECORDS)))
     records = read_records(spark, inside(into, RECORDS))
     panes_path, quarantine_path = address(inside(into, PANES)), address(inside(into, QUARANTINE))
-    tell("adding up loads and traffic")
+    report_step("adding up loads and traffic")
     panes(records, settings).write.mode("overwrite").parquet(panes_path)
     used = records.count()
-    tell("accounting for every line")
+    report_step("accounting for every line")
     audit, is_rejected = ends.audit.persist(), F.col("reason").isNotNull()
     try:
         # However often a record was delivered.

@@ -178,7 +178,7 @@ class LoadStream:
         Session to use; None to start and stop a private one.
     history
         Receives complete panes; None to drop them.
-    tell_alarm
+    on_alarm
         Called with every new alarm, from a thread of the stream.
     """
 
@@ -189,7 +189,7 @@ class LoadStream:
         settings: StreamSettings | None = None,
         spark: SparkSession | None = None,
         history: ClosedPaneKeeper | None = None,
-        tell_alarm: Callable[[Alarm], None] = lambda _: None,
+        on_alarm: Callable[[Alarm], None] = lambda _: None,
     ) -> None:
         self.settings = settings or StreamSettings()
         self._landing = local_path(landing, "landing directory")
@@ -198,7 +198,7 @@ class LoadStream:
         self._history = history
         self._own_spark: SparkSession | None = None
         self._figures = QueryFigures()
-        self._tell_alarm = tell_alarm
+        self._on_alarm = on_alarm
         self._alarms: AlarmStream | None = None
         self._query: SupervisedQuery | None = None
         self._sink: ProfileSink | None = None
@@ -239,14 +239,12 @@ class LoadStream:
 
     def _begin(self, ending: ExitStack) -> None:
         """Start everything and register with `ending` how each part ends."""
-        told = f"another process measures loads in {self._state_dir}; two would take each other's records"
-        ending.enter_context(alone(self._state_dir, told))
+        message = f"another process measures loads in {self._state_dir}; two would take each other's records"
+        ending.enter_context(alone(self._state_dir, message))
         self._landing.mkdir(parents=True, exist_ok=True)
         directory = self._state_dir / self.settings.state_name
         if self.settings.alarm_after_s is not None:
-            self._alarms = AlarmStream(
-                directory / "alarms", self.settings.alarm_after_s, self.settings, self._tell_alarm
-            )
+            self._alarms = AlarmStream(directory / "alarms", self.settings.alarm_after_s, self.settings, self._on_alarm)
         self._sink = sink = ProfileSink(
             self._landing,
             self.raw,
@@ -370,9 +368,9 @@ class LoadStream:
         """Rebuild the state of the last measurement from retained files, if there are any."""
         if sink.state.batch >= 0:
             return
-        kept = sorted(self.raw.glob(f"*{SUFFIX}"), key=lambda path: path.stat().st_mtime_ns)
+        retained = sorted(self.raw.glob(f"*{SUFFIX}"), key=lambda path: path.stat().st_mtime_ns)
         recent_ns = (self.settings.window_s + self.settings.watermark_s) * 10**9
-        recent = [path for path in kept if path.stat().st_mtime_ns > kept[-1].stat().st_mtime_ns - recent_ns]
+        recent = [path for path in retained if path.stat().st_mtime_ns > retained[-1].stat().st_mtime_ns - recent_ns]
         if recent:
             # If they cannot be read the state is empty: old files must not prevent a start.
             with suppress(PySparkException, StormwrightError, OverflowError):

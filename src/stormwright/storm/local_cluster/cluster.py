@@ -181,17 +181,17 @@ def stop_running() -> bool:
     """Stop this user's running cluster, and return whether there was one."""
     if state.sweep():
         return False
-    told = _told_of()
-    running = RunningCluster(ClusterPlan.load(state.work_dir()), told.keeper_pid)
+    registered = _registered()
+    running = RunningCluster(ClusterPlan.load(state.work_dir()), registered.keeper_pid)
     _terminate(running)
     lock = state.acquire_within(_END_S)
     if lock is None:
-        kill(told.keeper_pid)
+        kill(registered.keeper_pid)
         lock = state.acquire_within(_END_S)
     if lock is None:
         raise ClusterError(f"the local cluster does not end; its work directory is {state.work_dir()}")
     state.release(lock)
-    wait_until_ended(told.keeper_pid)
+    wait_until_ended(registered.keeper_pid)
     _wait_for_link(running.plan)
     return True
 
@@ -204,7 +204,7 @@ def why_no_cpu_limits(cores: float) -> str:
 def _own_the_place() -> int:
     lock = state.acquire()
     if lock is None:
-        running = _told_of()
+        running = _registered()
         since = time.strftime("%H:%M:%S", time.localtime(running.started_s))
         raise ClusterError(
             f"a local cluster is up already (since {since}, started by process {running.owner_pid}); "
@@ -213,7 +213,7 @@ def _own_the_place() -> int:
     return lock
 
 
-def _told_of() -> state.RunningProcesses:
+def _registered() -> state.RunningProcesses:
     """Return the cluster that holds the lock; it is registered a moment after the lock is taken."""
     deadline = time.monotonic() + _END_S
     while time.monotonic() < deadline:

@@ -13,7 +13,7 @@ from pathlib import Path
 MARK = "STORMWRIGHT_CLUSTER"
 
 
-def pids_seen_from_here(namespace_of: int) -> dict[int, int]:
+def outer_pids(namespace_of: int) -> dict[int, int]:
     """Return outer process ids by the ids inside the process namespace of `namespace_of`."""
     inside: dict[int, int] = {}
     for pid in _pids():

@@ -14,7 +14,7 @@ from stormwright.storm.jvm import STORMWRIGHT_JAR
 from stormwright.storm.local_cluster import cpu, daemons, network, state
 from stormwright.storm.local_cluster.cpu import NodeCpu
 from stormwright.storm.local_cluster.plan import ClusterPlan
-from stormwright.storm.local_cluster.processes import MARK, only_child, pids_seen_from_here
+from stormwright.storm.local_cluster.processes import MARK, only_child, outer_pids
 from stormwright.storm.local_cluster.state import daemon_pids, exit_codes, namespace_holders, read_events
 from stormwright.storm.submitting import submission_properties, submit
 
@@ -176,7 +176,7 @@ class RunningCluster:
         """Return the process id of every daemon on this machine; None for one that has ended."""
         events = read_events(self.plan)
         ended = exit_codes(events)
-        here = pids_seen_from_here(self.warden_pid())
+        here = outer_pids(self.warden_pid())
         return {name: None if name in ended else here.get(pid) for name, pid in daemon_pids(events).items()}
 
     def command_beside_nimbus(self) -> tuple[str, ...]:
@@ -197,7 +197,7 @@ class RunningCluster:
 
     def _holders(self) -> dict[str, int]:
         """Return a process in the network namespace of each node."""
-        here = pids_seen_from_here(self.warden_pid())
+        here = outer_pids(self.warden_pid())
         return {node: here[pid] for node, pid in namespace_holders(read_events(self.plan)).items()}
 
     def limit_nodes(self, cores: float, link: str, weight: int = 1) -> None:

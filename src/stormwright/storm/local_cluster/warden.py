@@ -65,7 +65,7 @@ class Warden:
             self._start()
         except StormwrightError as error:
             # The owner reads this, and the logs, before it lets go.
-            self._tell(error=str(error))
+            self._record(error=str(error))
         self._watch()
         self._end()
 
@@ -75,8 +75,8 @@ class Warden:
             for node in self._plan.nodes:
                 self._holders[node.name] = holder = self._hold_namespace(node.name)
                 network.lay_node(node.name, node.address, holder, self._plan.link)
-                self._tell(node=node.name, holder=holder)
-            self._tell(network="laid")
+                self._record(node=node.name, holder=holder)
+            self._record(network="laid")
         else:
             ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         if self._plan.cores is not None:
@@ -111,7 +111,7 @@ class Warden:
                 env={**os.environ, **daemons.environment(self._plan, daemon)},
             )
         self._daemons[process.pid] = (daemon, time.monotonic())
-        self._tell(daemon=daemon, pid=process.pid)
+        self._record(daemon=daemon, pid=process.pid)
 
     def _watch(self) -> None:
         """Return when the owner has gone without detaching the cluster."""
@@ -119,10 +119,10 @@ class Warden:
         while True:
             readable, _, _ = select.select(owner, [], [], _POLL_S)
             if readable:
-                said = os.read(owner[0], 64)
-                if said == b"":
+                received = os.read(owner[0], 64)
+                if received == b"":
                     return
-                if said == _KEEP:
+                if received == _KEEP:
                     owner = []
             self._reap()
             if self._plan.cores is None:
@@ -151,11 +151,11 @@ class Warden:
                 return
             if pid in self._daemons:
                 daemon, since = self._daemons.pop(pid)
-                self._tell(daemon=daemon, exit=os.waitstatus_to_exitcode(status))
+                self._record(daemon=daemon, exit=os.waitstatus_to_exitcode(status))
                 if time.monotonic() - since > _STARTED_S:
                     self._start_daemon(daemon)
 
-    def _tell(self, **event: Any) -> None:
+    def _record(self, **event: Any) -> None:
         self._events.write(json.dumps(event) + "\n")
 
     def _end(self) -> NoReturn:

@@ -87,8 +87,8 @@ def promise(
         each.topology: min(each.reachable_tps.value, begin_tps.get(each.topology, each.reachable_tps.value))
         for each in highest.topologies
     }
-    asked = {topology: rate for topology, rate in rates.items() if 0 < rate < float("inf")}
-    then = predict(problem, slots, replace(assumptions, rate_tps=asked))
+    requested = {topology: rate for topology, rate in rates.items() if 0 < rate < float("inf")}
+    then = predict(problem, slots, replace(assumptions, rate_tps=requested))
     return PlacementPromise(
         {
             most.topology: _of_topology(before, most, given, begin_tps.get(most.topology))

@@ -252,9 +252,9 @@ def _bars(result: DemoResult) -> dict[str, list[tuple[str, list[_Bar]]]]:
         for phase in (result.before, result.after):
             shares = parts_of(phase.stretch.nodes[node])
             promised = promised_parts(phase.promise.nodes.get(node))
-            for (_, bars), (_, share), told in zip(parts, shares, promised, strict=True):
+            for (_, bars), (_, share), forecast in zip(parts, shares, promised, strict=True):
                 if share is not None:
-                    bars.append(_Bar(phase.scheduler, 100 * share, None if told is None else 100 * told))
+                    bars.append(_Bar(phase.scheduler, 100 * share, None if forecast is None else 100 * forecast))
         found[node] = [(label, bars) for label, bars in parts if bars]
     return {node: parts for node, parts in found.items() if parts}
 
@@ -268,8 +268,8 @@ def _held(result: DemoResult) -> list[_Held]:
                 continue
             rows.append(_against(t.name, "trees acked / s", phase, run.acked_tps, promised.rate_tps, 0))
             if run.mean_latency_ms is not None and promised.latency_ms is not None:
-                told = promised.latency_ms
-                rows.append(_against(t.name, "mean complete latency, ms", phase, run.mean_latency_ms, told, 1))
+                forecast = promised.latency_ms
+                rows.append(_against(t.name, "mean complete latency, ms", phase, run.mean_latency_ms, forecast, 1))
     return rows
 
 
@@ -296,8 +296,10 @@ def _chart(result: DemoResult) -> Chart:
     for number, t in enumerate(result.topologies):
         series = acked_series(result.records, t.id, result.start_ms, result.end_ms, 1000)
         rates = [(stretch, promise.topologies.get(t.id)) for stretch, _, promise in phases]
-        promised = [(second(of.start_ms), second(of.end_ms), told.rate_tps.value) for of, told in rates if told]
-        known = [told for told in promised if isfinite(told[-1])]
+        promised = [
+            (second(of.start_ms), second(of.end_ms), forecast.rate_tps.value) for of, forecast in rates if forecast
+        ]
+        known = [forecast for forecast in promised if isfinite(forecast[-1])]
         curves.append(Curve(t.name, COLOURS[number % len(COLOURS)], *series, known))
     moved = [(second(move.started_ms), second(move.ended_ms)) for move in result.moves]
     long = len(phases) <= 2

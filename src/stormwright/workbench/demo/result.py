@@ -68,8 +68,8 @@ def _topology_rows(
     name, early, late = topology.name, topology.before, topology.after
     yield _row(f"{name}: acked / s", early.acked_tps, late.acked_tps, more_is_better=True)
     if before and after:
-        told = [each.rate_tps.value for each in (before, after)]
-        yield replace(_row("… predicted", *told), better=False)
+        forecast = [each.rate_tps.value for each in (before, after)]
+        yield replace(_row("… predicted", *forecast), better=False)
     yield _row(f"{name}: mean complete latency, ms", early.mean_latency_ms, late.mean_latency_ms, digits=1)
     if before and after and before.latency_ms and after.latency_ms:
         yield replace(_row("… predicted", before.latency_ms.value, after.latency_ms.value, digits=1), better=False)
@@ -123,8 +123,8 @@ def limits(result: DemoResult) -> list[str]:
         for topology, each in phase.promise.topologies.items():
             if topology in names:
                 promised.setdefault(each.bottleneck, []).append(names[topology])
-        told = "; ".join(f"{what} ({', '.join(of)})" for what, of in promised.items())
-        lines.append(f"under {phase.scheduler}: {measured}; predicted limit: {told}")
+        forecast = "; ".join(f"{what} ({', '.join(of)})" for what, of in promised.items())
+        lines.append(f"under {phase.scheduler}: {measured}; predicted limit: {forecast}")
     return lines
 
 

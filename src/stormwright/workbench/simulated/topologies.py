@@ -153,7 +153,9 @@ def _load(topology: Topology, parts: tuple[_Part, ...]) -> TopologyLoad:
         pairs += [(part.id, ACKER, handled[part.id]) for part in parts]
         pairs += [(ACKER, spout, handled[spout]) for spout in spouts]
         cpu_us[ACKER] = _ACKER_US * sum(handled.values())
-    ends = [(s, t, tps) for source, target, tps in pairs for s, t, tps in _dealt(executors, source, target, tps)]
+    ends = [
+        (s, t, tps) for source, target, tps in pairs for s, t, tps in _spread_evenly(executors, source, target, tps)
+    ]
     source, target, tps = (np.array(column) for column in zip(*ends, strict=True)) if ends else (np.empty(0),) * 3
     cpu_hz = np.zeros(len(of))
     for component, own in executors.items():
@@ -175,7 +177,9 @@ def _load(topology: Topology, parts: tuple[_Part, ...]) -> TopologyLoad:
     )
 
 
-def _dealt(executors: Mapping[str, np.ndarray], source: str, target: str, tps: float) -> list[tuple[int, int, float]]:
+def _spread_evenly(
+    executors: Mapping[str, np.ndarray], source: str, target: str, tps: float
+) -> list[tuple[int, int, float]]:
     """Return traffic spread evenly over all pairs of executors of two components."""
     each = tps / len(executors[source]) / len(executors[target])
     return [(s, t, each) for s in executors[source].tolist() for t in executors[target].tolist()]

@@ -29,7 +29,7 @@ class CellFound:
     ----------
     figures
         Values of each figure by stretch.
-    told
+    details
         Further data: full resources, speed of the machine, …
     placement
         Of each topology in turn, where every executor is: node from 0 in the order of names, and port.
@@ -40,7 +40,7 @@ class CellFound:
     """
 
     figures: Mapping[str, Sequence[float]]
-    told: Mapping[str, Any] = field(default_factory=dict)
+    details: Mapping[str, Any] = field(default_factory=dict)
     placement: Sequence[Sequence[tuple[int, int]]] = ()
     problem: Mapping[str, Any] | None = None
     rate_tps: float = 0.0
@@ -89,9 +89,9 @@ class CellStore:
                 self.errors[key] = str(document["error"])
                 return True
             figures = {str(name): [float(each) for each in of] for name, of in document["figures"].items()}
-            told, rate = dict(document.get("told", {})), float(document.get("rate_tps", 0.0))
+            details, rate = dict(document.get("told", {})), float(document.get("rate_tps", 0.0))
             placement = [[(int(n), int(p)) for n, p in each] for each in document.get("placement", ())]
-            self.found[key] = CellFound(figures, told, placement, document.get("problem"), rate)
+            self.found[key] = CellFound(figures, details, placement, document.get("problem"), rate)
             self.errors.pop(key, None)
             return True
         return False
@@ -109,7 +109,7 @@ class CellStore:
         if isinstance(found, str):
             document["error"] = found
         else:
-            document |= {"figures": found.figures, "told": found.told, "placement": found.placement}
+            document |= {"figures": found.figures, "told": found.details, "placement": found.placement}
             document |= {"rate_tps": found.rate_tps, "problem": found.problem}
         line = (b"" if self._whole else b"\n") + orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY) + b"\n"
         try:
