@@ -1,4 +1,4 @@
-"""Questions in one call, for people at a prompt or in a notebook: `import stormwright as sw`."""
+"""High-level API for interactive use and notebooks: `import stormwright as sw`."""
 
 from __future__ import annotations
 
@@ -31,39 +31,39 @@ from stormwright.workbench.bounds import AUTO, bound_of, proven_objective
 from stormwright.workbench.comparison import Comparison
 
 # Placement ----------------------------------------------------------------------------------------
-# A scheduler's answer together with the problem that it is an answer to: what a person wants to look at.
+# A scheduler's answer together with its problem, for inspection.
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Placement(Assignment):
-    """An `Assignment` that knows its problem, so that it can tell what it costs, and be drawn.
+    """An `Assignment` together with its problem, with cost, violations and drawing.
 
     Parameters
     ----------
     problem
-        What was placed.
+        Problem that was placed.
     """
 
     problem: Problem = None  # type: ignore[assignment]  # the fields before it have defaults; `of` is how one is made
 
     @classmethod
     def of(cls, problem: Problem, assignment: Assignment) -> Self:
-        """`assignment` as an answer to `problem`."""
+        """Return `assignment` as a placement of `problem`."""
         given = {field.name: getattr(assignment, field.name) for field in fields(Assignment)}
         return cls(**given, problem=problem)
 
     @cached_property
     def cost(self) -> Cost:
-        """Its traffic by class of distance, in tuples/s, and weighted."""
+        """Traffic by class of distance, in tuples/s, and weighted."""
         return cost_of(self.problem, self.slot_of_executor)
 
     @cached_property
     def broken(self) -> list[Any]:
-        """The limits that it breaks; none if it is valid."""
+        """Violated constraints; empty if the placement is valid."""
         return list(violations(self.problem, self.slot_of_executor))
 
     def summary(self) -> str:
-        """What it comes to, in a few lines of text."""
+        """Return a summary of a few lines of text."""
         return "\n".join(self._lines())
 
     def _lines(self) -> list[str]:
@@ -97,17 +97,17 @@ class Placement(Assignment):
         return lines
 
     def __repr__(self) -> str:
-        """The summary: what a prompt shows."""
+        """Return the summary, for interactive use."""
         return self.summary()
 
     def _repr_html_(self) -> str:
-        """The picture, where it is small enough to be one: what a notebook shows."""
+        """Return the drawing for a notebook, if the placement is small enough."""
         if not is_small(self.problem):
             return f"<pre>{_escaped(self.summary())}</pre>"
         return f"<pre>{_escaped(self.summary())}</pre>{self.svg()}"
 
     def svg(self) -> str:
-        """The placement drawn, as one SVG document; executors have the colour of their component."""
+        """Return the placement as one SVG document; executors have the colour of their component."""
         colours = component_colours(self.problem)
         lead = f"cost {self.cost.total:,.1f}"
         drawing = draw(self.problem, self.scheduler, lead, self.slot_of_executor, colours)
@@ -118,16 +118,16 @@ def _escaped(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-# Api ----------------------------------------------------------------------------------------------
+# Functions ----------------------------------------------------------------------------------------
 
 
 def read_problem(path: str | Path) -> Problem:
-    """The problem in a file: JSON, gzipped or not, or a NumPy archive; or a paper's, as ``ready:NAME``.
+    """Return the problem in a file (JSON, gzipped or not, or a NumPy archive), or a built-in one: ``ready:NAME``.
 
     Raises
     ------
     InputError
-        It cannot be read or is not a problem; all its faults.
+        The file cannot be read or is not a problem; with all its faults.
     """
     return ready_problems.read_problem(Path(path))
 
@@ -140,31 +140,30 @@ def place(
     from_scratch: bool = False,
     **settings: Any,
 ) -> Placement:
-    """Where a scheduler puts every executor.
+    """Place every executor of a problem with a scheduler.
 
     Parameters
     ----------
     problem
-        As `read_problem` and `sketch` give it, or one with a load or a placement of your own.
+        Problem from `read_problem` or `sketch`, or with a load or a placement of your own.
     scheduler
-        A name, as `stormwright.schedulers()` lists them, or ``java:CLASS``; or anything with a method
-        ``schedule(problem)``.
+        Name from `stormwright.schedulers()`, or ``java:CLASS``; or any object with a method ``schedule(problem)``.
     seed
-        For those that draw random numbers; None for their own. As `settings`, only for a scheduler by its name: one
-        itself is made with what it is to have.
+        Seed of schedulers with random numbers; None for their default. Like `settings`, only for a scheduler given by
+        name; configure a scheduler object when you create it.
     from_scratch
-        Whether everything is placed anew, as if nothing ran, in such slots that as little as can be moves; else the
-        scheduler is told what runs, which most leave where it is.
+        Whether to ignore the current placement, and relabel slots to minimise moves; else the scheduler gets the
+        current placement, which most leave unchanged.
     **settings
         Parameters of the scheduler by name, such as ``time_budget_s=2``.
 
     Raises
     ------
     InputError
-        It is no problem, there is no such scheduler, a parameter is unknown or out of range, or one says how much of
-        what runs may move where everything is to be placed anew.
+        The argument is no problem, the scheduler is unknown, a parameter is unknown or out of range, or a limit on
+        moves is combined with `from_scratch`.
     SchedulerError
-        What the scheduler answers is no assignment of the problem.
+        The scheduler's answer is no assignment of the problem.
     """
     _check_problem(problem)
     name = scheduler if isinstance(scheduler, str) else type(scheduler).__name__
@@ -189,20 +188,21 @@ def compare(
     *,
     from_scratch: bool | None = None,
 ) -> Comparison:
-    """What several schedulers' placements cost, use and move, best first; it prints and draws as a table.
+    """Compare cost, resources and moves of several schedulers, best first; the result prints and draws as a table.
 
     Parameters
     ----------
     schedulers
-        Names, several in one text separated by commas, or ``all``; schedulers of your own, which are called as their
-        classes are; both together; or either by any name: ``{"mine": Mine(), "today": "even"}``.
+        Names, several in one text separated by commas, or ``all``; scheduler objects, named after their classes; both
+        together; or either by any name: ``{"mine": Mine(), "today": "even"}``.
     from_scratch
-        As for `place`; None: anew, but for those that are set to stay near to what runs.
+        As for `place`; None: from scratch, except schedulers set to stay near the current placement.
 
     Raises
     ------
     InputError
-        It is no problem, there is no scheduler of a name, or one is set to stay near to what runs and is asked anew.
+        The argument is no problem, a scheduler is unknown, or one that is set to stay near the current placement is
+        combined with `from_scratch`.
     """
     _check_problem(problem)
     return comparing.compare(problem, _chosen(schedulers), from_scratch)
@@ -216,37 +216,37 @@ def bound(
     objective: str = AUTO,
     headroom_percent: float = 20.0,
 ) -> dict[str, Any]:
-    """What no valid placement can be better than.
+    """Return a proven bound on all valid placements.
 
     Parameters
     ----------
     problem
-        For throughput and nodes with a load.
+        Problem; with a load for throughput and nodes.
     placement
-        A good one, which the bound is compared with; by default `optimizer`'s after two seconds.
+        A good placement to compare with the bound; by default that of `optimizer` after two seconds.
     seconds
-        For the proof.
+        Time limit of the proof in seconds.
     objective
-        What placements are compared by: ``traffic``, ``throughput`` or ``nodes``; ``auto`` is throughput where a
-        service measured the load, else traffic.
+        Objective of the bound: ``traffic``, ``throughput`` or ``nodes``; ``auto`` is throughput if a service measured
+        the load, else traffic.
     headroom_percent
-        What is to stay free of all nodes and links, for nodes.
+        Percent of all nodes and links to keep free, for nodes.
 
     Returns
     -------
     dict
         Its ``objective``. For traffic ``cost`` of the placement, and ``flows``, the part of the traffic that is
         shuffled, which the bound counts as free; for throughput ``factor``, by which all measured rates can grow (those
-        of a topology as many times that as its weight), None where nothing limits them; for nodes ``nodes``,
-        ``headroom``, and whether these sustain the measured rates (``sustained``). ``bound`` is what no valid placement
-        is better than (None where nothing limits the rates, or no placement sustains them), ``gap`` what is between
-        them in parts of the placement's (None where executors are left out or rates are not sustained), ``optimal``
-        whether it is proven to be the best, and ``text`` all of it in words.
+        of a topology as many times that as its weight), None if nothing limits them; for nodes ``nodes``,
+        ``headroom``, and whether these sustain the measured rates (``sustained``). ``bound`` is the value that no valid
+        placement exceeds (None if nothing limits the rates, or no placement sustains them), ``gap`` the difference
+        relative to the placement's value (None if executors are left out or rates are not sustained), ``optimal``
+        whether the placement is proven optimal, and ``text`` a summary of all of it.
 
     Raises
     ------
     InputError
-        It is no problem, the placement is of another one, or there is no such objective.
+        The argument is no problem, the placement belongs to another one, or the objective is unknown.
     """
     _check_problem(problem)
     objective = proven_objective(problem, objective)
@@ -257,17 +257,17 @@ def bound(
 
 
 def tradeoff(problem: Problem, *, seconds: float = 1.0, seed: int = 0) -> tradeoffs.Tradeoff:
-    """What it gains to move 1, 2, 5, 10 … executors of what runs, and to restart as many workers.
+    """Return the gain of moving 1, 2, 5, 10 … running executors, and of restarting as many workers.
 
     Parameters
     ----------
     seconds
-        Of each search.
+        Duration of each search.
 
     Raises
     ------
     InputError
-        It is no problem, or nothing runs.
+        The argument is no problem, or nothing runs.
     """
     _check_problem(problem)
     return tradeoffs.tradeoff(problem, seconds=seconds, seed=seed)
@@ -284,27 +284,27 @@ def what_if(
     link: str | float | None = None,
     scheduler: str | Scheduler | None = None,
 ) -> changed.WhatIf:
-    """What changes would bring, beside what is predicted of today; several of them count together.
+    """Return predictions under changes, compared with today; several changes are combined.
 
     Parameters
     ----------
     problem
-        With a load, measured under its current placement.
+        Problem with a load measured under its current placement.
     assignment
-        Where executors would run instead of where they do.
+        Alternative placement of executors.
     rate
-        Factor of all rates; or of some topologies', by id or name.
+        Factor of all rates; or factors by id or name of topologies.
     add_nodes
-        So many more, like the largest.
+        Number of additional nodes like the largest.
     kill_nodes
-        Without this one, or these: supervisor ids or hosts.
+        Nodes to remove: one or several supervisor ids or hosts.
     parallelism
-        ``COMPONENT`` or ``TOPOLOGY/COMPONENT`` → executors.
+        Number of executors by ``COMPONENT`` or ``TOPOLOGY/COMPONENT``.
     link
         Speed of all links: bits per second, or a text such as ``1gbit``.
     scheduler
-        Who places everything anew, by name or itself, asked as `compare` asks; by default what runs stays. Where it is
-        to be told what runs, its `assignment` is what `place` answers.
+        Scheduler, by name or object, that places everything from scratch as in `compare`; by default running executors
+        stay. To start from the current placement, pass the result of `place` as `assignment`.
 
     Returns
     -------
@@ -315,8 +315,8 @@ def what_if(
     Raises
     ------
     InputError
-        It is no problem, the assignment is of another one, nothing is to be different, or a change is unknown or out of
-        range.
+        The argument is no problem, the assignment belongs to another one, there is no change, or a change is unknown or
+        out of range.
     """
     _check_problem(problem)
     if assignment is not None:
@@ -347,7 +347,7 @@ def _check_problem(problem: object) -> None:
 def _chosen(
     schedulers: str | Scheduler | Iterable[str | Scheduler] | Mapping[str, str | Scheduler],
 ) -> dict[str, Scheduler | StormwrightError]:
-    """Name → scheduler of all that are to be compared, or why there is none."""
+    """Return the schedulers to compare by name, or the error of an unavailable one."""
     if isinstance(schedulers, Mapping):
         return {name: _named(each) if isinstance(each, str) else _own(each) for name, each in schedulers.items()}
     one = isinstance(schedulers, str) or not isinstance(schedulers, Iterable)
@@ -363,7 +363,7 @@ def _chosen(
 
 
 def _named(name: str) -> Scheduler | StormwrightError:
-    """One scheduler by its name, or why there is none."""
+    """Return a scheduler by name, or its error."""
     found = list(choose_schedulers(name).values())
     if len(found) > 1:
         raise InputError("schedulers to compare", [Fault("should be one scheduler under each name", name)])
@@ -371,7 +371,7 @@ def _named(name: str) -> Scheduler | StormwrightError:
 
 
 def _own(scheduler: Scheduler) -> Scheduler:
-    """The same, if it is one."""
+    """Return the scheduler if it is one."""
     if not callable(getattr(scheduler, "schedule", None)) or isinstance(scheduler, type):
         what = f"the class {scheduler.__name__}" if isinstance(scheduler, type) else type(scheduler).__name__
         message = f"should be a name, or an object with a method schedule(problem), got {what}"
@@ -380,12 +380,12 @@ def _own(scheduler: Scheduler) -> Scheduler:
 
 
 def _check_unset(name: str, seed: int | None, settings: Mapping[str, Any]) -> None:
-    """A scheduler itself would not learn of them, and answer as if they had not been told."""
+    """Raise if parameters are given for a scheduler object, which would ignore them."""
     if told := [*settings, *([] if seed is None else ["seed"])]:
         message = f"would have no effect: only a scheduler by its name is set here; make the {name} with it"
         raise InputError("scheduler parameters", [Fault(message, each) for each in told])
 
 
 def _texts(settings: Mapping[str, Any]) -> list[str]:
-    """Parameters as a command line has them, which Java classes take too."""
+    """Return parameters as command-line texts, which Java classes accept as well."""
     return [f"{name}={str(value).lower() if isinstance(value, bool) else value}" for name, value in settings.items()]

@@ -104,7 +104,7 @@ def decide(
     drifted: str = "",
     aim: PlacementAim | None = None,
 ) -> Decision:
-    """Decide whether and what to move.
+    """Decide about a move: whether, and of which topologies.
 
     Parameters
     ----------

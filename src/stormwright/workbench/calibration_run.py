@@ -1,4 +1,4 @@
-"""Calibration run: a topology of ours on a cluster, whose records show the costs of messages."""
+"""Calibration run: records of a benchmark topology show the costs of messages on a cluster."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ class PlacementFigures:
 
     @property
     def limits_text(self) -> str:
-        """Return the state of the limits: ``kept``, ``2 broken``, ``kept, 4 workers for 3``."""
+        """Return the state of the limits, such as ``2 broken``."""
         text = f"{len(self.broken)} broken" if self.broken else "kept"
         if len(self.worker_counts) == 1:
             (of,) = self.worker_counts

@@ -1,4 +1,4 @@
-"""What-if analysis: predictions with a change, compared with today."""
+"""Predictions under hypothetical changes, compared with today."""
 
 from __future__ import annotations
 

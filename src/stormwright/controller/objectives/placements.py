@@ -36,7 +36,7 @@ class Placements:
 
     @cached_property
     def profile(self) -> Profile | None:
-        """Profile of what runs; None if nothing runs."""
+        """Profile of the running topologies; None if nothing runs."""
         return Profile.of(self.problem) if (self.problem.current_slot != UNPLACED).any() else None
 
     @property

@@ -210,7 +210,7 @@ def _keep_tags(problem: Problem, topology: int, members: IndexArray, open_nodes:
 
 
 def _unchanged(old: NodeWorkers, new: NodeWorkers) -> set[int]:
-    """Return slots whose worker does not change."""
+    """Return slots with an unchanged worker."""
     return {slot for slot, members in new.items() if slot in old and old[slot].tobytes() == members.tobytes()}
 
 

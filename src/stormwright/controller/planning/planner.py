@@ -122,7 +122,7 @@ def plan_moves(
     stay: Mapping[str, str] | None = None,
     cpu_limits: bool = True,
 ) -> MovePlan:
-    """Order the moves that lead from what runs to where it is wanted.
+    """Order the moves from the current to a wanted placement.
 
     1. A topology moves alone when every slot it goes to is free or its own and no node that it goes to is then short
        of anything; the others wait until a move has made room. Among those that can move, the one with the most moved

@@ -149,7 +149,7 @@ class _Proof:
 
 
 def proven(placements: Placements, goal: str, slots: IntArray) -> _Proof:
-    """Return what is proven about the optimality of a placement.
+    """Return the proven optimality gap of a placement.
 
     Parameters
     ----------

@@ -29,7 +29,7 @@ WHOLE = MoveBudget(max_topologies=2**31, max_executors=2**31)
 def moves_back(
     problem: Problem, placements: Mapping[str, TopologyAssignment], name: Callable[[WorkerSlot], str] = str
 ) -> MovePlan:
-    """Return all moves from what runs to `placements` (by topology id).
+    """Return all moves from the current placement to `placements` (by topology id).
 
     Ports count, of which `plan_moves` is free to choose those of a node: what would arrive on another one goes on to
     its own in a further step.

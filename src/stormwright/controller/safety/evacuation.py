@@ -23,7 +23,7 @@ _MAX_NAMED = 10
 
 
 def emptied(problem: Problem, keeping: Scheduler, hosts: Collection[str], goal: str) -> PlanDraft:
-    """Return the moves that empty some hosts; what cannot leave stays, with the reason.
+    """Return the moves that empty some hosts; topologies that cannot leave stay, with the reason.
 
     Workers on other hosts keep running. A shortage of CPU at the destination prevents no move: a drain has to empty the
     node, and the consequences are predicted, shown and measured.

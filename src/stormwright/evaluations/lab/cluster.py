@@ -89,7 +89,7 @@ class LabPlacing:
         self.other: Scheduler | None = None
 
     def schedule(self, problem: Problem) -> Assignment:
-        """Leave what runs, and place the rest where it is wanted."""
+        """Leave running executors, and place the rest where it is wanted."""
         if self.other is not None:
             return self.other.schedule(problem)
         slots = problem.current_slot.copy()

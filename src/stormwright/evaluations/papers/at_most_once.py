@@ -1,4 +1,4 @@
-"""Topologies without ackers: what a move loses."""
+"""Topologies without ackers: losses of a move."""
 
 from __future__ import annotations
 

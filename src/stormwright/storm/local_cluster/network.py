@@ -158,7 +158,7 @@ def limit_node(name: str, cluster: int, holder: int, link: str) -> None:
 
 
 def lay_host(host_link: str, address: str, pid: int) -> None:
-    """Create the host's link into the cluster, whose namespace process `pid` is in."""
+    """Create the host's link into the cluster's namespace, that of process `pid`."""
     run("ip", "link", "add", host_link, "type", "veth", "peer", "name", "host", "netns", str(pid))
     run(*in_namespace(pid), "ip", "link", "set", "host", "master", "switch", "up")
     run("ip", "addr", "add", f"{address}/24", "dev", host_link)

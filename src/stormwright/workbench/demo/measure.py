@@ -83,7 +83,7 @@ class NodeMeter:
         self._begun = self._clock.monotonic()
 
     def use(self) -> Mapping[str, NodeUse]:
-        """Return the use of each node since then, by name."""
+        """Return the use of each node since the creation of the meter, by name."""
         cpu, link = self._cluster.node_cpu(), self._cluster.net_bytes()
         seconds = self._clock.monotonic() - self._begun
         speed = self._cluster.plan.link

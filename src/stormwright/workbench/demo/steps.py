@@ -253,7 +253,7 @@ class ClusterStage:
         self.act(self._service.looking.place(placements, reason, tried, takes_back=True))
 
     def correction(self, trial: int, start: MeasuredStart) -> CpuCorrection | None:
-        """Return what the newest costs say of a trial's placement; None if CPU is unknown."""
+        """Return the correction of a trial's placement by the newest costs; None if CPU is unknown."""
         predicted, corrected = (
             cpu_us_per_tree(problem, self.promised(problem, start.placement))
             for problem in (self._decided[trial].problem, self._with_fitted_costs(trial))

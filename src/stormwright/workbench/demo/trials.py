@@ -178,7 +178,7 @@ class TrialStage(Protocol):
         """Move topologies back from the placement of a trial, which is refused from now on."""
 
     def correction(self, trial: int, start: MeasuredStart) -> CpuCorrection | None:
-        """Return what the newest costs say of the placement of a trial."""
+        """Return the correction of a trial's placement by the newest costs."""
 
 
 @dataclass
