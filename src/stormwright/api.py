@@ -351,8 +351,11 @@ def _chosen(
     if isinstance(schedulers, Mapping):
         return {name: _named(each) if isinstance(each, str) else _own(each) for name, each in schedulers.items()}
     one = isinstance(schedulers, str) or not isinstance(schedulers, Iterable)
-    told = cast("list[str | Scheduler]", [schedulers] if one else list(cast("Iterable[str | Scheduler]", schedulers)))
-    names, own = [each for each in told if isinstance(each, str)], [each for each in told if not isinstance(each, str)]
+    given = cast("list[str | Scheduler]", [schedulers] if one else list(cast("Iterable[str | Scheduler]", schedulers)))
+    names, own = (
+        [each for each in given if isinstance(each, str)],
+        [each for each in given if not isinstance(each, str)],
+    )
     found = choose_schedulers(",".join(names)) if names or not own else {}
     for each in map(_own, own):
         if (name := type(each).__name__) in found:
@@ -381,9 +384,9 @@ def _own(scheduler: Scheduler) -> Scheduler:
 
 def _check_unset(name: str, seed: int | None, settings: Mapping[str, Any]) -> None:
     """Raise if parameters are given for a scheduler object, which would ignore them."""
-    if told := [*settings, *([] if seed is None else ["seed"])]:
+    if given := [*settings, *([] if seed is None else ["seed"])]:
         message = f"would have no effect: only a scheduler by its name is set here; make the {name} with it"
-        raise InputError("scheduler parameters", [Fault(message, each) for each in told])
+        raise InputError("scheduler parameters", [Fault(message, each) for each in given])
 
 
 def _texts(settings: Mapping[str, Any]) -> list[str]:

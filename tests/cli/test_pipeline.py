@@ -124,7 +124,7 @@ def test_what_is_being_written_is_passed_over_and_what_is_damaged_is_named(run, 
     for content in (b'{"reas', b"[]", b'{"reason": "late"}', b'"text"'):
         (directory / "batch-2.jsonl").write_bytes(content)
         code, _, err = run("pipeline", "quarantine", tmp_path)
-        assert (code, "batch-2.jsonl: is no such table" in err) == (2, True)
+        assert (code, "batch-2.jsonl: is not a quarantine table" in err) == (2, True)
 
 
 def test_rows_that_are_none_of_a_quarantine_are_named(run, tmp_path):

@@ -145,7 +145,7 @@ def test_a_scheduler_is_asked_as_if_nothing_ran_unless_it_is_to_keep_that(run, t
         assert f"placed by even; {moved} executors would move" in out
     code, _, err = run("whatif", file, "--rate", "x2", "--keep-running")
     assert code == 2
-    assert "--keep-running: says how a scheduler is asked: name it with --scheduler" in err
+    assert "--keep-running: needs a scheduler: name it with --scheduler" in err
 
 
 def test_a_rate_that_is_too_high_is_not_sustained(run, file):

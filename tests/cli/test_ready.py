@@ -22,8 +22,8 @@ def test_verbs_take_its_name_for_a_file(run, tmp_path):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("ready:top-storm-exclamation-7", "no such ready problem; did you mean ready:top-storm-exclamation-"),
-        ("ready:", "no such ready problem; there are top-storm-word-count-1, "),
+        ("ready:top-storm-exclamation-7", "unknown built-in problem; did you mean ready:top-storm-exclamation-"),
+        ("ready:", "unknown built-in problem; there are top-storm-word-count-1, "),
     ],
 )
 def test_a_name_that_is_none(run, name, message):

@@ -136,7 +136,7 @@ def test_nothing_runs(run, tmp_path):
     [
         (["--scheduler", "even", "--assignment", "a.json"], "both say where executors are"),
         (["--set", "a=1"], "need one: name it with --scheduler"),
-        (["--keep-running"], "says how a scheduler is asked: name it with --scheduler"),
+        (["--keep-running"], "needs a scheduler: name it with --scheduler"),
         (["--seconds", "0"], "--seconds"),
         (["--seconds", "nan"], "--seconds"),
         (["--seed", "-1"], "--seed"),

@@ -214,7 +214,7 @@ class EventNotifier:
 @pytest.mark.parametrize(
     ("slots", "told"),
     [
-        (np.full(8, -5), "named answered nonsense: slots -5 to -5, there are 0 to 5"),
+        (np.full(8, -5), "named returned an invalid answer: slots -5 to -5, there are 0 to 5"),
         (np.full(8, 6), "slots 6 to 6, there are 0 to 5"),
         (np.zeros(3, int), r"shape \(3,\) for the slots of 8 executors"),
         (np.zeros(8), "numbers of type float64"),

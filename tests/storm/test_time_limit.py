@@ -110,7 +110,7 @@ def test_what_is_no_assignment_is_no_answer():
         def schedule(self, problem: Problem) -> Assignment:
             return [1, 2]  # type: ignore[return-value]
 
-    with pytest.raises(SchedulerError, match="answered nonsense: a list"):
+    with pytest.raises(SchedulerError, match="returned an invalid answer: a list"):
         TimeLimited(Odd(), "named").schedule(ASKED)
 
 

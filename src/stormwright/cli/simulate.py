@@ -129,9 +129,7 @@ def _check(
     if parameters and not scheduler:
         faults.append(Fault("parameters of a scheduler need one: name it with --scheduler", "--set"))
     if from_scratch is not None and not scheduler:
-        faults.append(
-            Fault("says how a scheduler is asked: name it with --scheduler", "--from-scratch, --keep-running")
-        )
+        faults.append(Fault("needs a scheduler: name it with --scheduler", "--from-scratch, --keep-running"))
     if saturated and trace:
         faults.append(Fault("has no effect on spouts that are offered no rate: leave out --saturated", "--trace"))
     if faults:

@@ -32,7 +32,7 @@ SILENT_INTERVALS = 6
 MIN_SILENT_S = 2.5
 
 #: Quiet records of a worker whose arrival is remembered.
-QUIET_KEPT = 64
+MAX_QUIET = 64
 
 
 @dataclass
@@ -48,7 +48,7 @@ class WorkerTally:
     acked: int = 0
     failed: int = 0
     pending: int = 0
-    quiet: deque[float] = field(default_factory=lambda: deque(maxlen=QUIET_KEPT))
+    quiet: deque[float] = field(default_factory=lambda: deque(maxlen=MAX_QUIET))
     heard: float = 0.0
     interval_s: float = 0.0
     ended: bool = False

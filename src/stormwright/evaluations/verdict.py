@@ -65,10 +65,10 @@ def judge(row: PublishedRow, measured: Measurements, *, compute: bool = True) ->
     compute
         Whether numbers that need no cluster are computed.
     """
-    return RowVerdict(row, [_judged(claim, measured, compute) for claim in row.claims])
+    return RowVerdict(row, [_claim_verdict(claim, measured, compute) for claim in row.claims])
 
 
-def _judged(claim: Claim, measured: Measurements, compute: bool) -> ClaimVerdict:
+def _claim_verdict(claim: Claim, measured: Measurements, compute: bool) -> ClaimVerdict:
     match claim:
         case OrderClaim():
             return _order(claim, measured)

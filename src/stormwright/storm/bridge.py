@@ -60,7 +60,9 @@ class TimeLimited:
         if call.error is not None:
             raise SchedulerError(f"{self._name} failed: {type(call.error).__name__}: {call.error}") from call.error
         if not isinstance(call.answer, Assignment):
-            raise SchedulerError(f"{self._name} answered nonsense: a {type(call.answer).__name__}, not an Assignment")
+            raise SchedulerError(
+                f"{self._name} returned an invalid answer: a {type(call.answer).__name__}, not an Assignment"
+            )
         return call.answer
 
     def warm_up(self, call: Callable[[Scheduler], None], limit_s: float) -> bool:

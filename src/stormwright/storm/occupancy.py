@@ -163,9 +163,13 @@ def checked_slots(problem: Problem, placed: Assignment, name: str) -> IntArray:
         slots = np.empty(0)
     if slots.dtype.kind not in "iu" or slots.shape != (wanted,):
         given = f"numbers of type {slots.dtype} and shape {slots.shape}"
-        raise SchedulerError(f"{name} answered nonsense: {given} for the slots of {counted(wanted, 'executor')}")
+        raise SchedulerError(
+            f"{name} returned an invalid answer: {given} for the slots of {counted(wanted, 'executor')}"
+        )
     if wanted and not UNPLACED <= slots.min() <= slots.max() <= last:
-        raise SchedulerError(f"{name} answered nonsense: slots {slots.min()} to {slots.max()}, there are 0 to {last}")
+        raise SchedulerError(
+            f"{name} returned an invalid answer: slots {slots.min()} to {slots.max()}, there are 0 to {last}"
+        )
     return slots.astype(np.int32)
 
 

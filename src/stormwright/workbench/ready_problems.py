@@ -29,5 +29,5 @@ def read_problem(path: Path) -> Problem:
     if name not in READY:
         near = nearest(name, READY)
         hint = f"did you mean {READY_PREFIX}{near}?" if near else f"there are {', '.join(READY)}"
-        raise InputError(str(path), [Fault(f"no such ready problem; {hint}", "$")])
+        raise InputError(str(path), [Fault(f"unknown built-in problem; {hint}", "$")])
     return READY[name]()

@@ -124,12 +124,12 @@ def _asking(
     def ask(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         scheduler = _scheduler(name, settings, seed, from_scratch)
         for batch in batches:
-            yield pa.RecordBatch.from_pylist([_asked(scheduler, look) for look in batch.to_pylist()], _ARROW)
+            yield pa.RecordBatch.from_pylist([_replayed_row(scheduler, look) for look in batch.to_pylist()], _ARROW)
 
     return ask
 
 
-def _asked(scheduler: Scheduler, look: dict[str, Any]) -> dict[str, Any]:
+def _replayed_row(scheduler: Scheduler, look: dict[str, Any]) -> dict[str, Any]:
     row = {
         "at_ms": look["at_ms"],
         "scheduler": look["scheduler"],

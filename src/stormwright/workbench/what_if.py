@@ -247,7 +247,7 @@ def _checked(problem: Problem, changes: Changes) -> tuple[list[float], dict[int,
         faults.append(Fault("parameters of a scheduler need one: name it with --scheduler", "--set"))
     if changes.from_scratch is not None and not changes.scheduler:
         way = "--from-scratch" if changes.from_scratch else "--keep-running"
-        faults.append(Fault("says how a scheduler is asked: name it with --scheduler", way))
+        faults.append(Fault("needs a scheduler: name it with --scheduler", way))
     faults += _out_of_range(changes)
     factors = [1.0] * len(problem.topologies)
     for name, factor in changes.rates.items():

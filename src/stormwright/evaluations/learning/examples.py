@@ -303,7 +303,7 @@ def read_examples(path: Path) -> list[Group]:
     if digest_of(content) != document.get("digest"):
         raise InputError(str(path), [Fault("is not what was written: its digest says something else", "$.digest")])
     if document["features"] != list(FEATURES):
-        raise InputError(str(path), [Fault("has other features than this version: make it anew", "$.features")])
+        raise InputError(str(path), [Fault("has other features than this version: create it again", "$.features")])
     return [
         Group(one["name"], one["kind"], np.array(one["features"], dtype=np.float64), np.array(one["badness"]))
         for one in document["groups"]

@@ -82,7 +82,7 @@ class SweepExamples:
                 else:
                     placements[slots.tobytes()] = slots
             if len(placements) > 1:
-                yield _judged(as_measured(problem), packed.name, list(placements.values()))
+                yield _group_of(as_measured(problem), packed.name, list(placements.values()))
 
 
 def history_examples(store: Store, seed: int) -> Iterator[Group]:
@@ -144,7 +144,7 @@ def _decided(problem: Problem, cell: Mapping[str, Any]) -> IntArray | None:
     return slots if same and np.all(slots != UNPLACED) else None
 
 
-def _judged(problem: Problem, name: str, placements: Sequence[IntArray]) -> Group:
+def _group_of(problem: Problem, name: str, placements: Sequence[IntArray]) -> Group:
     judge, describing = PlacementJudge(problem, "throughput"), FeatureExtractor(problem)
     badness = [judge.badness(slots) / 1.1 for slots in placements]
     return Group.of(name, name, [describing.features(slots) for slots in placements], badness)

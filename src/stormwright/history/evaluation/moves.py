@@ -300,7 +300,7 @@ SETTLE_S = 20.0
 PATIENCE_S = 3600.0
 
 #: Maximum number of evaluations used for calibration.
-KEPT = 100
+MAX_EVALUATED = 100
 
 
 @dataclass(frozen=True)
@@ -337,7 +337,7 @@ class Evaluation:
         self._path, self._observed, self._now_ms = path, observed, now_ms
         self._before, self._after = (round(s * 1000 / observed.window_ms) for s in (BEFORE_S, AFTER_S))
         self._pending: dict[str, Pending] = {}
-        self._evaluated: deque[EvaluatedMove] = deque(maxlen=KEPT)
+        self._evaluated: deque[EvaluatedMove] = deque(maxlen=MAX_EVALUATED)
         self._settled_ms: dict[str, float] = {}
         if path.exists():
             self._load()

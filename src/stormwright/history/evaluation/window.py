@@ -22,7 +22,7 @@ from stormwright.perflog.schema import LATENCY_EDGES_MS
 # trees completed and how long they took, which tell whether a placement does what was predicted of it.
 
 #: Seconds of closed windows that are remembered of a topology, and of those since its youngest worker started.
-KEPT_S, YOUNG_S = 600.0, 300.0
+HISTORY_S, YOUNG_S = 600.0, 300.0
 
 #: A window is closed when a record begins so long after its end: what has not come by then is left out.
 GRACE_S = 5.0
@@ -42,7 +42,7 @@ class ObservedTraffic:
     def __init__(self, window_s: float = 10.0, clock: Clock = WALL) -> None:
         self._clock = clock
         self.window_ms = round(window_s * 1000)
-        self._kept = round(KEPT_S / window_s)
+        self._max_windows = round(HISTORY_S / window_s)
         self._open: dict[str, dict[int, EvaluationWindow]] = {}
         self._closed: dict[str, deque[EvaluationWindow]] = {}
         self._young: dict[str, list[EvaluationWindow]] = {}
@@ -74,10 +74,10 @@ class ObservedTraffic:
 
     def forget(self, known: Iterable[str]) -> None:
         """Forget all topologies but the known ones."""
-        kept = set(known)
+        known_topologies = set(known)
         with self._lock:
             for by_topology in (self._open, self._closed, self._young, self._node_of):
-                for gone in by_topology.keys() - kept:
+                for gone in by_topology.keys() - known_topologies:
                     del by_topology[gone]
 
     def _count(self, record: LogRecord) -> None:
@@ -97,7 +97,7 @@ class ObservedTraffic:
         latest_ms = now_ms - self.window_ms - GRACE_S * 1000
         for start_ms in sorted(start_ms for start_ms in still_open if start_ms < latest_ms):
             window = still_open.pop(start_ms)
-            self._closed.setdefault(topology, deque(maxlen=self._kept)).append(window)
+            self._closed.setdefault(topology, deque(maxlen=self._max_windows)).append(window)
             young = self._young.setdefault(topology, [])
             if young and young[-1].born_ms != window.born_ms:
                 young.clear()

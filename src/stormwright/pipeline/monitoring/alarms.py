@@ -112,7 +112,7 @@ def _known(cores: float) -> float | None:
 RAISED, ENDED = "raised", "ended"
 
 #: Number of ended episodes stored.
-KEPT = 100
+MAX_ENDED = 100
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,7 @@ class AlarmLog:
                 ended.append(alarm)
         new = [alarm for event, alarm in alarms if event == RAISED]
         before = self._batch, self.up, self.ended, self.raised
-        self._batch, self.up, self.ended, self.raised = batch, up, ended[-KEPT:], self.raised + len(new)
+        self._batch, self.up, self.ended, self.raised = batch, up, ended[-MAX_ENDED:], self.raised + len(new)
         try:
             self._save()
         except OSError:

@@ -18,7 +18,7 @@ LEAST_PART = 0.5
 _LEAST = {"CPU": 1e6, "traffic": 1.0}
 
 #: Number of windows whose start is stored.
-_STARTS_KEPT = 10_000
+_MAX_STARTS = 10_000
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class _Watched:
             self._series += [(what, executor) for executor in (*followed, self.num_executors)]
             floors += [mean / 100] * len(followed) + [max(mean / 100, _LEAST[what])]
         self._cusum = Cusum(settings, len(self._series), np.array(floors))
-        self._starts_ms: deque[int] = deque(maxlen=_STARTS_KEPT)
+        self._starts_ms: deque[int] = deque(maxlen=_MAX_STARTS)
 
     def add(self, topology: str, load: TopologyLoad, start_ms: int) -> Drift | None:
         """Process the next window."""

@@ -181,9 +181,9 @@ def _rows_of(path: Path) -> list[dict[str, Any]]:
     try:
         rows = [dict.fromkeys(QUARANTINE.names) | orjson.loads(line) for line in lines]
     except (orjson.JSONDecodeError, TypeError) as error:
-        raise InputError("quarantine", [Fault(f"is no such table: {error}", str(path))]) from error
+        raise InputError("quarantine", [Fault(f"is not a quarantine table: {error}", str(path))]) from error
     for number, row in enumerate(rows, 1):
         if wrong := next((name for name, right in _RIGHT.items() if not right(row[name])), None):
-            fault = Fault(f"is no such table: {wrong} of row {number} is missing or wrong", str(path))
+            fault = Fault(f"is not a quarantine table: {wrong} of row {number} is missing or wrong", str(path))
             raise InputError("quarantine", [fault])
     return rows

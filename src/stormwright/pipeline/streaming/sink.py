@@ -152,7 +152,7 @@ def _tidy(directory: Path) -> None:
 # Sink ---------------------------------------------------------------------------------------------
 
 #: Number of records whose delay is stored.
-LAGS_KEPT = 5_000
+MAX_LAGS = 5_000
 
 #: The newest measurement is written as JSON at most for this share of the time.
 LATEST_SHARE = 0.02
@@ -199,7 +199,7 @@ class ProfileSink:
         self._busy = threading.Lock()
         self._turn = 0
         self.quarantine = Quarantine(directory / "quarantine")
-        self._lags_ms: deque[float] = deque(maxlen=LAGS_KEPT)
+        self._lags_ms: deque[float] = deque(maxlen=MAX_LAGS)
         self.state = load(self._panes)
         self.closed = history
         if history:

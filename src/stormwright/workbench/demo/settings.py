@@ -208,14 +208,14 @@ TOPOLOGIES = {
 }
 
 
-def parse_submissions(specs: Sequence[str], said_by: str = "--topology") -> list[Submission]:
+def parse_submissions(specs: Sequence[str], source: str = "--topology") -> list[Submission]:
     """Read ``KIND[:key=value,…]`` texts; a topology that gives no ``name`` is called after its kind and number.
 
     Parameters
     ----------
     specs
         The texts.
-    said_by
+    source
         Source for error messages.
 
     Raises
@@ -227,7 +227,7 @@ def parse_submissions(specs: Sequence[str], said_by: str = "--topology") -> list
     submissions: list[Submission] = []
     for number, spec in enumerate(specs):
         kind, _, rest = spec.partition(":")
-        path = f"{said_by}[{number}]"
+        path = f"{source}[{number}]"
         if kind not in TOPOLOGIES:
             near = nearest(kind, TOPOLOGIES)
             hint = f"; did you mean {near}?" if near else f"; there are {', '.join(TOPOLOGIES)}"
@@ -244,7 +244,7 @@ def parse_submissions(specs: Sequence[str], said_by: str = "--topology") -> list
             faults.append(Fault(f"a second topology called {name!r}", path))
         submissions.append(Submission(name, TOPOLOGIES[kind], args))
     if faults:
-        raise InputError(said_by, faults)
+        raise InputError(source, faults)
     return submissions
 
 

@@ -88,7 +88,7 @@ class CountedMeasurement:
         self._component = np.concatenate(own).astype(np.int64) if own else np.empty(0, np.int64)
         self._groupings = [stream[3] for streams in self._streams.of_topology for stream in streams]
         self._components = max((len(topology.components) for topology in problem.topologies), default=1)
-        self._asked = [_asked_hz(topology, problem.core_hz) for topology in problem.topologies]
+        self._requested_hz = [_request_hz(topology, problem.core_hz) for topology in problem.topologies]
         cores = np.array([node.cpu_hz for node in problem.supervisors]) / problem.core_hz
         self._most_cores, self._overload_s = cores * overload, np.zeros(len(cores))
         self._parts: deque[_Part] = deque()
@@ -182,7 +182,7 @@ class CountedMeasurement:
         pairs, flows = np.flatnonzero(some & ~ways.flows[own]), np.flatnonzero(some & ways.flows[own])
         cycles, received, size = sums.cycles[executors], sums.received[executors], base.bytes_per_tuple
         load = TopologyLoad(
-            cpu_hz=executor_cpu_hz(topology, cycles, covered_s, self._asked[number]),
+            cpu_hz=executor_cpu_hz(topology, cycles, covered_s, self._requested_hz[number]),
             memory_mb=base.memory_mb,
             pair_source=sender[pairs].astype(np.int32),
             pair_target=(ways.receiver[own][pairs] - executors.start).astype(np.int32),
@@ -199,7 +199,7 @@ class CountedMeasurement:
         return replace(load, flow_limit_tps=limit)
 
 
-def _asked_hz(topology: Topology, core_hz: float) -> FloatArray:
+def _request_hz(topology: Topology, core_hz: float) -> FloatArray:
     return cpu_hz_of(topology, requested(topology), core_hz)
 
 

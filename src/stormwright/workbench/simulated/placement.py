@@ -131,7 +131,7 @@ class Simulation:
     def _topology(self, number: int) -> dict[str, Any]:
         of, latency = self.whole.topologies, self.whole.latency[number]
         counts = {name: int(of[name][number]) for name in ("begun", "completed", "timed_out", "replayed", "lost")}
-        times = {f"{name}_ms": _told(quantile_ms(latency, part)) for name, part in QUANTILES.items()}
+        times = {f"{name}_ms": _finite_or_none(quantile_ms(latency, part)) for name, part in QUANTILES.items()}
         p95 = self.latencies_ms(number, QUANTILES["p95"])
         return {
             "topology": self.problem.topologies[number].id,
@@ -144,7 +144,7 @@ class Simulation:
             "timeline": {
                 "until_s": [round(step.until_s, 6) for step in self.steps],
                 "trees_per_s": self.rates(number).round(2).tolist(),
-                "p95_ms": [_told(value) for value in p95],
+                "p95_ms": [_finite_or_none(value) for value in p95],
             },
         }
 
@@ -283,5 +283,5 @@ def _change(of: Events, trace: Sequence[RateChange], at_s: float) -> None:
                 of.rate(topology, change.factor)
 
 
-def _told(value: float) -> float | None:
+def _finite_or_none(value: float) -> float | None:
     return None if np.isnan(value) else round(float(value), 3)

@@ -97,7 +97,7 @@ class RemoteTable:
         InputError
             Spark cannot write there.
         """
-        with _told(self._uri):
+        with _uri_faults(self._uri):
             self._spark.createDataFrame(rows).coalesce(1).write.mode("append").parquet(self._uri)
         self._exists = True
 
@@ -113,13 +113,13 @@ class RemoteTable:
 
         if not self._exists:
             return ROW.empty_table()
-        with _told(self._uri):
+        with _uri_faults(self._uri):
             rows = self._spark.read.schema(from_arrow_schema(ROW)).parquet(self._uri).toArrow()
         return newest(rows.cast(ROW), self._uri)
 
 
 @contextmanager
-def _told(uri: str) -> Iterator[None]:
+def _uri_faults(uri: str) -> Iterator[None]:
     """Convert errors of Spark into a fault of the URI."""
     from stormwright.pipeline.spark.query_supervisor import GONE
     from stormwright.pipeline.spark.target import first_line
