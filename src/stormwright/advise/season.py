@@ -65,7 +65,7 @@ class Saturation:
     error
         See `Forecast`.
     limit
-        What is full then, in words.
+        Description of the full resource.
     season
         See `Forecast`.
     """

@@ -154,7 +154,7 @@ def decide(
     view = replace(at_best, gain_percent=outlook.gain_percent, gained=outlook.gained)
     reason = should_reschedule(triggers, view, aim.adapts)
     if reason and not outlook.is_sure and (step := _sure_step(problem, outlooks, wanted)) is not None:
-        # One topology by itself: what comes of it is measured before the next one moves.
+        # One topology alone: its effect is measured before the next one moves.
         slots, one = step
         view = replace(at_best, gain_percent=one.gain_percent, gained=one.gained)
         if small := should_reschedule(triggers, view, aim.adapts):

@@ -42,7 +42,7 @@ class World(Protocol):
 class Predicted:
     """A world that behaves as `predict` says with the true costs, observed with noise.
 
-    It has one topology. Where an adviser says nothing of placement, Storm's EvenScheduler places it on all nodes.
+    It has one topology. Without a placement by the adviser, Storm's EvenScheduler places it on all nodes.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ _SHAPES: Mapping[str, tuple[Sequence[str], Mapping[str, tuple[int, float]]]] = {
 #: Trees/s at which these take about two cores.
 _RATE_TPS = 1_200.0
 
-#: How far costs that are told may be off, and what is measured of executors: deviations of logarithms.
+#: Errors of known costs, and of measurements of executors: deviations of logarithms.
 _COSTS_OFF, _NOISE = 0.2, 0.02
 
 #: Deviation of the logarithm of what tasks of a skewed component get.
@@ -174,7 +174,7 @@ class AdviceCase:
     rate_tps
         Required trees/s.
     p95_factor
-        Latency that is asked for, in parts of what the cheapest that is enough truly has; None for any.
+        Required latency relative to the true one of the cheapest sufficient size; None for no limit.
     noise, seed
         Noise of measurements, and its seed.
     """
@@ -196,7 +196,7 @@ def cases(scale: int = 1) -> list[AdviceCase]:
     Parameters
     ----------
     scale
-        So many times as many trees/s and tasks: with 1 everything can be tried out.
+        Factor of trees/s and tasks: with 1 an exhaustive search is possible.
     """
     found = []
     for number, shape in enumerate(_SHAPES):

@@ -28,7 +28,7 @@ from stormwright.predict.workers import nodes_of
 # Exhaustive search --------------------------------------------------------------------------------
 # The true minimum by exhaustive search, for problems of a dozen executors on a few nodes.
 
-#: So many executors more than the fewest are looked at before a mix is given up.
+#: Number of executors beyond the fewest examined before a mix is abandoned.
 MORE = 3
 
 #: Work that differs by less is the same but for rounding.
@@ -179,7 +179,7 @@ class Sized:
     least_nodes, least_executors
         Those of the exhaustive search, of several equally good ones the nearest; empty where it was not made.
     p95_ms
-        What was asked for, if anything.
+        Required latency, if any.
     sustained
         Whether the rate is sustained in truth, as advised.
     fullest, true_p95_ms

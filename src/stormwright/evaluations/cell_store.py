@@ -34,9 +34,9 @@ class CellFound:
     placement
         Of each topology in turn, where every executor is: node from 0 in the order of names, and port.
     problem
-        What was seen and measured (a problem document with its load), of a cell that shows it to others.
+        Snapshot with load (a problem document), of a cell that provides it to others.
     rate_tps
-        That others are to be measured at; 0 for as many trees as can be.
+        Rate for the other cells; 0 for the maximum.
     """
 
     figures: Mapping[str, Sequence[float]]

@@ -11,7 +11,7 @@ import orjson
 
 from stormwright.evaluations.definitions import Block, BlockKind, Paper, Variant
 
-#: Seconds of a cell besides those that it is told: submitting, workers that start and end.
+#: Additional seconds of a cell: submitting, start and end of workers.
 _AROUND_S: dict[BlockKind, float] = {"steady": 34.0, "kills": 90.0, "moves": 75.0}
 
 #: Seconds that a new cluster takes.

@@ -75,7 +75,7 @@ class Block:
     topologies
         Texts as ``stormwright demo --topology`` takes them; without workers, which follow from `workers`.
     variants
-        Name → who places them. The first is asked without a load; what it shows is the load for all others.
+        Schedulers by name. The first runs without a load; its measured load is used for all others.
     workers
         Of each topology where the scheduler has no say of its own.
     slots
@@ -88,7 +88,7 @@ class Block:
         Of each node; None for as many as all of them can have at once. With more, no node is short of CPU before the
         machine is.
     repeats
-        How often everything is begun anew, with seeds 0, 1, …
+        Number of repeats, with seeds 0, 1, …
     machines
         What nodes declare, in the order of their names; empty for what they have.
     conf
@@ -178,7 +178,7 @@ class PublishedRow:
     Parameters
     ----------
     where
-        Which: its number, or where the text says it.
+        Number of the figure or table, or the place in the text.
     says
         What it shows, in our words.
     claims

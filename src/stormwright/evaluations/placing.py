@@ -76,7 +76,7 @@ def same_as(cell: Cell, placement: CellPlacement, shown: CellFound, alike: Mappi
     Parameters
     ----------
     cell
-        That is to be placed.
+        Cell to place.
     placement
         Of it.
     shown

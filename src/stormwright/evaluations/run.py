@@ -18,7 +18,7 @@ from stormwright.evaluations.verdict import Measurements
 
 log = logging.getLogger(__name__)
 
-#: What is told of a cell whose placement another one has: the variant whose figures it has.
+#: Detail of a cell with the same placement as another one: the variant whose figures it has.
 SAME = "same placement as"
 
 #: Tries of a cell: workers that start late on a busy machine are no finding.

@@ -68,7 +68,7 @@ def problem_of(snapshot: str, profile: Mapping[str, Any] | None, name: str) -> P
 #: Tasks of one job.
 PARTITIONS = 8
 
-#: A look was made on a profile that is no older than this, and on a snapshot that is noted anew every day.
+#: Maximum age of the profile of a look, and of its snapshot, which is stored again every day.
 _PROFILE_BEFORE_MS = 3_600_000
 _SNAPSHOT_BEFORE_MS = 90_000_000
 

@@ -45,7 +45,7 @@ class Episode:
     start_s, end_s
         Seconds since 1970: the first over the capacity, and the first that is not any more.
     peak_cores, capacity_cores
-        The most cores that its workers used in a second, and those that it had.
+        Maximum cores used by its workers in a second, and its capacity.
     """
 
     supervisor: str

@@ -132,17 +132,17 @@ class Failure:
 class Bridge:
     """Answers to Nimbus: running topologies are left alone, topologies without slots get some.
 
-    A topology that runs completely is never touched here, whatever anybody ordered: only a safe move takes a
-    placement away, by a rebalance, and then Nimbus asks again with the topology unassigned. For such a topology
+    A topology that runs completely is never changed here, whatever was ordered: only a safe move removes a placement,
+    by a rebalance, and then Nimbus requests a placement for the unassigned topology. For such a topology
 
-    1. an order of the controller holds as long as all its slots can be had; of topologies that change places, once
+    1. an order of the controller holds as long as all its slots are available; of topologies that change places, once
        one has no slots all others leave theirs in the same answer (`change_places`);
     2. otherwise the initial scheduler places what has no slot, around everything that runs. Where it is Storm's own and
        the cluster keeps another class for placement (`fallback_class`), that class does, in Nimbus;
     3. one whose configuration has faults is left out.
 
-    The initial scheduler may be anybody's. One that takes longer than Nimbus waits, fails, or answers what cannot be
-    leaves its topologies without slots, and nothing else: orders are taken, given and shown meanwhile.
+    The initial scheduler may be a plugin. If it exceeds the time limit, fails, or returns an invalid placement, its
+    topologies stay without slots, with no other effect: orders are accepted, carried out and shown meanwhile.
 
     Parameters
     ----------
@@ -197,8 +197,8 @@ class Bridge:
     def turn_back(self, topologies: Collection[str]) -> None:
         """Cancel the moves of topologies (ids); their old workers are no longer waited for.
 
-        What Nimbus asks later leaves each where it is, or gives it back the slots that it has taken meanwhile if its
-        order knows them. An answer under way is waited for: then `snapshot` shows what was given before.
+        Later answers leave each where it is, or restore the slots recorded in its order if Nimbus has taken them
+        meanwhile. An answer under way is waited for: then `snapshot` shows what was given before.
         """
         with self._deciding, self._changed:
             runs = self._snapshot.current if self._snapshot else {}
@@ -273,7 +273,7 @@ class Bridge:
 
         Of topologies that change places one has moved without the other where Nimbus has ended in between: the order of
         all holds until all have. One that is turned back holds as well while its topology runs where it did: Nimbus may
-        be as late as that, and a rebalance of somebody else in that time changes nothing.
+        be as late as that, and a foreign rebalance in that time changes nothing.
         """
         order, runs = self._orders[topology_id], problem.current.get(topology_id)
         old = self._clock.monotonic() - self._ordered_s[topology_id] >= ORDER_S

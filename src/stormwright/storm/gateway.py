@@ -97,7 +97,7 @@ class NimbusGateway(HelperJvm):
         num_workers
             New number of workers; None for the requested number.
         executors
-            Component → with so many executors; of more than it has tasks Nimbus makes as many as these.
+            New number of executors per component; Nimbus limits it to the number of tasks.
         """
         given: dict[str, Any] = {} if num_workers is None else {"num_workers": num_workers}
         if executors:

@@ -40,7 +40,7 @@ class HelperJvm:
     """A JVM that reads requests and prints responses, started on demand; a context manager.
 
     Safe to use from several threads, one request at a time. Every request has a number, ``id``, which its response
-    repeats. Other lines, whoever printed them, are passed over.
+    repeats. Other lines are ignored.
 
     The JVM has a session of its own, so that it can be killed with whatever it has started. Ctrl-C in a terminal
     reaches Python alone, which then ends the JVM: what interrupts a request kills it, and `close` does otherwise.

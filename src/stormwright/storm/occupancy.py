@@ -47,9 +47,9 @@ class Order:
 def change_places(problem: Problem, orders: Mapping[str, Order]) -> tuple[Problem, dict[str, Order]]:
     """Return the snapshot and the orders after topologies that exchange slots have left theirs.
 
-    It is time for that when one of them has none, which a rebalance has taken. If all slots can be had then, the others
-    are taken for having left as well: so no slot is ever given to one while another has it. If not, nobody leaves, and
-    the one without goes back to where it was.
+    This applies once one of them has no slots, after a rebalance. If all wanted slots are available then, the others
+    are treated as having left as well, so no slot is assigned while another topology holds it. If not, none leaves, and
+    the one without slots returns to its previous ones.
     """
     orders = dict(orders)
     for group in {order.together for order in orders.values() if order.together}:
@@ -126,7 +126,7 @@ class Occupancy:
     def refusal(self, topology: Topology, slots: IntArray) -> str | None:
         """Return why the slots for all executors of a topology are invalid, or None.
 
-        Fewer workers than asked for may be where slots are short, as with Storm's own scheduler, where workers live
+        Fewer workers than requested are valid if slots are short, as with Storm's own scheduler, where workers live
         that executors join, and where topologies have hosts for themselves.
         """
         index = self._problem.topology_index[topology.id]

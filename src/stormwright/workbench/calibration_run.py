@@ -74,7 +74,7 @@ def run_calibration(
     Raises
     ------
     ClusterError
-        The address cannot be had, the topology could not be submitted, or no worker reported.
+        The address is not available, the topology could not be submitted, or no worker reported.
     NimbusError
         It could not be killed.
     """

@@ -132,7 +132,7 @@ _TOPOLOGIES = {
     ),
 }
 
-#: The paper counts 28 and 18 executors whatever the slots asked for: three more than the components have.
+#: The paper counts 28 and 18 executors for any number of requested slots: three more than the components have.
 _NUM_ACKERS = 3
 
 

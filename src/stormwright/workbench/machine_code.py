@@ -52,7 +52,7 @@ def make() -> int:
     RuntimeError
         A function has no machine code in the end: it is in none of the kinds.
     subprocess.CalledProcessError
-        A process failed; it has said why.
+        A process failed; its output has the reason.
     """
     for room in ROOMS.values():
         room.brought.mkdir(exist_ok=True)

@@ -85,16 +85,15 @@ def replay(
     name, settings, seed
         As for `resolve_scheduler`.
     from_scratch
-        Whether it places everything anew, as if nothing ran, or is told what ran; None: anew, unless it moves by itself
-        what runs.
+        Whether it ignores the placement of that time; None: yes, unless it moves running executors on its own.
     progress
         Called with the number of completed looks and their total.
 
     Raises
     ------
     InputError
-        There is no such scheduler, its settings are wrong or go with no placing anew, or no look was recorded in the
-        stretch.
+        The scheduler is unknown, its settings are wrong or incompatible with `from_scratch`, or no look was recorded in
+        the stretch.
     """
     _scheduler(name, settings, seed, from_scratch)
     moments = look_moments(store, stretch)

@@ -117,7 +117,7 @@ class TradeoffPoint:
     moved
         Number of moved executors.
     restarted
-        Workers that run now and end or begin anew, as their executors or their slot change: what moves cost in Storm.
+        Running workers that end or restart because their executors or slot change: the cost of moves in Storm.
         Those that executors without a slot have to join may be more than the limit.
     broken
         Violations of the placement: too few moves may not repair the current ones.

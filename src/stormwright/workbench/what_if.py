@@ -41,7 +41,7 @@ def parse_rate(text: str, faults: list[Fault]) -> tuple[str, float]:
         )
         return "", 1.0
     if match["times"] is None:
-        # Elsewhere (`advise --rate 9000`) a number is trees/s, and nobody means 9000 times as much.
+        # Elsewhere (`advise --rate 9000`) a number is trees/s, and a factor of 9000 is a mistake.
         factor = f"{match['of'] or ''}×{match['factor']}"
         faults.append(Fault(f"is a number without ×: say {factor} for a factor of the rate; got {text}", "--rate"))
     return match["topology"] or "", float(match["factor"])
@@ -91,11 +91,10 @@ class Changes:
     assignment
         Alternative placement of executors.
     scheduler, settings
-        Who places everything anew, by name or itself, and the parameters of a named one as ``KEY=VALUE``; without one,
-        what runs stays, and `online` places what then has no slot.
+        Scheduler that places everything from scratch, by name or object, and parameters of a named one as
+        ``KEY=VALUE``; without one, running executors stay, and `online` places those without a slot.
     from_scratch
-        Whether it is asked as if nothing ran; False: it is told what runs; None: as if nothing ran, but where it is set
-        to stay near to that.
+        Whether the scheduler ignores the current placement; None: yes, unless it is set to stay near it.
     """
 
     rates: Mapping[str, float] = field(default_factory=dict)
@@ -129,7 +128,7 @@ class WhatIf:
     moved
         Executors that would run on another slot, of topologies that have as many as today.
     from_scratch
-        Topologies (ids) with another number of executors than today: all of theirs would start anew.
+        Topologies (ids) with another number of executors than today: all their executors would start again.
     """
 
     today: Prediction | None
@@ -168,14 +167,14 @@ def what_if(problem: Problem, changes: Changes, assumptions: Assumptions | None 
     changes
         Changes to evaluate.
     assumptions
-        Costs and the like, for both; by default those that come with the load.
+        Costs and other assumptions for both; by default those of the load.
 
     Raises
     ------
     InputError
-        Nothing is to be different; a topology, component or node that is named is not there; a factor, number or speed
-        is out of range; nothing runs, and nobody is named to place it; a scheduler that is set to stay near to what
-        runs is asked anew.
+        There is no change; a named topology, component or node is unknown; a factor, number or speed is out of range;
+        nothing runs and no scheduler is given; or `from_scratch` is combined with a scheduler that is set to stay near
+        the current placement.
     """
     assumptions = assumptions or Assumptions.of(problem)
     factors, wanted = _checked(problem, changes)

@@ -108,7 +108,7 @@ class ComponentAdvice:
     executors_now, executors, tasks
         It has, should have, and may have at most.
     handled_tps
-        Tuples/s of all its executors at the rate that is asked for.
+        Tuples/s of all its executors at the required rate.
     use
         Part of the time for which its busiest executor then has work.
     """
@@ -133,7 +133,7 @@ class TopologyAdvice:
     name
         What people call it.
     measured_tps, rate_tps, highest_tps
-        Trees/s as measured, as asked for, and those that the advised placement sustains.
+        Measured, required and sustainable trees/s of the advised placement.
     bottleneck
         What limits it then.
     mean_ms, p95_ms
@@ -171,7 +171,7 @@ class NodeAdvice:
     there
         Whether the cluster has it.
     cpu, link
-        In use at the rates that are asked for, in parts.
+        Use at the required rates, from 0 to 1.
     executors
         How many run there.
     """

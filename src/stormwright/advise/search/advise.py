@@ -43,7 +43,7 @@ def advised(
     wish
         What is wanted.
     kinds
-        Nodes that can be had; by default more of those that the cluster has, at the price of a core each.
+        Available kinds of nodes; by default those of the cluster, at a price per core.
     held_cores
         As `MixTrials` takes them.
     alternatives

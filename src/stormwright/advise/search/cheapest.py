@@ -38,7 +38,7 @@ _TAKES_AS_WELL = 0.95
 #: thread of messages is less full than before by this part: then it is not full because executors are too large.
 _MOST_RAISES, _MOST_IN_VAIN, _LESS_FULL = 4, 6, 1e-3
 
-#: Of so many executors one more is tried, or less, at once.
+#: Number of executors per step of one.
 _PART = 8
 
 #: Where all nodes together are fuller than allowed by this factor, no other executors help.
@@ -170,7 +170,7 @@ class Search:
     def _enough(self, least: ExecutorCounts, mix: NodeMix, raised: list[str]) -> EvaluatedPlacement | str:
         """Return a placement without overload and at least `least` executors; or why there is none.
 
-        What is added is told in `raised`.
+        Additions are recorded in `raised`.
         """
         trials, counts, why = self.trials, dict(least), ""
         fullest, in_vain = np.inf, 0

@@ -34,7 +34,7 @@ class EvaluatedPlacement:
     assignment
         Where they run.
     placed, state
-        What it comes to.
+        Result of the evaluation.
     held
         Topology and component (indices) → part of a thread that its busiest executor keeps busy at least, where more
         than its CPU was measured.
@@ -64,7 +64,7 @@ class EvaluatedPlacement:
         problem, mix, assignment, held
             As above.
         profile
-            Of the same executors, at the rates that are asked for.
+            Load of the same executors at the required rates.
         known
             Costs, and corrections by topology id.
         """

@@ -144,7 +144,7 @@ class NodeKind:
     there
         Nodes of this kind that the cluster has: they are taken first.
     most
-        How many can be had; None for any number.
+        Number available; None for unlimited.
     """
 
     name: str
@@ -252,7 +252,7 @@ def mixes(kinds: Sequence[NodeKind], most_nodes: int, most_mixed: int | None = N
     Parameters
     ----------
     kinds
-        That can be had.
+        Available kinds.
     most_nodes
         Nodes of all kinds together.
     most_mixed

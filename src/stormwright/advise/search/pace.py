@@ -35,7 +35,7 @@ class Patience:
     saving
         Less of the price, and of the executors, than this part is not worth a restart.
     ahead
-        What rises is taken to rise on for so many windows.
+        Number of windows for which a rise is extrapolated.
     season
         After so many windows the same is taken to come again: 24 where a window is an hour. 0: nothing does.
     coming

@@ -51,7 +51,7 @@ class PredictiveAdviser:
     wish
         Latency, headroom and quotas; its rates count for nothing.
     kinds
-        Nodes that can be had; by default those that the cluster has.
+        Available kinds of nodes; by default those of the cluster.
     patience
         When something is changed.
     past

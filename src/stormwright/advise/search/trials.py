@@ -87,7 +87,7 @@ class Size:
     topology, component
         Its indices, the second within the topology.
     task_cores
-        Cores that each task takes at the rates that are asked for, in the order of tasks, shape (tasks,).
+        Cores of each task at the required rates, in the order of tasks, shape (tasks,).
     pooled
         Whether what it gets is shuffled, so that its executors have equally much to do however many tasks they have.
     handled_tps
@@ -139,7 +139,7 @@ def sizes_of(
     Parameters
     ----------
     problem, profile
-        With loads at the rates that are asked for, without what messages took.
+        Problem with loads at the required rates, without the CPU of messages.
     known
         Costs and corrections.
     held_cores
@@ -199,7 +199,7 @@ class MixTrials:
     wish
         What is wanted.
     kinds
-        Nodes that can be had.
+        Available kinds of nodes.
     held_cores
         Topology and component → threads that it kept busy while the load was measured, where that is known: of a bolt
         that waits for something outside they are more than its CPU.

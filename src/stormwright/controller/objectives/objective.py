@@ -87,7 +87,7 @@ def _is_as_good(problem: Problem, goal: str, slots: IntArray, other: IntArray) -
 def within_heaps(problem: Problem) -> Problem:
     """Return the problem with executors per worker limited by heap, for schedulers that ignore heaps.
 
-    Only under Storm's ResourceAwareScheduler; by the executor that asks for most.
+    Only under Storm's ResourceAwareScheduler; the largest request of an executor counts.
     """
     if fallback_class(problem.conf) != RESOURCE_AWARE:
         return problem

@@ -21,8 +21,8 @@ def choose_ports(room: MoveRoom, topologies: Collection[int]) -> dict[int, IntAr
     """Return slots of topologies that move to their targets together; there must be capacity for them.
 
     Which port of a node a worker gets is free to choose. One whose executors stay together on their node keeps its
-    slot and runs on; any other gets a port that nobody holds, if the node has one, and the one that it is wished on if
-    that is among them; else one that one of these topologies leaves.
+    slot and runs on; any other gets a free port of the node, preferably its target port; else one that one of these
+    topologies leaves.
     """
     chosen = {
         topology: kept_workers(room.problem, room.workers(topology), room.target_workers(topology))

@@ -42,7 +42,7 @@ class TopologyMove:
     """A move of one topology, in one leg or, by way of free slots, in two.
 
     `arrives` is False where it only makes room for others, in a place of which it goes on to its own later.
-    `num_workers` is what Nimbus is told of how many workers it has from now on; None for what it has been.
+    `num_workers` is the new number of workers for Nimbus; None if it is unchanged.
     """
 
     topology: Topology

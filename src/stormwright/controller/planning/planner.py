@@ -54,8 +54,8 @@ class StepMakers:
     ) -> frozenset[str]:
         """Return the ids of topologies that a step depends on, and record the step as made.
 
-        It needs all that have left a node which would be short if none had, or which it passes on its way, and who had
-        a slot before it.
+        It depends on all topologies that left a node which would otherwise be short, or which it passes on its way, and
+        on previous holders of its slots.
 
         Parameters
         ----------

@@ -161,7 +161,7 @@ class PlanDraft:
     placements
         Cache of placements of the problem; None if there is none.
     goal
-        What it is to be near the best in, and what runs where nothing is to move; empty where that is not asked.
+        Objective of the optimality gap, which refers to the current placement if nothing moves; empty for no gap.
     """
 
     problem: Problem

@@ -94,7 +94,7 @@ def _to_their_ports(
 ) -> list[Step]:
     """Return steps of topologies (indices) that are on the right nodes but on wrong ports.
 
-    Each as soon as nobody else holds its ports; only those that hold each other's go together.
+    Each moves as soon as its ports are free; only topologies that hold each other's ports move together.
     """
     if not astray:
         return []

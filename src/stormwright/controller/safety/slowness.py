@@ -162,7 +162,7 @@ LEAST_WINDOWS, MOST_WINDOWS = 6, 120
 #: that the assumption counts for; older windows lose weight.
 _ASSUMED, _ASSUMED_WINDOWS, _DECAY = (0.1, 0.5), 10.0, 0.99
 
-#: Deviations by which a reference of so many windows may be off, and by which noise falls behind its allowance.
+#: Error of the reference in deviations, and the deviations by which noise stays below its allowance.
 _REFERENCE_OFF, _LEAST_DRIFT = 3.0, 0.75
 
 #: Cap of successive differences in deviations; and of one window as a part of the alarm threshold.

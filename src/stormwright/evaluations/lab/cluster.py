@@ -41,7 +41,7 @@ SLOTS = 6
 #: Cores that Nimbus, ZooKeeper and this process need to be no limit themselves; and what a node has at most, and least.
 _RESERVED_CORES, _MOST_CORES, _LEAST_CORES = 0.5, 0.4, 0.1
 
-#: Of the machine all nodes together have so much while workers start, and such links: nothing is measured then.
+#: Part of the machine for all nodes together while workers start, and their links; nothing is measured then.
 _WIDE, _WIDE_LINK = 0.93, "200mbit"
 
 #: Of the machine where it has too little, against all that else runs on it.
@@ -50,7 +50,7 @@ _WEIGHT = 100
 #: Seconds: until all workers report; between looks; and until the slots of what was killed are free.
 _REPORT_S, _LOOK_S, _FREE_S = 120.0, 0.2, 3.0
 
-#: What compilers took lately is looked at over so many seconds; to this part of the workers' CPU they may take.
+#: Seconds over which recent use by compilers is measured, and their maximum share of the workers' CPU.
 _LATELY_S, _COMPILING = 4.0, 0.08
 
 #: So that a node that dies is missed soon; Storm's own are two to three times as long.

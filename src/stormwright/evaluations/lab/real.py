@@ -44,8 +44,8 @@ _RECOVERED, _END = 0.9, 0.25
 def measure_kills(lab: ClusterLab, cell: Cell, rate_tps: float) -> CellFound:
     """Run a cell's topologies, kill nodes that they use one after the other, and count all tuple trees.
 
-    A node dies with its supervisor and workers, and stays dead. Who decides where its executors go is the cell's
-    scheduler, as `stormwright serve --initial` asks it.
+    A node dies with its supervisor and workers, and stays dead. The cell's scheduler places its executors, as with
+    `stormwright serve --initial`.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def _end_rate(records: Sequence[Mapping[str, Any]], topology: str, start_ms: flo
 def _recovered_s(seconds: Sequence[float], rates: Sequence[float], enough: float) -> float:
     """Return the time from which the rate is sufficient, searched back from the end of the window."""
     means = [fmean(rates[step : step + _STEPS]) for step in range(max(len(rates) - _STEPS, 1))]
-    # The end of a window is what it is held against: the last time that it was too little tells.
+    # The end of a window is the reference: the last time below it counts.
     low = [step for step, mean in enumerate(means[: int(len(means) * (1 - _END))]) if mean < enough]
     return seconds[low[-1] + 1] if low else 0.0
 

@@ -28,7 +28,7 @@ from stormwright.schedulers.toolkit.resolve import scheduler_keeping_running
 # Random problems ----------------------------------------------------------------------------------
 # Random problems, each with a load as if it had been measured under Storm's own placement.
 
-#: How long each load says to have been measured: only that it was counts.
+#: Nominal measuring time of each load; only its presence matters.
 _MEASURED_MS: Final = 60_000
 
 _GROUPINGS: Final = ("shuffle", "shuffle", "fields", "fields", "local_or_shuffle", "global")
@@ -140,7 +140,7 @@ def _times(load: TopologyLoad, factor: float) -> TopologyLoad:
 
 EXAMPLES_SCHEMA: Final = "stormwright-examples/1"
 
-#: How much worse is as bad as any: such placements need not be told apart.
+#: Maximum badness: worse placements need not be distinguished.
 _MOST_BAD: Final = 2.0
 
 #: Steps away from answers that are looked at besides, of each problem; and how far they go.
@@ -156,7 +156,7 @@ class Group:
     name
         Name of the problem.
     kind
-        Groups of the same kind are never learned from while others of it are told: a topology that was measured.
+        Kind for cross-validation: groups of one kind (a measured topology) are never split between training and test.
     features
         As `FeatureExtractor.features`, shape (n, F).
     badness
@@ -215,7 +215,7 @@ def predicted_examples(problem: Problem, rng: np.random.Generator, kind: str = "
     rng
         Random generator of the steps.
     kind
-        As `Group` has it; by default the problem's name.
+        Kind of the `Group`; by default the problem's name.
 
     Returns
     -------

@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 #: Looks of a history that are learned from: as far apart as can be.
 MOST_LOOKS: Final = 50
 
-#: A cell that is decided again has the cost that the table says, up to rounding.
+#: Tolerance between the cost of a repeated cell and that in the table.
 _SAME_COST: Final = 1e-6
 
 
 class SweepExamples:
     """Examples from the placements of a sweep's valid cells, with their predicted quality.
 
-    A table tells what a placement cost, and not where executors were; so each cell is decided again, and one that now
-    costs something else is left out.
+    A table has the cost of a placement, but not its slots; so each cell is decided again, and one with another cost is
+    left out.
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ SETTINGS: Final = {
 #: The least that anything can be learned from.
 _LEAST_GROUPS: Final = 5
 
-#: The feature that a line goes by: what limits the rate, if all goes as it was measured.
+#: Feature of the linear part: the limit of the rate under the measured load.
 _LIMIT: Final = FEATURES.index("fullest of all / ideal, log")
 
 #: Digits that are kept: a file is as small, and its scores are the same to more than matters.
@@ -40,7 +40,7 @@ def trained(groups: Sequence[Group], made: str, seed: int) -> Model:
     groups
         Training examples.
     made
-        How they were made, in words: it goes into the file, beside their digest.
+        Description of their origin, stored in the file beside their digest.
     seed
         Seed of the random numbers.
 
@@ -57,7 +57,7 @@ def trained(groups: Sequence[Group], made: str, seed: int) -> Model:
 
     features = np.concatenate([group.features for group in groups])
     slope = _slope(groups)
-    # Of a problem only differences count: who it is says nothing of which of its placements is better.
+    # Only differences within a problem count: its identity does not show which of its placements is better.
     left = np.concatenate([_centred(-group.badness - group.features @ slope) for group in groups])
     weight = np.concatenate([np.full(len(group.badness), 1 / len(group.badness)) for group in groups])
     boosting = GradientBoostingRegressor(**SETTINGS, random_state=seed)

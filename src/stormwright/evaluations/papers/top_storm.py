@@ -67,7 +67,7 @@ _MACHINES = tuple(
     )
 )
 
-#: Heap of a worker, as Storm has it where nobody says: six executors of 128 MB, of which the paper tells.
+#: Storm's default heap of a worker: six executors of 128 MB, as in the paper.
 _CONF = {"topology.worker.max.heap.size.mb": 768.0}
 
 #: By which figure of the paper a block's traffic is shown.

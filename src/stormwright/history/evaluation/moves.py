@@ -44,8 +44,8 @@ from stormwright.model.traffic_matrix import traffic_under
 #: Maximum false-alarm probability of a regression.
 FALSE_ALARMS = 0.01
 
-#: Windows after the move at which it is looked, and everything that is asked at each of them: both take their part of
-#: the false alarms.
+#: Numbers of windows after the move at which it is tested, and tests at each of them: both share the false-alarm
+#: probability.
 LOOKS = (4, 6, 8, 12, 18, 24)
 _QUESTIONS = 6
 
@@ -214,7 +214,7 @@ class MovedTopology:
     before, after
         Where it was and is; None where that is not known, so that it stays there.
     takes_back
-        Whether it went back to where it had been: there it stays, whatever comes of it.
+        Whether the move was a rollback, which is never rolled back itself.
     """
 
     decision_ms: int
@@ -238,7 +238,7 @@ class Pending:
     before, young
         Windows right before it, and those from when the workers that it stopped were young; oldest first.
     worse
-        Why the topology does worse since; None as long as nobody can say so.
+        Why the topology performs worse since; None without a significant regression.
     """
 
     moved: MovedTopology
@@ -422,7 +422,7 @@ class Evaluation:
             judgements.insert(0, judge(INTER_NODE, moved.promise.inter_node, *crossing))
         if any(sample.latency_ms for sample in before):
             times = _latencies(before)
-            # Times that are too short to be told apart are all told as the same: less than that nobody can see.
+            # Times too short to distinguish are all reported with the same value.
             least = SHORTEST_MS / (sum(times) / len(times))
             judgements.append(judge(LATENCY, max(bar.latency, min(least, 1.0)), times, _latencies(after)))
         evaluated = [EvaluatedMove(moved.decision_ms, topology, judgement) for judgement in judgements]

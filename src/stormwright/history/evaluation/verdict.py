@@ -44,7 +44,7 @@ class Promise:
     inter_node
         Its traffic between nodes; None where there is none to be a multiple of.
     sustained
-        Highest rate that it comes to.
+        Highest rate reached.
     latency, full_latency
         Mean complete latency at the rate that was measured, and at the highest one; None where there is none.
     pending_limit
@@ -103,7 +103,7 @@ AS_PREDICTED, LESS, MORE, UNCLEAR = "as predicted", "less", "more", "cannot tell
 #: Two ways of computing the same differ in the last digits.
 _RELATIVE_TOLERANCE = 1e-9
 
-#: A prediction nearer than this to no change promises nothing that could be had in part.
+#: Minimum predicted change for which a partial fulfilment is meaningful.
 _NO_EFFECT = 0.01
 
 
@@ -151,7 +151,7 @@ def judge(quantity: str, predicted: float, before: Sequence[float], after: Seque
     Parameters
     ----------
     quantity
-        What it is about, as the judgement tells it.
+        Quantity, as in the judgement.
     predicted
         The multiple; 1 for no change.
     before, after

@@ -18,8 +18,8 @@ from stormwright.perflog.schema import LATENCY_EDGES_MS
 # Activity of topologies, window by window, counted from arriving records.
 #
 # The pipeline's loads spread what follows the placement by the model of Storm's groupings. To judge that model, what
-# really crossed between nodes is counted here: a record tells for each target task how many tuples went there. So are
-# trees completed and how long they took, which tell whether a placement does what was predicted of it.
+# really crossed between nodes is counted here: a record has the number of tuples for each target task. Completed trees
+# and their latencies are counted as well, to compare a placement with its prediction.
 
 #: Seconds of closed windows that are remembered of a topology, and of those since its youngest worker started.
 HISTORY_S, YOUNG_S = 600.0, 300.0
@@ -36,7 +36,7 @@ class ObservedTraffic:
     window_s
         Length of a window.
     clock
-        Tells what time it is.
+        Clock of the service.
     """
 
     def __init__(self, window_s: float = 10.0, clock: Clock = WALL) -> None:
@@ -195,15 +195,15 @@ class Sample:
     length_s
         Mean time that the workers cover.
     age_s
-        How long the youngest worker had run when it wrote first.
+        Running time of the youngest worker at its first record.
     acked, failed, received, crossing
         Tuple trees that completed or failed; tuples that executors got, and those that went to another node.
     latency_ms
         Mean complete latency, None where nothing completed.
     pending
-        Tuple trees under way, in the mean over time; None where a spout does not tell.
+        Mean number of pending tuple trees over time; None if a spout does not report it.
     compiling
-        What compilers took of the workers' CPU, in parts; None where it is not told.
+        Part of the workers' CPU used by compilers; None if unknown.
     """
 
     start_ms: int

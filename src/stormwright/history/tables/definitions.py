@@ -27,12 +27,12 @@ class Table:
     key
         What is there once.
     moment
-        The column that tells the day: milliseconds since 1970.
+        Column that determines the day: milliseconds since 1970.
     order
         What the rows of a past day are sorted by.
     migrations
         The first leads from version 1 to 2. Rows keep the version that they were written in until their day is
-        compacted; whoever reads them gets the newest.
+        compacted; readers get the newest.
     """
 
     name: str

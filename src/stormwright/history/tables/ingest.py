@@ -29,7 +29,7 @@ class ClosedPanes:
     1. Before the stream's state is saved, the panes are written to a hidden file, whose name follows from the batch: a
        batch that is repeated replaces it.
     2. Once the state is saved the batch is never repeated, and the file may be taken.
-    3. A crash in between leaves it hidden. The state tells at the next start whether the batch counts.
+    3. A crash in between leaves it hidden. The state shows at the next start whether the batch counts.
     4. A disk without room is no reason to stop: what cannot be written is kept in memory and tried again.
     """
 
@@ -51,7 +51,7 @@ class ClosedPanes:
         """Record the closed panes of a batch before the state without them is saved."""
         if not panes.num_rows:
             return
-        # After a new beginning batches are counted anew; the time goes on.
+        # After a restart from scratch batches are numbered from 0 again; the time goes on.
         self._held[f"{pc.min(panes['pane_ms']).as_py():013d}-{batch:010d}"] = panes
         try:
             for name in list(self._held):
@@ -124,7 +124,7 @@ def retain(store: Store, keep_days: Mapping[str, int], today: date | None = None
     Raises
     ------
     InputError
-        There is no such table, or less than a day or more than `MOST_DAYS` are to be kept.
+        The table is unknown, or the retention is less than a day or more than `MOST_DAYS`.
     """
     faults = [Fault(f"no table; there are {', '.join(TABLES)}", name) for name in keep_days if name not in TABLES]
     faults += [

@@ -15,7 +15,7 @@ from stormwright.pipeline.spark.scratch import scratch
 from stormwright.pipeline.spark.session import batch_session
 from stormwright.pipeline.spark.target import SparkTarget
 
-#: What Spark's log says of jars that it did not get.
+#: Messages of Spark's log about missing jars.
 _NO_JARS = ("FAILED DOWNLOADS", "UNRESOLVED DEPENDENCIES")
 
 

@@ -33,7 +33,7 @@ def delta_conf() -> Mapping[str, str]:
     Raises
     ------
     MissingDependencyError
-        delta-spark, which tells the version of the jars, is not installed.
+        delta-spark, which determines the version of the jars, is not installed.
     """
     try:
         jars = version("delta-spark")

@@ -18,7 +18,7 @@ class NodeSeries:
     ----------
     seconds
         Per worker (`topology`, `supervisor`, `port`) and second (`at`, since 1970) its `cpu_ns` and the `length_ns` of
-        the intervals that tell of it.
+        the intervals that cover it.
     settle_s
         The last seconds are left out: not every worker has reported them. A worker's silence that is no longer is
         bridged: its records were lost. A longer one counts as no worker.

@@ -7,7 +7,7 @@ Gardner and McKenzie, "Forecasting trends in time series", Management Science 31
 https://doi.org/10.1287/mnsc.31.10.1237.
 
 Unlike there, smoothing weights are not fitted to the next value but taken from a grid, and so is the season, by the
-errors at the horizon that is asked for: a minute ahead all of them forecast alike. The same errors give the interval.
+errors at the requested horizon: a minute ahead all of them forecast alike. The same errors give the interval.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ def read_stream(spark: SparkSession, landing: Path, settings: StreamSettings) ->
         spark.readStream.options(**_LINES)
         .option("pathGlobFilter", f"*{SUFFIX}")
         .option("maxFilesPerTrigger", settings.max_files_per_batch)
-        # Spark leaves alone what is so much older than the newest file: never, for a clock may have been set back.
+        # Spark ignores files older than this relative to the newest: disabled, as a clock may have been set back.
         .option("maxFileAge", "36500d")
         # A batch that is repeated goes without the files that were set aside because it had failed over them.
         .option("ignoreMissingFiles", "true")
@@ -91,7 +91,7 @@ def read_records(spark: SparkSession, table: Location) -> DataFrame:
 
 def _read(spark: SparkSession, paths: Sequence[Location], **options: str) -> DataFrame:
     lines = spark.read.options(**_LINES, **options).text([address(path) for path in paths])
-    # Numbers grow along a file. In a stream they are not to be had, nor needed.
+    # Numbers grow along a file. In a stream they are neither available nor needed.
     return _with_origin(lines, F.monotonically_increasing_id())
 
 

@@ -181,7 +181,7 @@ class SupervisedQuery:
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S) if again else FIRST_PAUSE_S
             if self._stopping.wait(pause_s):
                 return
-            # Where this fails, the wait for the query that has ended says so again.
+            # If this fails, waiting for the ended query raises again.
             with suppress(*GONE):
                 if again:
                     self._examine()

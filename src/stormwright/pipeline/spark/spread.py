@@ -47,6 +47,6 @@ def spread(
             for number in batch["id"].to_pylist():
                 yield function(parts[number])
 
-    # A range has as many partitions as it is told; any other way leaves their number and contents to Spark.
+    # A range has the given number of partitions; otherwise Spark chooses their number and contents.
     numbers: DataFrame = spark.range(0, len(parts), 1, len(parts))
     return numbers.mapInArrow(run, from_arrow_schema(schema)).toArrow().cast(schema)

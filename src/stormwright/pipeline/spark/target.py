@@ -46,7 +46,7 @@ def local_path(location: Location, what: str) -> Path:
     Raises
     ------
     InputError
-        It is a URI; `what` says in the message what has to be local.
+        The location is a URI; `what` names it in the message.
     """
     if _URI.match(str(location)):
         raise InputError(
@@ -97,7 +97,7 @@ class SparkTarget:
     ----------
     master
         ``local[N]`` (N cores of this machine, ``*`` for all), ``spark://HOST:PORT`` (a standalone cluster) or
-        ``sc://HOST:PORT`` (a Spark Connect server). None is what spark-submit says, and ``local[*]`` without it.
+        ``sc://HOST:PORT`` (a Spark Connect server). None: the master of spark-submit, and ``local[*]`` without it.
     conf
         Settings of Spark by name.
 

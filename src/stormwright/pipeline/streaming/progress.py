@@ -131,9 +131,9 @@ class LiveState:
     def sorted_out(self, audit: pa.Table, settings: StreamSettings) -> pa.Table:
         """Return the audit of a batch, completed from the state.
 
-        `record` says which lines are records by themselves, and `new` which of those are taken up: they are no second
-        delivery, and not so late that nobody knows whether they are one. Those get a `reason`. What lands in order is
-        never among them (`StreamSettings.watermark_s`).
+        `record` marks valid records, and `new` those of them that are used: no duplicates, and not so late that
+        duplicates cannot be recognised. The latter get a `reason`. What lands in order is never among them
+        (`StreamSettings.watermark_s`).
         """
         record = pc.is_null(audit["reason"])
         audit = audit.append_column("record", record)

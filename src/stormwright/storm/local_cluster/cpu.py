@@ -1,8 +1,8 @@
 """CPU limits and accounting of nodes with control groups, version 1 or 2.
 
 A node is a group ``stormwright-<cluster>-<node>`` at the top of the hierarchy: its supervisor is started in it, and
-takes its workers along. The name follows from the cluster's work directory, so that whoever owns that place next finds
-what a killed cluster has left.
+takes its workers along. The name follows from the cluster's work directory, so that its next owner finds leftovers of a
+killed cluster.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from stormwright.storm.local_cluster.processes import kill
 #: Mounted file systems of this machine.
 MOUNTS = Path("/proc/mounts")
 
-#: A node may use its share of each so many µs. With the kernel's own 100 ms, a node of 0.4 cores runs at full speed
+#: Period of the CPU quota in µs. With the kernel's own 100 ms, a node of 0.4 cores runs at full speed
 #: and then stands still for up to 60 ms, which no real one does. Under 20 ms the kernel no longer gives what it should.
 PERIOD_US = 20_000
 

@@ -52,7 +52,7 @@ class LocalClusterConfig:
     service_port
         Port at which a stormwright service is expected on `LocalCluster.service_host`.
     scheduler
-        Whether Nimbus asks that service (``stormwright.PlacementScheduler``) or keeps Storm's own scheduler.
+        Whether Nimbus uses that service (``stormwright.PlacementScheduler``) or Storm's own scheduler.
     storm_conf
         More of ``storm.yaml``, for all daemons; wins over what the cluster sets itself.
     network

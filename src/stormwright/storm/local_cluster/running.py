@@ -33,8 +33,8 @@ def describe(cluster: RunningCluster) -> dict[str, Any]:
         ``nimbus``, ``service``, ``network``, ``work_dir``; ``daemons`` with ``pid`` (None for one that has ended, then
         with its ``exit_code``); ``nodes`` with address, link limit, worker slots, bytes over the link, whether Nimbus
         knows its supervisor, and CPU (None without a limit): limit, seconds used since it came up, and cores used
-        and share of periods throttled while Nimbus was asked; ``topologies`` as Nimbus lists them;
-        ``nimbus_error`` if Nimbus could not be asked.
+        and share of periods throttled during the call to Nimbus; ``topologies`` as Nimbus lists them; ``nimbus_error``
+        if Nimbus could not be reached.
     """
     plan = cluster.plan
     since, cpu_before = time.monotonic(), cluster.node_cpu()

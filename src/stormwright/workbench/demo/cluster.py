@@ -45,7 +45,7 @@ class Virtual(Protocol):
     def clock(self) -> Clock: ...
 
     @property
-    def told(self) -> str:
+    def origin(self) -> str:
         """Origin of the figures, as a sentence for the report."""
 
     def connect(self, service: Service) -> None:

@@ -293,7 +293,7 @@ def acked_series(
 def longest_silence_s(records: Iterable[LogRecord], topology: str, start_ms: float, end_ms: float) -> float:
     """Return the longest time without a completed tuple tree between two moments, in seconds.
 
-    A record tells how many trees were completed in its interval, not when: so this is an upper bound, from the end
+    A record has the number of trees completed in its interval, not their times: so this is an upper bound, from the end
     of a record with acks to the start of the next such record, plus both their intervals where these have gaps.
 
     Parameters

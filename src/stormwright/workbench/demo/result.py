@@ -338,7 +338,7 @@ class DemoResult:
 
     `before` is where Storm's own scheduler put everything, and `after` where it runs at the end: after a rollback that
     is the same placement, measured again. `starts` are all that was measured in between, and `trials` what came of each
-    decision of `scheduler_name`. `simulated` says how figures came about where nothing ran; it is empty where it did.
+    decision of `scheduler_name`. `simulated` describes the origin of simulated figures; it is empty for a real cluster.
     """
 
     topologies: Sequence[TopologyResult]

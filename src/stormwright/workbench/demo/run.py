@@ -140,7 +140,7 @@ def run_demo_on(
             result = demonstrate(settings, cluster, service)
             if then:
                 then(result, service)
-        return replace(result, simulated=virtual.told) if virtual else result
+        return replace(result, simulated=virtual.origin) if virtual else result
 
 
 def demonstrate(settings: DemoSettings, cluster: DemoCluster, service: Service) -> DemoResult:

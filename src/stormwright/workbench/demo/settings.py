@@ -122,7 +122,7 @@ class Criterion:
     def compare(self, before: Sequence[MeasuredStart], after: Sequence[MeasuredStart]) -> StartComparison:
         """Compare starts of two placements by a figure of which more is better (latency: its inverse).
 
-        With another objective than throughput, throughput is to be held: a placement that does not is worse.
+        With another objective than throughput, a placement that lowers throughput counts as worse.
         """
         wanted = 1.0 if self.objective == THROUGHPUT else HELD
         now, then = ([start.acked_tps for start in starts] for starts in (before, after))
@@ -136,7 +136,7 @@ class Criterion:
     def keeps(self, found: StartComparison, before: Sequence[MeasuredStart], after: Sequence[MeasuredStart]) -> bool:
         """Return whether a placement stays after all rounds: not worse, and on average as good as required.
 
-        Where nodes are to be saved, it has to use fewer.
+        With the objective nodes it has to use fewer.
         """
         saves = self.objective != NODES or after[-1].nodes < before[-1].nodes
         return found.verdict != "worse" and found.holds and saves

@@ -181,7 +181,7 @@ class SimulatedCluster:
         From one record of a worker to the next.
     engine
         Simulation engine.
-    told
+    origin
         Note on the origin of its figures.
 
     Raises
@@ -196,12 +196,12 @@ class SimulatedCluster:
         submissions: Sequence[Submission],
         probe_interval_ms: int,
         engine: MakesEngine = steadily,
-        told: str = STEADY,
+        origin: str = STEADY,
     ) -> None:
         topologies = simulated(list(submissions))
         names = [f"node{number}" for number in range(1, config.nodes + 1)]
         self.plan = SimulatedPlan(tuple(map(SimulatedNode, names)), config.link)
-        self.told, self._config = told, config
+        self.origin, self._config = origin, config
         nodes = tuple(_node(name, config) for name in names)
         load = LoadProfile({each.topology.id: each.load for each in topologies})
         problem = Problem(nodes, tuple(each.topology for each in topologies), name="simulated", load=load)

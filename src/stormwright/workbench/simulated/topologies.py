@@ -33,7 +33,7 @@ class _Part:
     Parameters
     ----------
     id, argument, executors
-        What it is called, the argument that tells how many executors it has, and how many it has by default.
+        Id, argument for the number of executors, and its default.
     tuple_us
         µs of a core of 3 GHz that it takes for a tuple.
     source, grouping, each

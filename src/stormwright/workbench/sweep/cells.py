@@ -193,7 +193,7 @@ class SimulatedRun:
     seconds
         Duration in virtual seconds.
     trace, text
-        What the sweep's file calls the trace of rates, and what that says; empty where rates stay as they are.
+        Name of the trace of rates in the sweep's file, and its text; empty for constant rates.
     """
 
     seconds: float

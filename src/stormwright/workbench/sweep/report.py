@@ -148,7 +148,7 @@ def write_sweep_report(path: Path, title: str, rows: Sequence[CellRow], found: S
     title
         The sweep's name.
     rows
-        Every cell, as the sweep's table has it.
+        Rows of the sweep's table.
     found
         What the cells of each scheduler come to, in the order of the page.
     """

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 class HistoryTable:
     """A table of cells whose rows are also staged for the history, exactly once.
 
-    1. Rows are staged hidden before the table has them, and may be taken once it has. It gets them all at once, so the
-       first of them tells.
+    1. Rows are staged hidden before the table has them, and may be taken once it has. Rows are appended atomically, so
+    the first row shows whether all are present.
     2. What a sweep has left hidden that was ended in between, the next one over the same table finds.
 
     Parameters

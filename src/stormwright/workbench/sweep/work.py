@@ -55,7 +55,7 @@ ROW = pa.schema(
         ("workers", pa.int64()),
         ("cpu_max_over_mean", pa.float64()),
         ("moved_executors", pa.int64()),
-        # What came of it in virtual time, over all topologies with ackers; null where nothing was simulated or has any.
+        # Simulated results over all topologies with ackers; null without simulation or ackers.
         ("simulated_s", pa.float64()),
         # How long that took here.
         ("simulating_s", pa.float64()),
@@ -90,7 +90,7 @@ def decide(part: SweepPart) -> pa.RecordBatch:
     Raises
     ------
     StormwrightError
-        This machine has another version of this package than the one that asks.
+        This machine has another version of this package than the driver.
     """
     if part.version != __version__:
         raise StormwrightError(f"stormwright is {__version__} on {socket.gethostname()}, {part.version} on the driver")
@@ -200,14 +200,14 @@ def _came(cell: SweepCell, packed: SweepProblem, answer: ComparedRow) -> dict[st
 class _Apart:
     """A separate process for cells, one after the other, which a time limit can kill.
 
-    It may be ended in the middle of compiled code, and is started anew then. It is no fork of this one: whatever locks
-    this one's threads hold at that moment a fork would wait for, for ever.
+    It may be killed in the middle of compiled code, and is started again then. It is no fork of this one: whatever
+    locks this one's threads hold at that moment a fork would wait for, for ever.
     """
 
     def __init__(self) -> None:
         spawn = multiprocessing.get_context("spawn")
         self._connection, theirs = spawn.Pipe()
-        # It ends with this process, however this ends: then nobody is at the other end.
+        # It ends with this process, when the pipe closes.
         self.process = spawn.Process(target=_decide_apart, args=(theirs,), daemon=True)
         self.process.start()
         theirs.close()
@@ -242,7 +242,7 @@ def _within(time_limit_s: float, cell: SweepCell, packed: SweepProblem) -> dict[
 
 
 def _decide_apart(asking: Connection) -> None:
-    # The kernel ends the process, whatever it is doing then; Ctrl-C is for the one that asks.
+    # The kernel kills the process at the limit; Ctrl-C is handled by the parent.
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     while True:
