@@ -103,14 +103,14 @@ class Predicted:
         core_hz = demand.nodes.core_hz[problem.slot_node[slots]]
         cpu_hz = demand.thread_s[: problem.num_executors] * rate_tps * core_hz
         load = problem.loads[0]
-        seen: TopologyLoad = replace(
+        noisy_load: TopologyLoad = replace(
             load,
             cpu_hz=self._blurred(cpu_hz),
             pair_tps=self._blurred(load.pair_tps),
             flow_tps=self._blurred(load.flow_tps),
         )
         topology = problem.topologies[0]
-        measured = problem.with_load(LoadProfile({topology.id: seen}, costs=dict(self.known_costs)))
+        measured = problem.with_load(LoadProfile({topology.id: noisy_load}, costs=dict(self.known_costs)))
         return replace(measured, current=Assignment(slots).by_topology(measured), measured=None)
 
     def _blurred(self, amounts: FloatArray) -> FloatArray:

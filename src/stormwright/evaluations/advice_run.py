@@ -102,15 +102,15 @@ def roomy_placements(trials: MixTrials, counts: ExecutorCounts, mix: NodeMix) ->
     each_hz = np.array([work_hz[members[0]] for members in groups])
     kinds = [mix.kinds.index(mix.kind_of(node)) for node in range(mix.size)]
     first_slot = np.searchsorted(problem.slot_node, np.arange(mix.size))
-    seen: set[tuple[tuple[int, ...], ...]] = set()
+    observed: set[tuple[tuple[int, ...], ...]] = set()
     for chosen in product(*(list(_distributions(len(members), mix.size)) for members in groups)):
         table = np.array(chosen)
         if np.any(each_hz @ table > room_hz) or np.any(table.sum(axis=0) == 0):
             continue
         signature = tuple(sorted((kind, *column) for kind, column in zip(kinds, table.T.tolist(), strict=True)))
-        if signature in seen:
+        if signature in observed:
             continue
-        seen.add(signature)
+        observed.add(signature)
         slots: IntArray = np.empty(problem.num_executors, np.int32)
         for members, on in zip(groups, chosen, strict=True):
             slots[members] = first_slot[np.repeat(np.arange(mix.size), on)]
@@ -206,14 +206,14 @@ def sized(case: AdviceCase, world: World) -> Sized:
     """Return advice from one window at half the rate, two executors a component, compared with the truth."""
     topology = case.base.topologies[0]
     names = [component.id for component in topology.components]
-    seen = world.run(WantedSize(_begin(case, 2), _WORKERS), 0.5 * case.rate_tps)
+    observed = world.run(WantedSize(_begin(case, 2), _WORKERS), 0.5 * case.rate_tps)
     true_costs = {"schema": case.known_costs["schema"], "costs": {}}
     load = case.base.load or LoadProfile({})
     truth = MixTrials(case.base.with_load(replace(load, costs=true_costs)), Wish(rates={"": case.rate_tps}), case.kinds)
     known = least_of_all(truth, _MOST_NODES)
     p95_ms = None if case.p95_factor is None or known is None else case.p95_factor * truth.late_ms(known[0])
     wish = Wish(rates={"": case.rate_tps}, p95_ms=p95_ms)
-    trials = MixTrials(seen.problem or case.base, wish, case.kinds)
+    trials = MixTrials(observed.problem or case.base, wish, case.kinds)
     try:
         found = Search(trials).best()
     except InputError as error:
@@ -295,17 +295,17 @@ def followed(
     steps: int | None = None
     executors, nodes = [], []
     for rate_tps in rates_tps.tolist():
-        seen = world.run(wanted, rate_tps)
-        reached = seen.reached_tps >= _REACHED * rate_tps
+        observed = world.run(wanted, rate_tps)
+        reached = observed.reached_tps >= _REACHED * rate_tps
         reached_windows += reached
         if reached and steps is None:
             steps = restarts
-        executors.append(seen.total)
-        nodes.append(_nodes(seen))
-        said = adviser.advise(seen)
-        if said.changes(seen):
+        executors.append(observed.total)
+        nodes.append(_nodes(observed))
+        advised = adviser.advise(observed)
+        if advised.changes(observed):
             restarts += 1
-            wanted = said if said.workers is not None else replace(said, workers=wanted.workers)
+            wanted = advised if advised.workers is not None else replace(advised, workers=wanted.workers)
     return AdviserRun(
         case.name, name, trace, steps, restarts, reached_windows, len(rates_tps), _mean(executors), _mean(nodes)
     )
@@ -325,8 +325,8 @@ def over_traces(case: AdviceCase, traces: Mapping[str, FloatArray], make: Callab
     ]
 
 
-def _nodes(seen: Observation) -> int:
-    problem = seen.problem
+def _nodes(observed: Observation) -> int:
+    problem = observed.problem
     return 0 if problem is None else len(set(problem.slot_node[problem.current_slot].tolist()))
 
 

@@ -130,10 +130,10 @@ def cells_of(paper: Paper, times: CellTimes) -> list[Cell]:
 
 def quick_cells(paper: Paper) -> Iterator[Cell]:
     """Yield the first block of each kind under its first two variants, once."""
-    seen: set[BlockKind] = set()
+    done_kinds: set[BlockKind] = set()
     for block in paper.blocks:
-        if block.kind not in seen:
-            seen.add(block.kind)
+        if block.kind not in done_kinds:
+            done_kinds.add(block.kind)
             yield from (Cell(paper.name, block, variant, 0, QUICK) for variant in list(block.variants)[:2])
 
 

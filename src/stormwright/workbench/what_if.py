@@ -194,8 +194,8 @@ def what_if(problem: Problem, changes: Changes, assumptions: Assumptions | None 
         changed = with_links(changed, changes.link_bps)
     placed = _placed(changed, changes, factors)
     rates = {t.id: rate * by for t, rate, by in zip(changed.topologies, profile.rate_tps, factors, strict=True) if rate}
-    asked = replace(assumptions, rate_tps={**rates, **assumptions.rate_tps})
-    then = predict(changed, placed.slot_of_executor, asked, profile)
+    requested = replace(assumptions, rate_tps={**rates, **assumptions.rate_tps})
+    then = predict(changed, placed.slot_of_executor, requested, profile)
     pairs = zip(problem.topologies, changed.topologies, strict=True)
     from_scratch = tuple(old.id for old, new in pairs if old.id in problem.current and old is not new)
     return WhatIf(today, then, changed, placed, _moved(problem, changed, placed.slot_of_executor), from_scratch)
@@ -212,12 +212,14 @@ def _placed(problem: Problem, changes: Changes, factors: list[float]) -> Assignm
             )
             raise InputError("what if", [Fault(message, "$")])
         return Assignment(problem.current_slot)
-    asked = changes.scheduler
-    if isinstance(asked, str):
-        name, scheduler = asked, resolve_scheduler(asked, changes.settings, None)
+    requested = changes.scheduler
+    if isinstance(requested, str):
+        name, scheduler = requested, resolve_scheduler(requested, changes.settings, None)
     else:
-        name, scheduler = (type(asked).__name__, asked) if asked else (KEEPING, scheduler_keeping_running(KEEPING))
-    if asked:
+        name, scheduler = (
+            (type(requested).__name__, requested) if requested else (KEEPING, scheduler_keeping_running(KEEPING))
+        )
+    if requested:
         scheduler = as_asked(name, scheduler, changes.from_scratch, always)
     warm_up(scheduler)
     return replace(checked(problem, scheduler.schedule(with_rates(problem, np.array(factors))), name), scheduler=name)

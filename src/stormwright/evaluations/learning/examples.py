@@ -68,8 +68,8 @@ def measured(problem: Problem, rng: np.random.Generator) -> Problem:
     """
     worked = [_worked(topology, load, rng) for topology, load in zip(problem.topologies, problem.loads, strict=True)]
     there = float(problem.node_cpu_hz.sum())
-    asked = sum(float(load.cpu_hz.sum()) for load in worked)
-    factor = there * rng.uniform(_LEAST_USED, _MOST_USED) / asked
+    requested_hz = sum(float(load.cpu_hz.sum()) for load in worked)
+    factor = there * rng.uniform(_LEAST_USED, _MOST_USED) / requested_hz
     most = max(float(load.cpu_hz.max()) for load in worked)
     factor = min(factor, 0.9 * problem.core_hz / most)  # a thread has no more than its core
     loads = {of.id: _times(load, factor) for of, load in zip(problem.topologies, worked, strict=True)}

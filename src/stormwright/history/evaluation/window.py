@@ -253,7 +253,7 @@ class EvaluationWindow:
     _latency_ms: float = 0.0
     _timed: int = 0
     _pending_s: dict[Slot, float] = field(default_factory=dict)
-    _pending_told: bool = True
+    _has_pending: bool = True
     _cpu_ns: int = 0
     _compiler_ns: int | None = 0
 
@@ -290,7 +290,7 @@ class EvaluationWindow:
         self.failed += executor["failed"]
         pending = executor.get("pending")
         if pending is None:
-            self._pending_told = False
+            self._has_pending = False
         else:
             self._pending_s[slot] = self._pending_s.get(slot, 0.0) + pending * length_s
 
@@ -300,7 +300,7 @@ class EvaluationWindow:
 
     def sample(self) -> Sample:
         """Return its figures."""
-        told = self._pending_told and self._pending_s
+        complete = self._has_pending and self._pending_s
         compiling = None if self._compiler_ns is None or not self._cpu_ns else self._compiler_ns / self._cpu_ns
         return Sample(
             start_ms=self.start_ms,
@@ -311,6 +311,6 @@ class EvaluationWindow:
             received=self.received,
             crossing=self.crossing,
             latency_ms=self._latency_ms / self._timed if self._timed else None,
-            pending=sum(s / self.covered_s[slot] for slot, s in self._pending_s.items()) if told else None,
+            pending=sum(s / self.covered_s[slot] for slot, s in self._pending_s.items()) if complete else None,
             compiling=compiling,
         )

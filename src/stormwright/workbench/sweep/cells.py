@@ -237,8 +237,8 @@ class SweepCell:
     @property
     def parameters_text(self) -> str:
         """The parameters for results, including ``from_scratch`` if it is set."""
-        told = {**self.parameters, **({"from_scratch": True} if self.from_scratch else {})}
-        return orjson.dumps(told, option=orjson.OPT_SORT_KEYS).decode()
+        shown_parameters = {**self.parameters, **({"from_scratch": True} if self.from_scratch else {})}
+        return orjson.dumps(shown_parameters, option=orjson.OPT_SORT_KEYS).decode()
 
     @cached_property
     def key(self) -> str:
