@@ -210,7 +210,7 @@ _QUANTILES = (50, 95, 99)
 
 
 #: Node or topology → its figures.
-_Told = dict[str, dict[str, float | None]]
+_Figures = dict[str, dict[str, float | None]]
 
 
 class CountedLoads:
@@ -227,7 +227,7 @@ class CountedLoads:
     def __init__(self, storm: VirtualStorm, every_s: float) -> None:
         self._storm, self._measuring = storm, CountedMeasurement(storm.problem)
         self._measured: LoadWithLatencies | None = None
-        self._told: tuple[LoadWithLatencies | None, _Told, _Told] = (None, {}, {})
+        self._reported: tuple[LoadWithLatencies | None, _Figures, _Figures] = (None, {}, {})
         self._used_s, self._profiles = np.zeros(len(storm.problem.supervisors)), 0
         self._workers: Counter[str] = Counter()
         storm.heard = self._hear
@@ -267,9 +267,9 @@ class CountedLoads:
         measured, clock = self._measured, self._storm.clock
         found: Progress = {"running": True, "error": None, "batch": self._profiles - 1}
         if measured is not None:
-            if self._told[0] is not measured:
-                self._told = measured, self._nodes(measured.load), self._latencies(measured)
-            _, nodes, latencies = self._told
+            if self._reported[0] is not measured:
+                self._reported = measured, self._nodes(measured.load), self._latencies(measured)
+            _, nodes, latencies = self._reported
             age_s = clock.time() - measured.load.end_ms / 1000
             found |= {"profile_age_s": age_s, "nodes": nodes, "complete_latency_ms": latencies}
         return found
@@ -287,7 +287,7 @@ class CountedLoads:
         self._measuring.add(counted, self._storm.supervisors.running, used_s - self._used_s)
         self._used_s = used_s
 
-    def _nodes(self, load: LoadProfile) -> _Told:
+    def _nodes(self, load: LoadProfile) -> _Figures:
         problem = self._storm.problem
         return {
             node.id: NodeLoad(
@@ -300,7 +300,7 @@ class CountedLoads:
             if node.id in load.node_cpu_hz
         }
 
-    def _latencies(self, measured: LoadWithLatencies) -> _Told:
+    def _latencies(self, measured: LoadWithLatencies) -> _Figures:
         found = {}
         for topology, counts in zip(self._storm.problem.topologies, measured.latency, strict=True):
             if topology.id in measured.load.topologies:
