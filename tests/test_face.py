@@ -82,8 +82,8 @@ def test_a_comparison_says_why_one_failed():
             raise KeyError("<b>")
 
     compared = sw.compare(sw.sketch("a 2 -> b 3"), ["even", ModelFault()])
-    assert repr(compared).splitlines()[-1] == "Wrong failed: KeyError: '<b>'"
-    assert compared._repr_html_().endswith("<p>Wrong failed: KeyError: &#x27;&lt;b&gt;&#x27;</p>")
+    assert repr(compared).splitlines()[-1] == "ModelFault failed: KeyError: '<b>'"
+    assert compared._repr_html_().endswith("<p>ModelFault failed: KeyError: &#x27;&lt;b&gt;&#x27;</p>")
 
 
 @pytest.mark.parametrize("ask", [sw.predict, sw.bound, sw.what_if])

@@ -278,7 +278,7 @@ def test_nothing_is_tried_with_fewer_executors_than_could_do(monkeypatch):
     least, evaluated, tried = Search(trials).least(), MixTrials.evaluated, []
     monkeypatch.setattr(
         MixTrials,
-        "judged",
+        "evaluated",
         lambda self, counts, *rest, **how: tried.append(counts) or evaluated(self, counts, *rest, **how),
     )
     Search(trials).best()

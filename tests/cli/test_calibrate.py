@@ -48,7 +48,7 @@ def test_what_tuples_take_by_stream_is_shown(run, tmp_path):
     assert found
     assert float(found[1]) == pytest.approx(20, rel=0.05)
     _, out, _ = run("calibrate", tmp_path / "same.jsonl")
-    assert re.search(r"t-1-0/bolt: [0-9.]+ µs of one of quick/default, slow/default, not told apart", out)
+    assert re.search(r"t-1-0/bolt: [0-9.]+ µs of one of quick/default, slow/default, not distinguishable", out)
 
 
 def test_predictions_go_by_costs_that_were_written(run, log, problem, tmp_path):

@@ -193,7 +193,7 @@ def test_schedulers_lists_what_is_broken(run, modules):
     code, out, _ = run("schedulers")
     lines = {line.split()[0]: line for line in out.splitlines()}
     assert code == 0
-    assert lines["even"].endswith("as there are.")
+    assert lines["even"].endswith("as possible.")
     for name, (_, told) in IMPORTS.items():
         if name != "cannot_be_made":  # nobody can tell from the class alone
             assert "broken: " in lines[name]

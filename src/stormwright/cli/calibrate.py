@@ -157,7 +157,7 @@ def _by_input(inputs: Sequence[InputWork]) -> str:
         part = sum(one.part for one in rest)
         mean_us = sum(one.part * one.us for one in rest) / part if part > 0 else 0.0
         names = ", ".join(f"{one.source}/{one.stream}" for one in rest)
-        lines.append(f"{mean_us:.3g} µs of one of {names}{', not lines apart' if len(rest) > 1 else ''}")
+        lines.append(f"{mean_us:.3g} µs of one of {names}{', not distinguishable' if len(rest) > 1 else ''}")
     return "; ".join(lines)
 
 

@@ -301,7 +301,7 @@ def read_examples(path: Path) -> list[Group]:
         )
     content = {name: value for name, value in document.items() if name != "digest"}
     if digest_of(content) != document.get("digest"):
-        raise InputError(str(path), [Fault("is not what was written: its digest says something else", "$.digest")])
+        raise InputError(str(path), [Fault("is not what was written: its digest does not match", "$.digest")])
     if document["features"] != list(FEATURES):
         raise InputError(str(path), [Fault("has other features than this version: create it again", "$.features")])
     return [

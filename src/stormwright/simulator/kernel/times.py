@@ -16,7 +16,7 @@ from stormwright.jit.random_numbers import draw_at
 
 @inner
 def draw_time(random: NDArray[np.uint64], place: int, mean: float, varies: float) -> float:
-    """Return a random time with mean `mean` and squared coefficient of variation `varies`.
+    """Return a random time with mean `mean` and squared coefficient of variation `varies`, from `random` at `place`.
 
     For `varies` from 0 to 1 it is a constant part and an exponential one, which is a constant for 0 and exponential
     for 1. Beyond it is one of two exponential times with balanced means: W. Whitt, Approximating a Point Process by a

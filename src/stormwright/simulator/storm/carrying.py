@@ -52,7 +52,7 @@ def link_done(of: Cluster, which: int, now: float) -> None:
 
 @inner
 def deliver(of: Cluster, who: int, number: int, now: float) -> None:
-    """Put tuple `number` into its executor's queue by the receiving thread `who`, even if it is full."""
+    """Put tuple `number` into its executor's queue in `of` at `now` by receiving thread `who`, even if it is full."""
     target = of.pairs[of.tuples[number].pair].target
     if of.threads[target].worker == of.threads[who].worker:
         hand(of, target, number, now + of.run[0].local_hop_s)

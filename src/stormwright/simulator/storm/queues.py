@@ -11,7 +11,7 @@ from stormwright.simulator.storm.working import looks_at, work
 
 @inner
 def make_tuple(of: Cluster, pair: int, what: int, tree: int, use: int) -> int:
-    """Create a tuple in no queue, of kind `what`, with its `pair`, `tree` and the `use` of that record."""
+    """Create a tuple in no queue of `of`, of kind `what`, with its `pair`, `tree` and the `use` of that record."""
     run = of.run[0]
     number = run.free_tuple
     made = of.tuples[number]
@@ -68,7 +68,7 @@ def take(of: Cluster, queue: Record) -> int:
 
 @often
 def hand(of: Cluster, who: int, number: int, ready: float) -> None:
-    """Append tuple `number` to the queue of the thread `who`, visible once it is `ready`."""
+    """Append tuple `number` to the queue of the thread `who` in `of`, visible once it is `ready`."""
     thread = of.threads[who]
     if thread.count >= of.seen[who].most:
         of.seen[who].most = thread.count + 1

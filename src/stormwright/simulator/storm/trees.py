@@ -60,7 +60,7 @@ def hear(of: Cluster, who: int, now: float) -> None:
 
 @inner
 def complete(of: Cluster, who: int, number: int, use: int) -> None:
-    """Report to spout `who` that its tree `number` is complete, unless the record was reused since `use`."""
+    """Report to spout `who` of `of` that its tree `number` is complete, unless the record was reused since `use`."""
     tree, thread = of.trees[number], of.threads[who]
     if tree.use != use:
         return

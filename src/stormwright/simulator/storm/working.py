@@ -44,7 +44,7 @@ def work(of: Cluster, who: int, begins: float) -> None:
 
 @often
 def run_for(of: Cluster, who: int, amount: float, begins: float) -> None:
-    """Let the thread `who` use the `amount` of CPU from when it `begins`."""
+    """Let the thread `who` of `of` use the `amount` of CPU from when it `begins`."""
     thread = of.threads[who]
     thread.state = WORKS
     thread.cpu_s += amount
@@ -106,7 +106,7 @@ def stop_alone(of: Cluster, who: int, now: float) -> float:
 
 @inner
 def set_speed(of: Cluster, number: int, speed: float, now: float) -> None:
-    """Set the `speed` of the core `number` from `now` on."""
+    """Set the `speed` of the core `number` of `of` from `now` on."""
     core = of.shares.cores[number]
     pass_time(of, core, now)
     for who in range(of.run[0].threads if core.alone else 0):

@@ -181,7 +181,7 @@ def stop_running() -> bool:
     """Stop this user's running cluster, and return whether there was one."""
     if state.sweep():
         return False
-    registered = _registered()
+    registered = _registered_cluster()
     running = RunningCluster(ClusterPlan.load(state.work_dir()), registered.keeper_pid)
     _terminate(running)
     lock = state.acquire_within(_END_S)
@@ -204,7 +204,7 @@ def why_no_cpu_limits(cores: float) -> str:
 def _own_the_place() -> int:
     lock = state.acquire()
     if lock is None:
-        running = _registered()
+        running = _registered_cluster()
         since = time.strftime("%H:%M:%S", time.localtime(running.started_s))
         raise ClusterError(
             f"a local cluster is up already (since {since}, started by process {running.owner_pid}); "
@@ -213,7 +213,7 @@ def _own_the_place() -> int:
     return lock
 
 
-def _registered() -> state.RunningProcesses:
+def _registered_cluster() -> state.RunningProcesses:
     """Return the cluster that holds the lock; it is registered a moment after the lock is taken."""
     deadline = time.monotonic() + _END_S
     while time.monotonic() < deadline:
