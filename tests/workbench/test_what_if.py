@@ -65,7 +65,7 @@ def test_more_executors_of_the_busiest_component_raise_its_limit():
     found = what_if(problem, Changes(parallelism={("words", "spout"): 4, ("", "split"): 8}), EXACT)
     assert found.problem.num_executors == 18
     assert found.assignment.scheduler == "online"
-    assert (found.moved, found.from_scratch) == (0, (problem.topologies[0].id,))
+    assert (found.moved, found.resubmitted) == (0, (problem.topologies[0].id,))
 
 
 def test_a_scheduler_places_anew_what_runs_unless_it_is_told_of_it():

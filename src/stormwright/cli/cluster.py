@@ -135,9 +135,7 @@ def submit(kinds: tuple[str, ...], probe_ms: int, as_json: bool) -> None:
 @command.command()
 @options.scheduler
 @options.parameters
-@options.from_scratch(
-    "anew for those that are adaptive by their source and do not move what runs by themselves, else keep"
-)
+@options.from_scratch("from scratch for published adaptive schedulers that do not move what runs, else keep")
 @click.option(
     "--objective",
     type=click.Choice(["throughput", "latency", "nodes", "balanced", "traffic"]),

@@ -39,7 +39,7 @@ _MAX_LINES = 5
     "name, as in all,java:CLASS[:STRATEGY].",
 )
 @click.option("--set", "settings", multiple=True, metavar="NAME.KEY=VALUE", help="Scheduler parameter.")
-@options.from_scratch("anew, but for those that are set to stay near to what runs")
+@options.from_scratch("from scratch, unless the scheduler has a limit of moves")
 @options.seed
 @options.jars
 @options.output("Write an HTML report with the placements here.")

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @click.command()
 @options.scheduler
 @options.parameters
-@options.from_scratch("anew; keep for those that move by themselves what runs: n_version, online and optimizer")
+@options.from_scratch("from scratch; keep for n_version, online and optimizer, which move what runs")
 @click.option(
     "--topology",
     "specs",

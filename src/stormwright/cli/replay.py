@@ -33,7 +33,7 @@ _MAX_LINES = 5
 @click.argument("stretch", metavar="RANGE")
 @options.scheduler
 @options.parameters
-@options.from_scratch("anew; keep for those that move by themselves what runs: n_version, online and optimizer")
+@options.from_scratch("from scratch; keep for n_version, online and optimizer, which move what runs")
 @options.seed
 @place
 @options.as_json("Print every look as JSON.")

@@ -40,7 +40,7 @@ _BARS = " ▁▂▃▄▅▆▇█"
 @options.problem_file
 @click.option("--scheduler", help="Scheduler that places everything; by default the current placement is used.")
 @click.option("--set", "parameters", multiple=True, metavar="KEY=VALUE", help="Scheduler parameter.")
-@options.from_scratch("anew, but where the scheduler is set to stay near to what runs")
+@options.from_scratch("from scratch, unless the scheduler has a limit of moves")
 @click.option(
     "--assignment", type=options.PATH, help="Placement to simulate, as written by `stormwright schedule --output`."
 )

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     shell_complete=options.scheduler_names,
 )
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Scheduler parameter.")
-@options.from_scratch("anew, but where the scheduler is set to stay near to what runs")
+@options.from_scratch("from scratch, unless the scheduler has a limit of moves")
 @options.costs
 @options.output("Write the assignment that this is predicted of here, gzipped for *.gz.")
 @options.as_json("Print it as JSON.")
@@ -115,8 +115,8 @@ def _print(problem: Problem, found: WhatIf) -> None:
     say_problem(problem, f"; then {size_of(found.problem)}")
     if found.assignment.scheduler:
         moves = f"; {counted(found.moved, 'executor')} would move" if found.today else ""
-        from_scratch = f"; all of {', '.join(found.from_scratch)} would start anew" if found.from_scratch else ""
-        say(f"placed by {found.assignment.scheduler}{moves}{from_scratch}")
+        resubmitted = f"; all of {', '.join(found.resubmitted)} would start anew" if found.resubmitted else ""
+        say(f"placed by {found.assignment.scheduler}{moves}{resubmitted}")
     for topology, count, reasons in found.assignment.reasons_together():
         say(f"no slot for {counted(count, 'executor')} of {topology}: {'; '.join(reasons)}")
     columns = {"today": found.today, "then": found.then} if found.today else {"then": found.then}

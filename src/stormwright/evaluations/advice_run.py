@@ -136,7 +136,7 @@ def _distributions(count: int, nodes: int) -> Iterator[tuple[int, ...]]:
         yield tuple(after - before - 1 for before, after in pairwise(ends))
 
 
-# Advice run ---------------------------------------------------------------------------------------
+# Comparison of advisers ---------------------------------------------------------------------------
 
 #: Of what is wanted, the part with which a rate counts as reached.
 _REACHED = 0.99

@@ -153,13 +153,13 @@ def top_storm(topology: str, configuration: int) -> Problem:
     workers, slots = TABLE_5[configuration]
     conf = StormConf([Layer({WORKERS: workers, ACKERS: _NUM_ACKERS}, FaultList())])
     return Problem(
-        supervisors=tuple(_supervisor_top_storm(machine, slots) for machine in _MACHINES),
+        supervisors=tuple(_paper_supervisor(machine, slots) for machine in _MACHINES),
         topologies=(submitted(topology, _TOPOLOGIES[topology], conf, _PLAIN, 1),),
         name=f"top-storm-{topology}-{configuration}",
     )
 
 
-def _supervisor_top_storm(machine: _Machine, slots: int) -> Supervisor:
+def _paper_supervisor(machine: _Machine, slots: int) -> Supervisor:
     from stormwright.schedulers.top_storm import CORES, FLOP_PER_CYCLE, GHZ  # brings Numba, which no file needs
 
     return Supervisor(

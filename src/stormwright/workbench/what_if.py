@@ -127,7 +127,7 @@ class WhatIf:
         What would be, and where its executors would run; its scheduler is empty where they stay.
     moved
         Executors that would run on another slot, of topologies that have as many as today.
-    from_scratch
+    resubmitted
         Topologies (ids) with another number of executors than today: all their executors would start again.
     """
 
@@ -136,7 +136,7 @@ class WhatIf:
     problem: Problem
     assignment: Assignment
     moved: int
-    from_scratch: tuple[str, ...]
+    resubmitted: tuple[str, ...]
 
     def __str__(self) -> str:
         columns = {"today": self.today, "then": self.then} if self.today else {"then": self.then}
@@ -149,7 +149,7 @@ class WhatIf:
             "then": self.then.as_dict(),
             "scheduler": self.assignment.scheduler or None,
             "moved": self.moved,
-            "from_scratch": list(self.from_scratch),
+            "resubmitted": list(self.resubmitted),
             "unplaced": [
                 {"topology": topology, "executors": count, "reasons": list(reasons)}
                 for topology, count, reasons in self.assignment.reasons_together()
@@ -197,8 +197,8 @@ def what_if(problem: Problem, changes: Changes, assumptions: Assumptions | None 
     requested = replace(assumptions, rate_tps={**rates, **assumptions.rate_tps})
     then = predict(changed, placed.slot_of_executor, requested, profile)
     pairs = zip(problem.topologies, changed.topologies, strict=True)
-    from_scratch = tuple(old.id for old, new in pairs if old.id in problem.current and old is not new)
-    return WhatIf(today, then, changed, placed, _moved(problem, changed, placed.slot_of_executor), from_scratch)
+    resubmitted = tuple(old.id for old, new in pairs if old.id in problem.current and old is not new)
+    return WhatIf(today, then, changed, placed, _moved(problem, changed, placed.slot_of_executor), resubmitted)
 
 
 def _placed(problem: Problem, changes: Changes, factors: list[float]) -> Assignment:

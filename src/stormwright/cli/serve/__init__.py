@@ -36,9 +36,7 @@ _SECONDS = options.FiniteRange(0, 1e6)
 @options.address("Nimbus and the probes", port=7070)
 @options.scheduler
 @options.parameters
-@options.from_scratch(
-    "anew for those that are adaptive by their source and do not move what runs by themselves, else keep"
-)
+@options.from_scratch("from scratch for published adaptive schedulers that do not move what runs, else keep")
 @click.option(
     "--initial",
     default=STORMS_OWN,

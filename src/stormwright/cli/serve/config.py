@@ -99,7 +99,7 @@ def _source_of(ctx: click.Context, parameter: click.Parameter, source: Parameter
     return None
 
 
-# Config -------------------------------------------------------------------------------------------
+# Contents of the file -----------------------------------------------------------------------------
 
 #: Section → keys that may stand in it; they may stand above all sections, too.
 SECTIONS: Mapping[str, Sequence[str]] = {

@@ -72,7 +72,7 @@ _OPTIONS = (
 
 log = logging.getLogger(__name__)
 
-# Pair ---------------------------------------------------------------------------------------------
+# Leader election ----------------------------------------------------------------------------------
 
 #: What stands for the ZooKeeper of the Storm cluster; and where services agree there, below which each cluster has its
 #: own path.

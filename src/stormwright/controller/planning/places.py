@@ -54,7 +54,7 @@ class WorkerLoads(NamedTuple):
         return cls(columns, np.vstack([np.ones(len(workers)), amounts]))
 
 
-# Places -------------------------------------------------------------------------------------------
+# Nodes of topologies ------------------------------------------------------------------------------
 
 #: Rows of slots and CPU in arrays by resource: slots, then the problem's resources (CPU first), then isolation, if any.
 SLOTS, CPU = 0, 1

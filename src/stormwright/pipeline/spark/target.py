@@ -72,7 +72,7 @@ def exists(spark: SparkSession, location: Location) -> bool:
         raise InputError("location", [Fault(f"Spark cannot look there: {first_line(error)}", str(location))]) from error
 
 
-# Target -------------------------------------------------------------------------------------------
+# Where Spark runs ---------------------------------------------------------------------------------
 
 #: Environment variable equivalent to ``--master``.
 MASTER_VARIABLE = "STORMWRIGHT_SPARK_MASTER"

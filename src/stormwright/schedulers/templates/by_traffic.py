@@ -119,8 +119,8 @@ class TrafficSearch:
         if task.runs and self._prices.stays_near:
             return self._rearranged(task, budget)
         plan = Finished(task.problem.current_slot, {}) if task.runs_whole else self._beside(task, budget)
-        if task.runs and self._is_better(task, from_scratch := self._moved(task, budget), plan):
-            return from_scratch
+        if task.runs and self._is_better(task, moved := self._moved(task, budget), plan):
+            return moved
         return plan
 
     def _beside(self, task: Task, budget: Budget) -> Finished:
@@ -149,14 +149,14 @@ class TrafficSearch:
         """Return the plan from scratch, with topologies moved back where that costs no more."""
         placement = self._constructed(task, budget, keep_running=False)
         self._improve(placement, task.links, budget)
-        from_scratch = Finished(choose_slots(placement), dict(placement.reasons))
-        now, new = (task.traffic(slots) for slots in (task.problem.current_slot, from_scratch.slots))
+        moved = Finished(choose_slots(placement), dict(placement.reasons))
+        now, new = (task.traffic(slots) for slots in (task.problem.current_slot, moved.slots))
         restore_cheaper(placement, now, WEIGHTS, new)
         swap_nodes(placement)
         restored = Finished(choose_slots(placement), placement.reasons)
         # Moving back costs no more traffic, but may use other nodes.
-        worse = self._prices.looks_at_nodes and self._rank(task, from_scratch) < self._rank(task, restored)
-        return from_scratch if worse else restored
+        worse = self._prices.looks_at_nodes and self._rank(task, moved) < self._rank(task, restored)
+        return moved if worse else restored
 
     def _rearranged(self, task: Task, budget: Budget) -> Finished:
         """Return the plan improved within the limits of moves and restarts."""

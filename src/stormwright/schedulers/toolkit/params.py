@@ -67,7 +67,7 @@ def _number(text: str) -> float:
         return math.nan
 
 
-# Params -------------------------------------------------------------------------------------------
+# Parameters ---------------------------------------------------------------------------------------
 
 #: Largest seed that JSON, Java and Spark can represent.
 MOST_SEED = 2**63 - 1

@@ -94,12 +94,12 @@ def shortened(text: str, most: int) -> str:
 # Heat map -----------------------------------------------------------------------------------------
 # Traffic from place to place as coloured cells.
 
-_CELL, _GAP_heat, _SIDE, _HEAD, _LETTER, _MOST = 22, 2, 8, 10, 7.6, 15
+_CELL, _HEAT_GAP, _SIDE, _HEAD, _LETTER, _MOST = 22, 2, 8, 10, 7.6, 15
 
 
 def heat_map(heat: Heat) -> Markup:
     """Rows send, columns receive; the stronger a colour, the more. What stays in a place is not coloured."""
-    step, count = _CELL + _GAP_heat, len(heat.names)
+    step, count = _CELL + _HEAT_GAP, len(heat.names)
     names = [shortened(name, _MOST) for name in without_domain(heat.names)]
     side = max(map(len, names), default=0) * _LETTER + _SIDE
     crossing = heat.tps.copy()
@@ -114,7 +114,7 @@ def heat_map(heat: Heat) -> Markup:
     for row in range(count):
         for column in range(count):
             tps = float(heat.tps[row, column])
-            kind = "self" if row == column else _step_heat(tps, most)
+            kind = "self" if row == column else _heat_step(tps, most)
             x, y = side + column * step, side + _HEAD + row * step
             cell = add(svg, "rect", kind, x=x, y=y, width=_CELL, height=_CELL, rx=2)
             if tps:
@@ -130,7 +130,7 @@ def without_domain(hosts: Sequence[str]) -> Sequence[str]:
     return [name.removesuffix(f".{domain}") for domain in domains for name in hosts]
 
 
-def _step_heat(tps: float, most: float) -> str:
+def _heat_step(tps: float, most: float) -> str:
     """By the square root: of little, too, one sees that it is there."""
     return "h0" if tps <= 0 or most <= 0 else f"h{min(int((tps / most) ** 0.5 * 5) + 1, 5)}"
 
@@ -144,7 +144,7 @@ MOST_LINKS = 400
 #: Up to so many nodes each cell has its figure in it.
 MOST_FIGURES = 64
 
-_CELL_cells, _GAP_cells, _IN_ROW = 14, 3, 40
+_NODE_CELL, _NODE_GAP, _IN_ROW = 14, 3, 40
 
 #: Up to so many light cells are a block, with so many in a row, of which a page has many.
 _BLOCK, _BLOCK_ROW, _SMALL, _SMALL_GAP = 100, 17, 10, 2
@@ -172,7 +172,7 @@ def cells(nodes: IndexArray, part: FloatArray, cluster: Cluster, what: str, on_p
     if on_page <= MOST_LINKS:
         return _linked(nodes, part, cluster, what)
     block = len(nodes) <= _BLOCK
-    size, gap, in_row = (_SMALL, _SMALL_GAP, _BLOCK_ROW) if block else (_CELL_cells, _GAP_cells, _IN_ROW)
+    size, gap, in_row = (_SMALL, _SMALL_GAP, _BLOCK_ROW) if block else (_NODE_CELL, _NODE_GAP, _IN_ROW)
     step, rows = size + gap, -(-len(nodes) // in_row)
     svg = drawing(in_row * step - gap, rows * step - gap, f"{what} of {len(nodes):,} nodes", "cells many")
     shapes: dict[str, list[str]] = {}
@@ -187,14 +187,14 @@ def cells(nodes: IndexArray, part: FloatArray, cluster: Cluster, what: str, on_p
 
 def _linked(nodes: IndexArray, part: FloatArray, cluster: Cluster, what: str) -> Markup:
     figures = len(nodes) <= MOST_FIGURES
-    wide, high, in_row = (_WIDE, _HIGH, _FEW_IN_ROW) if figures else (_CELL_cells, _CELL_cells, _IN_ROW)
+    wide, high, in_row = (_WIDE, _HIGH, _FEW_IN_ROW) if figures else (_NODE_CELL, _NODE_CELL, _IN_ROW)
     columns, rows = min(max(len(nodes), 1), in_row), -(-max(len(nodes), 1) // in_row)
-    width, height = columns * (wide + _GAP_cells) - _GAP_cells, rows * (high + _GAP_cells) - _GAP_cells
+    width, height = columns * (wide + _NODE_GAP) - _NODE_GAP, rows * (high + _NODE_GAP) - _NODE_GAP
     svg = drawing(width, height, f"{what} of {len(nodes):,} nodes", "cells")
     del svg.attrib["role"], svg.attrib["aria-label"]  # it holds links, each with its own
     for number, node in enumerate(nodes.tolist()):
         row, column = divmod(number, in_row)
-        x, y, kind = column * (wide + _GAP_cells), row * (high + _GAP_cells), use_class(part[node])
+        x, y, kind = column * (wide + _NODE_GAP), row * (high + _NODE_GAP), use_class(part[node])
         tooltip = "–" if kind == "unknown" else f"{part[node]:.0%}"
         label = f"{cluster.node_names[node]}: {what} {tooltip}"
         to = link(svg, f"/cluster/nodes/{quote(cluster.supervisors[node].id, safe='')}", label)

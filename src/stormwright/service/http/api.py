@@ -102,7 +102,7 @@ def _content(text: str, schema: Any) -> dict[str, Any]:
 
 log = logging.getLogger(__name__)
 
-# Api ----------------------------------------------------------------------------------------------
+# Routes -------------------------------------------------------------------------------------------
 
 #: Of a body; the largest that means something names some thousand topologies.
 MAX_BODY_BYTES = 2**20

@@ -18,7 +18,7 @@ from stormwright.service.storage.database import State
 #: Nodes that are gone are remembered up to this number, those seen last.
 _MOST_GONE = 10_000
 
-_NAME_names = "node-names"
+_NODE_NAMES = "node-names"
 
 
 class NodeNames:
@@ -33,7 +33,7 @@ class NodeNames:
     def __init__(self, state: State) -> None:
         self._state = state
         self._seen: Cluster | None = None
-        self._names: dict[str, str] = orjson.loads(state.kept(_NAME_names) or "{}")
+        self._names: dict[str, str] = orjson.loads(state.kept(_NODE_NAMES) or "{}")
 
     def see(self, problem: Problem) -> None:
         """Take the names of the nodes that are there; next to nothing where they are those of before."""
@@ -46,7 +46,7 @@ class NodeNames:
         known = dict(gone[-_MOST_GONE:]) | names
         if list(known.items()) != list(self._names.items()):  # in their order, too: of those gone some are forgotten
             self._names = known
-            self._state.keep(_NAME_names, orjson.dumps(known).decode())
+            self._state.keep(_NODE_NAMES, orjson.dumps(known).decode())
 
     def of(self, node: str) -> str:
         """Return the display name of a node (by supervisor id), also of one that is gone.

@@ -212,7 +212,7 @@ def _to_all(problem: Problem, profile: Profile) -> set[tuple[int, int]]:
     return found
 
 
-# Start --------------------------------------------------------------------------------------------
+# Initial state ------------------------------------------------------------------------------------
 
 #: Storm's defaults (defaults.yaml of 2.8.3).
 _RECEIVES, _TRANSFERS, _TIMEOUT_S, _HIGHER, _LOWER = 32_768, 1_000, 30.0, 0.8, 0.2
