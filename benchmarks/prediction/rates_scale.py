@@ -184,7 +184,7 @@ def _evaluated_s(problem: Problem, profile: Profile) -> tuple[float, float]:
     start = time.process_time()
     last = Placed.under(profile, problem, problem.current_slot)
     _, (state,) = steady_states(last, rates, rates, known)
-    state.given.ways  # noqa: B018 - latencies are worked out once they are asked for
+    state.given.ways  # noqa: B018
     evaluated_s = time.process_time() - start
     start = time.process_time()
     _, (state,) = steady_states(Placed.under(profile, problem, _gathered(problem), last), rates, rates, known)

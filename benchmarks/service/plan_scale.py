@@ -90,7 +90,7 @@ def measure(problem: Problem, time_budget_s: float) -> Planned:
         steps=len(plan.steps),
         aside=sum(not move.arrives for move in plan.moves),
         most_at_once=_most_at_once(plan),
-        left=dict(Counter(type(why).__name__ for why in plan.left.values())),
+        left=dict(Counter(type(why).__name__ for why in plan.blocked.values())),
     )
 
 

@@ -29,10 +29,11 @@ import numpy as np
 from benchmarks.kit.results import write_results
 from benchmarks.prediction.rates_scale import _problem as placed_by_even
 from stormwright.cli.triggers import by_goal
-from stormwright.client.shapes import Plan, PlanRequest
+from stormwright.client.shapes import PlanRequest
 from stormwright.defaults import DECIDING, KEEPING
 from stormwright.model import Problem
 from stormwright.optimize.precompile import ready_rates
+from stormwright.plan import Plan
 from stormwright.schedulers.toolkit.resolve import scheduler_keeping_running
 from stormwright.service.dashboard.over_file import app_of
 from stormwright.service.dashboard.site import Site
@@ -41,7 +42,7 @@ from stormwright.service.dashboard.state import DashboardState
 from stormwright.service.plans.guard import Guard
 from stormwright.service.plans.journal import Journal
 from stormwright.service.plans.plan_service import PlanMakers, PlanService
-from stormwright.service.plans.plans import PlanStore
+from stormwright.service.plans.store import PlanStore
 from stormwright.service.storage.database import FILE, State
 
 #: Executors → seconds that a whole plan may take.
@@ -120,16 +121,16 @@ def measure(executors: int, plans: int, reads: int, seed: int) -> Measured:
 
     with tempfile.TemporaryDirectory() as directory:
         state = State(Path(directory) / FILE)
-        kept, ledger = PlanStore(state), Journal(state)
+        kept, journal = PlanStore(state), Journal(state)
         makers = PlanMakers("throughput", by_goal(DECIDING, (), None), scheduler_keeping_running(KEEPING))
-        desk = PlanService(kept, ledger, Guard(state, kept, ledger), now, makers)
-        took = [_planned(desk) for _ in range(plans)]
+        plan_service = PlanService(kept, journal, Guard(state, kept, journal), now, makers)
+        took = [_planned(plan_service) for _ in range(plans)]
         plan = took[-1][0]
-        sources = Sources(now, lambda: None, lambda: 4.0, dict, desk)
+        sources = Sources(now, lambda: None, lambda: 4.0, dict, plan_service)
         with DashboardState(sources) as known:
             page_s, page = _page(Site(known), f"/plans/{plan.id}", reads)
-        json_s, document = _timed(lambda: desk.plan(plan.id).model_dump_json().encode(), reads)
-        desk.close()
+        json_s, document = _timed(lambda: plan_service.plan(plan.id).model_dump_json().encode(), reads)
+        plan_service.close()
         state.close()
     told = plan.model_dump(mode="json", exclude={"moved", "made", "left"})
     return Measured(
@@ -146,13 +147,13 @@ def measure(executors: int, plans: int, reads: int, seed: int) -> Measured:
     )
 
 
-def _planned(desk: PlanService) -> tuple[Plan, float, float]:
+def _planned(plan_service: PlanService) -> tuple[Plan, float, float]:
     """A plan that moves whatever gains anything, and seconds that it took, whole and of CPU."""
     begin, begin_cpu = time.perf_counter(), time.process_time()
-    plan = desk.ask(PlanRequest(reason="how long it takes", by="benchmark", least_gain_percent=0.0))
+    plan = plan_service.request(PlanRequest(reason="how long it takes", by="benchmark", least_gain_percent=0.0))
     while plan.state == "planning":
         time.sleep(0.02)
-        plan = desk.plan(plan.id)
+        plan = plan_service.plan(plan.id)
     assert plan.steps, plan.why
     return plan, time.perf_counter() - begin, time.process_time() - begin_cpu
 

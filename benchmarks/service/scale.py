@@ -33,6 +33,7 @@ from benchmarks.kit.results import write_results
 from benchmarks.pipeline.records import Workers
 from benchmarks.service.nimbus_question import Cluster
 from stormwright.controller.tally import Tally
+from stormwright.documents import FileDocument
 from stormwright.explain.obstacles import status_texts
 from stormwright.history.evaluation.window import ObservedTraffic
 from stormwright.perflog.landing import Landing
@@ -197,7 +198,7 @@ def serve(port: int, state: str, stop: Any) -> None:
     observed = ObservedTraffic(60.0)
     history = SimpleNamespace(count=observed.add)
     landing = Landing(Path(state) / "landing")
-    calibrating = CostCalibration(Path(state) / "costs.json")
+    calibrating = CostCalibration(FileDocument(Path(state) / "costs.json"))
     intake = Intake(landing, Tally(), history, calibrating)  # type: ignore[arg-type]  # a history that only counts
     bridge = Bridge(make_scheduler("even"), "even", None, status_texts)
     app = make_app(bridge, intake.take, dict, count=intake.count)  # type: ignore[arg-type]  # no status

@@ -117,7 +117,7 @@ def moved(topology: str) -> Iterator[tuple[str, str, str]]:
     """How long a plan for a topology and its move take."""
     client = Client(f"http://{HOST}:{PORT}", "benchmark", limit_s=60.0)
     begun_s = time.monotonic()
-    plan = client.made(client.plan("a look", goals=["traffic"], topologies=[topology]).id)
+    plan = client.wait_until_planned(client.plan("a look", goals=["traffic"], topologies=[topology]).id)
     yield f"plan of one topology: {plan.topologies} would move", "", f"{time.monotonic() - begun_s:.1f} s"
     if not plan.topologies:
         return
@@ -125,7 +125,7 @@ def moved(topology: str) -> Iterator[tuple[str, str, str]]:
     client.apply(plan.id, "to see")
     while client.show(plan.id).steps_made == 0 and time.monotonic() < begun_s + MOVE_S:
         time.sleep(0.5)
-    move = client.history(1).done[0].moves[0]
+    move = client.history(1).entries[0].moves[0]
     yield "until it has moved", "", f"{time.monotonic() - begun_s:.1f} s, {move.failure or 'whole'}"
 
 

@@ -28,11 +28,11 @@ from typing import Any
 from benchmarks.kit.results import show_progress, write_results
 from stormwright.cli.triggers import by_goal
 from stormwright.client import Client
-from stormwright.client.shapes import Plan
 from stormwright.controller.tally import Tally
 from stormwright.errors import StormwrightError
 from stormwright.perflog.records import Rejected, read_file
 from stormwright.pipeline.settings import StreamSettings
+from stormwright.plan import Plan
 from stormwright.schedulers import make_scheduler
 from stormwright.service.composition import Service
 from stormwright.service.settings import ServiceSettings
@@ -47,7 +47,7 @@ PATIENCE_S = 600.0
 DRAINED_S = 75.0
 
 #: States that nothing leads out of, and those that a person has to lead out of.
-ENDED, HALTED = {"done", "taken back", "failed", "discarded"}, {"waiting", "stopped"}
+ENDED, HALTED_STATES = {"done", "rolled_back", "failed", "discarded"}, {"waiting", "stopped"}
 
 #: Of those in which it is not.
 CALM = "never"
@@ -163,7 +163,7 @@ def _begun(client: Client, back: int | None) -> Plan:
         try:
             if back is not None:
                 return client.revert(back, "back again")
-            plan = client.made(client.plan("fewer nodes", goals=["nodes"], least_gain_percent=0).id)
+            plan = client.wait_until_planned(client.plan("fewer nodes", goals=["nodes"], least_gain_percent=0).id)
             if plan.topologies == 2:
                 return client.apply(plan.id, "as agreed")
             log.info("nothing to apply yet: %s", plan.why)
@@ -180,8 +180,8 @@ def _until(client: Client, plan: str, moment: str, chance: random.Random) -> Non
     until = time.monotonic() + PATIENCE_S
     while time.monotonic() < until:
         found = client.show(plan)
-        moving = any(step.state == "moving" for step in found.made)
-        if found.state in ENDED | HALTED or (moment == "moving" and moving) or found.state == "judging":
+        moving = any(step.state == "moving" for step in found.steps)
+        if found.state in ENDED | HALTED_STATES or (moment == "moving" and moving) or found.state == "evaluating":
             break
         time.sleep(0.2)
     time.sleep(chance.uniform(0, 12))
@@ -195,7 +195,7 @@ def _ended(client: Client, plan: str) -> Plan:
             found = client.show(plan)
             if found.state in ENDED:
                 return found
-            if found.state in HALTED:
+            if found.state in HALTED_STATES:
                 log.info("plan %s is %s: %s", plan, found.state, found.why)
                 changed = found.why.startswith("the cluster has changed")
                 (client.discard if changed else client.resume)(plan, "go on")
@@ -208,14 +208,14 @@ def _ended(client: Client, plan: str) -> Plan:
 def _told(client: Client, plan: Plan, moment: str) -> dict[str, Any]:
     measured = {
         move.topology: move.pause_s
-        for entry in client.history(5).done
+        for entry in client.history(5).entries
         if entry.plan == plan.id
         for move in entry.moves
         if move.pause_s is not None
     }
     expected = {each.topology: (each.pause_s.value, each.pause_from) for each in plan.moved}
     pauses = [(*expected[each], pause_s) for each, pause_s in measured.items() if each in expected]
-    expected_s = {"expected_s": plan.lasts_s, "stages": plan.stages}
+    expected_s = {"expected_s": plan.duration_s, "stages": plan.stages}
     return {"kind": plan.kind, "killed": moment, "state": plan.state, "why": plan.why, "pauses": pauses, **expected_s}
 
 

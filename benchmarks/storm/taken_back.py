@@ -107,9 +107,9 @@ def follow(service: Service) -> Course:
             now_s, memory = time.monotonic() - begin, service.memory
             if course.moved_s is None and memory.counts.moves == 1:
                 course.moved_s = now_s
-            if course.known_s is None and memory.decision is not None and memory.decision.takes_back:
+            if course.known_s is None and memory.decision is not None and memory.decision.rolls_back:
                 course.known_s, course.why = now_s, memory.decision.reason
-            if memory.counts.taken_back:
+            if memory.counts.rolled_back:
                 course.back_s = now_s
     finally:
         threading.Timer(15.0, stop.set).start()

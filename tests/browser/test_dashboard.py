@@ -83,13 +83,13 @@ def shops(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, list[
     near = make_scheduler("online").schedule(start.with_nothing_running())
     nimbus = Nimbus(tmp_path_factory.mktemp("state"), start.with_current(near.by_topology(start)))
     first = nimbus.propose(start.current_slot)
-    nimbus.desk.apply(first, ChangeRequest(by="anna", reason="node-0004 is to be emptied"))
+    nimbus.plan_service.apply(first, ChangeRequest(by="anna", reason="node-0004 is to be emptied"))
     nimbus.run()
     nimbus.wants = near.slot_of_executor
-    second = settled(nimbus, nimbus.desk.ask(PlanRequest(by="ben", reason="before the sale")).id)
+    second = settled(nimbus, nimbus.plan_service.request(PlanRequest(by="ben", reason="before the sale")).id)
     # Its latencies are of other topologies.
     told = replace(SERVED, pipeline=SERVED.pipeline | {"complete_latency_ms": {}})
-    with DashboardState(Sources(nimbus.look, lambda: told, lambda: 4.0, dict, nimbus.desk, Parrot())) as known:
+    with DashboardState(Sources(nimbus.look, lambda: told, lambda: 4.0, dict, nimbus.plan_service, Parrot())) as known:
         remembered(known)
         topology = start.topologies[0].id
         paths = [

@@ -90,4 +90,4 @@ def test_another_site_acts_in_nobodys_name(chromium: Any, service: Guarded) -> N
         page.goto("http://other.example/")
         with page.expect_navigation():
             page.click("button")
-        assert service.nimbus.desk.plans().plans == ()
+        assert service.nimbus.plan_service.plans().plans == ()

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from stormwright.cli.serve import LOCK
-from stormwright.client.shapes import Modes
 from stormwright.file_lock import alone
+from stormwright.modes import Modes
 from stormwright.schedulers.toolkit.from_scratch import FromScratchScheduler
 from stormwright.schedulers.toolkit.registry import traits_of
 from stormwright.schedulers.toolkit.triggers import ONLINE, TriggerParams

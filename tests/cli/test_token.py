@@ -86,7 +86,7 @@ def test_verbs_send_the_token_that_they_are_told(run: Any, tmp_path: Path, monke
         assert (code, "viewer is a viewer: only an approver or an operator may do this" in err) == (2, True)
         monkeypatch.setenv("STORMWRIGHT_TOKEN", service.secrets["operator"])
         assert run("mode", "suggest", "--service", address, "--by", "root")[0] == 0
-        assert service.nimbus.desk.history(1).done[0].who == "operator"
+        assert service.nimbus.plan_service.history(1).entries[0].who == "operator"
         assert run("history", "--service", address)[0] == 0
         code, out, _ = run("doctor", "--service", address, "--json", "--storm-home", tmp_path)
         found = {each["check"]: each["verdict"] for each in json.loads(out)["checks"]}

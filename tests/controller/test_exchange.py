@@ -16,6 +16,7 @@ from stormwright.controller.planning.planner import plan_moves
 from stormwright.controller.reports import MoveLimits, MoveReport
 from stormwright.controller.safety.pauses import GONE, Pauses
 from stormwright.controller.tally import Tally
+from stormwright.documents import FileDocument
 from stormwright.errors import MoveError, NimbusError
 from stormwright.model import Assignment, Problem, Supervisor, TopologyAssignment
 from stormwright.storm.bridge import Bridge
@@ -126,7 +127,7 @@ def swap(storm: FakeStorm, tally: Tally, paused: Path) -> Callable[..., list[Mov
     assert isinstance(step, Step)
 
     def move(limits: MoveLimits = PATIENT) -> list[MoveReport]:
-        return Mover(storm, storm._bridge, tally, Pauses(paused), limits).move(step, "because")  # noqa: SLF001
+        return Mover(storm, storm._bridge, tally, Pauses(FileDocument(paused)), limits).move(step, "because")  # noqa: SLF001
 
     return move
 
@@ -156,7 +157,7 @@ def test_a_call_that_fails_leaves_nobody_paused_and_nobody_half_moved(
     assert storm.runs == (SWAPPED if call == "activate a" else RUNS)
     assert storm.status[B.id] == "ACTIVE"
     storm.refuse = {}
-    Pauses(paused).resume(storm.activate)
+    Pauses(FileDocument(paused)).resume(storm.activate)
     assert set(storm.status.values()) == {"ACTIVE"}
     storm.rebalance("b", 0)
     assert (storm.runs[A.id] == RUNS[A.id]) == (call != "activate a"), "no order is left over"
@@ -238,7 +239,7 @@ def test_one_that_cannot_be_activated_leaves_no_other_paused(paused: Path) -> No
         if name == "a":
             raise OSError(12, "Cannot allocate memory")
 
-    with pytest.raises(OSError, match="memory"), Pauses(paused).around(["a", "b"], activate):
+    with pytest.raises(OSError, match="memory"), Pauses(FileDocument(paused)).around(["a", "b"], activate):
         pass
     assert called == ["a", "b"]
     assert json.loads(paused.read_text()) == ["a"]
@@ -248,7 +249,7 @@ def test_a_full_disk_leaves_nobody_paused(paused: Path, monkeypatch: pytest.Monk
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    pauses, called = Pauses(paused), list[str]()
+    pauses, called = Pauses(FileDocument(paused)), list[str]()
     with pauses.around(["a", "b"], called.append):
         monkeypatch.setattr("stormwright.controller.safety.pauses.write_whole", full)
     assert called == ["a", "b"]
@@ -257,7 +258,7 @@ def test_a_full_disk_leaves_nobody_paused(paused: Path, monkeypatch: pytest.Monk
         pytest.fail("paused, and nobody would know")
     pauses.resume(called.append)
     assert called == ["a", "b"], "what was not paused is not activated, who has paused it himself"
-    Pauses(paused).resume(called.append)
+    Pauses(FileDocument(paused)).resume(called.append)
     assert called == ["a", "b", "a", "b"], "what is still written down is"
 
 
@@ -268,5 +269,5 @@ def test_a_topology_that_is_gone_is_not_resumed_for_ever(paused: Path) -> None:
         raise NimbusError(f"{name} is not there", GONE if name == "gone" else "TTransportException")
 
     paused.write_text('["gone", "NotAlive"]')
-    Pauses(paused).resume(activate)
+    Pauses(FileDocument(paused)).resume(activate)
     assert json.loads(paused.read_text()) == ["NotAlive"]

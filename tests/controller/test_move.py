@@ -17,6 +17,7 @@ from stormwright.controller.planning.planner import plan_moves
 from stormwright.controller.reports import MoveLimits, MoveReport
 from stormwright.controller.safety.pauses import Pauses
 from stormwright.controller.tally import Tally
+from stormwright.documents import FileDocument
 from stormwright.errors import ClusterError, MoveError, MoveStoppedError, NimbusError
 from stormwright.model import Assignment, Supervisor, TopologyAssignment, WorkerSlot
 from stormwright.storm.bridge import Bridge
@@ -103,7 +104,7 @@ def bridge() -> Bridge:
 
 @pytest.fixture
 def pauses(tmp_path: Path) -> Pauses:
-    return Pauses(tmp_path / "paused.json")
+    return Pauses(FileDocument(tmp_path / "paused.json"))
 
 
 def run(
@@ -164,7 +165,7 @@ def test_a_worker_that_runs_on_gets_the_time_to_find_the_new_ones(
     tally.add([record(two.id, node, 0, tasks=tasks, length_ms=20) for node, tasks in runs.items()])
     report = run(step, Storm(tally), bridge, tally, pauses)
     assert report.complete
-    assert report.kept_workers == 1
+    assert report.unchanged_workers == 1
     assert ended[1] - ended[0] >= 0.7
 
 
@@ -331,17 +332,17 @@ def test_what_somebody_else_has_paused_is_left_alone(move: Step, bridge: Bridge,
 def test_a_damaged_list_of_paused_topologies_is_said_to_be(tmp_path: Path) -> None:
     (tmp_path / "paused.json").write_text("")
     with pytest.raises(ClusterError, match="activate by hand"):
-        Pauses(tmp_path / "paused.json")
+        Pauses(FileDocument(tmp_path / "paused.json"))
 
 
 def test_a_service_killed_in_a_move_resumes_the_spouts_when_it_comes_back(tmp_path: Path) -> None:
     def killed(_: str) -> None:
         raise NimbusError("the service died before it could say so")
 
-    with pytest.raises(NimbusError), Pauses(tmp_path / "paused.json").around(["t", "u"], killed):
+    with pytest.raises(NimbusError), Pauses(FileDocument(tmp_path / "paused.json")).around(["t", "u"], killed):
         pass
     activated: list[str] = []
-    back = Pauses(tmp_path / "paused.json")
+    back = Pauses(FileDocument(tmp_path / "paused.json"))
     back.resume(killed)
     back.resume(activated.append)
     back.resume(activated.append)

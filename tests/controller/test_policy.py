@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from stormwright.controller.objectives.objective import PlacementAim
-from stormwright.controller.planning.plan import Blocked, MoveBudget
+from stormwright.controller.planning.plan import Excluded, MoveBudget
 from stormwright.controller.policy import LookBack, decide
 from stormwright.model import UNPLACED, Assignment, LoadProfile, Problem, Topology, TopologyAssignment, WorkerSlot
 from stormwright.model.load import assumed_load
@@ -95,21 +95,21 @@ def test_what_was_not_measured_stays_and_counts_for_nothing(spread: Problem) -> 
     )
     assert decision.looked
     assert decision.plan.moves == ()
-    assert decision.plan.left == {"t-1-0": Blocked("not measured")}
+    assert decision.plan.blocked == {"t-1-0": Excluded("not measured")}
     assert decision.before is not None
     assert decision.before.inter_node == 0
 
 
 def test_what_could_not_be_moved_lately_stays(spread: Problem) -> None:
-    setbacks = Backoff()
-    setbacks.note("t-1-0", 900.0, "trees pending")
-    stay = setbacks.stay(1000.0)
+    backoff = Backoff()
+    backoff.note("t-1-0", 900.0, "trees pending")
+    stay = backoff.stay(1000.0)
     decision = decide(spread, OnOneNode(), TRIGGERS, MoveBudget(), LookBack(1000, 0, 0), stay)
     assert decision.plan.moves == ()
-    assert "trees pending" in str(decision.plan.left["t-1-0"])
-    assert setbacks.stay(900.0 + 601) == {}
-    setbacks.note("t-1-0", 2000.0, "trees pending")
-    assert setbacks.stay(2000.0 + 1199), "the second time it waits twice as long"
+    assert "trees pending" in str(decision.plan.blocked["t-1-0"])
+    assert backoff.stay(900.0 + 601) == {}
+    backoff.note("t-1-0", 2000.0, "trees pending")
+    assert backoff.stay(2000.0 + 1199), "the second time it waits twice as long"
 
 
 def test_an_overload_that_no_placement_cured_waits_a_period(spread: Problem) -> None:
@@ -122,7 +122,7 @@ def test_a_topology_may_be_kept_from_moving(spread: Problem) -> None:
     kept = replace(spread, topologies=(replace(spread.topologies[0], conf={"stormwright.move": False}),))
     decision = decide(kept, OnOneNode(), TRIGGERS, MoveBudget(), LookBack(1000, 0, 0))
     assert decision.plan.moves == ()
-    assert decision.plan.left == {"t-1-0": Blocked("stormwright.move is false in its configuration")}
+    assert decision.plan.blocked == {"t-1-0": Excluded("stormwright.move is false in its configuration")}
 
 
 def test_a_drift_is_looked_at_off_the_clock_and_said_but_not_while_cooling_down(spread: Problem) -> None:

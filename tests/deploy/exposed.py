@@ -7,13 +7,13 @@ from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from stormwright.client.shapes import Modes
 from stormwright.model import LoadProfile
 from stormwright.model.load import assumed_load
+from stormwright.modes import Modes
 from stormwright.service.dashboard.scene import Scene
 from stormwright.service.http.metrics import DETAILS, Figures, metrics_text
 from stormwright.service.plans.journal import Journal
-from stormwright.service.plans.plans import PlanStore
+from stormwright.service.plans.store import PlanStore
 from stormwright.service.storage.database import FILE, State
 from tests.controller.builders import on, problem, topology
 from tests.service.http.test_metrics import STATUS

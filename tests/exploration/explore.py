@@ -23,7 +23,7 @@ from stormwright.controller.plans.rollback import WHOLE
 from stormwright.controller.policy import Decision
 from stormwright.errors import ConflictError
 from stormwright.model import Assignment
-from stormwright.service.plans.plans import HALTED
+from stormwright.service.plans.store import HALTED_STATES
 from stormwright.simulator.cluster.nimbus import ACTIVE
 from tests.exploration.schedule import Schedule
 from tests.exploration.serving import Serving
@@ -158,7 +158,7 @@ class _Run:
         if self._world.clock.monotonic() > self._until_s:
             paused = [f"{e.topology.name} is left {e.status}" for e in self._world.nimbus.entries.values()]
             raise AssertionError(f"it does not come to an end: {'; '.join(paused)}; plans {self._states}")
-        row = serving.plans.under_way()
+        row = serving.plans.active()
         self._states = {each.id: each.state for each in serving.plans.rows()}
         problem = serving.look()
         if row is not None or problem is None or len(problem.current) < len(problem.topologies):
@@ -169,9 +169,9 @@ class _Run:
             return
 
     def _do(self, serving: Serving) -> None:
-        halted = [plan for plan, state in self._states.items() if state in HALTED]
+        halted = [plan for plan, state in self._states.items() if state in HALTED_STATES]
         if halted:
-            serving.desk.resume(halted[0], ANNA)
+            serving.plan_service.resume(halted[0], ANNA)
         elif self._reverting:
             self._see_reverted(serving)
         elif self._decides:
@@ -180,7 +180,7 @@ class _Run:
         elif not self._plan or self._told(self._plan) in ("failed", "discarded"):
             self._propose(serving)
         elif self._told(self._plan) == "proposed":
-            serving.desk.apply(self._plan, ANNA)
+            serving.plan_service.apply(self._plan, ANNA)
         else:
             self._revert(serving)
 
@@ -188,12 +188,12 @@ class _Run:
         problem = serving.problem()
         assert problem is not None
         moves = plan_moves(problem, Assignment(self._world.wanted), WHOLE, cpu_limits=False)
-        plan = serving.desk.propose(problem, Decision(True, "better", moves))
+        plan = serving.plan_service.propose(problem, Decision(True, "better", moves))
         if plan is None:
             raise Over
         self._plan, self._then = plan, dict(self._world.where())
         for step in serving.plans.steps(plan):
-            for move in step.told["moves"]:
+            for move in step.content["moves"]:
                 self._then[move["topology"]] = where(placement_of(move["after"]))
 
     def _revert(self, serving: Serving) -> None:
@@ -203,7 +203,7 @@ class _Run:
             raise Over
         self._reverting, self._decides = True, False
         self._numbers = sorted({row["n"] for row in made}, reverse=True)
-        serving._decides = False  # noqa: SLF001  # a person freezes it before
+        serving._decides = False  # a person freezes it before
         self._see_reverted(serving)
 
     def _see_reverted(self, serving: Serving) -> None:
@@ -212,7 +212,7 @@ class _Run:
             self._numbers = self._numbers[1:]
         if not self._numbers:
             raise Over
-        self._back = serving.desk.revert(self._numbers[0], ANNA).id
+        self._back = serving.plan_service.revert(self._numbers[0], ANNA).id
         # It is made, and started, in a thread of its own: nothing else happens meanwhile.
         while serving.plans.row(self._back).state in ("planning", "planned") and not self._world.dead:
             time.sleep(0.0005)

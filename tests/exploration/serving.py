@@ -10,6 +10,8 @@ from threading import Event
 from types import SimpleNamespace
 from typing import Any, cast
 
+from stormwright.service.plans.dispatcher import DecisionDispatcher
+
 from stormwright.controller.move import Mover
 from stormwright.controller.planning.plan import MovePlan, Step
 from stormwright.controller.planning.planner import plan_moves
@@ -18,19 +20,18 @@ from stormwright.controller.policy import Decision
 from stormwright.controller.reports import MoveLimits, MoveReport
 from stormwright.controller.safety.pauses import Pauses
 from stormwright.controller.tally import Tally
+from stormwright.documents import FileDocument
 from stormwright.history.evaluation.moves import THROUGHPUT, EvaluatedMove
-from stormwright.history.evaluation.verdict import Judgement
+from stormwright.history.evaluation.verdict import Evaluation
 from stormwright.model import Assignment, Problem, Supervisor
 from stormwright.service.decider import SNAPSHOT_S
-from stormwright.service.executor import MoveExecutor
 from stormwright.service.loop import Loop
 from stormwright.service.memory import ServiceMemory
-from stormwright.service.plans.applying import PlanExecutor
-from stormwright.service.plans.dispatcher import DecisionDispatcher
+from stormwright.service.plans.executor import MoveRunner, PlanExecutor
 from stormwright.service.plans.guard import Guard
 from stormwright.service.plans.journal import Journal
 from stormwright.service.plans.plan_service import PlanMakers, PlanService
-from stormwright.service.plans.plans import Expiry, PlanStore
+from stormwright.service.plans.store import PlanExpiry, PlanStore
 from stormwright.service.storage.database import FILE, State
 from stormwright.storm.bridge import Bridge
 from tests.exploration.world import World, read
@@ -104,21 +105,21 @@ class Serving:
         self.tally = Tally(clock=clock)
         world.deliver_to(lambda lines: cast(None, self.tally.add(read(lines))))
         world.nimbus.ask = self.bridge.answer
-        self.pauses = Pauses(directory / "paused.json")
+        self.pauses = Pauses(FileDocument(directory / "paused.json"))
         self.state = MortalState(directory / FILE, world)
-        self.plans, self.ledger = PlanStore(self.state), Journal(self.state)
-        self.guard = Guard(self.state, self.plans, self.ledger, "auto")
+        self.plans, self.journal = PlanStore(self.state), Journal(self.state)
+        self.guard = Guard(self.state, self.plans, self.journal, "auto")
         self.memory, self._decides = ServiceMemory(clock), decides
         self._pending, self._moment = dict[str, int](), 0
         self._nimbus = Calls(world)
         history = SimpleNamespace(move=self._note, decision_ms=0)
-        acting = MoveExecutor(self._move, self.memory, cast(Any, history), "forced", 0.0, self.ledger)
+        acting = MoveRunner(self._move, self.memory, cast(Any, history), "forced", 0.0, self.journal)
         makers = PlanMakers("traffic", lambda _: Forced(world.wanted), Forced(world.wanted))
-        self.desk = PlanService(self.plans, self.ledger, self.guard, self.problem, makers)
-        applying = PlanExecutor(self.plans, self.ledger, self, acting.act)
+        self.plan_service = PlanService(self.plans, self.journal, self.guard, self.problem, makers)
+        applying = PlanExecutor(self.plans, self.journal, self, acting.act)
         view = cast(Any, SimpleNamespace(problem=self.problem))
-        tidying = Expiry(self.plans, self.ledger, 90)
-        dealing = DecisionDispatcher(self.guard, self.desk, applying, view, tidying)
+        tidying = PlanExpiry(self.plans, self.journal, 90)
+        dealing = DecisionDispatcher(self.guard, self.plan_service, applying, view, tidying)
         looking = cast(Any, SimpleNamespace(look=self.decided))
         self.loop = Loop(looking, acting, self.before_each, self._resume, dealing, clock)
         self._resume()
@@ -129,7 +130,7 @@ class Serving:
 
     def end(self) -> None:
         """Its process is gone."""
-        self.desk.close()
+        self.plan_service.close()
         self.state.close()
 
     def problem(self) -> Problem | None:
@@ -167,8 +168,8 @@ class Serving:
         """As soon as it is asked, everything is judged."""
         while self._pending:
             topology, moment = self._pending.popitem()
-            judged = Judgement(THROUGHPUT, 1.0, 1.0, 0.9, 1.1, 9, 9, "as predicted")
-            self.ledger.judged(EvaluatedMove(moment, topology, judged))
+            judged = Evaluation(THROUGHPUT, 1.0, 1.0, 0.9, 1.1, 9, 9, "as predicted")
+            self.journal.record_evaluation(EvaluatedMove(moment, topology, judged))
         return {}
 
     def held(self) -> str:

@@ -14,7 +14,7 @@ from stormwright.cli import BAD_INPUT, run
 from stormwright.errors import InputError
 from stormwright.formats import read_problem
 from stormwright.history.tables import session as session_module
-from stormwright.history.tables.definitions import FACTS, JUDGEMENTS
+from stormwright.history.tables.definitions import EVALUATIONS, FACTS
 from stormwright.history.tables.ingest import retain
 from stormwright.history.tables.staging import Staging
 from tests.history.recorded import START_MS, Clockwork, record_looks
@@ -63,9 +63,11 @@ def test_from_what_is_staged_to_what_people_read(
     staging.write(FACTS, "facts", facts(2, 2, seed=1))
     with monkeypatch.context() as patch:
         looks = record_looks(state_dir / "history", Clockwork(patch), LOOKS)
-    judgement = {"decision_ms": looks[1][0], "topology": "measured-1-0", "quantity": "throughput", "predicted": 1.0}
+    evaluation = {"decision_ms": looks[1][0], "topology": "measured-1-0", "quantity": "throughput", "predicted": 1.0}
     staging.write(
-        JUDGEMENTS, "judged", [{"at_ms": START_MS + 600_000, "measured": 1.02, "verdict": "as predicted", **judgement}]
+        EVALUATIONS,
+        "judged",
+        [{"at_ms": START_MS + 600_000, "measured": 1.02, "verdict": "as predicted", **evaluation}],
     )
     state = ["--state", str(state_dir)]
 

@@ -7,13 +7,12 @@ from unittest.mock import Mock
 
 import pytest
 
-from stormwright.controller.planning.plan import Blocked, Missing, MovePlan, NoRoom, Step
+from stormwright.controller.planning.plan import Excluded, Missing, MovePlan, NoRoom, Step
 from stormwright.controller.planning.planner import MoveBudget, plan_moves
 from stormwright.controller.policy import Decision
 from stormwright.controller.reports import MoveReport
 from stormwright.errors import MoveError, MoveStoppedError
 from stormwright.model import Assignment
-from stormwright.service.executor import MoveExecutor
 from stormwright.service.memory import ServiceMemory
 from tests.controller.builders import on, problem, topology
 
@@ -43,7 +42,7 @@ def act(plan: MovePlan, failing: str) -> tuple[list[str], ServiceMemory, Mock]:
         return [report(one.topology.id)]
 
     memory, history = ServiceMemory(), Mock()
-    acting = MoveExecutor(move, memory, history, "optimizer", 0.0, Mock())
+    acting = MoveRunner(move, memory, history, "optimizer", 0.0, Mock())
     if failing:
         with pytest.raises(MoveError):
             acting.act(Decision(True, "better", plan))
@@ -62,7 +61,7 @@ def test_a_stay_in_a_spare_slot_is_noted_once_the_topology_has_arrived(plan: Mov
 def test_nothing_goes_where_a_failed_one_still_is(plan: MovePlan) -> None:
     made, memory, _ = act(plan, "b-1-0")
     assert made == []
-    assert set(memory.setbacks.stay(0.0)) == {"a-1-0", "b-1-0"}
+    assert set(memory.backoff.stay(0.0)) == {"a-1-0", "b-1-0"}
     assert memory.counts.failed_moves == 2, "each once, though b was to move twice"
 
 
@@ -71,14 +70,14 @@ def test_a_move_that_is_given_up_as_the_service_ends_has_not_failed(plan: MovePl
         raise MoveStoppedError("b-1-0: nothing was moved, the service is being stopped")
 
     memory, history = ServiceMemory(), Mock()
-    assert MoveExecutor(move, memory, history, "optimizer", 0.0, Mock()).act(Decision(True, "better", plan)) == []
+    assert MoveRunner(move, memory, history, "optimizer", 0.0, Mock()).act(Decision(True, "better", plan)) == []
     assert memory.counts.failed_moves == 0
-    assert memory.setbacks.stay(0.0) == {}
+    assert memory.backoff.stay(0.0) == {}
     history.move.assert_not_called()
 
 
 def test_what_stays_is_said_before_anything_moves(caplog: pytest.LogCaptureFixture) -> None:
-    left = {"a": NoRoom((Missing("n1", "memory", 512.0, "MB"),)), "b": Blocked("not measured")}
+    left = {"a": NoRoom((Missing("n1", "memory", 512.0, "MB"),)), "b": Excluded("not measured")}
     with caplog.at_level(logging.INFO):
         act(MovePlan((), left), "")
     assert caplog.messages == ["a stays: no room where it should move to: n1: memory short by 512 MB"]

@@ -51,11 +51,11 @@ def test_a_budget_that_is_changed_holds_from_the_next_look_on(
 ) -> None:
     service = Deciding(storm, tmp_path, FromScratchScheduler(make_scheduler("binpack")))
     services.append(service)
-    service.looking.change(replace(service.settings, budget=MoveBudget(0, 0)))
+    service.decider.change(replace(service.settings, budget=MoveBudget(0, 0)))
     service.run(300)
     assert service.memory.counts.looks > 0
     assert storm.moves == []
-    service.looking.change(service.settings)
+    service.decider.change(service.settings)
     assert service.moved(300).plan.moves
 
 
@@ -103,7 +103,7 @@ def test_an_overload_that_is_to_be_ignored_moves_nothing(
         storm, tmp_path, FromScratchScheduler(make_scheduler("d_storm")), adapts=traits_of("d_storm").adapts
     )
     services.append(service)
-    guard = service.looking._guard  # noqa: SLF001
+    guard = service.decider._guard  # noqa: SLF001
     guard.change(ModesChange(default="auto", responses={"overload": "ignore"}, by="anna", reason="it is known"))
     service.run(300)
     assert service.memory.counts.looks == 0

@@ -15,8 +15,8 @@ from stormwright.controller.policy import Decision
 from stormwright.history.evaluation.verdict import Promise
 from stormwright.model import TopologyAssignment
 from stormwright.schedulers.toolkit.triggers import TriggerParams
-from stormwright.service.decider import TRY_BACK_S
-from stormwright.service.plans.plans import PlanStore
+from stormwright.service.decider import ROLLBACK_RETRY_S
+from stormwright.service.plans.store import PlanStore
 from tests.controller.builders import on
 from tests.service.virtual import START_S, AllOn, Deciding, Place, T, VirtualStorm
 
@@ -59,7 +59,7 @@ def test_nothing_is_decided_before_enough_was_measured(monkeypatch: pytest.Monke
     assert service.memory.waits == ["t: 0 of 30 s measured since its workers started and warmed up"]
     assert service.run(25) is None
     assert service.memory.waits[0].startswith("t: 1")
-    assert service.looking.look().reason == service.memory.waits[0]
+    assert service.decider.look().reason == service.memory.waits[0]
     assert service.memory.counts.looks == 0
     service.moved(60)
     assert storm.now_s - START_S >= 60 + 30
@@ -69,27 +69,27 @@ def test_nothing_is_decided_before_enough_was_measured(monkeypatch: pytest.Monke
 def test_a_worse_placement_is_taken_back_and_remembered(monkeypatch: pytest.MonkeyPatch, begin: Begin) -> None:
     storm = VirtualStorm(monkeypatch, half_as_good)
     service = begin(storm)
-    assert service.moved(300).takes_back == frozenset()
+    assert service.moved(300).rolls_back == frozenset()
     assert nodes(storm.runs) == {"n2"}
     moved_s = storm.now_s
     back = service.moved(120)
-    assert back.takes_back == {T.id}
+    assert back.rolls_back == {T.id}
     assert back.reason.startswith("t goes back to where it was: since its move tuple trees take ")
     assert back.reason.endswith("% fewer complete")
     assert nodes(storm.runs) == nodes(SPREAD)
     assert storm.runs.slot_of_executor == SPREAD.slot_of_executor
     assert storm.now_s - moved_s <= 60, "its young workers were compared with what the old ones did at their age"
-    assert service.memory.counts.taken_back == 1
-    judgements = service.history.judged()["judgements"]
-    assert {each["judgement"]["quantity"] for each in judgements} >= {"throughput", "complete latency"}
+    assert service.memory.counts.rolled_back == 1
+    evaluations = service.history.evaluation_status()["evaluations"]
+    assert {each["evaluation"]["quantity"] for each in evaluations} >= {"throughput", "complete latency"}
     # Not tried again, by a service that was started anew either.
     assert service.run(100) is None
-    assert len(service.refused.told(storm.now_s * 1000)[T.id]) == 1
+    assert len(service.refused.reasons(storm.now_s * 1000)[T.id]) == 1
     service = begin(storm)
     assert service.run(100) is None
     assert len(storm.moves) == 2
     assert service.memory.decision is not None
-    assert "this placement was taken back" in str(service.memory.decision.plan.left[T.id])
+    assert "this placement was rolled back" in str(service.memory.decision.plan.blocked[T.id])
     # Only an hour later.
     until_s = storm.moves[-1][0] + FIRST_S
     storm.now_s = until_s - 60
@@ -103,7 +103,7 @@ def test_a_service_that_was_killed_after_the_move_takes_it_back(monkeypatch: pyt
     storm = VirtualStorm(monkeypatch, half_as_good)
     begin(storm).moved(300)
     service = begin(storm)
-    assert service.moved(120).takes_back == {T.id}
+    assert service.moved(120).rolls_back == {T.id}
     assert nodes(storm.runs) == nodes(SPREAD)
 
 
@@ -111,11 +111,11 @@ def test_given_placement_is_taken_whatever_it_gains(monkeypatch: pytest.MonkeyPa
     storm = VirtualStorm(monkeypatch, as_good)
     service = begin(storm)
     service.run(10)
-    decision = service.looking.place({T.id: on("n2", "n1")}, "to compare placements", {})
+    decision = service.decider.place({T.id: on("n2", "n1")}, "to compare placements", {})
     assert service.acting.act(decision)[0].complete
     assert nodes(storm.runs) == {"n1", "n2"}
-    assert decision.takes_back == frozenset()
-    assert service.refused.told(storm.now_s * 1000) == {}
+    assert decision.rolls_back == frozenset()
+    assert service.refused.reasons(storm.now_s * 1000) == {}
 
 
 def test_rolled_back_placement_is_refused_with_the_worth_it_is_given(
@@ -126,12 +126,12 @@ def test_rolled_back_placement_is_refused_with_the_worth_it_is_given(
     service = begin(storm)
     service.moved(300)
     assert nodes(storm.runs) == {"n2"}
-    back = service.looking.place(
-        {T.id: SPREAD}, "measured −26 %", {T.id: Promise(worth=100.0, rate_tps=1000.0)}, takes_back=True
+    back = service.decider.place(
+        {T.id: SPREAD}, "measured −26 %", {T.id: Promise(worth=100.0, rate_tps=1000.0)}, rolls_back=True
     )
     service.acting.act(back)
-    assert (back.takes_back, nodes(storm.runs)) == ({T.id}, nodes(SPREAD))
-    assert service.memory.counts.taken_back == 1
+    assert (back.rolls_back, nodes(storm.runs)) == ({T.id}, nodes(SPREAD))
+    assert service.memory.counts.rolled_back == 1
     problem, now_ms = storm.problem(), storm.now_s * 1000
 
     def refused(wanted: TopologyAssignment, worth: float) -> bool:
@@ -150,7 +150,10 @@ def test_what_is_as_good_stays_and_is_judged(monkeypatch: pytest.MonkeyPatch, be
     service.moved(300)
     assert service.run(250) is None
     assert nodes(storm.runs) == {"n2"}
-    found = {each["judgement"]["quantity"]: each["judgement"] for each in service.history.judged()["judgements"]}
+    found = {
+        each["evaluation"]["quantity"]: each["evaluation"]
+        for each in service.history.evaluation_status()["evaluations"]
+    }
     assert found["throughput"]["measured"] == pytest.approx(1, abs=0.05)
     assert found["complete latency"]["measured"] == pytest.approx(1, abs=0.05)
     assert found["inter-node tuples per tree"]["predicted"] == 0
@@ -181,7 +184,7 @@ def test_somebody_elses_move_is_not_taken_back(monkeypatch: pytest.MonkeyPatch, 
     service = begin(storm)
     service.moved(300)
     storm.runs, storm.born_s = on("n0", "n2"), storm.now_s
-    decisions = [service.run(1, lambda d: bool(d.takes_back)) for _ in range(100)]
+    decisions = [service.run(1, lambda d: bool(d.rolls_back)) for _ in range(100)]
     assert decisions == [None] * 100
 
 
@@ -189,9 +192,9 @@ def test_where_it_cannot_go_back_it_is_tried_each_minute_only(monkeypatch: pytes
     storm = VirtualStorm(monkeypatch, half_as_good)
     service = begin(storm, triggers=TriggerParams(period_s=10, cool_down_s=300))
     service.moved(300)
-    whole = service.looking._view.problem  # noqa: SLF001
+    whole = service.decider._view.problem  # noqa: SLF001
     lost = lambda: replace(whole(), supervisors=whole().supervisors[1:])  # noqa: E731
-    monkeypatch.setattr(service.looking._view, "problem", lost)  # noqa: SLF001
+    monkeypatch.setattr(service.decider._view, "problem", lost)  # noqa: SLF001
     looks = service.memory.counts.looks
     assert service.run(200) is None
     assert service.memory.counts.looks - looks in (2, 3)
@@ -212,25 +215,25 @@ def test_a_way_back_that_waits_for_a_person_is_not_proposed_again(
         some = []
         for _ in range(seconds):
             service.history.count(storm.second())
-            decision = service.looking.look()
-            some += [decision] if decision.takes_back else []
+            decision = service.decider.look()
+            some += [decision] if decision.rolls_back else []
         return some
 
     back, *_ = found(60)
     plans = PlanStore(service.state)
     plan = plans.add("plan", "traffic", "stormwright", back.reason, {})
-    plans.made(plan, "proposed", "", {}, {}, {}, [(0, step_to_dict(step, storm.problem())) for step in back.plan.steps])
-    assert found(3 * round(TRY_BACK_S)) == []
+    plans.save(plan, "proposed", "", {}, {}, {}, [(0, step_to_dict(step, storm.problem())) for step in back.plan.steps])
+    assert found(3 * round(ROLLBACK_RETRY_S)) == []
     plans.change(plan, ["proposed"], "discarded")
-    assert len(found(round(TRY_BACK_S))) == 1
+    assert len(found(round(ROLLBACK_RETRY_S))) == 1
 
 
 def test_nothing_goes_back_to_a_node_that_is_drained_since(monkeypatch: pytest.MonkeyPatch, begin: Begin) -> None:
     storm = VirtualStorm(monkeypatch, half_as_good)
     service = begin(storm)
     service.moved(300)
-    drains = service.looking._guard.drains  # noqa: SLF001
+    drains = service.decider._guard.drains  # noqa: SLF001
     drains.drain("host0", ["n0"], "anna", "new disks")
     assert service.run(200) is None
     drains.uncordon("host0")
-    assert service.moved(120).takes_back == {T.id}
+    assert service.moved(120).rolls_back == {T.id}

@@ -64,7 +64,7 @@ def test_told_other_things_while_it_runs_it_takes_over_those_that_can_change(tmp
     service.change(told, {"default": "suggest", "windows": ("01:00-05:00",)}, [])
     assert service.settings == replace(told, port=0), "where it listens stays"
     assert (service.guard.modes.default, service.guard.modes.windows) == ("suggest", ("01:00-05:00",))
-    assert service.desk.history(1).done[0].who == "serve"
+    assert service.plan_service.history(1).entries[0].who == "serve"
 
 
 def test_whom_the_settings_let_in_the_server_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,15 +17,15 @@ from stormwright.controller.objectives.refusals import RefusedPlacements
 from stormwright.controller.planning.plan import Step
 from stormwright.controller.policy import Decision
 from stormwright.controller.reports import MoveReport
+from stormwright.documents import FileDocument
 from stormwright.model import Assignment, LoadProfile, Problem, Scheduler, TopologyAssignment
 from stormwright.model.load import assumed_load
 from stormwright.schedulers.toolkit.triggers import TriggerParams
 from stormwright.service.decider import Decider
-from stormwright.service.executor import MoveExecutor
 from stormwright.service.memory import ServiceMemory
 from stormwright.service.plans.guard import Guard
 from stormwright.service.plans.journal import Journal
-from stormwright.service.plans.plans import PlanStore
+from stormwright.service.plans.store import PlanStore
 from stormwright.service.settings import ServiceSettings
 from stormwright.service.storage.database import FILE, State
 from stormwright.service.storage.history import HistorySettings, ServiceHistory
@@ -162,13 +162,16 @@ class Deciding:
         given = ServiceSettings(state, "127.0.0.1", 0, triggers=triggers, objective=TRAFFIC)
         self.settings = replace(given, **settings)
         self.state = State(state / FILE)
-        plans, ledger = PlanStore(self.state), Journal(self.state)
-        guard = Guard(self.state, plans, ledger, "auto")
-        self.memory, self.history = ServiceMemory(), ServiceHistory(HistorySettings(), state, "forced", ledger.judged)
-        self.refused = RefusedPlacements(state / "refused.json")
+        plans, journal = PlanStore(self.state), Journal(self.state)
+        guard = Guard(self.state, plans, journal, "auto")
+        self.memory, self.history = (
+            ServiceMemory(),
+            ServiceHistory(HistorySettings(), state, "forced", journal.record_evaluation),
+        )
+        self.refused = RefusedPlacements(FileDocument(state / "refused.json"))
         view = cast(Any, View(storm))
         self.looking = Decider(self.settings, scheduler, view, self.memory, self.history, self.refused, guard)
-        self.acting = MoveExecutor(storm.move, self.memory, self.history, "forced", triggers.cool_down_s, ledger)
+        self.acting = MoveRunner(storm.move, self.memory, self.history, "forced", triggers.cool_down_s, journal)
         self.history.start(lambda: None)
 
     def run(self, seconds: int, until: Callable[[Decision], bool] = lambda _: False) -> Decision | None:

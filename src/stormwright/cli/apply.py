@@ -15,7 +15,7 @@ from stormwright.cli.output import print_json
 from stormwright.errors import ClusterError
 
 if TYPE_CHECKING:
-    from stormwright.client.shapes import Plan
+    from stormwright.plan import Plan
 
 #: Exit code where a plan did not come to its end.
 _NOT_DONE = 1
@@ -94,7 +94,7 @@ def follow(
         if line != reported and not as_json:
             say(line)
         reported = line
-        begins = found is not None and found.begins
+        begins = found is not None and found.auto_apply
         if no_wait or (found is not None and found.state not in _UNDER_WAY and not begins):
             break
         time.sleep(LOOK_S)

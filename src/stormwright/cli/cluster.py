@@ -18,7 +18,7 @@ from stormwright.cli.progress import shown
 from stormwright.errors import ClusterError, Fault, InputError
 
 if TYPE_CHECKING:
-    from stormwright.client.shapes import Mode
+    from stormwright.modes import Mode
     from stormwright.storm.local_cluster import RunningCluster
 
 log = logging.getLogger(__name__)

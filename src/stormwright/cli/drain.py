@@ -55,7 +55,7 @@ def command(
             stay = f"; {counted(begun.drained.workers or 0, 'worker')} still there" if begun.drained.workers else ""
             say(f"{begun.drained.host} takes nothing new{stay}")
         if plan is not None:
-            plan = client.made(plan.id)
+            plan = client.wait_until_planned(plan.id)
         if as_json:
             print_json(begun.model_copy(update={"plan": plan}).model_dump(mode="json"))
             return

@@ -168,21 +168,21 @@ def print_done(address: str, by: str, limit: int, as_json: bool) -> None:
     if as_json:
         print_json(found.model_dump(mode="json"))
         return
-    if not found.done:
+    if not found.entries:
         say("nothing was done so far: moves, reverts and changes of mode will stand here, with what came of them")
         mode = client.modes().default
         say(f"the mode is {mode}: {_BY_ITSELF[mode]}; `stormwright plan` shows what could be moved")
         return
     table = text_table("n", "at", "what", "who", "why", "came of it")
-    for each in found.done:
-        came = came_of(each)
+    for each in found.entries:
+        came = evaluations_of(each)
         table.add_row(each.n, in_utc(each.at_ms), f"{each.kind} {each.plan}".strip(), each.who, each.reason, came)
     print_table(table)
     if found.more:
         say(f"there are older ones: --limit {min(2 * limit, MOST)}" if limit < MOST else "there are older ones")
 
 
-def came_of(done: HistoryEntry) -> str:
+def evaluations_of(done: HistoryEntry) -> str:
     """Return the outcome of an entry in one line."""
     return "; ".join(_came_of(done)) or done.text
 
@@ -191,7 +191,7 @@ def _came_of(done: HistoryEntry) -> Iterator[str]:
     for move in done.moves:
         if move.failure:
             yield f"{move.name}: {move.failure}"
-        elif move.judged:
+        elif move.evaluations:
             yield f"{move.name}: {', '.join(_entry_outcome(move))}"
         else:
             pause = "" if move.pause_s is None else f", paused {move.pause_s:.0f} s"
@@ -199,7 +199,7 @@ def _came_of(done: HistoryEntry) -> Iterator[str]:
 
 
 def _entry_outcome(move: MoveEntry) -> Iterator[str]:
-    for each in move.judged:
+    for each in move.evaluations:
         measured = "unknown" if each.measured is None else f"{each.measured:.2f}"
         yield f"{each.quantity} × {measured} ({each.predicted:.2f} promised)"
 
@@ -382,7 +382,7 @@ def decisions(stretch: str, where: HistoryLocation, moving: bool, as_json: bool)
             f"{row['cost_before']:,.1f} → {row['cost_after']:,.1f}",
             f"{row['inter_node_before_tps']:,.0f} → {row['inter_node_after_tps']:,.0f}",
             row["reason"],
-            "; ".join(_outcome(judgement) for judgement in row["judgements"]) or "–",
+            "; ".join(_outcome(evaluation) for evaluation in row["judgements"]) or "–",
         )
     print_table(table)
     _print_last(len(found))
@@ -393,11 +393,11 @@ def _print_last(rows: int) -> None:
         say(f"the last {MAX_ROWS} of {rows:,}; --json has all")
 
 
-def _outcome(judgement: dict[str, Any]) -> str:
-    measured, predicted = judgement["measured"], judgement["predicted"]
+def _outcome(evaluation: dict[str, Any]) -> str:
+    measured, predicted = evaluation["measured"], evaluation["predicted"]
     return (
-        f"{judgement['topology']}: {judgement['quantity']} × {_number(measured)} "
-        f"({_number(predicted)} predicted): {judgement['verdict']}"
+        f"{evaluation['topology']}: {evaluation['quantity']} × {_number(measured)} "
+        f"({_number(predicted)} predicted): {evaluation['verdict']}"
     )
 
 

@@ -15,7 +15,7 @@ from stormwright.defaults import DECIDING
 from stormwright.errors import Fault, InputError
 
 if TYPE_CHECKING:
-    from stormwright.client.shapes import Goal, Plan
+    from stormwright.plan import Goal, Plan
 
 #: Exit codes with ``--detailed-exitcode``, as Terraform has them; anything wrong is 1 then.
 NOTHING, WRONG, CHANGES = 0, 1, 2
@@ -131,10 +131,10 @@ def command(
     else:
         print_plan(plan)
         print_steps(plan)
-        if plan.state in ("planned", "proposed") and plan.id and plan.steps:
+        if plan.state in ("planned", "proposed") and plan.id and plan.step_count:
             say(f"apply it with: stormwright apply {plan.id}")
     if detailed:
-        ctx.exit(CHANGES if plan.steps else NOTHING)
+        ctx.exit(CHANGES if plan.step_count else NOTHING)
 
 
 def _check(file: Path | None, ctx: click.Context) -> None:
@@ -182,17 +182,17 @@ def _of_service(
         least_gain_percent=cast("float | None", wished["least_gain_percent"]),
     )
     later = f"plan {request.id} is being made …; `stormwright plan --show {request.id}` shows it later, too"
-    return client.made(request.id, waits=lambda: say(later, err=True))
+    return client.wait_until_planned(request.id, waits=lambda: say(later, err=True))
 
 
 def _of_file(file: Path, wished: dict[str, object]) -> Plan:
-    from stormwright.client.shapes import Plan
     from stormwright.controller.objectives.objective import LexicographicObjective
     from stormwright.controller.plans.description import expected_pause, plan_document, planned_step
     from stormwright.controller.plans.document import step_to_dict
-    from stormwright.controller.plans.draft import FewestMoves, PlanWish, drafted
+    from stormwright.controller.plans.draft import FewestMoves, PlanScope, propose_moves
     from stormwright.controller.plans.stages import staged
     from stormwright.defaults import KEEPING
+    from stormwright.plan import Plan
     from stormwright.schedulers.toolkit.from_scratch import apply_from_scratch, only_adaptive
     from stormwright.schedulers.toolkit.registry import make_scheduler
     from stormwright.schedulers.toolkit.resolve import scheduler_keeping_running
@@ -206,14 +206,14 @@ def _of_file(file: Path, wished: dict[str, object]) -> Plan:
         goals,
         lambda goal: apply_from_scratch(name, make_scheduler(name, settings, objective=goal), None, only_adaptive),
     )
-    wish = PlanWish(
+    wish = PlanScope(
         goals,
         cast("tuple[str, ...]", wished["topologies"]),
         cast("tuple[str, ...]", wished["nodes"]),
         cast("float | None", wished["least_gain_percent"]),
         repairs,
     )
-    draft = drafted(problem, FewestMoves(scheduler_keeping_running(KEEPING)) if repairs else scheduler, wish)
+    draft = propose_moves(problem, FewestMoves(scheduler_keeping_running(KEEPING)) if repairs else scheduler, wish)
     steps, stages = draft.plan.steps, staged(draft.plan.steps)
     document = plan_document(draft, lambda _: expected_pause((), ()), stages)
     made = tuple(

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from stormwright.cli.lines import say
 from stormwright.cli.output import cut_short, numbers_table, print_table, text_table
-from stormwright.client.shapes import Plan, PlanLine, Range, Side, TopologySide
 from stormwright.model.humanize import counted
+from stormwright.plan import Plan, PlanSummary, Range, Side, TopologySide
 
 _MOST = 20
 
@@ -17,23 +17,23 @@ def print_plan(plan: Plan) -> None:
     printed = f"plan {plan.id}" if plan.id else "plan"
     age = f", {plan.age_s:,.0f} s old" if plan.id else ""
     say(f"{printed}: {plan.state}{age}, for {plan.goal}" + (f", by {plan.by}: {plan.reason}" if plan.id else ""))
-    if not plan.steps:
+    if not plan.step_count:
         say(f"nothing is to change: {plan.why or 'nothing is out of place'}")
     else:
-        steps, stages = counted(plan.steps, "step"), counted(plan.stages, "stage")
+        steps, stages = counted(plan.step_count, "step"), counted(plan.stages, "stage")
         say(f"{counted(plan.topologies, 'topology')} in {steps} and {stages}; {plan.gain}")
         if plan.why:
             say(plan.why)
     if plan.before and plan.after:
-        _print_sides({"before": plan.before, "after": plan.after} if plan.steps else {"now": plan.before})
+        _print_sides({"before": plan.before, "after": plan.after} if plan.step_count else {"now": plan.before})
     if plan.proof:
-        say(f"{'then' if plan.steps else 'now'} {plan.proof}")
+        say(f"{'then' if plan.step_count else 'now'} {plan.proof}")
     _print_moves(plan)
-    for line in cut_short([f"{name} stays: {why}" for name, why in plan.left.items()], _MOST):
+    for line in cut_short([f"{name} stays: {why}" for name, why in plan.blocked.items()], _MOST):
         say(line)
-    if plan.steps:
-        measured = "" if plan.kind == "revert" else ": each stage is measured before the next begins"
-        say(f"all of it takes about {_lasts(plan.lasts_s)}{measured}")
+    if plan.step_count:
+        measured = "" if plan.origin == "rollback" else ": each stage is measured before the next begins"
+        say(f"all of it takes about {_lasts(plan.duration_s)}{measured}")
 
 
 def _lasts(seconds: float) -> str:
@@ -43,12 +43,12 @@ def _lasts(seconds: float) -> str:
 def print_steps(plan: Plan) -> None:
     """Print each step with stopped and started workers, and the outcome for topologies."""
     table = text_table("stage", "step", "state", "topology", "executors", "stops", "starts")
-    for step in plan.made:
+    for step in plan.steps:
         for move in step.moves:
             on_the_way = "" if move.arrives else " (makes room)"
             cells = (move.topology + on_the_way, move.executors, ", ".join(move.stops), ", ".join(move.starts))
             table.add_row(step.stage + 1, step.number + 1, step.state, *cells)
-    if plan.made:
+    if plan.steps:
         print_table(table)
     for line in outcome_lines(plan):
         say(line)
@@ -56,15 +56,15 @@ def print_steps(plan: Plan) -> None:
 
 def outcome_lines(plan: Plan) -> Iterator[str]:
     """Yield the measured outcome for topologies beside the prediction."""
-    for each in plan.judged:
+    for each in plan.evaluations:
         measured = "unknown" if each.measured is None else f"{each.measured:.2f}"
         yield f"{each.topology}: {each.quantity} {measured} of before, {each.predicted:.2f} promised: {each.verdict}"
 
 
-def progress_line(plan: PlanLine) -> str:
+def progress_line(plan: PlanSummary) -> str:
     """Where a plan stands that is being applied."""
     stage = f"stage {min(plan.stage + 1, plan.stages)} of {plan.stages}" if plan.stages else ""
-    step = f"step {plan.steps_made} of {plan.steps}" if plan.steps else ""
+    step = f"step {plan.steps_completed} of {plan.step_count}" if plan.step_count else ""
     return ": ".join(filter(None, [plan.state, ", ".join(filter(None, [step, stage, plan.why]))]))
 
 
@@ -95,7 +95,7 @@ def _print_moves(plan: Plan) -> None:
         table.add_row(
             each.name,
             each.executors,
-            f"{each.workers_stopped}/{each.workers_started}/{each.workers_kept}",
+            f"{each.workers_stopped}/{each.workers_started}/{each.workers_unchanged}",
             f"{_shown(each.pause_s, ' s')}",
             _both(each.before, each.after, "reachable_tps", ""),
             _both(each.before, each.after, "latency_ms", " ms"),

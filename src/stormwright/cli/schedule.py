@@ -72,7 +72,7 @@ def _moved(problem: Problem, after: IntArray) -> dict[str, int]:
     return {
         "executors": len(changes.moved_executors),
         "topologies": len(changes.topologies),
-        "workers_kept": len(changes.kept_workers),
+        "workers_kept": len(changes.unchanged_workers),
         "workers_stopped": len(changes.stopped_workers),
         "workers_started": len(changes.started_workers),
     }
@@ -261,7 +261,7 @@ def _moves(problem: Problem, after: IntArray) -> str:
     return (
         f"moved: {counted(len(changes.moved_executors), 'executor')} of "
         f"{counted(len(changes.topologies), 'topology')}; "
-        f"workers: {len(changes.kept_workers)} run on, {len(changes.stopped_workers)} stop, "
+        f"workers: {len(changes.unchanged_workers)} run on, {len(changes.stopped_workers)} stop, "
         f"{len(changes.started_workers)} start"
     )
 

@@ -9,14 +9,15 @@ import click
 
 from stormwright.cli import options
 from stormwright.cli.asking import client_of
-from stormwright.cli.history import came_of
+from stormwright.cli.history import evaluations_of
 from stormwright.cli.lines import say
 from stormwright.cli.output import cut_short, print_json
 from stormwright.cli.plans import progress_line
 from stormwright.model.humanize import counted, in_utc
 
 if TYPE_CHECKING:
-    from stormwright.client.shapes import Overview, PlanLine
+    from stormwright.client.shapes import Overview
+    from stormwright.plan import PlanSummary
 
 #: Exit code where something needs a look; that of a service that cannot be asked is 2, as of every verb.
 _NEEDS_A_LOOK = 1
@@ -72,13 +73,13 @@ def _lines(now: Overview, address: str) -> Iterator[str]:
     for last in now.done[:1]:
         what = f"{last.kind} {last.plan}".strip()
         yield f"changed last: entry {last.n}, {what}, by {last.who}, {in_utc(last.at_ms)}: {last.reason}"
-        yield f"came of it: {came_of(last)}"
+        yield f"came of it: {evaluations_of(last)}"
     if not now.done:
         yield "changed last: nothing so far"
 
 
-def _waiting(plan: PlanLine) -> str:
-    moves = f"{counted(plan.topologies, 'topology')} in {counted(plan.steps, 'step')}"
+def _waiting(plan: PlanSummary) -> str:
+    moves = f"{counted(plan.topologies, 'topology')} in {counted(plan.step_count, 'step')}"
     gain = f"; {plan.gain}" if plan.gain else ""
     lines = f"plan {plan.id} ({plan.state} {_ago(plan.age_s)} by {plan.by}): {moves}{gain}"
     return f"waits for approval: {lines}; `stormwright apply {plan.id}`"

@@ -14,6 +14,8 @@ from pydantic import BaseModel, ValidationError
 from stormwright.client import shapes
 from stormwright.client.shapes import Overview
 from stormwright.errors import ClusterError, ConflictError, Fault, InputError, NotThereError
+from stormwright.modes import Modes
+from stormwright.plan import Goal, Plan, PlanState
 
 _Answer = TypeVar("_Answer", bound=BaseModel)
 
@@ -56,12 +58,12 @@ class Client:
         self,
         reason: str,
         *,
-        goals: Iterable[shapes.Goal] = (),
+        goals: Iterable[Goal] = (),
         only: str | None = None,
         topologies: Iterable[str] = (),
         nodes: Iterable[str] = (),
         least_gain_percent: float | None = None,
-    ) -> shapes.Plan:
+    ) -> Plan:
         """Begin to make a plan; `made` waits for it.
 
         Parameters
@@ -77,9 +79,9 @@ class Client:
             "nodes": list(nodes),
             "least_gain_percent": least_gain_percent,
         }
-        return self._ask("POST", "/v1/plans", shapes.Plan, request)
+        return self._ask("POST", "/v1/plans", Plan, request)
 
-    def made(self, plan: str, limit_s: float = 600.0, waits: Callable[[], None] | None = None) -> shapes.Plan:
+    def wait_until_planned(self, plan: str, limit_s: float = 600.0, waits: Callable[[], None] | None = None) -> Plan:
         """A plan once it is made; ConflictError where it could not be, or is not after so many seconds.
 
         Whoever waits is told so by `waits`, once, where it takes more than a look.
@@ -96,9 +98,9 @@ class Client:
             raise ConflictError(f"plan {plan} could not be made: {found.why}")
         return found
 
-    def show(self, plan: str) -> shapes.Plan:
+    def show(self, plan: str) -> Plan:
         """A plan whole."""
-        return self._ask("GET", f"/v1/plans/{_id(plan)}", shapes.Plan)
+        return self._ask("GET", f"/v1/plans/{_id(plan)}", Plan)
 
     def explain(self, topology: str | None = None, executor: int | None = None) -> shapes.Explained:
         """Why executors have no slot, all or those of a topology; or why one is where it is."""
@@ -106,24 +108,24 @@ class Client:
         query = urlencode({name: value for name, value in request.items() if value is not None})
         return self._ask("GET", f"/v1/explain?{query}" if query else "/v1/explain", shapes.Explained)
 
-    def plans(self, states: Iterable[shapes.PlanState] = (), limit: int = 100) -> shapes.Plans:
+    def plans(self, states: Iterable[PlanState] = (), limit: int = 100) -> shapes.Plans:
         """Plans, the newest first; those in some states, or all."""
         query = urlencode([*(("state", state) for state in states), ("limit", limit)])
         return self._ask("GET", f"/v1/plans?{query}", shapes.Plans)
 
-    def apply(self, plan: str, reason: str) -> shapes.Plan:
+    def apply(self, plan: str, reason: str) -> Plan:
         """Begin to apply a plan."""
         return self._told(plan, "apply", reason)
 
-    def stop(self, plan: str, reason: str) -> shapes.Plan:
+    def stop(self, plan: str, reason: str) -> Plan:
         """Stop a plan as soon as no topology is half way."""
         return self._told(plan, "stop", reason)
 
-    def resume(self, plan: str, reason: str) -> shapes.Plan:
+    def resume(self, plan: str, reason: str) -> Plan:
         """Go on with a plan that was stopped or waits."""
         return self._told(plan, "resume", reason)
 
-    def discard(self, plan: str, reason: str) -> shapes.Plan:
+    def discard(self, plan: str, reason: str) -> Plan:
         """Give a plan up, or that it is made."""
         return self._told(plan, "discard", reason)
 
@@ -132,9 +134,9 @@ class Client:
         query = {"limit": limit} | ({} if before is None else {"before": before})
         return self._ask("GET", f"/v1/history?{urlencode(query)}", shapes.History)
 
-    def revert(self, n: int, reason: str) -> shapes.Plan:
+    def revert(self, n: int, reason: str) -> Plan:
         """Begin to restore the placement as it was before an entry of the history."""
-        return self._ask("POST", f"/v1/history/{n}/revert", shapes.Plan, {"reason": reason})
+        return self._ask("POST", f"/v1/history/{n}/revert", Plan, {"reason": reason})
 
     def overview(self) -> Overview:
         """Return the health of the service, its next and last changes, and pending approvals."""
@@ -143,17 +145,17 @@ class Client:
         except NotThereError as error:
             raise ClusterError(f"{self.address} cannot say whether all is well: it is of an older version") from error
 
-    def modes(self) -> shapes.Modes:
+    def modes(self) -> Modes:
         """Return what the service may do automatically."""
-        return self._ask("GET", "/v1/modes", shapes.Modes)
+        return self._ask("GET", "/v1/modes", Modes)
 
-    def change_modes(self, modes: shapes.Modes, reason: str) -> shapes.Modes:
+    def change_modes(self, modes: Modes, reason: str) -> Modes:
         """Change what the service may do automatically.
 
         Modes that the service has told are refused where somebody has changed them since (ConflictError).
         """
         body = modes.model_dump(mode="json", exclude=set() if "version" in modes.model_fields_set else {"version"})
-        return self._ask("PUT", "/v1/modes", shapes.Modes, body | {"reason": reason})
+        return self._ask("PUT", "/v1/modes", Modes, body | {"reason": reason})
 
     def drains(self) -> shapes.Drains:
         """Nodes that take nothing new."""
@@ -178,8 +180,8 @@ class Client:
         """Make a drained node schedulable again."""
         return self._ask("POST", f"/v1/nodes/{quote(node, safe='')}/uncordon", shapes.Drained, {"reason": reason})
 
-    def _told(self, plan: str, what: str, reason: str) -> shapes.Plan:
-        return self._ask("POST", f"/v1/plans/{_id(plan)}/{what}", shapes.Plan, {"reason": reason})
+    def _told(self, plan: str, what: str, reason: str) -> Plan:
+        return self._ask("POST", f"/v1/plans/{_id(plan)}/{what}", Plan, {"reason": reason})
 
     def _ask(self, method: str, path: str, shape: type[_Answer], body: dict[str, Any] | None = None) -> _Answer:
         content = None if body is None else _content(body | {"by": self._by})

@@ -251,7 +251,7 @@ class Mover:
 
     def _may_go_on(self, move: TopologyMove, leg: Hop, since: float, known: float) -> bool:
         """Return whether a topology may be activated; running workers know the new ones from `known` on."""
-        if not leg.kept_workers:
+        if not leg.unchanged_workers:
             return True
         found = self._tally.clock.monotonic() >= known or leg is not move.legs[-1]
         return found and self._all_report(move.topology, leg, since)

@@ -74,7 +74,7 @@ class Decision:
         Costs of the current and of the wanted placement.
     promises
         Promise by topology id.
-    takes_back
+    rolls_back
         Topologies (ids) that are rolled back.
     because
         Anomaly without which it would not have been made; else empty.
@@ -89,7 +89,7 @@ class Decision:
     after: Cost | None = None
     assignment: Assignment | None = None
     promises: Mapping[str, Promise] = field(default_factory=dict)
-    takes_back: frozenset[str] = frozenset()
+    rolls_back: frozenset[str] = frozenset()
     because: Literal["overload", "drift", ""] = ""
     hold: Word | Literal[""] = ""
 

@@ -44,7 +44,7 @@ class MoveReport:
     moved_executors: int
     started_workers: int
     stopped_workers: int
-    kept_workers: int
+    unchanged_workers: int
     drain_s: float
     swap_s: float
     resume_s: float
@@ -77,7 +77,7 @@ def made(move: TopologyMove, times: tuple[float, float, float], span_ms: tuple[i
         moved_executors=move.moved_executors,
         started_workers=len(move.started_workers),
         stopped_workers=len(move.stopped_workers),
-        kept_workers=len(move.kept_workers),
+        unchanged_workers=len(move.unchanged_workers),
         drain_s=drain_s,
         swap_s=swap_s,
         resume_s=resume_s,

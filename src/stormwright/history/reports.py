@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from stormwright.errors import Fault, InputError
 from stormwright.formats import problem_from_dict
 from stormwright.history.looks import _days, clusters, within
-from stormwright.history.tables.definitions import DECISIONS, FACTS, JUDGEMENTS, TABLES
+from stormwright.history.tables.definitions import DECISIONS, EVALUATIONS, FACTS, TABLES
 from stormwright.history.tables.store import DAY, Days, Store
 from stormwright.model.arrays import FloatArray
 from stormwright.perflog.schema import LATENCY_EDGES_MS
@@ -232,17 +232,17 @@ def _total(rows: list[dict[str, Any]], name: str) -> int:
 
 
 def decisions(store: Store, stretch: TimeStretch, moving_only: bool = False) -> list[dict[str, Any]]:
-    """Return rows of `DECISIONS` in a stretch of time with their ``judgements``, oldest first."""
+    """Return rows of `DECISIONS` in a stretch of time with their ``evaluations``, oldest first."""
     rows = within(store, DECISIONS, stretch)
     if moving_only:
         rows = rows.where(F.col("moves") != "{}")
     found = [row | {"judgements": []} for row in _collected(rows.drop(DAY).orderBy("at_ms"))]
     by_moment = {row["at_ms"]: row for row in found}
     # A decision is evaluated later, possibly on another day.
-    judgement_rows = store.read(JUDGEMENTS, Days(first=_days(stretch).first)).drop(DAY).orderBy("topology", "quantity")
-    for judgement in _collected(judgement_rows):
-        if judgement["decision_ms"] in by_moment:
-            by_moment[judgement["decision_ms"]]["judgements"].append(judgement)
+    judgement_rows = store.read(EVALUATIONS, Days(first=_days(stretch).first)).drop(DAY).orderBy("topology", "quantity")
+    for evaluation in _collected(judgement_rows):
+        if evaluation["decision_ms"] in by_moment:
+            by_moment[evaluation["decision_ms"]]["judgements"].append(evaluation)
     return found
 
 

@@ -1,4 +1,11 @@
-"""Composition root of the service."""
+"""Composition root of the service: five subsystems, each with its builder.
+
+::
+
+    Nimbus ◀─▶ bridge ─▶ view ─▶ decider ─▶ executor ─▶ Nimbus
+    probes ─▶ intake ─▶ landing ─▶ stream ─▲   ▲   (drain, swap, resume: measured by the tally)
+    people ─▶ plan service ─▶ stored plans ────┘
+"""
 
 from __future__ import annotations
 
@@ -6,7 +13,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Self
 
@@ -16,7 +23,6 @@ from stormwright.controller.objectives.refusals import RefusedPlacements
 from stormwright.controller.planning.plan import Step
 from stormwright.controller.policy import Decision
 from stormwright.controller.reports import MoveReport
-from stormwright.controller.safety.holds import Hold
 from stormwright.controller.safety.pauses import Pauses
 from stormwright.controller.tally import Tally
 from stormwright.defaults import KEEPING
@@ -39,26 +45,24 @@ from stormwright.service.dashboard.sources import Sources
 from stormwright.service.dashboard.state import DashboardState
 from stormwright.service.dashboard.trials import Trials
 from stormwright.service.decider import Decider
-from stormwright.service.executor import MoveExecutor
 from stormwright.service.http.api import api_routes
 from stormwright.service.http.app import make_app
 from stormwright.service.http.metrics import Figures
 from stormwright.service.http.server import HttpServer
 from stormwright.service.intake import Intake
 from stormwright.service.leader_election.lead import LeaderOnlyNimbus
-from stormwright.service.leader_election.standby import PAUSED, REFUSED
 from stormwright.service.loads import Loads
 from stormwright.service.loop import Loop
 from stormwright.service.memory import ServiceMemory
 from stormwright.service.notifications.hook_program import FailureHook
 from stormwright.service.notifications.notifier import Notifier, ServiceEvent, Target
-from stormwright.service.plans.applying import PlanExecutor
-from stormwright.service.plans.dispatcher import DecisionDispatcher, EvaluatedStage
+from stormwright.service.plans.executor import Move, MoveRunner, PlanExecutor
 from stormwright.service.plans.guard import Guard
 from stormwright.service.plans.journal import Journal
+from stormwright.service.plans.outcomes import MoveOutcomes
 from stormwright.service.plans.plan_service import PlanMakers, PlanService
-from stormwright.service.plans.plans import Expiry, PlanStore
 from stormwright.service.plans.scheduler_wrappers import SerialScheduler
+from stormwright.service.plans.store import PlanExpiry, PlanStore
 from stormwright.service.safety.anomalies import AnomalyMonitor, EventNotifier, SlowNodeMonitor
 from stormwright.service.safety.move_budget import MoveBudgetKeeper
 from stormwright.service.settings import ServiceSettings
@@ -76,30 +80,190 @@ log = logging.getLogger(__name__)
 #: Seconds that the initial scheduler has for its first call, which may compile, before the service goes on without it.
 WARM_UP_S = 60.0
 
+# Subsystems ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Storage:
+    """What survives a restart: the database, and what is stored in it."""
+
+    state: State
+    plans: PlanStore
+    journal: Journal
+    history: ServiceHistory
+    costs: CostCalibration
+    pauses: Pauses
+    refused: RefusedPlacements
+    budget: MoveBudgetKeeper
+
+
+def open_storage(settings: ServiceSettings, scheduler_name: str) -> Storage:
+    """Open the database in the state directory, under the lead of the settings."""
+    clock, state = settings.clock, State(settings.state_dir / FILE, settings.clock)
+    settings.lead.begin(state)
+    journal = Journal(state)
+    return Storage(
+        state=state,
+        plans=PlanStore(state),
+        journal=journal,
+        history=ServiceHistory(
+            settings.history, settings.state_dir, state, scheduler_name, journal.record_evaluation, clock
+        ),
+        costs=CostCalibration(state.document("costs", replicated=False), clock),
+        pauses=Pauses(state.document("paused")),
+        refused=RefusedPlacements(state.document("refused")),
+        # The move that was just made is the first one in the journal.
+        budget=MoveBudgetKeeper(state, settings.budget, lambda: journal.pauses()[1:], settings.budget_adapts),
+    )
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """The way of records: landing directory, live counts, and the stream of loads."""
+
+    tally: Tally
+    slow_nodes: SlowNodeMonitor
+    stream: Loads
+    intake: Intake
+
+
+def build_measurement(
+    settings: ServiceSettings,
+    storage: Storage,
+    overload_percent: float,
+    on_alarm: Callable[[Alarm], None],
+    loads: Loads | None,
+) -> Measurement:
+    """Build the way of records; `loads` replaces the stream of loads."""
+    directory, clock = settings.state_dir, settings.clock
+    tally, slow = Tally(keep_records=settings.keep_records, clock=clock), SlowNodeMonitor()
+    landing = Landing(directory / "landing", clock)
+    stream = loads or LoadStream(
+        landing.directory,
+        directory / "stream",
+        settings.stream_of(storage.costs.core_hz, overload_percent),
+        history=ClosedPanes(storage.history.staging),
+        on_alarm=on_alarm,
+    )
+    costs = None if loads else storage.costs
+    return Measurement(tally, slow, stream, Intake(landing, tally, storage.history, costs, slow.count))
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """What runs: Nimbus's questions and snapshots, under the newest load."""
+
+    bridge: Bridge
+    view: View
+    failures: FailureHook
+
+
+def build_cluster(
+    settings: ServiceSettings, storage: Storage, measurement: Measurement, guard: Guard, *, forecasts: bool
+) -> Cluster:
+    """Build the view of the cluster; with forecasts for a scheduler that uses them."""
+    initial = scheduler_keeping_running(settings.initial, settings.rules)
+    failures, drained = FailureHook(settings.on_failure), guard.drains.on
+    bridge = Bridge(
+        initial, settings.initial, failures.update, status_texts, settings.clock, drained, settings.lead.require
+    )
+    minutes = settings.state_dir / "minutes.arrow"
+    forecasting = ForecastStore(minutes, settings.forecast_min, settings.clock) if forecasts else None
+    return Cluster(bridge, View(bridge, measurement.stream, storage.costs, forecasting, drained), failures)
+
+
+@dataclass(frozen=True)
+class Control:
+    """Decisions and plans."""
+
+    decider: Decider
+    runner: MoveRunner
+    executor: PlanExecutor
+    plan_service: PlanService
+    anomalies: AnomalyMonitor
+    loop: Loop
+
+
+def build_control(
+    settings: ServiceSettings,
+    scheduler: Scheduler,
+    scheduler_name: str,
+    makers: PlanMakers,
+    storage: Storage,
+    measurement: Measurement,
+    view: View,
+    guard: Guard,
+    memory: ServiceMemory,
+    move: Move,
+    notify: Callable[[ServiceEvent], None],
+    resume: Callable[[], None],
+) -> Control:
+    """Build decisions and plans: of the service with `scheduler`, of people with `makers`."""
+    plans, journal, history, budget = storage.plans, storage.journal, storage.history, storage.budget
+    plan_service = PlanService(plans, journal, guard, view.problem, makers, scheduler_name)
+    decider = Decider(settings, scheduler, view, memory, history, storage.refused, guard, budget)
+    cool_down_s = settings.triggers.cool_down_s
+    runner = MoveRunner(move, memory, history, scheduler_name, cool_down_s, journal, notify, budget)
+    outcomes = MoveOutcomes(decider, view, history, memory, storage.refused, guard)
+    executor = PlanExecutor(plans, journal, outcomes, runner, plan_service.approve)
+    anomalies = AnomalyMonitor(guard, plan_service.nodes, view.problem, measurement.slow_nodes, notify, storage.state)
+    events = EventNotifier(plans, lambda: guard.holds.last or memory.hold, notify)
+    expiry = PlanExpiry(plans, journal, settings.history.keep_days)
+    before_each = (resume, expiry.expire, anomalies.look, events.look)
+    loop = Loop(decider, guard, plan_service.propose, executor, before_each, settings.clock)
+    return Control(decider, runner, executor, plan_service, anomalies, loop)
+
+
+@dataclass(frozen=True)
+class Web:
+    """The HTTP server with API and dashboard."""
+
+    server: HttpServer
+    dashboard: DashboardState
+
+
+def build_web(
+    settings: ServiceSettings,
+    storage: Storage,
+    measurement: Measurement,
+    cluster: Cluster,
+    plan_service: PlanService,
+    status: Callable[[], ServiceStatus],
+    trials: Trials | None,
+) -> Web:
+    """Build the HTTP server; `trials` compares schedulers and predicts changes for the dashboard."""
+    view, intake = cluster.view, measurement.intake
+    dashboard = DashboardState(
+        Sources(view.problem, status, view.age_s, view.unfit, plan_service, trials, settings.clock)
+    )
+    auth = AuthMiddleware.of(settings.access, settings.host, settings.state_dir / AUDIT)
+    figures = Figures(dashboard.scene, view.age_s, plan_service.modes, storage.state)
+    pages = Site(dashboard, auth)
+    routes = api_routes(plan_service, pages.overview)
+    app = make_app(cluster.bridge, intake.take, status, view.problem, intake.count, routes, pages, figures)
+    return Web(HttpServer(app, settings.host, settings.port, auth, settings.access.tls), dashboard)
+
+
+# Service ------------------------------------------------------------------------------------------
+
 
 class Service:
     """The service; a context manager, and it runs inside the `with` block.
 
-    ::
-
-        Nimbus ◀─▶ bridge ─▶ view ─▶ looking ─▶ acting ─▶ Nimbus
-        probes ─▶ intake ─▶ landing ─▶ stream ─▲  ▲   (drain, swap, resume: seen by the tally)
-        people ─▶ desk ─▶ plans ─▶ dealing ───────┘
-
     Parameters
     ----------
     settings
-        What it is told, with the scheduler for topologies that have no slot.
+        Settings, including the scheduler for topologies without slots.
     scheduler, scheduler_name
-        Decides about placements, and what it is called in Storm's UI and the history.
+        Scheduler of the service's decisions, and its name in Storm's UI and the history.
     gateway
         Argument vector that starts the Nimbus gateway, or Nimbus itself.
     scheduler_for
-        Goal of a plan → who decides about it; by default `scheduler`, whatever the goal.
+        Returns the scheduler for the objective of a plan; by default `scheduler` for all.
     trials
-        Who compares schedulers and predicts changes for the dashboard.
+        Compares schedulers and predicts changes for the dashboard.
     loads
-        Where loads come from, with what messages cost, if not from the records that arrive.
+        Source of loads and message costs instead of the arriving records.
     """
 
     def __init__(
@@ -112,55 +276,44 @@ class Service:
         trials: Trials | None = None,
         loads: Loads | None = None,
     ) -> None:
-        self.settings = settings
-        state, clock, lead = settings.state_dir, settings.clock, settings.lead
-        self.memory = ServiceMemory(clock)
-        self.tally = Tally(keep_records=settings.keep_records, clock=clock)
-        self._failure_hook = FailureHook(settings.on_failure)
-        initial = scheduler_keeping_running(settings.initial, settings.rules)
-        self._state = State(state / FILE, clock)
-        lead.begin(self._state)
-        plans, ledger = PlanStore(self._state), Journal(self._state)
+        self.settings, self._scheduler_name = settings, scheduler_name
+        self._gateway, self._closing = gateway, ExitStack()
+        self.memory, self._notifier = ServiceMemory(settings.clock), Notifier(settings.notify)
+        self._storage = storage = open_storage(settings, scheduler_name)
         self.guard = Guard(
-            self._state, plans, ledger, settings.mode, settings.most_missing, self._rebalancing, settings.modes
+            storage.state,
+            storage.plans,
+            storage.journal,
+            settings.mode,
+            settings.most_missing,
+            self._rebalancing,
+            settings.modes,
         )
-        on_failures, drained = self._failure_hook.update, self.guard.drains.on
-        self.bridge = Bridge(initial, settings.initial, on_failures, status_texts, clock, drained, lead.require)
-        self._history = ServiceHistory(settings.history, state, scheduler_name, ledger.judged, clock)
-        self._calibrating = CostCalibration(state / "costs.json", clock)
-        landing = Landing(state / "landing", clock)
-        self.stream = loads or LoadStream(
-            landing.directory,
-            state / "stream",
-            settings.stream_of(self._calibrating.core_hz, cpu_percent(scheduler_name, scheduler)),
-            history=ClosedPanes(self._history.staging),
-            on_alarm=self._hear_alarm,
+        overload_percent = cpu_percent(scheduler_name, scheduler)
+        measurement = build_measurement(settings, storage, overload_percent, self._on_alarm, loads)
+        self.tally, self.stream, self.intake = measurement.tally, measurement.stream, measurement.intake
+        forecasts = bool(getattr(scheduler, "uses_forecast", False))
+        self._cluster = cluster = build_cluster(settings, storage, measurement, self.guard, forecasts=forecasts)
+        self.bridge = cluster.bridge
+        own = SerialScheduler(scheduler)
+        by_goal = scheduler_for or (lambda _: own)
+        makers = PlanMakers(settings.objective, by_goal, scheduler_keeping_running(KEEPING))
+        self._control = control = build_control(
+            settings,
+            own,
+            scheduler_name,
+            makers,
+            storage,
+            measurement,
+            cluster.view,
+            self.guard,
+            self.memory,
+            self._move,
+            self._notifier.notify,
+            self._resume,
         )
-        self._scheduler_name = scheduler_name
-        forecasts = getattr(scheduler, "uses_forecast", False)
-        forecasting = ForecastStore(state / "minutes.arrow", settings.forecast_min, clock) if forecasts else None
-        self._view = View(self.bridge, self.stream, self._calibrating, forecasting, drained)
-        self._pauses = Pauses(state / PAUSED, lead.keep(self._state, PAUSED))
-        self._refused = RefusedPlacements(state / REFUSED, lead.keep(self._state, REFUSED))
-        turns = SerialScheduler(scheduler)
-        # The move that was just made is the first of those that the ledger has.
-        self._budget = MoveBudgetKeeper(
-            self._state, settings.budget, lambda: ledger.pauses()[1:], settings.budget_adapts
-        )
-        memory, history, budget = self.memory, self._history, self._budget
-        self.looking = Decider(settings, turns, self._view, memory, history, self._refused, self.guard, budget)
-        cool_down_s = settings.triggers.cool_down_s
-        self._notifier = Notifier(settings.notify)
-        tell = self._notifier.tell
-        self._acting = MoveExecutor(self._move, memory, history, scheduler_name, cool_down_s, ledger, tell, budget)
-        makers = PlanMakers(settings.objective, scheduler_for or (lambda _: turns), scheduler_keeping_running(KEEPING))
-        self.desk = PlanService(plans, ledger, self.guard, self._view.problem, makers)
-        slow = SlowNodeMonitor()
-        self.watching = AnomalyMonitor(self.guard, self.desk.nodes, self._view.problem, slow, tell, self._state)
-        dealing, going = self._dealing(plans, ledger), lead.going(self.stream.require_running)
-        self._loop = Loop(self.looking, self._acting, going, self._resume, dealing, clock)
-        self.intake = Intake(landing, self.tally, history, None if loads else self._calibrating, slow.count)
-        self._http, self._gateway, self._closing = self._server(trials), gateway, ExitStack()
+        self.decider, self.plan_service, self.anomalies = control.decider, control.plan_service, control.anomalies
+        self._web = build_web(settings, storage, measurement, cluster, control.plan_service, self.status, trials)
 
     def __enter__(self) -> Self:
         if not self.bridge.warm_up(warm_up, WARM_UP_S):  # Nimbus waits 1.5 s for an answer
@@ -168,22 +321,22 @@ class Service:
                 "%s has not placed two executors in %g s: it is left out until it has", self.settings.initial, WARM_UP_S
             )
         with ExitStack() as starting:
-            starting.callback(self._state.close)
-            starting.callback(self.desk.close)
-            starting.enter_context(self._failure_hook)
+            starting.callback(self._storage.state.close)
+            starting.callback(self.plan_service.close)
+            starting.enter_context(self._cluster.failures)
             starting.enter_context(self._notifier)
-            starting.enter_context(self._http)
-            starting.enter_context(self._known)
-            lead, told = self.settings.lead, self._gateway
-            gateway = NimbusGateway(told, lead.not_after_ns) if isinstance(told, list) else told
+            starting.enter_context(self._web.server)
+            starting.enter_context(self._web.dashboard)
+            lead, given = self.settings.lead, self._gateway
+            gateway = NimbusGateway(given, lead.not_after_ns) if isinstance(given, list) else given
             self.nimbus = LeaderOnlyNimbus(starting.enter_context(gateway), lead.require)
-            if not lead.told():  # where another service was lost its Nimbus may have been, too: the loop tries again
-                self.nimbus.cluster()  # says at once if Nimbus cannot be reached
+            if not lead.status():  # after the loss of another service its Nimbus may be lost, too: the loop retries
+                self.nimbus.cluster()  # fails at once if Nimbus cannot be reached
                 self._resume()
             starting.enter_context(self.stream)
             # Before the stream ends Spark.
-            self._history.start(lambda: self.stream.spark)
-            starting.callback(self._history.stop)
+            self._storage.history.start(lambda: self.stream.spark)
+            starting.callback(self._storage.history.stop)
             self._closing = starting.pop_all()
         return self
 
@@ -191,31 +344,39 @@ class Service:
         self._closing.close()
 
     def problem(self) -> Problem | None:
-        """Return the cluster under the load measured last; None before Nimbus has called."""
-        return self._view.problem()
+        """Return the cluster under the newest load; None before Nimbus has called."""
+        return self._cluster.view.problem()
 
     def unfitted(self, problem: Problem) -> dict[str, str]:
-        """Topology → why predictions of it cannot be relied on yet."""
-        return self._view.unfitted(problem)
+        """Return topologies whose predictions are not reliable yet, with the reason."""
+        return self._cluster.view.unfitted(problem)
 
-    def look(self, triggers: TriggerParams | None = None, adapts: Adaptation = ONLINE) -> Decision:
-        """Decide once whether anything should move (`Decider.look`)."""
-        return self.looking.look(triggers, adapts)
+    def decide(self, triggers: TriggerParams | None = None, adapts: Adaptation = ONLINE) -> Decision:
+        """Decide once whether anything should move (`Decider.decide`)."""
+        return self.decider.decide(triggers, adapts)
 
-    def act(self, decision: Decision) -> list[MoveReport]:
-        """Carry out the moves of a decision; raises like `MoveExecutor.act`."""
-        return self._acting.act(decision)
+    def execute(self, decision: Decision) -> list[MoveReport]:
+        """Execute a decision; raises like `PlanExecutor.execute`."""
+        return self._control.executor.execute(decision)
 
     def run(self, stop: threading.Event, every_s: float = 1.0) -> None:
         """Keep the placement good until `stop` is set; raises like `Loop.run`."""
-        self._loop.run(stop, every_s)
+        require_running = self.settings.lead.going(self.stream.require_running)
+        self._control.loop.run(stop, every_s, require_running)
 
     def change(self, settings: ServiceSettings, modes: Mapping[str, Any], notify: Sequence[Target] | None) -> None:
-        """Go by the triggers, budget and hook of other settings from the next look on, and by other parts of the modes.
+        """Use the triggers, budget and hook of other settings from the next decision on.
 
-        `notify` are told of events from now on; None, and it stays with those before.
+        Everything else stays as it is until the service is restarted.
 
-        All else of what it was told stays as it is until the service is started again.
+        Parameters
+        ----------
+        settings
+            The new settings.
+        modes
+            Parts of the modes to change.
+        notify
+            New targets of notifications; None for no change.
         """
         before = self.settings
         self.settings = replace(
@@ -226,26 +387,26 @@ class Service:
             most_missing=settings.most_missing,
             on_failure=settings.on_failure,
         )
-        self.looking.change(self.settings)
+        self.decider.change(self.settings)
         self.guard.holds.change(settings.most_missing)
-        self._budget.most = settings.budget
-        self._acting.cool_down_s = settings.triggers.cool_down_s
+        self._storage.budget.most = settings.budget
+        self._control.runner.cool_down_s = settings.triggers.cool_down_s
         if settings.on_failure != before.on_failure:
-            self._failure_hook.change(settings.on_failure)
+            self._cluster.failures.change(settings.on_failure)
         if modes:
-            told = {**self.guard.modes.model_dump(exclude={"version"}), **modes}
-            self.guard.change(ModesChange(**told, by="serve", reason="its configuration was read again"))
+            changed = {**self.guard.modes.model_dump(exclude={"version"}), **modes}
+            self.guard.change(ModesChange(**changed, by="serve", reason="its configuration was read again"))
         if notify is not None:
             self._notifier.change(notify)
 
     def renew(self) -> None:
         """Reload the TLS certificate from its files; raises like `HttpServer.renew`."""
-        self._http.renew()
+        self._web.server.renew()
 
     def status(self) -> ServiceStatus:
         """Return the document behind the status page and the metrics."""
-        memory, history = self.memory, self._history.status()
-        hold = self._hold()
+        memory, storage = self.memory, self._storage
+        hold = self.guard.holds.last or memory.hold
         return ServiceStatus(
             scheduler=self._scheduler_name,
             initial=self.settings.initial,
@@ -254,50 +415,31 @@ class Service:
             counts=memory.counts,
             drift=memory.drifts,
             pipeline=with_names(self.stream.progress(), self.guard.holds.names.of),
-            history=history | {"closed_panes": self.stream.closed_panes_error()},
-            evaluation=self._history.judged(),
-            costs=self._calibrating.status(),
+            history=storage.history.status() | {"closed_panes": self.stream.closed_panes_error()},
+            evaluation=storage.history.evaluation_status(),
+            costs=storage.costs.status(),
             objective=self.settings.objective,
             waits=memory.waits,
-            refused=self._refused.told(self.settings.clock.time() * 1000),
+            refused=storage.refused.reasons(self.settings.clock.time() * 1000),
             hold=hold.word if hold else "",
             hold_why=hold.why if hold else "",
-            budget=self._budget.told(),
-            anomalies=[each.model_dump() for each in self.watching.told().anomalies],
-            pair=self.settings.lead.told(),
+            budget=storage.budget.status(),
+            anomalies=[each.model_dump() for each in self.anomalies.all().anomalies],
+            pair=self.settings.lead.status(),
         )
 
-    def _server(self, trials: Trials | None) -> HttpServer:
-        view, settings, intake = self._view, self.settings, self.intake
-        sources = Sources(view.problem, self.status, view.age_s, view.unfit, self.desk, trials, settings.clock)
-        self._known = DashboardState(sources)
-        door = AuthMiddleware.of(settings.access, settings.host, settings.state_dir / AUDIT)
-        figures, pages = Figures(self._known.scene, view.age_s, self.desk.modes, self._state), Site(self._known, door)
-        routes = api_routes(self.desk, pages.overview)
-        app = make_app(self.bridge, intake.take, self.status, view.problem, intake.count, routes, pages, figures)
-        return HttpServer(app, settings.host, settings.port, door, settings.access.tls)
-
-    def _dealing(self, plans: PlanStore, ledger: Journal) -> DecisionDispatcher:
-        watched = EvaluatedStage(self.looking, self._view, self._history, self.memory, self._refused, self.guard)
-        applying = PlanExecutor(plans, ledger, watched, self._acting.act)
-        tidying = Expiry(plans, ledger, self.settings.history.keep_days)
-        looks = (self.watching.look, EventNotifier(plans, self._hold, self._notifier.tell).look)
-        return DecisionDispatcher(self.guard, self.desk, applying, self._view, tidying, looks)
-
     def _move(self, step: Step, reason: str, stop: threading.Event | None) -> list[MoveReport]:
-        return Mover(self.nimbus, self.bridge, self.tally, self._pauses, self.settings.limits).move(step, reason, stop)
-
-    def _hold(self) -> Hold | None:
-        return self.guard.holds.last or self.memory.hold
+        mover = Mover(self.nimbus, self.bridge, self.tally, self._storage.pauses, self.settings.limits)
+        return mover.move(step, reason, stop)
 
     def _rebalancing(self) -> list[str]:
         return [each["name"] for each in self.nimbus.cluster()["topologies"] if each["status"] == REBALANCING]
 
     def _resume(self) -> None:
-        self.memory.resumed |= set(self._pauses.resume(self.nimbus.activate))
+        self.memory.resumed |= set(self._storage.pauses.resume(self.nimbus.activate))
 
-    def _hear_alarm(self, alarm: Alarm) -> None:
+    def _on_alarm(self, alarm: Alarm) -> None:
         self.memory.last_alarm_s = self.settings.clock.monotonic()
         node = self.guard.holds.names.of(alarm.supervisor)
         log.warning("%s: %s, for more than %g s", node, alarm, self.settings.stream.alarm_after_s)
-        self._notifier.tell(ServiceEvent("overload", node, str(alarm)))
+        self._notifier.notify(ServiceEvent("overload", node, str(alarm)))

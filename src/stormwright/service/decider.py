@@ -1,4 +1,4 @@
-"""One look at the placement: whether it is to change, and what of it moves, or goes back to where it was."""
+"""Decisions of the service: whether something moves, and which measurably worse move is rolled back."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 
 from stormwright.controller.objectives.objective import PlacementAim, out_of_bounds, within_heaps
 from stormwright.controller.objectives.outlook import TRAFFIC
-from stormwright.controller.objectives.refusals import FIRST_S, Refusal, RefusedPlacements, crowds, refusal, way_back
+from stormwright.controller.objectives.refusals import RefusedPlacements, rollback_decision
 from stormwright.controller.plans.modes import AUTO, IGNORE, OBSERVE, response_to
-from stormwright.controller.plans.rollback import moves_back
+from stormwright.controller.plans.rollback import rollback_moves
 from stormwright.controller.policy import Decision, decide, planned_slots
 from stormwright.controller.safety.holds import Hold
 from stormwright.errors import ClusterError
@@ -30,11 +30,10 @@ from stormwright.service.storage.history import ServiceHistory
 from stormwright.service.view import View
 
 # Drift --------------------------------------------------------------------------------------------
-# How a load has drifted, in words.
 
 
 def drift_text(drifts: Sequence[Drift], problem: Problem) -> str:
-    """What has drifted, as the beginning of a decision's reason; empty where nothing has."""
+    """Return the drift of loads as the first part of a decision's reason; empty without drift."""
     return f"load has drifted: {', '.join(_one(drift, problem) for drift in drifts)}" if drifts else ""
 
 
@@ -50,35 +49,34 @@ def _one(drift: Drift, problem: Problem) -> str:
 
 # Decider ------------------------------------------------------------------------------------------
 
-#: Nimbus asks every 10 s by default, less often while it has found the service missing. Older than this, in seconds, a
-#: snapshot may no longer be true.
+#: Maximum age of a snapshot in seconds. Nimbus asks every 10 s by default, and less often while the service is away.
 SNAPSHOT_S = 60.0
 
-#: From one try to take a move back to the next, in seconds.
-TRY_BACK_S = 60.0
+#: Seconds between two tries to roll a move back.
+ROLLBACK_RETRY_S = 60.0
 
 
 class Decider:
-    """Looks at the cluster as it is known and decides by the triggers and the scheduler.
+    """Decides by triggers and the scheduler, about the cluster as it is known now.
 
     Parameters
     ----------
     settings
-        Triggers and budget of moves, what is wanted of placements, and how long is measured before.
+        Triggers, budget of moves, objective, and required time of measurement.
     scheduler
-        Asked for placements.
+        Computes placements.
     view
-        Tells what runs, and its load.
+        Running placement with its load.
     memory
-        Tells when it was last looked and moved, and is told of each look.
+        Times of the last decisions and moves.
     history
-        Keeps what was seen and decided, and tells what came of moves.
+        History of observations and decisions, with the evaluation of moves.
     refused
-        Placements that were taken back.
+        Placements that were rolled back.
     guard
-        Tells about which topologies it decides, and what becomes of it.
+        Modes and holds.
     budget
-        How much may move now; None for what the settings say.
+        Adaptive move budget; None for that of the settings.
     """
 
     def __init__(
@@ -99,36 +97,40 @@ class Decider:
         self._memory = memory
         self._history = history
         self._refused = refused
-        self._tried_back_s: dict[str, float] = {}
+        self._rollback_tried_s: dict[str, float] = {}
 
     def change(self, settings: ServiceSettings) -> None:
-        """Go by other settings from the next look on."""
+        """Use other settings from the next decision on."""
         self._settings = settings
 
-    def look(self, triggers: TriggerParams | None = None, adapts: Adaptation = ONLINE) -> Decision:
-        """Decide once whether anything should move; by `triggers`, at once and all the same, or those of the settings.
+    def decide(self, triggers: TriggerParams | None = None, adapts: Adaptation = ONLINE) -> Decision:
+        """Decide once whether anything should move.
 
-        Where triggers are given, `adapts` says what they look at.
+        Topologies that were not measured for long enough stay; if there are no others, no scheduler is run.
 
-        Topologies that were not measured for long enough stay, and where there are no others nothing is looked at.
+        Parameters
+        ----------
+        triggers
+            Triggers instead of those of the settings; measured time is then not required.
+        adapts
+            What such triggers refer to.
         """
-        decision = self._look(triggers, adapts)
+        decision = self._decide(triggers, adapts)
         self._memory.hold = Hold(decision.hold, decision.reason) if decision.hold else None
         return decision
 
-    def _look(self, triggers: TriggerParams | None, adapts: Adaptation) -> Decision:
+    def _decide(self, triggers: TriggerParams | None, adapts: Adaptation) -> Decision:
         problem = self.observe()
         if problem is None or problem.load is None:
             return Decision(False, "no snapshot of Nimbus or no measured load yet", hold="unmeasured")
         if hold := self._guard.holds.last or self._too_old(problem.load.end_ms):
             return Decision(False, hold.why, hold=hold.word)
-        back = self._way_back(problem)
-        if back is not None:
-            return back
+        if (rollback := self._rollback(problem)) is not None:
+            return rollback
         waits = {} if triggers else self._history.waits(problem, self._settings.least_measured_s)
         if triggers is None and self._settings.objective != TRAFFIC:
             waits = {**self._view.unfitted(problem), **waits}
-        self._memory.waits = _told(problem, waits)
+        self._memory.waits = _wait_texts(problem, waits)
         if all(topology in waits for topology in problem.load.topologies):
             return Decision(False, "; ".join(self._memory.waits) or "nothing was measured", hold="unmeasured")
         if triggers is not None:
@@ -141,21 +143,20 @@ class Decider:
         reason: str,
         promises: Mapping[str, Promise],
         *,
-        takes_back: bool = False,
+        rolls_back: bool = False,
     ) -> Decision:
-        """Decide to move topologies to given placements, whatever that gains, and note it in the history.
+        """Decide to move topologies to given placements, whatever their gain, and record it in the history.
 
         Parameters
         ----------
         placements
-            Topology id → where it shall run.
+            Target by topology id.
         reason
-            Why, for the history and for Storm's UI.
+            Reason for the history and Storm's UI.
         promises
-            Topology id → what is expected of the move; where they are taken back, the worth of the placement that they
-            leave and the rate at which it was tried.
-        takes_back
-            Whether they return from a placement that was tried: that one is refused for a while (`RefusedPlacements`).
+            Promise by topology id; for a rollback, worth and rate of the placement that they leave.
+        rolls_back
+            Whether this is a rollback: the current placement is then refused for some time (`RefusedPlacements`).
 
         Raises
         ------
@@ -167,22 +168,19 @@ class Decider:
         problem = self.observe()
         if problem is None:
             raise ClusterError("cannot move topologies: Nimbus has not asked for a placement yet")
-        plan = moves_back(problem, placements)
+        plan = rollback_moves(problem, placements)
         now, then = (cost_of(problem, slots) for slots in (problem.current_slot, planned_slots(problem, plan.moves)))
-        back = frozenset(placements) if takes_back else frozenset[str]()
-        decision = Decision(True, reason, plan, now, then, promises={} if back else promises, takes_back=back)
-        until_ms = (self._memory.time.time() + FIRST_S) * 1000
+        back = frozenset(placements) if rolls_back else frozenset[str]()
+        decision = Decision(True, reason, plan, now, then, promises={} if back else promises, rolls_back=back)
         for topology in sorted(back):
-            tried = promises.get(topology, Promise())
-            where = crowds(problem, problem.topology_index[topology], problem.current_slot)
-            self._refused.note(topology, Refusal(where, tried.worth, tried.rate_tps, until_ms, FIRST_S, reason))
+            self._refuse(problem, topology, reason, promises.get(topology, Promise()))
         self._note(problem, decision, self._memory.time.monotonic())
         return decision
 
     def observe(self, *, fit: bool = False) -> Problem | None:
-        """What runs now, noted in the history; None before Nimbus has asked.
+        """Return what runs now, and record it in the history; None before Nimbus has asked.
 
-        Costs are fitted once a minute; with `fit` at once, to all that was recorded since.
+        Costs are fitted once a minute; with `fit` immediately, to all records since.
         """
         problem = self._view.problem()
         if problem is not None:
@@ -198,7 +196,7 @@ class Decider:
     ) -> Decision:
         memory, clock = self._memory, self._memory.clock()
         if problem.load is not None:
-            # What warms up drifts, too.
+            # The load of workers that warm up drifts, too.
             memory.drifts = [each for each in memory.drift_watch.see(problem.load) if each.topology not in waits]
             if response_to(self._guard.modes, "overload") == IGNORE:
                 problem = problem.with_load(replace(problem.load, overload_s={}))
@@ -209,7 +207,7 @@ class Decider:
             triggers,
             self._budget.now() if self._budget else self._settings.budget,
             clock,
-            {**waits, **memory.setbacks.stay(clock.now_s), **self._view.unfit(), **self._guard.stay(problem)},
+            {**waits, **memory.backoff.stay(clock.now_s), **self._view.unfit(), **self._guard.stay(problem)},
             drift_text(drifts, problem),
             PlacementAim(self._settings.objective, refuses=self._refuses, adapts=adapts),
         )
@@ -220,36 +218,40 @@ class Decider:
     def _refuses(
         self, problem: Problem, wanted: IntArray, worth: Mapping[str, float], rate_tps: Mapping[str, float]
     ) -> dict[str, str]:
-        """Why topologies do not go where they are wanted: it was taken back, or they may not."""
+        """Return why topologies may not move to a wanted placement: it was rolled back, or breaks their limits."""
         tried = self._refused.stay(problem, wanted, worth, rate_tps, self._memory.time.time() * 1000)
         return {**tried, **out_of_bounds(problem, wanted)}
 
-    def _way_back(self, problem: Problem) -> Decision | None:
-        """Takes back the move of a topology that does worse since; what cannot be done now is tried again later."""
+    def _rollback(self, problem: Problem) -> Decision | None:
+        """Return the rollback of one measurably worse move; if it is not possible now it is tried again later."""
         now_s = self._memory.time.monotonic()
-        failed = self._memory.setbacks.stay(now_s)
+        failed = self._memory.backoff.stay(now_s)
         for worse in self._history.worse(problem):
             topology = worse.moved.topology
-            tried_s = self._tried_back_s.get(topology, float("-inf"))
+            tried_s = self._rollback_tried_s.get(topology, float("-inf"))
             waits = topology in failed or topology in self._guard.proposed()
-            if waits or now_s - tried_s < TRY_BACK_S or self._was_drained(problem, worse.moved):
+            if waits or now_s - tried_s < ROLLBACK_RETRY_S or self._was_drained(problem, worse.moved):
                 continue
-            decision = way_back(problem, worse)
+            decision = rollback_decision(problem, worse)
             if self._guard.verdict(decision)[0] != OBSERVE:
-                self._refused.note(topology, refusal(problem, worse, self._memory.time.time() * 1000))
-            self._tried_back_s[topology] = now_s
+                self._refuse(problem, topology, worse.why, worse.moved.promise)
+            self._rollback_tried_s[topology] = now_s
             self._note(problem, decision, now_s)
             return decision
         return None
 
+    def _refuse(self, problem: Problem, topology: str, why: str, tried: Promise) -> None:
+        now_ms = self._memory.time.time() * 1000
+        self._refused.refuse_current(problem, topology, why, now_ms, tried.worth, tried.rate_tps)
+
     def _was_drained(self, problem: Problem, moved: MovedTopology) -> bool:
-        """Whether a topology has left a node that is drained: it does not go back there."""
+        """Return whether a topology has left a drained node: it does not go back there."""
         now = problem.current.get(moved.topology)
         left = set(moved.before.slots if moved.before else ()) - set(now.slots if now else ())
         return any(self._guard.drains.find(slot.supervisor) for slot in left)
 
     def _too_old(self, load_end_ms: int) -> Hold | None:
-        """Why what is known may no longer be true."""
+        """Return the hold for outdated measurements or an outdated snapshot."""
         stream, age_s = self._settings.stream, self._memory.time.time() - load_end_ms / 1000
         if age_s > stream.window_s + stream.late_s:
             return Hold("stale", f"the load was measured {age_s:.0f} s ago: probes or pipeline stand still")
@@ -259,13 +261,13 @@ class Decider:
 
     def _note(self, problem: Problem, decision: Decision, now_s: float) -> None:
         memory = self._memory
-        memory.looked(decision, now_s)
+        memory.record(decision, now_s)
         if memory.drifts and problem.load is not None:
             memory.drift_watch.restart(problem.load.end_ms)
         self._history.decide(problem, decision, self._guard.verdict(decision)[0] != AUTO)
 
 
-def _told(problem: Problem, waits: Mapping[str, str]) -> list[str]:
-    """Why nothing is decided yet, topology by topology."""
+def _wait_texts(problem: Problem, waits: Mapping[str, str]) -> list[str]:
+    """Return why nothing is decided yet, a line per topology."""
     named = {topology.id: topology.name for topology in problem.topologies}
     return [f"{named.get(topology, topology)}: {why}" for topology, why in waits.items()]

@@ -1,35 +1,22 @@
-"""The loop of the service: each second it decides, and carries out what was decided."""
+"""The loop of the service: each second it decides, and executes plans."""
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Sequence
 
-from stormwright.client.shapes import Mode
 from stormwright.clock import WALL, Clock
 from stormwright.controller.plans.modes import AUTO, SUGGEST
 from stormwright.controller.policy import Decision
 from stormwright.errors import StormwrightError
+from stormwright.modes import Mode
 from stormwright.service.decider import Decider
-from stormwright.service.executor import MoveExecutor
 from stormwright.service.on_change import OnChange
+from stormwright.service.plans.executor import PlanExecutor
+from stormwright.service.plans.guard import Guard
 
 log = logging.getLogger(__name__)
-
-
-class _Dealing(Protocol):
-    """Dispatches decisions, and advances plans."""
-
-    def advance(self, stop: threading.Event | None) -> bool:
-        """Advance the active plan by one step; return whether there is one."""
-
-    def verdict(self, decision: Decision) -> tuple[Mode, str]:
-        """Return what is done with a decision, and the reason."""
-
-    def propose(self, decision: Decision) -> None:
-        """Make it a plan that waits for a person."""
 
 
 class Loop:
@@ -37,77 +24,83 @@ class Loop:
 
     Parameters
     ----------
-    looking
-        Decides.
-    acting
-        Moves what was decided.
-    require_running
-        Raises where the service cannot go on.
-    resume
-        Activates what earlier moves left paused.
-    dealing
-        Tells what becomes of decisions, and applies plans of people.
+    decider
+        Decides what should move.
+    guard
+        Modes, which say what is done with a decision.
+    propose
+        Stores a decision as a plan that waits for a person.
+    executor
+        Executes plans, those of the service and of people.
+    before_each
+        Called each second before anything else; raises if the service cannot go on.
     clock
-        Of the cluster.
+        Clock of the cluster.
     """
 
     def __init__(
         self,
-        looking: Decider,
-        acting: MoveExecutor,
-        require_running: Callable[[], None],
-        resume: Callable[[], None],
-        dealing: _Dealing,
+        decider: Decider,
+        guard: Guard,
+        propose: Callable[[Decision], object],
+        executor: PlanExecutor,
+        before_each: Sequence[Callable[[], object]] = (),
         clock: Clock = WALL,
     ) -> None:
-        self._clock = clock
-        self._looking = looking
-        self._acting = acting
-        self._require_running = require_running
-        self._resume = resume
-        self._dealing = dealing
-        self._say = OnChange(log.info)
+        self._decider, self._guard, self._propose, self._executor = decider, guard, propose, executor
+        self._before_each, self._clock = before_each, clock
+        self._log_changed = OnChange(log.info)
 
-    def run(self, stop: threading.Event, every_s: float = 1.0) -> None:
+    def run(self, stop: threading.Event, every_s: float, require_running: Callable[[], None] = lambda: None) -> None:
         """Keep the placement good until `stop` is set.
+
+        Parameters
+        ----------
+        stop
+            Ends the loop.
+        every_s
+            Seconds between two rounds.
+        require_running
+            Called in each round; what it raises ends the loop.
 
         Raises
         ------
         StormwrightError
-            Spark has ended. What supervises this process starts it again.
+            Spark has ended. The supervisor of this process restarts it.
         """
         while not self._clock.stopped(stop, every_s):
-            self._require_running()
+            require_running()
             try:
-                self._once(stop)
+                self._advance(stop)
             except StormwrightError as error:
-                # Nimbus may be restarting, or a bolt hold its tuples: the next look is another try.
-                self._tell(str(error))
+                # Nimbus may be restarting, or a bolt may hold its tuples: the next round is another try.
+                self._report(str(error))
             except Exception as error:
                 # A bug, or a full disk. Nimbus gets its answers as long as this process lives.
-                self._tell(f"the look failed, and is tried again: {type(error).__name__}: {error}", error)
+                self._report(f"a round failed and is tried again: {type(error).__name__}: {error}", error)
 
-    def _once(self, stop: threading.Event) -> None:
-        self._resume()
-        if self._dealing.advance(stop):
+    def _advance(self, stop: threading.Event) -> None:
+        for work in self._before_each:
+            work()
+        if self._executor.advance(stop):
             return
-        decision = self._looking.look()
-        mode, why = self._dealing.verdict(decision)
-        self._tell(_told(decision, mode, why))
+        decision = self._decider.decide()
+        mode, why = self._guard.verdict(decision)
+        self._report(_text(decision, mode, why))
         if mode == AUTO:
-            self._acting.act(decision, stop)
+            self._executor.execute(decision, stop)
         elif mode == SUGGEST:
-            self._dealing.propose(decision)
+            self._propose(decision)
 
-    def _tell(self, text: str, error: Exception | None = None) -> None:
-        """Each second may end in the same."""
-        if text and self._say(text) and error:
+    def _report(self, text: str, error: Exception | None = None) -> None:
+        """Log a text unless it is the same as in the last round."""
+        if text and self._log_changed(text) and error:
             log.debug("what failed", exc_info=error)
 
 
-def _told(decision: Decision, mode: Mode, why: str) -> str:
+def _text(decision: Decision, mode: Mode, why: str) -> str:
     if not decision.looked or mode == AUTO or not decision.plan.moves:
         return decision.reason if decision.looked else ""
-    # One that goes by way of spare slots has two moves.
+    # A topology on a detour has two moves.
     names = ", ".join(dict.fromkeys(move.topology.name for move in decision.plan.moves))
     return f"{why}, {names} would move: {decision.reason}"

@@ -12,15 +12,15 @@ from stormwright.controller.safety.holds import Hold
 from stormwright.pipeline.monitoring.drift import Drift, DriftWatch
 
 # Backoff ------------------------------------------------------------------------------------------
-# Topologies that could not be moved are left alone for a while.
+# Topologies that could not be moved are left alone for some time.
 
-#: Seconds until the first next try; each further failure doubles it, up to the last.
+#: Seconds until the first retry, doubled by each further failure, and their maximum.
 FIRST_S = 600.0
 LONGEST_S = 86_400.0
 
 
 @dataclass(frozen=True)
-class _Setback:
+class _Failure:
     until_s: float
     wait_s: float
     why: str
@@ -30,24 +30,24 @@ class _Setback:
 class Backoff:
     """Failed moves by topology; times in seconds of one clock."""
 
-    _of: dict[str, _Setback] = field(default_factory=dict)
+    _failures: dict[str, _Failure] = field(default_factory=dict)
 
     def note(self, topology: str, now_s: float, why: str) -> None:
-        """A move of `topology` has failed."""
-        before = self._of.get(topology)
+        """Record a failed move of a topology."""
+        before = self._failures.get(topology)
         wait_s = min(2 * before.wait_s, LONGEST_S) if before else FIRST_S
-        self._of[topology] = _Setback(now_s + wait_s, wait_s, why)
+        self._failures[topology] = _Failure(now_s + wait_s, wait_s, why)
 
     def forget(self, topology: str) -> None:
-        """A move of `topology` has succeeded."""
-        self._of.pop(topology, None)
+        """Record a successful move of a topology."""
+        self._failures.pop(topology, None)
 
     def stay(self, now_s: float) -> dict[str, str]:
-        """Topology → why it does not move yet."""
+        """Return topologies that do not move yet, with the reason."""
         return {
-            topology: f"next try in {setback.until_s - now_s:.0f} s, the last one failed: {setback.why}"
-            for topology, setback in self._of.items()
-            if setback.until_s > now_s
+            topology: f"next try in {failure.until_s - now_s:.0f} s, the last one failed: {failure.why}"
+            for topology, failure in self._failures.items()
+            if failure.until_s > now_s
         }
 
 
@@ -61,37 +61,36 @@ class EventCounts:
     Parameters
     ----------
     looks
-        Looks at the placement for which the scheduler was asked.
+        Decisions for which the scheduler was run.
     decisions
-        Those of them that moved something.
+        Decisions that move something.
     moves
-        Topologies that were moved to where they were wished, each once in a decision: a trip to a spare slot on the way
-        is part of the move.
+        Topologies that arrived at their target, each once per decision; detours do not count.
     failed_moves
-        Topologies that could not be moved, or not as others could not, each once in a decision.
-    taken_back
-        Moves that were taken back because the topology did worse since.
+        Topologies that could not be moved, each once per decision.
+    rolled_back
+        Moves that were rolled back because the topology performed worse.
     """
 
     looks: int = 0
     decisions: int = 0
     moves: int = 0
     failed_moves: int = 0
-    taken_back: int = 0
+    rolled_back: int = 0
 
 
 @dataclass
 class ServiceMemory:
-    """Moments are those of `time`, as its `monotonic` has them.
+    """State of the running service; times are those of the clock's `monotonic`.
 
-    A service that has just come up knows nothing yet: the first look waits a whole period. `waits` says why topologies
-    stay, because too little of them was measured; `resumed` are topologies (names) that were paused, maybe by a service
-    that was killed, and go on. `hold` says why the last look was none.
+    The first decision waits a whole period. `waits` are the reasons why topologies stay because of too few
+    measurements; `resumed` are topologies (names) activated after a pause, possibly one of a killed service. `hold` is
+    the reason why nothing was decided last.
     """
 
     time: clocks.Clock = clocks.WALL
     counts: EventCounts = field(default_factory=EventCounts)
-    setbacks: Backoff = field(default_factory=Backoff)
+    backoff: Backoff = field(default_factory=Backoff)
     drift_watch: DriftWatch = field(default_factory=DriftWatch)
     drifts: Sequence[Drift] = ()
     decision: Decision | None = None
@@ -108,7 +107,7 @@ class ServiceMemory:
         self.last_look_s = self.time.monotonic()
 
     def clock(self) -> LookBack:
-        """The moments that triggers go by."""
+        """Return the times that triggers depend on."""
         now_s = self.time.monotonic()
         return LookBack(now_s, self.last_change_s, self.last_look_s, self.last_idle_look_s, self.last_alarm_s)
 
@@ -117,8 +116,8 @@ class ServiceMemory:
         taken, self.resumed = self.resumed, set()
         return taken
 
-    def looked(self, decision: Decision, now_s: float) -> None:
-        """A look was made; if it moves nothing the next one waits."""
+    def record(self, decision: Decision, now_s: float) -> None:
+        """Record a decision; if it moves nothing the next one waits."""
         self.last_look_s = now_s
         self.decision = decision
         self.counts.looks += 1

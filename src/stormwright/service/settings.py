@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from stormwright.client.shapes import Mode
 from stormwright.clock import WALL, Clock
 from stormwright.controller.objectives.outlook import TRAFFIC
 from stormwright.controller.planning.plan import MoveBudget
 from stormwright.controller.reports import MoveLimits
 from stormwright.controller.safety.holds import MOST_MISSING
 from stormwright.defaults import STORMS_OWN
+from stormwright.modes import Mode
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.schedulers.toolkit.triggers import ONLINE, Adaptation, TriggerParams
 from stormwright.service.auth.settings import AccessSettings

@@ -12,7 +12,7 @@ from stormwright import __version__
 from stormwright.cli.serve.event_log import as_json, as_line, beginning, stored_mode
 from stormwright.service.plans.guard import Guard
 from stormwright.service.plans.journal import Journal
-from stormwright.service.plans.plans import PlanStore
+from stormwright.service.plans.store import PlanStore
 from stormwright.service.storage.database import FILE, State
 
 

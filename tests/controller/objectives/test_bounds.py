@@ -54,7 +54,7 @@ def test_what_is_refused_is_not_planned() -> None:
     state = cluster(topologies=(tagged("gpu"),))
     plan = plan_moves(state, Assignment(THERE), MoveBudget(), out_of_bounds(state, THERE))
     assert plan.moves == ()
-    assert {topology: str(why) for topology, why in plan.left.items()} == {T.id: "host1 lacks tag gpu of b-bolt"}
+    assert {topology: str(why) for topology, why in plan.blocked.items()} == {T.id: "host1 lacks tag gpu of b-bolt"}
 
 
 def test_under_resource_aware_nodes_hold_what_is_asked_for() -> None:

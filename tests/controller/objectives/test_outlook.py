@@ -210,7 +210,7 @@ def test_one_node_may_do_what_by_the_measured_cpu_needs_two() -> None:
     (load,) = problem.loads
     heavy = problem.with_load(LoadProfile({"words-1-0": replace(load, cpu_hz=3 * load.cpu_hz)}))
     assert heavy.executor_cpu_hz.sum() > 1.3 * heavy.supervisors[0].cpu_hz
-    assert str(decided(heavy, TOGETHER, TRAFFIC).plan.left["words-1-0"]).startswith("no room")
+    assert str(decided(heavy, TOGETHER, TRAFFIC).plan.blocked["words-1-0"]).startswith("no room")
     unsure = decided(heavy, TOGETHER, THROUGHPUT, assumptions=Assumptions(DEAR))
     assert unsure.plan.moves == (), "so much less CPU for a tree is predicted too roughly for a third more"
     dearer = Assumptions(replace(DEAR, send_us=20.0, receive_us=20.0))
@@ -233,7 +233,7 @@ def test_what_was_taken_back_stays_and_is_said(apart: Problem) -> None:
     aim = PlacementAim(TRAFFIC, refuses=lambda problem, wanted, worth, rate: {"words-1-0": "it was taken back"})
     decision = decide(apart, To(TOGETHER), TriggerParams(), MoveBudget(), LookBack(1000, 0, 900), aim=aim)
     assert decision.plan.moves == ()
-    assert str(decision.plan.left["words-1-0"]) == "it was taken back"
+    assert str(decision.plan.blocked["words-1-0"]) == "it was taken back"
 
 
 def test_where_no_trigger_fires_nothing_is_predicted(apart, monkeypatch) -> None:

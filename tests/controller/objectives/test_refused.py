@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from stormwright.controller.objectives.refusals import FIRST_S, LONGEST_S, Refusal, RefusedPlacements, crowds
+from stormwright.documents import FileDocument
 from stormwright.model import Problem
 from tests.controller.builders import on, problem, topology
 
@@ -35,7 +36,7 @@ def stay(
 
 
 def test_neither_the_same_nor_one_that_promises_no_more_is_tried(now: Problem, tmp_path: Path) -> None:
-    refused = RefusedPlacements(tmp_path / "refused.json")
+    refused = RefusedPlacements(FileDocument(tmp_path / "refused.json"))
     assert stay(refused, now, WISHED) == {}
     refused.note(T.id, refusal(now))
     why = "this placement was taken back: it was slow; next try in 60 min"
@@ -52,7 +53,7 @@ def test_neither_the_same_nor_one_that_promises_no_more_is_tried(now: Problem, t
 
 
 def test_it_is_tried_again_later_and_when_the_load_has_changed(now: Problem, tmp_path: Path) -> None:
-    refused = RefusedPlacements(tmp_path / "refused.json")
+    refused = RefusedPlacements(FileDocument(tmp_path / "refused.json"))
     refused.note(T.id, refusal(now))
     assert stay(refused, now, WISHED, rate=1200)
     assert stay(refused, now, WISHED, rate=1300) == stay(refused, now, WISHED, rate=700) == {}
@@ -62,7 +63,7 @@ def test_it_is_tried_again_later_and_when_the_load_has_changed(now: Problem, tmp
 
 
 def test_each_further_time_it_takes_longer_up_to_a_day(now: Problem, tmp_path: Path) -> None:
-    refused = RefusedPlacements(tmp_path / "refused.json")
+    refused = RefusedPlacements(FileDocument(tmp_path / "refused.json"))
     waits = []
     for _ in range(7):
         refused.note(T.id, refusal(now))
@@ -74,22 +75,22 @@ def test_each_further_time_it_takes_longer_up_to_a_day(now: Problem, tmp_path: P
 
 def test_a_restart_forgets_nothing_and_what_is_damaged_is_put_aside(now: Problem, tmp_path: Path) -> None:
     path = tmp_path / "refused.json"
-    RefusedPlacements(path).note(T.id, refusal(now))
-    assert stay(RefusedPlacements(path), now, WISHED)
+    RefusedPlacements(FileDocument(path)).note(T.id, refusal(now))
+    assert stay(RefusedPlacements(FileDocument(path)), now, WISHED)
     for damaged in ("{", "[1]", '{"t": [{"crowds": 5}]}', '{"t": 5}', '{"t": [{"crowds": [[1]]}]}'):
         path.write_text(damaged, encoding="utf-8")
-        assert stay(RefusedPlacements(path), now, WISHED) == {}
+        assert stay(RefusedPlacements(FileDocument(path)), now, WISHED) == {}
         assert path.with_suffix(".damaged").read_text(encoding="utf-8") == damaged
 
 
 def test_where_nothing_was_predicted_only_the_same_is_refused(now: Problem, tmp_path: Path) -> None:
-    refused = RefusedPlacements(tmp_path / "refused.json")
+    refused = RefusedPlacements(FileDocument(tmp_path / "refused.json"))
     refused.note(T.id, refusal(now, worth=None))
     assert stay(refused, now, WISHED)
     assert stay(refused, now, np.full(4, 4, dtype=np.int32), worth=1.0) == {}
 
 
 def test_it_is_refused_where_it_cannot_be_written_down(now: Problem, tmp_path: Path) -> None:
-    refused = RefusedPlacements(tmp_path / "gone" / "refused.json")
+    refused = RefusedPlacements(FileDocument(tmp_path / "gone" / "refused.json"))
     refused.note(T.id, refusal(now))
     assert stay(refused, now, WISHED)

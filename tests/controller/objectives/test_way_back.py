@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stormwright.controller.objectives.refusals import FIRST_S, refusal, way_back
+from stormwright.controller.objectives.refusals import FIRST_S, refusal, rollback_decision
 from stormwright.history.evaluation.moves import MovedTopology, Worse
 from stormwright.history.evaluation.verdict import Promise
 from stormwright.model import TopologyAssignment
@@ -18,34 +18,34 @@ def worse(before: TopologyAssignment | None, after: TopologyAssignment) -> Worse
 
 def test_it_goes_back_whatever_else_would_be_better() -> None:
     now = problem([T], current={T.id: on("n2")})
-    decision = way_back(now, worse(on("n0", "n1"), on("n2")))
+    decision = rollback_decision(now, worse(on("n0", "n1"), on("n2")))
     (move,) = decision.plan.moves
     assert (move.before, move.after.slot_of_executor) == (on("n2"), on("n0", "n1").slot_of_executor)
     assert {slot.supervisor for slot in move.after.slots} == {"n0", "n1"}
-    assert decision.takes_back == {T.id}
+    assert decision.rolls_back == {T.id}
     assert decision.reason == "t goes back to where it was: since its move it is slow"
     assert decision.promises.keys() == {T.id}
 
 
 def test_another_slot_of_the_same_node_will_do() -> None:
     now = problem([T, OTHER], current={T.id: on("n2"), OTHER.id: on("n0")})
-    (move,) = way_back(now, worse(on("n0", "n1"), on("n2"))).plan.moves
+    (move,) = rollback_decision(now, worse(on("n0", "n1"), on("n2"))).plan.moves
     assert {(slot.supervisor, slot.port) for slot in move.after.slots} == {("n0", 6701), ("n1", 6700)}
 
 
 def test_without_room_it_stays_and_it_is_said_what_is_missing() -> None:
     full = place([("n0", 6700), ("n0", 6701)], [0, 0, 1, 1])
     now = problem([T, OTHER], current={T.id: on("n2"), OTHER.id: full})
-    decision = way_back(now, worse(on("n0", "n1"), on("n2")))
+    decision = rollback_decision(now, worse(on("n0", "n1"), on("n2")))
     assert decision.plan.moves == ()
-    assert decision.takes_back == frozenset()
+    assert decision.rolls_back == frozenset()
     assert decision.reason.endswith("but it stays, no room where it should move to: host0: slots short by 1")
 
 
 def test_a_node_that_is_gone_is_no_way_back() -> None:
     now = problem([T], nodes=2, current={T.id: on("n1")})
     for before in (on("n0", "n2"), None):
-        decision = way_back(now, worse(before, on("n1")))
+        decision = rollback_decision(now, worse(before, on("n1")))
         assert decision.plan.moves == ()
         assert decision.reason.endswith("but it stays, as a node that it was on is gone")
 

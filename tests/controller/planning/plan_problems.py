@@ -99,7 +99,7 @@ class PlacementJudge:
                 for name, leg in legs.items():
                     if others & set(leg.after.slots):
                         self.faults.append(f"{name} goes to a slot of another")
-                    if len(legs) == 1 and not set(leg.kept_workers) <= held[name]:
+                    if len(legs) == 1 and not set(leg.unchanged_workers) <= held[name]:
                         self.faults.append(f"{name} keeps what it has not")
                     others |= set(leg.after.slots)
                     self.runs[name] = leg.after

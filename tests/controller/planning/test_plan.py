@@ -23,7 +23,7 @@ def test_a_worker_that_stays_together_keeps_its_slot() -> None:
     now = problem([t], current={t.id: on("n0", "n1")})
     plan = plan_moves(now, wanted(now, "n0:6701", "n0:6701", "n2:6700", "n2:6700"), MoveBudget())
     (move,) = plan.moves
-    assert move.kept_workers == (WorkerSlot("n0", 6700),)
+    assert move.unchanged_workers == (WorkerSlot("n0", 6700),)
     assert move.started_workers == (WorkerSlot("n2", 6700),)
     assert move.stopped_workers == (WorkerSlot("n1", 6700),)
     assert move.moved_executors == 2
@@ -49,7 +49,7 @@ def test_a_worker_whose_port_is_still_held_goes_by_way_of_a_free_slot() -> None:
         (WorkerSlot("n1", 6700), WorkerSlot("n2", 6700)),
         (WorkerSlot("n0", 6700),),
     ]
-    assert last.kept_workers == (WorkerSlot("n1", 6700),)
+    assert last.unchanged_workers == (WorkerSlot("n1", 6700),)
 
 
 def test_nothing_to_move_is_an_empty_plan() -> None:
@@ -57,7 +57,7 @@ def test_nothing_to_move_is_an_empty_plan() -> None:
     now = problem([t], current={t.id: on("n0", "n1")})
     plan = plan_moves(now, wanted(now, "n0:6700", "n0:6700", "n1:6701", "n1:6701"), MoveBudget())
     assert plan.moves == ()
-    assert plan.left == {}
+    assert plan.blocked == {}
 
 
 def test_a_move_waits_for_the_one_that_frees_its_slot() -> None:
@@ -91,15 +91,15 @@ def test_a_group_over_the_budget_stays_and_says_so() -> None:
     now = problem([a, b], nodes=2, slots=1, current={a.id: on("n0"), b.id: on("n1")})
     plan = plan_moves(now, wanted(now, *["n1:6700"] * 4, *["n0:6700"] * 4), MoveBudget(max_topologies=1))
     assert plan.steps == ()
-    assert plan.left == dict.fromkeys((a.id, b.id), OverBudget(2, 8, 1, 10_000))
+    assert plan.blocked == dict.fromkeys((a.id, b.id), OverBudget(2, 8, 1, 10_000))
 
 
 def test_what_cannot_be_reached_says_what_is_missing() -> None:
     a, b = topology("a", workers=1), topology("b", workers=1)
     now = problem([a, b], nodes=2, slots=1, current={a.id: on("n0"), b.id: on("n1")})
     plan = plan_moves(now, wanted(now, *["n1:6700"] * 4, *["n1:6700"] * 4), MoveBudget())
-    assert plan.left == {a.id: NoRoom((Missing("host1", "slots", 1.0, ""),))}
-    assert plan.told() == ["a-1-0 stays: no room where it should move to: host1: slots short by 1"]
+    assert plan.blocked == {a.id: NoRoom((Missing("host1", "slots", 1.0, ""),))}
+    assert plan.blocked_lines() == ["a-1-0 stays: no room where it should move to: host1: slots short by 1"]
 
 
 def test_what_is_beyond_the_budget_stays() -> None:
@@ -109,7 +109,7 @@ def test_what_is_beyond_the_budget_stays() -> None:
     assert len(plan_moves(now, target, MoveBudget(max_topologies=1)).moves) == 1
     plan = plan_moves(now, target, MoveBudget(max_executors=5))
     assert len(plan.moves) == 1
-    assert [str(why) for why in plan.left.values()] == ["move budget: 4 executors, 1 left"]
+    assert [str(why) for why in plan.blocked.values()] == ["move budget: 4 executors, 1 left"]
 
 
 @given(st.lists(st.integers(0, 5), min_size=8, max_size=8), st.lists(st.integers(0, 5), min_size=8, max_size=8))

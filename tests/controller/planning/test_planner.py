@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from stormwright.controller.planning.capacity import MoveRoom
 from stormwright.controller.planning.detours import FEW_ASIDE, MOST_ASIDE, Helpers
-from stormwright.controller.planning.plan import Blocked, MoveBudget, NoRoom, OverBudget
+from stormwright.controller.planning.plan import Excluded, MoveBudget, NoRoom, OverBudget
 from stormwright.controller.planning.planner import plan_moves
 from stormwright.model import Assignment, Problem, Supervisor
 from tests.controller.builders import on, problem
@@ -35,7 +35,7 @@ def test_every_step_keeps_every_limit_and_all_arrive(seed: int) -> None:
     plan = plan_moves(problem, wanted, ALL)
     judge = PlacementJudge(problem).follow(plan)
     assert judge.faults == []
-    assert plan.left == {}
+    assert plan.blocked == {}
     assert judge.arrived(wanted) == {t.id for t in problem.topologies}
 
 
@@ -50,11 +50,11 @@ def test_what_stays_is_named_and_what_does_not_arrives(seed: int, topologies: in
     assert sum(move.moved_executors for move in plan.moves) <= executors
     arriving = {move.topology.id for move in plan.moves if move.arrives}
     assert arriving <= judge.arrived(wanted)
-    assert wanders(problem, wanted) <= arriving | plan.left.keys()
-    assert arriving.isdisjoint(plan.left)
+    assert wanders(problem, wanted) <= arriving | plan.blocked.keys()
+    assert arriving.isdisjoint(plan.blocked)
     assert {move.topology.id for move in plan.moves} <= arriving, "nobody is left in a spare slot"
-    for topology, why in plan.left.items():
-        assert isinstance(why, Blocked) == (topology in stay)
+    for topology, why in plan.blocked.items():
+        assert isinstance(why, Excluded) == (topology in stay)
         if isinstance(why, NoRoom):
             assert why.missing
             assert all(missing.amount > 0 for missing in why.missing)
@@ -109,16 +109,16 @@ def test_an_executor_without_a_wished_slot_keeps_its_topology() -> None:
     nowhere[problem.executors_of(0)] = -1
     plan = plan_moves(problem, Assignment(nowhere), ALL)
     of = problem.topologies[0]
-    assert str(plan.left[of.id]) == f"no slot for {of.num_executors} executors in the wished placement"
+    assert str(plan.blocked[of.id]) == f"no slot for {of.num_executors} executors in the wished placement"
 
 
 def test_nothing_moves_with_no_budget() -> None:
     problem, wanted = random_problem(2)
     plan = plan_moves(problem, wanted, MoveBudget(0, 0))
     assert plan.steps == ()
-    assert plan.left.keys() == wanders(problem, wanted)
-    assert all(isinstance(why, NoRoom | OverBudget) for why in plan.left.values())
-    assert not np.any([isinstance(why, Blocked) for why in plan.left.values()])
+    assert plan.blocked.keys() == wanders(problem, wanted)
+    assert all(isinstance(why, NoRoom | OverBudget) for why in plan.blocked.values())
+    assert not np.any([isinstance(why, Excluded) for why in plan.blocked.values()])
 
 
 @given(st.integers(0, 10**6), st.integers(1, 3))
@@ -161,7 +161,7 @@ def test_who_asks_for_a_tag_goes_to_no_spare_slot_without_it(tagged: tuple[str, 
     of = replace(of, supervisors=(*nodes, of.supervisors[2]), topologies=topologies)
     plan = plan_moves(of, Assignment(np.repeat([1, 0], 4).astype(np.int32)), ALL)
     aside = {move.topology.id for move in plan.moves for leg in move.legs if ("n2", 6700) in leg.after.slots}
-    assert plan.left == {}
+    assert plan.blocked == {}
     assert len(aside) == (0 if len(tagged) == 2 else 1)
     assert aside.isdisjoint(tagged)
 

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from stormwright.client.shapes import Modes
 from stormwright.controller.plans.modes import closed, fitting_nothing, mode_of, staying, strongest, thawed, windows_of
 from stormwright.errors import InputError
+from stormwright.modes import Modes
 
 
 def at(text: str) -> float:

@@ -8,22 +8,22 @@ from math import inf
 import numpy as np
 import pytest
 
-from stormwright.client.shapes import TopologySide
 from stormwright.controller.objectives.outlook import Outlook
 from stormwright.controller.objectives.placements import Placements
 from stormwright.controller.planning.plan import Step, TopologyMove
 from stormwright.controller.plans.description import ASSUMED_PAUSE_S, expected_pause, plan_document, side_of
 from stormwright.controller.plans.document import step_of_dict, step_to_dict, where
-from stormwright.controller.plans.draft import FewestMoves, PlanWish, drafted
+from stormwright.controller.plans.draft import FewestMoves, PlanScope, propose_moves
 from stormwright.controller.plans.preconditions import changes, relied_on
-from stormwright.controller.plans.rollback import moves_back
+from stormwright.controller.plans.rollback import rollback_moves
 from stormwright.controller.plans.stages import staged, unclear
 from stormwright.errors import InputError
 from stormwright.history.evaluation.moves import AFTER_S, LATENCY, SETTLE_S, THROUGHPUT
-from stormwright.history.evaluation.verdict import Judgement
+from stormwright.history.evaluation.verdict import Evaluation
 from stormwright.model import Assignment, LoadProfile, Problem, Supervisor, TopologyAssignment
 from stormwright.model.constraints.violations import broken_limits
 from stormwright.model.load import assumed_load
+from stormwright.plan import TopologySide
 from stormwright.predict.answer import predict
 from stormwright.predict.flow.profile import Profile
 from stormwright.schedulers.toolkit.resolve import scheduler_keeping_running
@@ -65,7 +65,7 @@ def test_no_stage_ends_while_somebody_is_in_a_spare_slot() -> None:
 
 def test_steps_are_the_same_after_they_were_kept() -> None:
     now = two()
-    draft = drafted(now, Forced([4] * 4 + [0] * 4), PlanWish(repairs=True))
+    draft = propose_moves(now, Forced([4] * 4 + [0] * 4), PlanScope(repairs=True))
     assert draft.plan.steps
     for step in draft.plan.steps:
         kept = step_of_dict(step_to_dict(step, now), now)
@@ -77,16 +77,16 @@ def test_steps_are_the_same_after_they_were_kept() -> None:
 
 def test_only_what_is_meant_moves() -> None:
     now, wanted = two(), Forced([4] * 4 + [0] * 4)
-    of_a = drafted(now, wanted, PlanWish(topologies=("a*",), repairs=True))
+    of_a = propose_moves(now, wanted, PlanScope(topologies=("a*",), repairs=True))
     assert {m.topology.id for m in of_a.plan.moves} == {A.id}
-    on_n1 = drafted(now, Forced([4] * 4 + [5] * 4), PlanWish(nodes=("host1",), repairs=True))
+    on_n1 = propose_moves(now, Forced([4] * 4 + [5] * 4), PlanScope(nodes=("host1",), repairs=True))
     assert {m.topology.id for m in on_n1.plan.moves} == {B.id}
     with pytest.raises(InputError, match=r"zz\*: fits no topology; there is a, b"):
-        drafted(now, wanted, PlanWish(topologies=("zz*",)))
+        propose_moves(now, wanted, PlanScope(topologies=("zz*",)))
 
 
 def test_what_gains_too_little_is_no_plan() -> None:
-    draft = drafted(two(), Forced([4] * 4 + [2] * 4), PlanWish(("traffic",)))
+    draft = propose_moves(two(), Forced([4] * 4 + [2] * 4), PlanScope(("traffic",)))
     assert draft.plan.steps == ()
     assert draft.why.endswith("less than the 20 % that a move has to gain")
 
@@ -96,7 +96,7 @@ def test_it_is_said_as_what_a_gain_counts(monkeypatch: pytest.MonkeyPatch, count
     """A rate above twice the measured one counts for no more, so figures alone would not explain it."""
     outlook = Outlook(counted, "", "reachable throughput 10 → 20 trees/s")
     monkeypatch.setattr("stormwright.controller.plans.draft.Outlooks.of", lambda *_: outlook)
-    why = drafted(two(), Forced([4] * 4 + [2] * 4), PlanWish(("throughput",))).why
+    why = propose_moves(two(), Forced([4] * 4 + [2] * 4), PlanScope(("throughput",))).why
     assert why.startswith(f"reachable throughput 10 → 20 trees/s, counted as {told}: less than the 10 % that ")
 
 
@@ -116,16 +116,18 @@ def _fields(load: object) -> dict[str, object]:
 def test_the_fewest_moves_end_all_broken_limits() -> None:
     now = crowded()
     assert broken_limits(now, now.current_slot)
-    draft = drafted(now, FewestMoves(scheduler_keeping_running("online")), PlanWish(repairs=True))
+    draft = propose_moves(now, FewestMoves(scheduler_keeping_running("online")), PlanScope(repairs=True))
     assert len({m.topology.id for m in draft.plan.moves}) == 1, "one of both is enough"
     assert broken_limits(now, draft.slots) == []
     whole = two()
-    assert drafted(whole, FewestMoves(scheduler_keeping_running("online")), PlanWish(repairs=True)).plan.steps == ()
+    assert (
+        propose_moves(whole, FewestMoves(scheduler_keeping_running("online")), PlanScope(repairs=True)).plan.steps == ()
+    )
 
 
 def test_the_score_is_higher_where_more_is_carried_and_nothing_is_broken() -> None:
     now = crowded()
-    slots = drafted(now, FewestMoves(scheduler_keeping_running("online")), PlanWish(repairs=True)).slots
+    slots = propose_moves(now, FewestMoves(scheduler_keeping_running("online")), PlanScope(repairs=True)).slots
     before, after = (side_of(Placements(now), each) for each in (now.current_slot, slots))
     assert 0 <= before.score < after.score <= 100
     assert len(before.violations) == 1
@@ -141,8 +143,8 @@ def test_each_placement_is_predicted_once(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr("stormwright.controller.objectives.placements.predict", counted)
     now = two()
-    wish = PlanWish(("throughput", "latency", "nodes"), least_gain_percent=0.0)
-    draft = drafted(now, Forced([0] * 4 + [4] * 4), wish)
+    wish = PlanScope(("throughput", "latency", "nodes"), least_gain_percent=0.0)
+    draft = propose_moves(now, Forced([0] * 4 + [4] * 4), wish)
     document = plan_document(draft, lambda _: expected_pause((), ()), staged(draft.plan.steps))
     assert document["before"]
     assert document["after"]
@@ -152,7 +154,7 @@ def test_each_placement_is_predicted_once(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize("slots", [[0] * 4 + [1] * 4, [0, 0, 2, 2, 4, 4, 1, 1]])
 def test_no_placement_is_better_than_a_plan_by_more_than_its_gap(slots: list[int]) -> None:
     now, rng = two(), np.random.default_rng(1)
-    draft = drafted(now, Forced(slots), PlanWish(("throughput",), least_gain_percent=0.0))
+    draft = propose_moves(now, Forced(slots), PlanScope(("throughput",), least_gain_percent=0.0))
     document = plan_document(draft, lambda _: expected_pause((), ()), staged(draft.plan.steps))
     reached = _grown(now, draft.slots)
     best = max(_grown(now, rng.integers(0, len(now.slots), 8, dtype=np.int32)) for _ in range(300))
@@ -163,7 +165,7 @@ def test_no_placement_is_better_than_a_plan_by_more_than_its_gap(slots: list[int
 
 def test_what_goes_back_is_not_judged_and_takes_no_longer_than_its_pauses() -> None:
     now = two()
-    draft = drafted(now, Forced([4] * 4 + [2] * 4), PlanWish(repairs=True))
+    draft = propose_moves(now, Forced([4] * 4 + [2] * 4), PlanScope(repairs=True))
     pause_s = ASSUMED.seconds.value or 0.0
     there = plan_document(draft, lambda _: ASSUMED, staged(draft.plan.steps))
     back = plan_document(draft, lambda _: ASSUMED, None)
@@ -173,7 +175,7 @@ def test_what_goes_back_is_not_judged_and_takes_no_longer_than_its_pauses() -> N
 
 
 def test_of_latency_nothing_is_proven() -> None:
-    draft = drafted(two(), Forced([0] * 4 + [1] * 4), PlanWish(("latency",)))
+    draft = propose_moves(two(), Forced([0] * 4 + [1] * 4), PlanScope(("latency",)))
     document = plan_document(draft, lambda _: ASSUMED, staged(draft.plan.steps))
     assert (document["gap_percent"], document["proof"]) == (None, "")
 
@@ -190,7 +192,7 @@ def _grown(now: Problem, slots: np.ndarray) -> float:
 
 def test_what_has_changed_is_said() -> None:
     now = two()
-    steps = drafted(now, Forced([4] * 4 + [2] * 4), PlanWish(repairs=True)).plan.steps
+    steps = propose_moves(now, Forced([4] * 4 + [2] * 4), PlanScope(repairs=True)).plan.steps
     relied = relied_on(now, steps, {A.id: 100.0})
     assert changes(relied, now, {}, {A.id: 110.0}) == []
     assert changes(relied, now, {}, {A.id: 60.0}) == [f"{A.id} does 60 trees/s, and did 100"]
@@ -215,7 +217,7 @@ def test_what_has_changed_is_said() -> None:
 def test_what_has_changed_of_a_node_is_said_in_plain_words() -> None:
     now = two()
     drained = replace(now, blacklisted_hosts=frozenset(["host2"]))
-    steps = drafted(now, Forced([4] * 4 + [2] * 4), PlanWish(repairs=True)).plan.steps
+    steps = propose_moves(now, Forced([4] * 4 + [2] * 4), PlanScope(repairs=True)).plan.steps
     assert changes(relied_on(now, steps, {}), drained, {}) == [
         "node host2 takes nothing new now, and did when the plan was made"
     ]
@@ -233,13 +235,13 @@ def test_what_has_changed_of_a_node_is_said_in_plain_words() -> None:
 def test_back_to_exactly_the_ports_of_then() -> None:
     """Alone they would keep the workers where they are: the node is the right one."""
     now = two().with_current({A.id: place([("n0", 6701)], [0] * 4), B.id: on("n1")})
-    plan = moves_back(now, {A.id: on("n0")})
+    plan = rollback_moves(now, {A.id: on("n0")})
     assert [m.after for step in plan.steps for m in step.moves] == [on("n0")]
 
 
 def test_two_that_have_each_others_ports_change_them() -> None:
     now = two().with_current({A.id: on("n0"), B.id: place([("n0", 6701)], [0] * 4)})
-    plan = moves_back(now, {A.id: place([("n0", 6701)], [0] * 4), B.id: on("n0")})
+    plan = rollback_moves(now, {A.id: place([("n0", 6701)], [0] * 4), B.id: on("n0")})
     assert len(plan.steps) == 1
     assert {m.topology.id: where(m.after)[0] for m in plan.steps[0].moves} == {
         A.id: ("n0", 6701),
@@ -250,11 +252,11 @@ def test_two_that_have_each_others_ports_change_them() -> None:
 def test_why_it_cannot_go_back_is_said() -> None:
     now = two(nodes=2)
     with pytest.raises(InputError, match="was on n2:6700, which is gone"):
-        moves_back(now, {A.id: on("n2")})
+        rollback_moves(now, {A.id: on("n2")})
     with pytest.raises(InputError, match="another topology has a slot of it now"):
-        moves_back(now, {A.id: on("n1")})
+        rollback_moves(now, {A.id: on("n1")})
     with pytest.raises(InputError, match="x: is gone"):
-        moves_back(now, {"x": on("n1")})
+        rollback_moves(now, {"x": on("n1")})
 
 
 @pytest.mark.parametrize(
@@ -274,13 +276,13 @@ def test_why_it_cannot_go_back_is_said() -> None:
     ],
 )
 def test_what_is_clear(quantity: str, promised: float, low: float, high: float, is_clear: bool) -> None:
-    judged = Judgement(quantity, promised, (low + high) / 2, low, high, 9, 9, "")
+    judged = Evaluation(quantity, promised, (low + high) / 2, low, high, 9, 9, "")
     assert (unclear([judged]) == "") == is_clear
 
 
 def test_nothing_measured_is_unclear() -> None:
     assert unclear([]) == "nothing was measured of it since"
-    assert "too little" in unclear([Judgement(THROUGHPUT, 1.0, None, None, None, 0, 0, "cannot tell")])
+    assert "too little" in unclear([Evaluation(THROUGHPUT, 1.0, None, None, None, 0, 0, "cannot tell")])
 
 
 def test_a_pause_is_told_from_the_past() -> None:
@@ -299,13 +301,13 @@ def ports(*of: int) -> tuple[Problem, dict[str, TopologyAssignment]]:
 
 def test_those_on_each_others_ports_go_back_together_and_nobody_else_with_them() -> None:
     now, back = ports(6701, 6700, 6703, 6704, 6702)
-    groups = [[move.topology.name for move in step.moves] for step in moves_back(now, back).steps]
+    groups = [[move.topology.name for move in step.moves] for step in rollback_moves(now, back).steps]
     assert sorted(groups) == [["t0", "t1"], ["t2", "t3", "t4"]]
 
 
 def test_each_goes_back_as_soon_as_its_port_is_free() -> None:
     now, back = ports(6701, 6702, 6703, 6704)
-    steps = moves_back(now, back).steps
+    steps = rollback_moves(now, back).steps
     assert [[move.topology.name for move in step.moves] for step in steps] == [["t3"], ["t2"], ["t1"], ["t0"]]
 
 

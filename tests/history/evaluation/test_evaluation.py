@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from stormwright.documents import FileDocument
 from stormwright.history.evaluation.moves import (
     INTER_NODE,
     LATENCY,
     SETTLE_S,
     THROUGHPUT,
     EvaluatedMove,
-    Evaluation,
     MovedTopology,
+    MoveEvaluator,
     predicted_ratios,
 )
 from stormwright.history.evaluation.verdict import AS_PREDICTED, LESS, UNCLEAR, Promise
@@ -106,14 +107,14 @@ def test_an_executor_with_all_tasks_there_can_be_takes_little_memory() -> None:
 
 
 def judged_of(found: list[EvaluatedMove]) -> dict[str, Any]:
-    return {each.judgement.quantity: each.judgement for each in found}
+    return {each.evaluation.quantity: each.evaluation for each in found}
 
 
 def test_a_move_is_judged_by_what_crosses_for_each_tree_whatever_the_load_does(tmp_path: Path) -> None:
     """The load doubles while the topology is moved: traffic between nodes grows, its share of the work falls."""
     traffic = observed(seconds(300, 600, 400, 6))
     clock = [MOVED_MS]
-    evaluation = Evaluation(tmp_path / "judging.json", traffic, lambda: clock[0])
+    evaluation = MoveEvaluator(FileDocument(tmp_path / "judging.json"), traffic, lambda: clock[0])
     assert evaluation.moved(moved(77, 0.5, MOVED_MS, MOVED_MS + 5000)) == []
     assert evaluation.status()["pending"] == [TOPOLOGY]
     # While caches are cold all is otherwise.
@@ -121,18 +122,18 @@ def test_a_move_is_judged_by_what_crosses_for_each_tree_whatever_the_load_does(t
     traffic.add(seconds(630, 700, 800, 3))
     assert evaluation.due() == []
     # The service is started anew, and goes on from what was written down.
-    evaluation = Evaluation(tmp_path / "judging.json", traffic, lambda: clock[0])
+    evaluation = MoveEvaluator(FileDocument(tmp_path / "judging.json"), traffic, lambda: clock[0])
     traffic.add(seconds(700, 900, 800, 3))
     found = evaluation.due()
     assert {(each.decision_ms, each.topology) for each in found} == {(77, TOPOLOGY)}
-    judgements = judged_of(found)
-    assert judgements[INTER_NODE].measured == pytest.approx(0.5, rel=0.02)
-    assert judgements[INTER_NODE].verdict == AS_PREDICTED
-    assert judgements[THROUGHPUT].measured == pytest.approx(2, rel=0.05)
-    assert (judgements[INTER_NODE].windows_before, judgements[INTER_NODE].windows_after) == (24, 12)
+    evaluations = judged_of(found)
+    assert evaluations[INTER_NODE].measured == pytest.approx(0.5, rel=0.02)
+    assert evaluations[INTER_NODE].verdict == AS_PREDICTED
+    assert evaluations[THROUGHPUT].measured == pytest.approx(2, rel=0.05)
+    assert (evaluations[INTER_NODE].windows_before, evaluations[INTER_NODE].windows_after) == (24, 12)
     assert evaluation.due() == []
     assert evaluation.calibration == pytest.approx(1, rel=0.04)
-    assert Evaluation(tmp_path / "judging.json", traffic).status() == evaluation.status()
+    assert MoveEvaluator(FileDocument(tmp_path / "judging.json"), traffic).status() == evaluation.status()
 
 
 def with_latency(records: list[dict[str, Any]], around: int) -> list[dict[str, Any]]:
@@ -152,34 +153,34 @@ def test_a_time_too_short_to_be_told_apart_is_as_promised(
     """Whatever takes less than the first edge, 1 ms, is told alike: a tenth of 2 ms cannot be seen to be that."""
     traffic = observed(with_latency(seconds(300, 600, 400, 6), 4))
     clock = [MOVED_MS]
-    evaluation = Evaluation(tmp_path / "judging.json", traffic, lambda: clock[0])
+    evaluation = MoveEvaluator(FileDocument(tmp_path / "judging.json"), traffic, lambda: clock[0])
     promise = Promise(0.5, sustained=2.0, latency=promised, sustained_tps=2000, wanted_tps=4000)
     evaluation.moved(MovedTopology(77, TOPOLOGY, promise, MOVED_MS, MOVED_MS + 5000))
     traffic.add(with_latency(seconds(605, 900, 400, 3), around))
-    judgement = judged_of(evaluation.due())[LATENCY]
-    assert judgement.verdict == verdict
-    assert judgement.predicted > promised
+    evaluation = judged_of(evaluation.due())[LATENCY]
+    assert evaluation.verdict == verdict
+    assert evaluation.predicted > promised
 
 
 def test_the_next_move_ends_the_time_after_the_last(tmp_path: Path) -> None:
     traffic = observed(seconds(300, 600, 400, 6))
-    evaluation = Evaluation(tmp_path / "judging.json", traffic, lambda: 0)
+    evaluation = MoveEvaluator(FileDocument(tmp_path / "judging.json"), traffic, lambda: 0)
     evaluation.moved(moved(1, 0.5, MOVED_MS, MOVED_MS))
     settled_s = int(MOVED_MS / 1000 + SETTLE_S)
     traffic.add(seconds(settled_s, settled_s + 60, 400, 4.5))
     traffic.add(seconds(settled_s + 60, settled_s + 200, 400, 1))
     second_ms = (settled_s + 60) * 1000
-    judgement = judged_of(evaluation.moved(moved(2, None, second_ms, second_ms)))[INTER_NODE]
-    assert (judgement.verdict, judgement.windows_after) == (LESS, 6)
-    assert judgement.measured == pytest.approx(0.75, rel=0.02)
+    evaluation = judged_of(evaluation.moved(moved(2, None, second_ms, second_ms)))[INTER_NODE]
+    assert (evaluation.verdict, evaluation.windows_after) == (LESS, 6)
+    assert evaluation.measured == pytest.approx(0.75, rel=0.02)
     # Without traffic between nodes before, nothing is predicted about it.
-    evaluation = Evaluation(tmp_path / "judging.json", traffic, lambda: 10**9)
+    evaluation = MoveEvaluator(FileDocument(tmp_path / "judging.json"), traffic, lambda: 10**9)
     assert judged_of(evaluation.due()).keys() == {THROUGHPUT}
 
 
 def test_what_is_somewhere_else_now_is_judged_by_what_there_was(tmp_path: Path) -> None:
     traffic = observed(seconds(300, 600, 400, 6))
-    evaluation = Evaluation(tmp_path / "judging.json", traffic, lambda: 0)
+    evaluation = MoveEvaluator(FileDocument(tmp_path / "judging.json"), traffic, lambda: 0)
     evaluation.moved(moved(1, 0.5, MOVED_MS, MOVED_MS))
     traffic.add(seconds(630, 700, 400, 3))
     assert judged_of(evaluation.forget(TOPOLOGY))[INTER_NODE].measured == pytest.approx(0.5, rel=0.02)
@@ -188,11 +189,13 @@ def test_what_is_somewhere_else_now_is_judged_by_what_there_was(tmp_path: Path) 
 
 def test_a_topology_that_is_gone_is_waited_for_no_longer_than_an_hour(tmp_path: Path) -> None:
     clock = [MOVED_MS]
-    evaluation = Evaluation(tmp_path / "judging.json", observed(seconds(300, 600, 400, 6)), lambda: clock[0])
+    evaluation = MoveEvaluator(
+        FileDocument(tmp_path / "judging.json"), observed(seconds(300, 600, 400, 6)), lambda: clock[0]
+    )
     evaluation.moved(moved(1, 0.5, MOVED_MS, MOVED_MS))
     assert evaluation.due() == []
     clock[0] += 3_601_000
-    assert {judgement.verdict for judgement in judged_of(evaluation.due()).values()} == {UNCLEAR}
+    assert {evaluation.verdict for evaluation in judged_of(evaluation.due()).values()} == {UNCLEAR}
 
 
 def test_the_prediction_is_the_cost_models() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stormwright.history.evaluation.verdict import AS_PREDICTED, LESS, MORE, UNCLEAR, Judgement, calibration, judge
+from stormwright.history.evaluation.verdict import AS_PREDICTED, LESS, MORE, UNCLEAR, Evaluation, calibration, judge
 
 RUNS = 2000
 
@@ -84,8 +84,8 @@ def test_no_change_is_judged_as_scipy_does() -> None:
 
 
 def test_calibration_is_the_share_of_the_effect_that_arrives() -> None:
-    def of(predicted: float, measured: float | None) -> Judgement:
-        return Judgement("traffic", predicted, measured, measured, measured, 9, 9, AS_PREDICTED)
+    def of(predicted: float, measured: float | None) -> Evaluation:
+        return Evaluation("traffic", predicted, measured, measured, measured, 9, 9, AS_PREDICTED)
 
     assert calibration([]) is None
     assert calibration([of(0.4, 0.7)]) == pytest.approx(0.5)

@@ -105,7 +105,7 @@ def guarded(
     nimbus = Nimbus(directory, random_cluster(1)[0])
     door = AuthMiddleware.of(AccessSettings(tokens.path if asks else None, tls), host, directory / AUDIT)
     delivered: list[bytes] = []
-    sources = Sources(nimbus.look, lambda: SERVED, lambda: 4.0, dict, nimbus.desk, Parrot())
+    sources = Sources(nimbus.look, lambda: SERVED, lambda: 4.0, dict, nimbus.plan_service, Parrot())
     try:
         with DashboardState(sources) as known:
             pages = Site(known, door)
@@ -114,7 +114,7 @@ def guarded(
                 delivered.extend,
                 lambda: SERVED,
                 nimbus.look,
-                operating=api_routes(nimbus.desk, pages.overview),
+                operating=api_routes(nimbus.plan_service, pages.overview),
                 pages=pages,
             )
             with HttpServer(made, host, port, door, tls):

@@ -164,7 +164,7 @@ def test_two_people_are_two_tokens(service: Guarded) -> None:
     modes = {"default": "observe", "reason": "a rule", "two_people": True}
     assert service.as_role("operator", "PUT", "/v1/modes", modes)[0] == 200
     plan = orjson.loads(service.as_role("operator", "POST", "/v1/plans", {"reason": "x"})[2])["id"]
-    until(lambda: service.nimbus.desk.plan(plan).state == "planned")
+    until(lambda: service.nimbus.plan_service.plan(plan).state == "planned")
     apply = f"/v1/plans/{plan}/apply"
     status, _, body = service.as_role("operator", "POST", apply, {"reason": "my own", "by": "berta"})
     assert (status, "somebody else" in orjson.loads(body)["error"]) == (409, True)

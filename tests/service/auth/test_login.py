@@ -68,9 +68,9 @@ def test_a_form_is_taken_from_a_page_of_the_same_visitor_only(service: Guarded) 
         assert sent(service, "/plans", cookie, **wish, **wrong)[0] == 403
         assert sent(service, "/logout", cookie, **wrong)[0] == 403
     assert sent(service, "/plans", cookie, site="cross-site", key=key, **wish)[0] == 403
-    assert service.nimbus.desk.plans().plans == ()
+    assert service.nimbus.plan_service.plans().plans == ()
     assert sent(service, "/plans", cookie, key=key, **wish)[0] == 303
-    (plan,) = service.nimbus.desk.plans().plans
+    (plan,) = service.nimbus.plan_service.plans().plans
     assert plan.by == "operator"
     assert service.noted()[0]["reason"] == "a look"
 
@@ -79,7 +79,7 @@ def test_a_cookie_changes_nothing_but_by_forms(service: Guarded) -> None:
     cookie = logged_in(service)
     for site in ({}, {"sec_fetch_site": "same-origin"}, {"origin": f"http://{service.host}:{service.port}"}):
         assert service.ask("POST", "/v1/plans", body={"reason": "x", "by": "x"}, cookie=cookie, **site)[0] == 403
-    assert service.nimbus.desk.plans().plans == ()
+    assert service.nimbus.plan_service.plans().plans == ()
 
 
 def test_a_session_ends_with_its_token(service: Guarded) -> None:

@@ -22,7 +22,7 @@ from stormwright.service.dashboard.trials import Change, TextTable, Trials
 from stormwright.service.plans.guard import Guard
 from stormwright.service.plans.journal import Journal
 from stormwright.service.plans.plan_service import PlanMakers, PlanService
-from stormwright.service.plans.plans import PlanStore
+from stormwright.service.plans.store import PlanStore
 from stormwright.service.status import ServiceStatus
 from stormwright.service.storage.database import FILE, State
 from tests.service.http.test_metrics import STATUS
@@ -171,26 +171,26 @@ class Parrot:
 def browsing(tmp_path: Path, problem: Problem | None, trials: Trials | None = None) -> Iterator[Browser]:
     """A service that knows a problem, and does nothing by itself; without one, Nimbus has not asked yet."""
     state = State(tmp_path / FILE)
-    plans, ledger = PlanStore(state), Journal(state)
+    plans, journal = PlanStore(state), Journal(state)
     makers = (
         PlanMakers("throughput", lambda _: Forced(problem.current_slot), Forced(problem.current_slot))
         if problem
         else None
     )
-    desk = PlanService(plans, ledger, Guard(state, plans, ledger), lambda: problem, makers)  # type: ignore[arg-type]
-    sources = Sources(lambda: problem, lambda: SERVED, lambda: 4.0, dict, desk, trials or Parrot())
+    plan_service = PlanService(plans, journal, Guard(state, plans, journal), lambda: problem, makers)  # type: ignore[arg-type]
+    sources = Sources(lambda: problem, lambda: SERVED, lambda: 4.0, dict, plan_service, trials or Parrot())
     try:
         with DashboardState(sources) as known:
             yield Browser(Site(known))
     finally:
-        desk.close()
+        plan_service.close()
         state.close()
 
 
 @contextmanager
 def over_nimbus(nimbus: Nimbus, served: ServiceStatus = SERVED) -> Iterator[Browser]:
     """The pages of a service that applies plans to a virtual Nimbus."""
-    with DashboardState(Sources(nimbus.look, lambda: served, lambda: 4.0, dict, nimbus.desk)) as known:
+    with DashboardState(Sources(nimbus.look, lambda: served, lambda: 4.0, dict, nimbus.plan_service)) as known:
         yield Browser(Site(known))
 
 

@@ -237,7 +237,7 @@ def test_a_node_is_drained_and_used_again_by_its_page(tmp_path: Path) -> None:
     try:
         with over_nimbus(nimbus) as browser:
             where = browser.post("/cluster/nodes/n0/drain", by="anna", reason="new disks")
-            until(lambda: not settled(nimbus, where.rpartition("/")[2]).begins)
+            until(lambda: not settled(nimbus, where.rpartition("/")[2]).auto_apply)
             nimbus.run()
             page = browser.get("/cluster/nodes/n0")
             assert "host0 drained" in page.said
@@ -256,16 +256,16 @@ def test_the_first_page_offers_plans_that_would_move_something(tmp_path: Path) -
     nimbus = Nimbus(tmp_path, problem([topology("t")], current={topology("t").id: on("n0", "n1")}))
     try:
         with over_nimbus(nimbus) as browser:
-            nothing = nimbus.desk.ask(PlanRequest(by="anna", reason="a look")).id
+            nothing = nimbus.plan_service.request(PlanRequest(by="anna", reason="a look")).id
             assert settled(nimbus, nothing).steps == 0
             asked = DrainRequest(by="anna", reason="new disks", wait=True)
-            drain = nimbus.desk.nodes.drain("n0", asked).plan
+            drain = nimbus.plan_service.nodes.drain("n0", asked).plan
             assert drain is not None
             settled(nimbus, drain.id)
             assert f"/plans/{drain.id}" in (links := browser.get("/").links)
             assert f"/plans/{nothing}" not in links
-            nimbus.desk.apply(drain.id, ANNA)
-            nimbus.desk.nodes.uncordon("n0", ANNA)
+            nimbus.plan_service.apply(drain.id, ANNA)
+            nimbus.plan_service.nodes.uncordon("n0", ANNA)
             nimbus.run()
             said = browser.get("/").said
             assert f"Plan {drain.id} is stopped for a person" in said

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from stormwright.client import Client
-from stormwright.client.shapes import Modes
 from stormwright.controller.objectives.outlook import inter_node_tps
 from stormwright.errors import ClusterError, ConflictError, InputError, NotThereError
 from stormwright.model import Problem, cost_of
 from stormwright.model.arrays import IntArray
+from stormwright.modes import Modes
 from stormwright.schedulers import make_scheduler
 from stormwright.service.dashboard.site import Site
 from stormwright.service.dashboard.sources import Sources
@@ -27,7 +27,7 @@ from stormwright.service.dashboard.state import DashboardState
 from stormwright.service.http.api import EVERY_ENDPOINT, OVERVIEW, api_routes
 from stormwright.service.http.app import make_app
 from stormwright.service.http.server import HttpServer
-from stormwright.service.plans.plans import PlanStore
+from stormwright.service.plans.store import PlanStore
 from stormwright.storm.bridge import Bridge
 from tests.service.dashboard.sites import SERVED
 from tests.service.http.test_metrics import STATUS
@@ -61,8 +61,8 @@ def port(nimbus: Nimbus) -> Iterator[int]:
         free.bind((HOST, 0))
         number = free.getsockname()[1]
     bridge = Bridge(make_scheduler("even"), "even")
-    with DashboardState(Sources(nimbus.look, lambda: SERVED, lambda: 4.0, dict, nimbus.desk)) as known:
-        routes = api_routes(nimbus.desk, Site(known).overview)
+    with DashboardState(Sources(nimbus.look, lambda: SERVED, lambda: 4.0, dict, nimbus.plan_service)) as known:
+        routes = api_routes(nimbus.plan_service, Site(known).overview)
         app = make_app(bridge, lambda _: None, lambda: STATUS, operating=routes)
         with HttpServer(app, HOST, number):
             yield number
@@ -91,7 +91,7 @@ def running(nimbus: Nimbus) -> Iterator[None]:
 
 def ended(client: Client, plan: str) -> str:
     until = time.monotonic() + 60
-    while (found := client.show(plan)).state in ("planning", "planned", "applying", "judging", "taking back"):
+    while (found := client.show(plan)).state in ("planning", "planned", "applying", "evaluating", "rolling_back"):
         assert time.monotonic() < until
         time.sleep(0.01)
     return found.state
@@ -100,24 +100,24 @@ def ended(client: Client, plan: str) -> str:
 def test_a_plan_is_made_applied_and_reverted(nimbus: Nimbus, client: Client, running: None) -> None:
     before = nimbus.where()
     asked = client.plan("less traffic", goals=["traffic"], least_gain_percent=0)
-    plan = client.made(asked.id)
+    plan = client.wait_until_planned(asked.id)
     assert (plan.state, plan.by, plan.reason, plan.goal) == ("planned", "anna", "less traffic", "traffic")
     assert plan.before is not None
     assert plan.after is not None
     assert plan.after.traffic_tps < plan.before.traffic_tps
     assert plan.score_after == plan.after.score
-    assert {step.state for step in plan.made} == {"planned"}
+    assert {step.state for step in plan.steps} == {"planned"}
     assert all(each.pause_from.startswith("assumed") for each in plan.moved)
-    assert {name.partition(":")[0] for step in plan.made for move in step.moves for name in move.stops} <= {
+    assert {name.partition(":")[0] for step in plan.steps for move in step.moves for name in move.stops} <= {
         node.host for node in nimbus.now().supervisors
     }
     client.apply(plan.id, "as agreed")
     assert ended(client, plan.id) == "done"
     done = client.show(plan.id)
     assert (done.approved_by, done.steps_made) == ("anna", done.steps)
-    assert {each.verdict for each in done.judged} == {"as predicted"}
+    assert {each.verdict for each in done.evaluations} == {"as predicted"}
     assert nimbus.where() != before
-    entry = client.history().done[0]
+    entry = client.history().entries[0]
     assert (entry.kind, entry.who, entry.reason, entry.plan) == (
         "plan",
         "anna",
@@ -128,7 +128,7 @@ def test_a_plan_is_made_applied_and_reverted(nimbus: Nimbus, client: Client, run
     back = client.revert(entry.n, "no")
     assert ended(client, back.id) == "done"
     assert nimbus.where() == before
-    again = client.made(client.plan("once more", goals=["traffic"], least_gain_percent=0).id)
+    again = client.wait_until_planned(client.plan("once more", goals=["traffic"], least_gain_percent=0).id)
     assert {each.pause_from for each in again.moved} == {"its own last 2 moves"}
     assert {each.pause_s.value for each in again.moved} <= {3.0, 6.0}
 
@@ -152,10 +152,10 @@ def test_what_was_planned_is_read_once_however_often_it_is_asked_for(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """That of thousands of topologies is a megabyte, and each open page asks for the list of plans."""
-    plan = client.made(client.plan("a look", least_gain_percent=0).id)
-    assert client.show(plan.id).made == plan.made
+    plan = client.wait_until_planned(client.plan("a look", least_gain_percent=0).id)
+    assert client.show(plan.id).steps == plan.steps
     monkeypatch.setattr(PlanStore, "row", lambda *_: pytest.fail("it is read again"))
-    assert client.show(plan.id).made == plan.made
+    assert client.show(plan.id).steps == plan.steps
     assert [each.id for each in client.plans().plans] == [plan.id]
 
 
@@ -165,7 +165,7 @@ def test_a_name_that_is_none_is_told_in_a_line_with_the_one_that_may_be_meant(cl
         ({"nodes": ["hots0"]}, "hots0: fits no node"),
     ):
         with pytest.raises(ConflictError, match="could not be made") as caught:
-            client.made(client.plan("a look", **wished).id)
+            client.wait_until_planned(client.plan("a look", **wished).id)
         assert f"could not be made: {why}; there is " in str(caught.value)
     assert str(caught.value).endswith("there is host0")
 
@@ -179,7 +179,7 @@ def test_what_cannot_be_is_told(nimbus: Nimbus, client: Client) -> None:
     with pytest.raises(InputError, match=r"is no text in UTF-8 @ \$\.reason"):
         client.plan("\udcff")
     with pytest.raises(ConflictError, match=r"nope-\*: fits no topology; there is t0, t1, t2, …"):
-        client.made(client.plan("a typo", topologies=["nope-*"]).id)
+        client.wait_until_planned(client.plan("a typo", topologies=["nope-*"]).id)
     with pytest.raises(NotThereError, match="the history has no entry 5"):
         client.revert(5, "no")
     with pytest.raises(InputError, match=r"windows\[0\]"):
@@ -199,8 +199,8 @@ def test_modes_are_kept_over_a_restart_and_noted(nimbus: Nimbus, client: Client)
     wanted = wanted.model_copy(update={"version": 1})
     assert client.change_modes(wanted.model_copy(update={"version": 0}), "night shift") == wanted
     nimbus.again()
-    assert nimbus.desk.modes() == wanted
-    assert nimbus.desk.history().done[0].reason == "night shift"
+    assert nimbus.plan_service.modes() == wanted
+    assert nimbus.plan_service.history().entries[0].reason == "night shift"
 
 
 def test_what_freezes_and_no_longer_does_is_in_the_history(client: Client) -> None:
@@ -209,7 +209,7 @@ def test_what_freezes_and_no_longer_does_is_in_the_history(client: Client) -> No
     until = Modes(frozen="the sale", frozen_until_ms=4_102_444_800_000)
     client.change_modes(until, "traffic")
     client.change_modes(Modes(two_people=True), "over")
-    assert [each.text for each in client.history(4).done] == [
+    assert [each.text for each in client.history(4).entries] == [
         "no longer frozen; two_people: true",
         "frozen until 2100-01-01 00:00:00 UTC: the sale",
         "no longer frozen",

@@ -16,7 +16,7 @@ STATUS = ServiceStatus(
     initial="even",
     decision=None,
     moves=[],
-    counts=EventCounts(looks=7, decisions=2, moves=3, failed_moves=1, taken_back=1),
+    counts=EventCounts(looks=7, decisions=2, moves=3, failed_moves=1, rolled_back=1),
     objective="throughput",
     waits=["t: 12 of 30 s measured"],
     drift=[Drift(topology='odd "name"\n', what="CPU", executor=3, change=-0.4, since_ms=5)],
@@ -26,7 +26,7 @@ STATUS = ServiceStatus(
         "taken": {"at_ms": 1_795_219_140_500, "rows": None},
         "errors": {"old days": {"error": "no room", "at_ms": 1_795_219_000_000}},
     },
-    evaluation={"calibration": 0.75, "pending": [], "judgements": []},
+    evaluation={"calibration": 0.75, "pending": [], "evaluations": []},
     costs={"minutes": 3, "errors": {"work": 0.02, "messages": 0.05, "delays": 0.5}},
     pipeline={
         "running": True,
@@ -34,7 +34,7 @@ STATUS = ServiceStatus(
         "files_set_aside": 1,
         "profile_age_s": 1.5,
         "lag_ms": {"p50": 400.0, "p95": 600.0},
-        "ledger": {"read": 10, "used": 7, "duplicate": 2, "quarantined": 1},
+        "journal": {"read": 10, "used": 7, "duplicate": 2, "quarantined": 1},
         "nodes": {
             "a": {"cpu_cores": 1.5, "capacity_cores": 2.0, "headroom_cores": 0.5, "heap_bytes": 100, "workers": 2},
             "b": {"cpu_cores": 1.0, "capacity_cores": None, "headroom_cores": None, "heap_bytes": 5, "workers": 1},

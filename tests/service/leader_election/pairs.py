@@ -6,6 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 from stormwright.controller.safety.pauses import Pauses
+from stormwright.documents import FileDocument
 from stormwright.errors import NotLeadingError
 from stormwright.model import Problem
 from stormwright.service.leader_election.lead import ElectedLeader
@@ -17,7 +18,7 @@ from tests.service.plans.nimbus import MortalState, Nimbus
 
 #: Of what a service is made anew when another one takes over.
 _PARTS = (
-    *("state", "pauses", "plans", "ledger", "guard", "desk", "applying", "lease", "_directory", "_dead"),
+    *("state", "pauses", "plans", "journal", "guard", "desk", "applying", "lease", "_directory", "_dead"),
     *("_asked", "until_killed"),
 )
 
@@ -56,7 +57,7 @@ class Pair(Nimbus):
         lead = ElectedLeader(self.lease, session)
         self.state = MortalState(self._directory / FILE, self)
         lead.begin(self.state)
-        self.pauses = Pauses(self._directory / PAUSED, lead.keep(self.state, PAUSED))
+        self.pauses = Pauses(FileDocument(self._directory / PAUSED))
 
     def tick(self) -> None:
         super().tick()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from stormwright.errors import NotLeadingError
-from stormwright.service.plans.plans import UNDER_WAY
+from stormwright.service.plans.store import ACTIVE_STATES
 from tests.service.leader_election.pairs import Pair, after_it_wakes
 from tests.service.plans.nimbus import ANNA
 from tests.service.plans.test_applying import PLANS, Begin, moving, planned, unpredicted  # noqa: F401
@@ -36,7 +36,7 @@ def moments(begin: Begin, seed: int) -> list[int]:
     plain = begin(cluster)
     plan = plain.propose(wanted)
     begun = plain.ticks
-    plain.desk.apply(plan, ANNA)
+    plain.plan_service.apply(plan, ANNA)
     plain.run()
     last = plain.ticks - begun
     some = random.Random(seed)  # noqa: S311 (no secret)
@@ -51,24 +51,24 @@ def test_the_other_goes_on_with_a_plan_or_takes_it_back(begin: Begin, seed: int)
         plan = pair.propose(wanted)
         then = planned(pair, plan)
         pair.until_killed = moment
-        pair.asked(lambda p=pair, n=plan: p.desk.apply(n, ANNA))
+        pair.asked(lambda p=pair, n=plan: p.plan_service.apply(n, ANNA))
         pair.run()
-        row = pair.desk.plan(plan)
+        row = pair.plan_service.plan(plan)
         if row.state == "proposed":  # killed before it was agreed that it begins
-            pair.asked(lambda p=pair, n=plan: p.desk.apply(n, ANNA))
+            pair.asked(lambda p=pair, n=plan: p.plan_service.apply(n, ANNA))
             pair.run()
-            row = pair.desk.plan(plan)
+            row = pair.plan_service.plan(plan)
         while row.state == "waiting":  # what moved as it was killed could not be measured
-            pair.desk.resume(plan, ANNA)
+            pair.plan_service.resume(plan, ANNA)
             pair.run()
-            row = pair.desk.plan(plan)
+            row = pair.plan_service.plan(plan)
         assert (pair.kills, pair.paused) == (1, set())
-        assert row.state in ("done", "taken back"), row.why
+        assert row.state in ("done", "rolled_back"), row.why
         if row.state == "done":
             assert pair.where() == then
-        numbers = [each.n for each in pair.desk.history().done]
+        numbers = [each.n for each in pair.plan_service.history().entries]
         assert len(numbers) == len(set(numbers))
-        assert [each.plan for each in pair.desk.history().done].count(plan) == 1, "it began once"
+        assert [each.plan for each in pair.plan_service.history().entries].count(plan) == 1, "it began once"
         epochs = [epoch for epoch, _ in pair.place.log]
         assert epochs == sorted(epochs)
 
@@ -81,7 +81,7 @@ def test_who_was_stopped_and_wakes_does_nothing_any_more(begin: Begin, seed: int
         plan = pair.propose(wanted)
         pair.until_stopped = moment
         try:
-            pair.desk.apply(plan, ANNA)
+            pair.plan_service.apply(plan, ANNA)
             pair.run()
         except NotLeadingError:
             pass
@@ -89,7 +89,7 @@ def test_who_was_stopped_and_wakes_does_nothing_any_more(begin: Begin, seed: int
         after_it_wakes(pair)
         where, states, log = pair.led
         assert (pair.where(), pair.place.log, pair.paused) == (where, log, set())
-        assert not set(states) & set(UNDER_WAY)
+        assert not set(states) & set(ACTIVE_STATES)
 
 
 def test_who_comes_back_has_all_that_was_decided_meanwhile(begin: Begin) -> None:
@@ -97,9 +97,17 @@ def test_who_comes_back_has_all_that_was_decided_meanwhile(begin: Begin) -> None
     pair = begin(cluster)
     first = pair.propose(wanted)
     for _ in range(4):
-        before = (pair.desk.history(), [each.id for each in pair.desk.plans().plans], pair.desk.modes())
+        before = (
+            pair.plan_service.history(),
+            [each.id for each in pair.plan_service.plans().plans],
+            pair.plan_service.modes(),
+        )
         pair.again()
-        after = (pair.desk.history(), [each.id for each in pair.desk.plans().plans], pair.desk.modes())
+        after = (
+            pair.plan_service.history(),
+            [each.id for each in pair.plan_service.plans().plans],
+            pair.plan_service.modes(),
+        )
         assert after == before
         pair.propose(wanted)
-    assert pair.desk.plan(first).state == "proposed"
+    assert pair.plan_service.plan(first).state == "proposed"

@@ -102,11 +102,13 @@ def test_who_ends_in_order_is_followed_at_once_with_all_that_it_decided(begin: B
     began = time.monotonic()
     assert other.leads.wait(20)
     assert time.monotonic() - began < LEASE_S / 2
-    assert [each.reason for each in Journal(other.state).entries(9, None).done] == [f"decision {n}" for n in (2, 1, 0)]
+    assert [each.reason for each in Journal(other.state).entries(9, None).entries] == [
+        f"decision {n}" for n in (2, 1, 0)
+    ]
     assert Journal(other.state).begin("auto", "anna", "the next") == 4
     with pytest.raises(NotLeadingError):
         Journal(one.state).begin("auto", "anna", "one too late")
-    assert len(Journal(one.state).entries(9, None).done) == 3
+    assert len(Journal(one.state).entries(9, None).entries) == 3
     assert other.lease.require().epoch > one.lease.leader.epoch  # type: ignore[union-attr]
 
 
@@ -170,18 +172,18 @@ def test_who_is_cut_off_stops_before_the_other_begins_which_is_soon(begin: Begin
         while not one.lease.lost and time.monotonic() < until:
             time.sleep(0.1)
         assert one.lease.lost
-        assert [each.reason for each in Journal(other.state).entries(9, None).done] == ["by the other"]
+        assert [each.reason for each in Journal(other.state).entries(9, None).entries] == ["by the other"]
 
 
 def test_who_joins_late_has_what_matters_and_keeps_its_own_aside(begin: Begin, tmp_path: Path) -> None:
     one = begin("one")
     assert one.leads.wait(20)
-    ledger = Journal(one.state)
+    journal = Journal(one.state)
     with one.state.change():
         for number in range(ENTRIES + 20):
-            ledger.begin("auto", "anna", f"decision {number}")
+            journal.begin("auto", "anna", f"decision {number}")
     one.state.keep("large", secrets.token_hex(400_000))
-    one.lead._together.keep_whole()  # type: ignore[union-attr]  # noqa: SLF001 (what is done each minute)
+    one.lead._together.keep_whole()  # type: ignore[union-attr]  # noqa: SLF001
     one.lead._together.keep_whole()  # type: ignore[union-attr]  # noqa: SLF001
     assert list(one.agreed.entries(0)) == [], "what is kept whole need not be kept in entries"
     with closing(State(tmp_path / "other" / FILE)) as own:
@@ -190,12 +192,12 @@ def test_who_joins_late_has_what_matters_and_keeps_its_own_aside(begin: Begin, t
     time.sleep(1.5)
     one.end()
     assert other.leads.wait(20)
-    entries = Journal(other.state).entries(1000, None).done
+    entries = Journal(other.state).entries(1000, None).entries
     assert [entries[0].reason, len(entries)] == [f"decision {ENTRIES + 19}", ENTRIES]
     assert other.state.kept("large") == one.state.kept("large")
     (aside,) = (tmp_path / "other").glob(f"{FILE}.before-*")
     with closing(State(aside)) as own:
-        assert [each.who for each in Journal(own).entries(9, None).done] == ["otto"]
+        assert [each.who for each in Journal(own).entries(9, None).entries] == ["otto"]
 
 
 def test_who_does_not_know_the_word_reads_and_changes_nothing(begin: Begin, hosts: str) -> None:

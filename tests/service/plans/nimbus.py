@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from stormwright.client.shapes import ChangeRequest, Plan
+from stormwright.client.shapes import ChangeRequest
 from stormwright.controller.planning.plan import Step
 from stormwright.controller.planning.planner import plan_moves
 from stormwright.controller.plans.document import where
@@ -24,19 +24,20 @@ from stormwright.controller.policy import Decision
 from stormwright.controller.reports import MoveReport
 from stormwright.controller.safety.pauses import Pauses
 from stormwright.defaults import KEEPING
+from stormwright.documents import FileDocument
 from stormwright.errors import MoveError, NimbusError
 from stormwright.history.evaluation.moves import THROUGHPUT, EvaluatedMove
-from stormwright.history.evaluation.verdict import Judgement
+from stormwright.history.evaluation.verdict import Evaluation
 from stormwright.model import Assignment, Problem, TopologyAssignment, WorkerSlot
 from stormwright.model.arrays import IntArray
+from stormwright.plan import Plan
 from stormwright.schedulers.toolkit.resolve import scheduler_keeping_running
-from stormwright.service.executor import MoveExecutor
 from stormwright.service.memory import ServiceMemory
-from stormwright.service.plans.applying import PlanExecutor
+from stormwright.service.plans.executor import MoveRunner, PlanExecutor
 from stormwright.service.plans.guard import Guard
 from stormwright.service.plans.journal import Journal
 from stormwright.service.plans.plan_service import PlanMakers, PlanService
-from stormwright.service.plans.plans import UNDER_WAY, PlanStore
+from stormwright.service.plans.store import ACTIVE_STATES, PlanStore
 from stormwright.service.storage.database import FILE, State
 from tests.controller.builders import problem, topology
 
@@ -113,22 +114,22 @@ class Nimbus:
         """A service starts."""
         self._dead = False
         self._open()
-        self.plans, self.ledger = PlanStore(self.state), Journal(self.state)
-        self.guard = Guard(self.state, self.plans, self.ledger, rebalancing=lambda: self.rebalanced)
+        self.plans, self.journal = PlanStore(self.state), Journal(self.state)
+        self.guard = Guard(self.state, self.plans, self.journal, rebalancing=lambda: self.rebalanced)
         history = SimpleNamespace(move=self._note, decision_ms=0)
-        acting = MoveExecutor(self.move, ServiceMemory(), cast(Any, history), "forced", 0.0, self.ledger)
+        acting = MoveRunner(self.move, ServiceMemory(), cast(Any, history), "forced", 0.0, self.journal)
         makers = PlanMakers("traffic", lambda _: Forced(self.wants), KEEPS)
-        self.desk = PlanService(self.plans, self.ledger, self.guard, self.now, makers)
+        self.plan_service = PlanService(self.plans, self.journal, self.guard, self.now, makers)
         self._asked = True
-        self.applying = PlanExecutor(self.plans, self.ledger, self, acting.act)
+        self.applying = PlanExecutor(self.plans, self.journal, self, acting.act)
 
     def _open(self) -> None:
         """What a service keeps."""
-        self.pauses = Pauses(self._directory / "paused.json")
+        self.pauses = Pauses(FileDocument(self._directory / "paused.json"))
         self.state = MortalState(self._directory / FILE, self)
 
     def end(self) -> None:
-        self.desk.close()
+        self.plan_service.close()
         self.state.close()
 
     # What the service sees ---------------------------------------------------------------------------
@@ -158,8 +159,8 @@ class Nimbus:
         while self._pending:
             topology, moment = self._pending.popitem()
             low, high = (0.9, 1.1) if self.verdict == "as predicted" else (0.5, 1.5)
-            judged = Judgement(THROUGHPUT, 1.0, 1.0, low, high, 9, 9, self.verdict)
-            self.ledger.judged(EvaluatedMove(moment, topology, judged))
+            judged = Evaluation(THROUGHPUT, 1.0, 1.0, low, high, 9, 9, self.verdict)
+            self.journal.record_evaluation(EvaluatedMove(moment, topology, judged))
         return dict.fromkeys(self.does_worse, "each tree takes longer")
 
     def held(self) -> str:
@@ -284,7 +285,7 @@ class Nimbus:
                     return
             except Killed:
                 self.again()
-        raise AssertionError(f"still under way: {self.plans.rows(UNDER_WAY)}")
+        raise AssertionError(f"still under way: {self.plans.rows(ACTIVE_STATES)}")
 
     def asked(self, ask: Any) -> Plan:
         """What a person gets, of a service that is killed at that moment once it is back."""
@@ -292,13 +293,13 @@ class Nimbus:
             return cast(Plan, ask())
         except Killed:
             self.again()
-            return self.desk.plan(self.plans.rows()[0].id)
+            return self.plan_service.plan(self.plans.rows()[0].id)
 
     def propose(self, wanted: IntArray) -> str:
         """A plan that leads to a placement."""
         now = self.now()
         moves = plan_moves(now, Assignment(wanted), WHOLE, cpu_limits=False)
-        plan = self.desk.propose(now, Decision(True, "better", moves))
+        plan = self.plan_service.propose(now, Decision(True, "better", moves))
         assert plan is not None
         return plan
 
@@ -319,7 +320,7 @@ class Forced:
 def settled(nimbus: Nimbus, plan: str) -> Plan:
     """A plan once it is made."""
     until = time.monotonic() + 30
-    while (found := nimbus.desk.plan(plan)).state == "planning":
+    while (found := nimbus.plan_service.plan(plan)).state == "planning":
         assert time.monotonic() < until
         time.sleep(0.001)
     return found

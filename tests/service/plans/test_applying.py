@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stormwright.client.shapes import ChangeRequest, ModesChange, Plan
+from stormwright.client.shapes import ChangeRequest, ModesChange
 from stormwright.controller.objectives.outlook import Outlook
 from stormwright.controller.plans.document import placement_of, where
-from stormwright.controller.plans.draft import PlanDraft
+from stormwright.controller.plans.draft import Proposal
 from stormwright.controller.policy import Decision
 from stormwright.errors import ConflictError, NotThereError
 from stormwright.model import Problem
 from stormwright.model.arrays import IntArray
+from stormwright.plan import Plan
 from tests.service.plans.nimbus import ANNA, Killed, Nimbus, Where, random_cluster, settled
 
 #: Random plans: more of them by hand.
@@ -31,7 +32,7 @@ Begin = Callable[..., Nimbus]
 def unpredicted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Thousands of plans whose figures nobody looks at (`test_api.py` does)."""
 
-    def counted(draft: PlanDraft, _: object, stages: list[int] | None) -> dict[str, Any]:
+    def counted(draft: Proposal, _: object, stages: list[int] | None) -> dict[str, Any]:
         steps = len(draft.plan.steps)
         return {"steps": steps, "stages": min(steps, 1) if stages is None else max(stages, default=-1) + 1}
 
@@ -61,23 +62,23 @@ def planned(nimbus: Nimbus, plan: str) -> Where:
     """Where everything is once a plan is applied, by what it says."""
     then = dict(nimbus.where())
     for step in nimbus.plans.steps(plan):
-        for move in step.told["moves"]:
+        for move in step.content["moves"]:
             then[move["topology"]] = where(placement_of(move["after"]))
     return dict(sorted(then.items()))
 
 
 def applied(nimbus: Nimbus, plan: str) -> Plan:
-    nimbus.asked(lambda: nimbus.desk.apply(plan, ANNA))
+    nimbus.asked(lambda: nimbus.plan_service.apply(plan, ANNA))
     nimbus.run()
-    return nimbus.desk.plan(plan)
+    return nimbus.plan_service.plan(plan)
 
 
 def reverted(nimbus: Nimbus, n: int) -> Plan:
-    plan = settled(nimbus, nimbus.desk.revert(n, ANNA).id)
+    plan = settled(nimbus, nimbus.plan_service.revert(n, ANNA).id)
     while plan.state == "planned":  # it starts by itself once it is made
-        plan = nimbus.desk.plan(plan.id)
+        plan = nimbus.plan_service.plan(plan.id)
     nimbus.run()
-    return nimbus.desk.plan(plan.id)
+    return nimbus.plan_service.plan(plan.id)
 
 
 def moving(seed: int) -> tuple[Problem, IntArray]:
@@ -101,7 +102,7 @@ def test_apply_does_what_the_plan_says_and_revert_restores_exactly(begin: Begin,
     assert done.decision is not None
     back = reverted(nimbus, done.decision)
     assert (back.state, back.why) == ("done", "")
-    assert (back.stages, {step.stage for step in back.made}) == (1, {0}), "what goes back is not judged"
+    assert (back.stages, {step.stage for step in back.steps}) == (1, {0}), "what goes back is not judged"
     assert nimbus.where() == before
 
 
@@ -122,27 +123,27 @@ def test_a_service_that_is_killed_goes_on_or_takes_back(begin: Begin, seed: int)
         before = nimbus.where()
         plan = nimbus.propose(wanted)
         nimbus.until_killed = moment
-        nimbus.asked(lambda n=nimbus, p=plan: n.desk.apply(p, ANNA))
+        nimbus.asked(lambda n=nimbus, p=plan: n.plan_service.apply(p, ANNA))
         nimbus.run()
-        row = nimbus.desk.plan(plan)
+        row = nimbus.plan_service.plan(plan)
         if row.state == "proposed":  # killed before it was kept that it begins
             row = applied(nimbus, plan)
         while row.state == "waiting":  # what moved as it was killed could not be measured
-            nimbus.desk.resume(plan, ANNA)
+            nimbus.plan_service.resume(plan, ANNA)
             nimbus.run()
-            row = nimbus.desk.plan(plan)
+            row = nimbus.plan_service.plan(plan)
         assert nimbus.paused == set()
         assert nimbus.kills == 1
-        assert row.state in ("done", "taken back"), row.why
+        assert row.state in ("done", "rolled_back"), row.why
         if row.state == "done":
             assert nimbus.where() == then
         assert row.decision is not None
-        back = reverted(nimbus, row.decision) if row.decision in moved_in(nimbus) else None
+        back = reverted(nimbus, row.decision) if row.decision in placements_before_entry(nimbus) else None
         assert back is None or back.state == "done", back.why
         assert nimbus.where() == before
 
 
-def moved_in(nimbus: Nimbus) -> set[int]:
+def placements_before_entry(nimbus: Nimbus) -> set[int]:
     return {row["n"] for row in nimbus.state.read("SELECT n FROM moves")}
 
 
@@ -161,14 +162,14 @@ def test_what_does_worse_is_taken_back_and_the_rest_is_not_tried(begin: Begin) -
     nimbus = begin(many()[0])
     before = nimbus.where()
     plan = nimbus.propose(many()[1])
-    first = nimbus.plans.steps(plan)[0].told["moves"][0]["topology"]
+    first = nimbus.plans.steps(plan)[0].content["moves"][0]["topology"]
     nimbus.does_worse = {first}
     row = applied(nimbus, plan)
-    assert row.state == "taken back"
+    assert row.state == "rolled_back"
     assert "each tree takes longer" in row.why
     assert nimbus.where() == before
     assert first in nimbus.refused
-    assert {step.state for step in nimbus.desk.plan(plan).made} == {"back", "planned"}
+    assert {step.state for step in nimbus.plan_service.plan(plan).steps} == {"back", "planned"}
 
 
 def test_what_is_unclear_waits_for_a_person(begin: Begin) -> None:
@@ -181,9 +182,9 @@ def test_what_is_unclear_waits_for_a_person(begin: Begin) -> None:
     assert "throughput is 1.00 of what it was (0.50 to 1.50), and 1.00 was promised" in row.why
     assert row.stages > 1
     nimbus.verdict = "as predicted"
-    nimbus.desk.resume(plan, ANNA)
+    nimbus.plan_service.resume(plan, ANNA)
     nimbus.run()
-    assert nimbus.desk.plan(plan).state == "done"
+    assert nimbus.plan_service.plan(plan).state == "done"
     assert nimbus.where() == then
 
 
@@ -191,37 +192,37 @@ def test_a_plan_that_is_stopped_goes_on_where_it_was(begin: Begin) -> None:
     nimbus = begin(many()[0])
     plan = nimbus.propose(many()[1])
     then = planned(nimbus, plan)
-    nimbus.desk.apply(plan, ANNA)
+    nimbus.plan_service.apply(plan, ANNA)
     nimbus.applying.advance()
-    nimbus.desk.stop(plan, ANNA)
+    nimbus.plan_service.stop(plan, ANNA)
     nimbus.run()
-    row = nimbus.desk.plan(plan)
+    row = nimbus.plan_service.plan(plan)
     assert (row.state, row.why) == ("stopped", "as was asked")
     assert row.steps_made < row.steps
-    nimbus.desk.resume(plan, ANNA)
+    nimbus.plan_service.resume(plan, ANNA)
     nimbus.run()
     assert nimbus.where() == then
     with pytest.raises(ConflictError, match=f"plan {plan} is done"):
-        nimbus.desk.stop(plan, ANNA)
+        nimbus.plan_service.stop(plan, ANNA)
 
 
 def test_to_freeze_stops_the_plan_under_way(begin: Begin) -> None:
     nimbus = begin(many()[0])
     plan = nimbus.propose(many()[1])
-    nimbus.desk.apply(plan, ANNA)
+    nimbus.plan_service.apply(plan, ANNA)
     nimbus.applying.advance()
-    nimbus.desk.change_modes(ModesChange(frozen="month end", by="anna", reason="accounts"))
+    nimbus.plan_service.change_modes(ModesChange(frozen="month end", by="anna", reason="accounts"))
     nimbus.run()
-    assert nimbus.desk.plan(plan).state == "stopped"
+    assert nimbus.plan_service.plan(plan).state == "stopped"
     with pytest.raises(ConflictError, match="everything is frozen"):
-        nimbus.desk.resume(plan, ANNA)
+        nimbus.plan_service.resume(plan, ANNA)
 
 
 def test_a_topology_that_does_not_drain_stops_the_plan_and_nothing_is_half_way(begin: Begin) -> None:
     nimbus = begin(many()[0])
     before = nimbus.where()
     plan = nimbus.propose(many()[1])
-    nimbus.fails = {nimbus.plans.steps(plan)[0].told["moves"][0]["topology"]}
+    nimbus.fails = {nimbus.plans.steps(plan)[0].content["moves"][0]["topology"]}
     row = applied(nimbus, plan)
     assert row.state == "stopped"
     assert "does not drain" in row.why
@@ -234,25 +235,25 @@ def test_a_plan_whose_cluster_has_changed_is_refused_and_says_what(begin: Begin)
     plan = nimbus.propose(wanted)
     nimbus.runs.pop("t0-1-0")
     with pytest.raises(ConflictError, match="the cluster has changed since: t0-1-0 runs somewhere else"):
-        nimbus.desk.apply(plan, ANNA)
-    assert nimbus.desk.plan(plan).state == "proposed"
+        nimbus.plan_service.apply(plan, ANNA)
+    assert nimbus.plan_service.plan(plan).state == "proposed"
 
 
 def test_one_plan_at_a_time_none_while_frozen_and_none_by_who_asked_where_two_are_wanted(begin: Begin) -> None:
     nimbus = begin(many()[0])
     plan, other = nimbus.propose(many()[1]), nimbus.propose(many()[1])
-    nimbus.desk.change_modes(ModesChange(frozen="month end", by="anna", reason="accounts"))
+    nimbus.plan_service.change_modes(ModesChange(frozen="month end", by="anna", reason="accounts"))
     with pytest.raises(ConflictError, match="everything is frozen: month end"):
-        nimbus.desk.apply(plan, ANNA)
-    nimbus.desk.change_modes(ModesChange(two_people=True, by="anna", reason="over"))
+        nimbus.plan_service.apply(plan, ANNA)
+    nimbus.plan_service.change_modes(ModesChange(two_people=True, by="anna", reason="over"))
     with pytest.raises(ConflictError, match="somebody else has to apply it"):
-        nimbus.desk.apply(plan, ChangeRequest(by="stormwright", reason="itself"))
-    nimbus.desk.apply(plan, ANNA)
+        nimbus.plan_service.apply(plan, ChangeRequest(by="stormwright", reason="itself"))
+    nimbus.plan_service.apply(plan, ANNA)
     with pytest.raises(ConflictError, match=f"plan {plan} is applying: one is applied at a time"):
-        nimbus.desk.apply(other, ANNA)
+        nimbus.plan_service.apply(other, ANNA)
     with pytest.raises(NotThereError, match="the history has no entry 99"):
-        nimbus.desk.revert(99, ANNA)
-    told = [entry.text for entry in nimbus.desk.history().done if entry.kind == "modes"]
+        nimbus.plan_service.revert(99, ANNA)
+    told = [entry.text for entry in nimbus.plan_service.history().entries if entry.kind == "modes"]
     assert told == ["no longer frozen; two_people: true", "frozen: month end"]
 
 
@@ -261,16 +262,16 @@ def test_what_goes_back_waits_for_a_second_person_where_two_are_wanted(begin: Be
     done = applied(nimbus, nimbus.propose(many()[1]))
     assert done.decision is not None
     there = nimbus.where()
-    nimbus.desk.change_modes(ModesChange(by="anna", reason="a rule", two_people=True))
-    plan = settled(nimbus, nimbus.desk.revert(done.decision, ANNA).id)
-    while plan.begins:
-        plan = nimbus.desk.plan(plan.id)
+    nimbus.plan_service.change_modes(ModesChange(by="anna", reason="a rule", two_people=True))
+    plan = settled(nimbus, nimbus.plan_service.revert(done.decision, ANNA).id)
+    while plan.auto_apply:
+        plan = nimbus.plan_service.plan(plan.id)
     assert (plan.state, plan.why) == ("planned", "anna has asked for it: somebody else has to apply it")
     nimbus.again()
     with pytest.raises(ConflictError, match="somebody else has to apply it"):
-        nimbus.desk.apply(plan.id, ANNA)
+        nimbus.plan_service.apply(plan.id, ANNA)
     assert nimbus.where() == there
-    nimbus.desk.apply(plan.id, ANNA.model_copy(update={"by": "ben"}))
+    nimbus.plan_service.apply(plan.id, ANNA.model_copy(update={"by": "ben"}))
     nimbus.run()
     assert nimbus.where() != there
 
@@ -281,8 +282,8 @@ def test_a_plan_begins_in_one_transaction(begin: Begin) -> None:
         nimbus = begin(many()[0])
         plan = nimbus.propose(many()[1])
         nimbus.until_killed = moment
-        found = nimbus.asked(lambda plan=plan, nimbus=nimbus: nimbus.desk.apply(plan, ANNA))
-        entries = nimbus.ledger.entries(9).done
+        found = nimbus.asked(lambda plan=plan, nimbus=nimbus: nimbus.plan_service.apply(plan, ANNA))
+        entries = nimbus.journal.entries(9).entries
         assert len(entries) == (found.state == "applying"), moment
         assert [entry.n for entry in entries] == ([found.decision] if entries else [])
     assert found.state == "applying"
@@ -297,29 +298,29 @@ def test_a_service_that_is_killed_while_it_reverts_does_it_or_takes_it_back(begi
         n = applied(nimbus, plan).decision
         then = nimbus.where()
         assert n is not None
-        back = settled(nimbus, nimbus.desk.revert(n, ANNA).id)
+        back = settled(nimbus, nimbus.plan_service.revert(n, ANNA).id)
         while back.state == "planned":
-            back = nimbus.desk.plan(back.id)
+            back = nimbus.plan_service.plan(back.id)
         nimbus.until_killed = moment
         try:
             nimbus.run()
         except Killed:
             nimbus.again()
             nimbus.run()
-        row = nimbus.desk.plan(back.id)
+        row = nimbus.plan_service.plan(back.id)
         assert nimbus.paused == set()
-        assert (row.state, nimbus.where()) in [("done", before), ("taken back", then)], row.why
+        assert (row.state, nimbus.where()) in [("done", before), ("rolled_back", then)], row.why
 
 
 def begun_stage(nimbus: Nimbus, plan: str) -> list[str]:
     """The second stage has begun: the topologies of it that have moved, and are to."""
-    nimbus.desk.apply(plan, ANNA)
+    nimbus.plan_service.apply(plan, ANNA)
     for _ in range(100):
         nimbus.applying.advance()
         row = nimbus.plans.row(plan)
         own = [step for step in nimbus.plans.steps(plan) if step.stage == row.stage == 1]
         if any(step.state == "moved" for step in own):
-            return [move["topology"] for step in own for move in step.told["moves"]]
+            return [move["topology"] for step in own for move in step.content["moves"]]
     raise AssertionError
 
 
@@ -329,7 +330,7 @@ def test_a_plan_whose_topology_is_killed_after_it_has_moved_is_stopped(begin: Be
     gone = begun_stage(nimbus, plan)[0]
     nimbus.kill(gone)
     nimbus.run()
-    row = nimbus.desk.plan(plan)
+    row = nimbus.plan_service.plan(plan)
     assert (row.state, row.why) == ("stopped", f"the cluster has changed: {gone} is gone")
 
 
@@ -337,44 +338,44 @@ def test_a_topology_that_is_gone_as_it_moves_holds_up_nobody(begin: Begin) -> No
     nimbus = begin(many()[0])
     before = nimbus.where()
     plan = nimbus.propose(many()[1])
-    gone = nimbus.plans.steps(plan)[0].told["moves"][0]["topology"]
-    nimbus.desk.apply(plan, ANNA)
+    gone = nimbus.plans.steps(plan)[0].content["moves"][0]["topology"]
+    nimbus.plan_service.apply(plan, ANNA)
     nimbus.until_killed = 11  # its workers have ended, and no new ones begun
     with pytest.raises(Killed):
         nimbus.applying.advance()
     nimbus.again()
     nimbus.kill(gone)
     nimbus.run()
-    row = nimbus.desk.plan(plan)
-    assert (row.state, row.why.endswith("gone as it was moved")) == ("taken back", True)
+    row = nimbus.plan_service.plan(plan)
+    assert (row.state, row.why.endswith("gone as it was moved")) == ("rolled_back", True)
     assert nimbus.where() == {each: slots for each, slots in before.items() if each != gone}
 
 
 def test_what_finds_no_slots_does_not_hold_up_the_service_for_ever(
     begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stormwright.service.plans.applying.AGAIN_S", 0.0)
+    monkeypatch.setattr("stormwright.service.plans.executor.AGAIN_S", 0.0)
     nimbus = begin(many()[0])
     plan = nimbus.propose(many()[1])
     first = nimbus.plans.steps(plan)[0]
-    nimbus.desk.apply(plan, ANNA)
+    nimbus.plan_service.apply(plan, ANNA)
     nimbus.plans.set_step(plan, first.number, "moving")
-    nimbus.lose(first.told["moves"][0]["topology"])
+    nimbus.lose(first.content["moves"][0]["topology"])
     assert all(nimbus.applying.advance() for _ in range(9))
-    nimbus.desk.stop(plan, ANNA)
+    nimbus.plan_service.stop(plan, ANNA)
     nimbus.run()
-    assert nimbus.desk.plan(plan).state == "taken back"
+    assert nimbus.plan_service.plan(plan).state == "rolled_back"
 
 
 def test_what_is_taken_back_and_finds_no_slots_is_given_up(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stormwright.service.plans.applying.AGAIN_S", 0.0)
+    monkeypatch.setattr("stormwright.service.plans.executor.AGAIN_S", 0.0)
     nimbus = begin(many()[0])
     plan = nimbus.propose(many()[1])
     lost = begun_stage(nimbus, plan)[0]
-    nimbus.plans.change(plan, ["applying"], "taking back", "it does worse")
+    nimbus.plans.change(plan, ["applying"], "rolling_back", "it does worse")
     nimbus.lose(lost)
     nimbus.run()
-    row = nimbus.desk.plan(plan)
+    row = nimbus.plan_service.plan(plan)
     assert row.state == "failed"
     assert f"{lost}: has executors without a slot now" in row.why
 
@@ -383,11 +384,11 @@ def test_what_goes_on_after_another_decision_is_judged_by_its_own(begin: Begin) 
     nimbus = begin(many()[0])
     plan = nimbus.propose(many()[1])
     assert len(begun_stage(nimbus, plan)) > 1
-    nimbus.desk.stop(plan, ANNA)
+    nimbus.plan_service.stop(plan, ANNA)
     nimbus.run()
     assert nimbus.plans.row(plan).state == "stopped"
     nimbus.decide(nimbus.now(), Decision(True, "of the service itself"))
-    nimbus.desk.resume(plan, ANNA)
+    nimbus.plan_service.resume(plan, ANNA)
     nimbus.run()
-    row = nimbus.desk.plan(plan)
+    row = nimbus.plan_service.plan(plan)
     assert (row.state, row.why) == ("done", "")

@@ -11,18 +11,19 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from stormwright.service.plans.dispatcher import DecisionDispatcher
 
-from stormwright.client.shapes import Mode, ModesChange, PlanRequest
+from stormwright.client.shapes import ModesChange, PlanRequest
 from stormwright.controller.planning.planner import plan_moves
 from stormwright.controller.plans.rollback import WHOLE
 from stormwright.controller.policy import Decision
 from stormwright.errors import ConflictError, StormwrightError
 from stormwright.model import Assignment, Problem
+from stormwright.modes import Mode
 from stormwright.service.loop import Loop
-from stormwright.service.plans.dispatcher import DecisionDispatcher
 from stormwright.service.plans.guard import Guard
 from stormwright.service.plans.plan_service import MOST_WAITING, PlanMakers
-from stormwright.service.plans.plans import PROPOSED_S, Expiry
+from stormwright.service.plans.store import PROPOSED_S, PlanExpiry
 from stormwright.service.storage.database import FILE, MIGRATIONS, State
 from tests.service.plans.nimbus import ANNA, Nimbus, settled
 from tests.service.plans.test_applying import many
@@ -44,8 +45,8 @@ class Service:
         self.meanwhile: Callable[[], None] = lambda: None
         self._stop = threading.Event()
         view = cast(Any, SimpleNamespace(problem=nimbus.look))
-        tidying = Expiry(nimbus.plans, nimbus.ledger, 90)
-        dealing = DecisionDispatcher(nimbus.guard, nimbus.desk, nimbus.applying, view, tidying)
+        tidying = PlanExpiry(nimbus.plans, nimbus.journal, 90)
+        dealing = DecisionDispatcher(nimbus.guard, nimbus.plan_service, nimbus.applying, view, tidying)
         looking = SimpleNamespace(look=self._look)
         acting = SimpleNamespace(act=lambda decision, _: self.acted.append(decision))
         self._loop = Loop(cast(Any, looking), cast(Any, acting), lambda: None, lambda: None, dealing)
@@ -68,7 +69,7 @@ class Service:
 
 
 def change(nimbus: Nimbus, **modes: object) -> None:
-    nimbus.desk.change_modes(ModesChange(by="anna", reason="a try", **modes))  # type: ignore[arg-type]
+    nimbus.plan_service.change_modes(ModesChange(by="anna", reason="a try", **modes))  # type: ignore[arg-type]
 
 
 def test_by_default_it_only_observes(nimbus: Nimbus) -> None:
@@ -97,11 +98,11 @@ def test_what_is_suggested_waits_for_a_person_and_is_not_suggested_twice(nimbus:
     service.once()
     (plan,) = nimbus.plans.rows()
     assert (plan.state, plan.who, plan.reason) == ("proposed", "stormwright", "better")
-    moving = {move["name"] for step in nimbus.plans.steps(plan.id) for move in step.told["moves"]}
+    moving = {move["name"] for step in nimbus.plans.steps(plan.id) for move in step.content["moves"]}
     assert "t5" not in moving
-    nimbus.desk.apply(plan.id, ANNA)
+    nimbus.plan_service.apply(plan.id, ANNA)
     service.once()
-    assert nimbus.desk.plan(plan.id).state == "done"
+    assert nimbus.plan_service.plan(plan.id).state == "done"
     assert service.acted == []
 
 
@@ -124,7 +125,7 @@ def test_a_decision_about_several_is_made_as_the_most_careful_of_them_says(nimbu
 @pytest.mark.parametrize(("told", "kept"), [(None, "auto"), ("suggest", "suggest")])
 def test_what_serve_is_told_goes_before_what_was_kept(nimbus: Nimbus, told: Mode | None, kept: Mode) -> None:
     change(nimbus, default="auto")
-    assert Guard(nimbus.state, nimbus.plans, nimbus.ledger, told).modes.default == kept
+    assert Guard(nimbus.state, nimbus.plans, nimbus.journal, told).modes.default == kept
 
 
 def test_a_state_of_a_later_version_or_one_that_is_damaged_is_not_touched(tmp_path: Path) -> None:
@@ -166,27 +167,27 @@ def test_a_proposal_that_nobody_applies_is_given_up_and_another_is_made(
     an_hour_later = time.time() + PROPOSED_S + 1
     monkeypatch.setattr(time, "time", lambda: an_hour_later)
     service.once()
-    assert nimbus.desk.plan(first).why == "nobody has applied it for an hour"
+    assert nimbus.plan_service.plan(first).why == "nobody has applied it for an hour"
     assert len(nimbus.plans.proposed()) == 1
 
 
 def test_plans_and_history_are_kept_for_90_days(nimbus: Nimbus, monkeypatch: pytest.MonkeyPatch) -> None:
     change(nimbus, default="suggest")
     done, halted = (nimbus.propose(many()[1]) for _ in range(2))
-    nimbus.desk.apply(done, ANNA)
+    nimbus.plan_service.apply(done, ANNA)
     nimbus.run()
-    n = nimbus.desk.plan(done).decision
-    kept = nimbus.ledger.begin("plan", "anna", "a try", plan=halted)
+    n = nimbus.plan_service.plan(done).decision
+    kept = nimbus.journal.begin("plan", "anna", "a try", plan=halted)
     nimbus.plans.change(halted, ["proposed"], "stopped", decision=kept)
     now = time.time()
     for days in (89, 91):
         monkeypatch.setattr(time, "time", lambda days=days: now + days * 86_400)
-        Expiry(nimbus.plans, nimbus.ledger, 90).tidy()
-        told = {entry.n for entry in nimbus.desk.history().done}
+        PlanExpiry(nimbus.plans, nimbus.journal, 90).tidy()
+        told = {entry.n for entry in nimbus.plan_service.history().entries}
         assert ({n, kept} <= told) == (days == 89)
     assert [row.id for row in nimbus.plans.rows()] == [halted]
     assert told == {kept}
-    assert len(nimbus.plans.steps(done)) == len(nimbus.ledger.moved_in(n or 0)) == 0
+    assert len(nimbus.plans.steps(done)) == len(nimbus.journal.placements_before_entry(n or 0)) == 0
 
 
 class Slow:
@@ -204,29 +205,29 @@ class Slow:
 @pytest.fixture
 def slow(nimbus: Nimbus) -> Slow:
     made = Slow()
-    nimbus.desk._makers = PlanMakers("traffic", lambda _: made, made)  # noqa: SLF001
+    nimbus.plan_service._makers = PlanMakers("traffic", lambda _: made, made)
     return made
 
 
 def test_only_so_many_plans_wait_to_be_made(nimbus: Nimbus, slow: Slow) -> None:
-    asked = [nimbus.desk.ask(PlanRequest(by="anna", reason="a try")).id for _ in range(MOST_WAITING)]
+    asked = [nimbus.plan_service.request(PlanRequest(by="anna", reason="a try")).id for _ in range(MOST_WAITING)]
     with pytest.raises(ConflictError, match="20 plans wait to be made"):
-        nimbus.desk.ask(PlanRequest(by="anna", reason="one more"))
+        nimbus.plan_service.request(PlanRequest(by="anna", reason="one more"))
     slow.go.set()
     settled(nimbus, asked[-1])
-    assert nimbus.desk.ask(PlanRequest(by="anna", reason="one more")).state == "planning"
+    assert nimbus.plan_service.request(PlanRequest(by="anna", reason="one more")).state == "planning"
 
 
 def test_a_plan_that_is_discarded_before_its_turn_is_not_made(nimbus: Nimbus, slow: Slow) -> None:
-    asked = [nimbus.desk.ask(PlanRequest(by="anna", reason="a try")).id for _ in range(2)]
-    nimbus.desk.discard(asked[1], ANNA)
+    asked = [nimbus.plan_service.request(PlanRequest(by="anna", reason="a try")).id for _ in range(2)]
+    nimbus.plan_service.discard(asked[1], ANNA)
     slow.go.set()
     settled(nimbus, asked[0])
     after = threading.Event()
-    nimbus.desk._making.submit(after.set)  # noqa: SLF001
+    nimbus.plan_service._queue.submit(after.set)
     assert after.wait(10)
     assert slow.asked == 1
-    assert nimbus.desk.plan(asked[1]).state == "discarded"
+    assert nimbus.plan_service.plan(asked[1]).state == "discarded"
 
 
 def test_what_an_anomaly_is_only_to_be_checked_for_is_suggested_at_most(nimbus: Nimbus) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from stormwright.errors import StormwrightError
 from stormwright.service.plans import applying
-from stormwright.service.plans.plans import UNDER_WAY
+from stormwright.service.plans.store import ACTIVE_STATES
 from tests.service.plans.nimbus import ANNA, Nimbus
 from tests.service.plans.test_applying import Begin, begin, many, moving, planned, unpredicted  # noqa: F401
 
@@ -23,7 +23,7 @@ def turn(nimbus: Nimbus) -> bool:
     with suppress(StormwrightError, OSError, sqlite3.Error):
         nimbus.pauses.resume(nimbus.activate)
         nimbus.applying.advance()
-    return nimbus.plans.under_way() is not None
+    return nimbus.plans.active() is not None
 
 
 def until_it_ends(nimbus: Nimbus, happens: Callable[[int], None], most: int = 400) -> str:
@@ -35,15 +35,15 @@ def until_it_ends(nimbus: Nimbus, happens: Callable[[int], None], most: int = 40
             if plan.state != "waiting":
                 break
             # What moved as it failed could not be measured, and a person takes it as good.
-            nimbus.desk.resume(plan.id, ANNA)
+            nimbus.plan_service.resume(plan.id, ANNA)
     (plan,) = nimbus.plans.rows()
-    assert plan.state not in UNDER_WAY
+    assert plan.state not in ACTIVE_STATES
     return plan.state
 
 
 def applying_plan(nimbus: Nimbus) -> str:
     plan = nimbus.propose(many()[1])
-    nimbus.desk.apply(plan, ANNA)
+    nimbus.plan_service.apply(plan, ANNA)
     return plan
 
 
@@ -64,7 +64,7 @@ def test_nimbus_is_away_from_a_moment_of_a_move_on(begin: Begin, moment: int) ->
             nimbus.back()
 
     state = until_it_ends(nimbus, happens)
-    assert state in ("done", "stopped", "taken back")
+    assert state in ("done", "stopped", "rolled_back")
     assert nimbus.paused == set()
     if state == "done":
         assert nimbus.where() == then
@@ -109,7 +109,7 @@ def test_the_disk_fills_up_at_any_moment_of_a_turn(begin: Begin, moment: int) ->
 def test_a_node_that_the_plan_needs_is_gone_between_two_steps(begin: Begin, moment: int) -> None:  # noqa: F811
     nimbus = begin(many()[0])
     plan = applying_plan(nimbus)
-    moves = [move for step in nimbus.plans.steps(plan) for move in step.told["moves"]]
+    moves = [move for step in nimbus.plans.steps(plan) for move in step.content["moves"]]
     last = moves[-1]["after"]["slots"][0][0]
 
     def happens(number: int) -> None:
@@ -117,7 +117,7 @@ def test_a_node_that_the_plan_needs_is_gone_between_two_steps(begin: Begin, mome
             nimbus.lose_node(last)
 
     state = until_it_ends(nimbus, happens)
-    assert state in ("stopped", "taken back", "failed")
+    assert state in ("stopped", "rolled_back", "failed")
     assert nimbus.paused == set()
     assert f"node {last} is gone" in nimbus.plans.row(plan).why or "gone" in nimbus.plans.row(plan).why
 
@@ -127,9 +127,9 @@ def test_a_node_that_runs_part_of_the_plan_is_gone_in_the_middle_of_a_move(begin
     cluster, wanted = moving(seed)
     nimbus = begin(cluster, seed)
     plan = nimbus.propose(wanted)
-    nimbus.desk.apply(plan, ANNA)
+    nimbus.plan_service.apply(plan, ANNA)
     (first, *_) = nimbus.plans.steps(plan)
-    node = first.told["moves"][0]["after"]["slots"][0][0]
+    node = first.content["moves"][0]["after"]["slots"][0][0]
     nimbus.until_away = 3 + seed % 3
 
     def happens(number: int) -> None:
@@ -138,5 +138,5 @@ def test_a_node_that_runs_part_of_the_plan_is_gone_in_the_middle_of_a_move(begin
             nimbus.back()
 
     state = until_it_ends(nimbus, happens)
-    assert state in ("done", "stopped", "taken back", "failed")
+    assert state in ("done", "stopped", "rolled_back", "failed")
     assert nimbus.paused == set()

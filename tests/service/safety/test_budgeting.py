@@ -16,10 +16,10 @@ def test_it_is_lowered_by_what_goes_badly_and_kept(tmp_path: Path) -> None:
     state, pauses = State(tmp_path / FILE), [5.0] * 8
     budget = MoveBudgetKeeper(state, MoveBudget(max_topologies=8), lambda: pauses, adapts=True)
     for _ in range(5):
-        budget.moved("t", 5.0, taken_back=False)
-    assert budget.told() == {"topologies": 6, "most": 8, "why": ""}
-    budget.moved("t", 60.0, taken_back=False)
-    assert budget.told() == {"topologies": 3, "most": 8, "why": "t paused for 60 s, longer than usual"}
+        budget.moved("t", 5.0, rolled_back=False)
+    assert budget.status() == {"topologies": 6, "most": 8, "why": ""}
+    budget.moved("t", 60.0, rolled_back=False)
+    assert budget.status() == {"topologies": 3, "most": 8, "why": "t paused for 60 s, longer than usual"}
     again = MoveBudgetKeeper(state, MoveBudget(max_topologies=2), lambda: pauses, adapts=True)
     assert again.now().max_topologies == 2
     budget.failed("u")
@@ -32,8 +32,8 @@ def test_who_does_not_want_it_has_all_of_it_at_once(tmp_path: Path) -> None:
     budget = MoveBudgetKeeper(state, MoveBudget(max_topologies=8), lambda: (), adapts=False)
     assert budget.now().max_topologies == 8
     budget.failed("t")
-    budget.moved("t", 60.0, taken_back=True)
-    assert budget.told() == {"topologies": 8, "most": 8, "why": ""}
+    budget.moved("t", 60.0, rolled_back=True)
+    assert budget.status() == {"topologies": 8, "most": 8, "why": ""}
     assert state.kept("budget") is None
     adapting = MoveBudgetKeeper(state, MoveBudget(max_topologies=8), lambda: (), adapts=True)
     assert adapting.now().max_topologies == 1
@@ -49,11 +49,11 @@ def test_a_move_that_is_taken_back_halves_what_one_decision_may_move(
     storm = VirtualStorm(monkeypatch, bad)
     service = Deciding(storm, tmp_path, AllOn(2))
     budget = MoveBudgetKeeper(service.state, MoveBudget(max_topologies=4), lambda: (), adapts=True)
-    service.acting._budget = service.looking._budget = budget  # noqa: SLF001
+    service.acting._budget = service.decider._budget = budget  # noqa: SLF001
     try:
         service.moved(300)
         assert budget.now().max_topologies == 2
         service.moved(120)
-        assert budget.told() == {"topologies": 1, "most": 4, "why": "the move of t was taken back"}
+        assert budget.status() == {"topologies": 1, "most": 4, "why": "the move of t was rolled back"}
     finally:
         service.end()

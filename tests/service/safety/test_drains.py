@@ -11,9 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stormwright.client.shapes import DrainRequest, ModesChange, Plan
+from stormwright.client.shapes import DrainRequest, ModesChange
 from stormwright.errors import ConflictError, NotThereError
 from stormwright.model import Problem
+from stormwright.plan import Plan
 from stormwright.schedulers import make_scheduler
 from stormwright.service.storage.database import FILE, State
 from stormwright.storm.bridge import Bridge
@@ -45,18 +46,18 @@ def hosts(nimbus: Nimbus) -> set[str]:
 def begun(nimbus: Nimbus, plan: str) -> Plan:
     """A plan that begins by itself, once it has."""
     until = time.monotonic() + 30
-    while (found := settled(nimbus, plan)).begins:
+    while (found := settled(nimbus, plan)).auto_apply:
         assert time.monotonic() < until
         time.sleep(0.001)
     return found
 
 
 def drained(nimbus: Nimbus, node: str = "host0", asked: DrainRequest = DRAIN) -> Plan:
-    plan = nimbus.desk.nodes.drain(node, asked).plan
+    plan = nimbus.plan_service.nodes.drain(node, asked).plan
     assert plan is not None
     begun(nimbus, plan.id)
     nimbus.run()
-    return nimbus.desk.plan(plan.id)
+    return nimbus.plan_service.plan(plan.id)
 
 
 def test_what_runs_there_leaves_step_by_step_and_revert_brings_it_back(nimbus: Nimbus) -> None:
@@ -66,26 +67,26 @@ def test_what_runs_there_leaves_step_by_step_and_revert_brings_it_back(nimbus: N
     assert "n0" not in hosts(nimbus)
     # Workers that were elsewhere have not moved.
     assert all("n1:" in str(slots[2]) for slots in nimbus.where().values())
-    (told,) = nimbus.desk.nodes.drained().drained
+    (told,) = nimbus.plan_service.nodes.drained().drained
     assert (told.host, told.nodes, told.workers, told.plan) == ("host0", ("n0",), 0, plan.id)
     assert plan.decision is not None
-    refused = begun(nimbus, nimbus.desk.revert(plan.decision, ANNA).id)
+    refused = begun(nimbus, nimbus.plan_service.revert(plan.decision, ANNA).id)
     assert refused.state == "failed"
     assert "host0: takes nothing new now: `stormwright uncordon` it first" in refused.why
-    nimbus.desk.nodes.uncordon("n0", ANNA)
-    begun(nimbus, nimbus.desk.revert(plan.decision, ANNA).id)
+    nimbus.plan_service.nodes.uncordon("n0", ANNA)
+    begun(nimbus, nimbus.plan_service.revert(plan.decision, ANNA).id)
     nimbus.run()
     assert nimbus.where() == before
-    kinds = [each.kind for each in nimbus.desk.history().done]
+    kinds = [each.kind for each in nimbus.plan_service.history().entries]
     assert kinds == ["revert", "uncordon", "plan", "drain"]
 
 
 def test_it_is_kept_over_a_restart(nimbus: Nimbus) -> None:
-    nimbus.desk.nodes.drain("n0", DrainRequest(by="anna", reason="new disks", only_cordon=True))
+    nimbus.plan_service.nodes.drain("n0", DrainRequest(by="anna", reason="new disks", only_cordon=True))
     nimbus.again()
     assert nimbus.guard.drains.hosts == {"host0"}
     assert not nimbus.now().node_usable[0]
-    nimbus.desk.nodes.uncordon("host0", ANNA)
+    nimbus.plan_service.nodes.uncordon("host0", ANNA)
     nimbus.again()
     assert nimbus.guard.drains.hosts == set()
     assert nimbus.now().node_usable.all()
@@ -100,11 +101,11 @@ def test_a_service_killed_at_any_step_of_a_drain_goes_on_with_it(tmp_path: Path)
         directory = tmp_path / str(moment)
         directory.mkdir()
         nimbus = Nimbus(directory, cluster())
-        plan = nimbus.desk.nodes.drain("host0", DrainRequest(by="anna", reason="disks", wait=True)).plan
+        plan = nimbus.plan_service.nodes.drain("host0", DrainRequest(by="anna", reason="disks", wait=True)).plan
         assert plan is not None
         settled(nimbus, plan.id)
         nimbus.until_killed = moment
-        nimbus.asked(lambda plan=plan, nimbus=nimbus: nimbus.desk.apply(plan.id, ANNA))
+        nimbus.asked(lambda plan=plan, nimbus=nimbus: nimbus.plan_service.apply(plan.id, ANNA))
         nimbus.run()
         nimbus.until_killed = None
         assert nimbus.paused == set()
@@ -113,7 +114,7 @@ def test_a_service_killed_at_any_step_of_a_drain_goes_on_with_it(tmp_path: Path)
 
 
 def test_nothing_new_is_placed_there_by_our_answers(nimbus: Nimbus) -> None:
-    nimbus.desk.nodes.drain("host2", DrainRequest(by="anna", reason="new disks", only_cordon=True))
+    nimbus.plan_service.nodes.drain("host2", DrainRequest(by="anna", reason="new disks", only_cordon=True))
     for name, later in (("even", {"n2", "n3"}), ("online", {"n2"})):
         bridge = Bridge(make_scheduler(name), name, shown=nimbus.guard.drains.on)
         new = topology("new")
@@ -132,15 +133,15 @@ def test_nothing_new_is_placed_there_by_our_answers(nimbus: Nimbus) -> None:
 
 def test_what_cannot_be_is_said(nimbus: Nimbus) -> None:
     with pytest.raises(NotThereError, match="there is no node hosd3; there is host3"):
-        nimbus.desk.nodes.drain("hosd3", DRAIN)
+        nimbus.plan_service.nodes.drain("hosd3", DRAIN)
     with pytest.raises(NotThereError, match="there is no node x; there is host0, host1, host2, …"):
-        nimbus.desk.nodes.drain("x", DRAIN)
+        nimbus.plan_service.nodes.drain("x", DRAIN)
     with pytest.raises(NotThereError, match="host1 is not drained; no node is"):
-        nimbus.desk.nodes.uncordon("host1", ANNA)
+        nimbus.plan_service.nodes.uncordon("host1", ANNA)
     for host in ("host0", "host1", "host2"):
-        nimbus.desk.nodes.drain(host, DrainRequest(by="anna", reason="new disks", only_cordon=True))
+        nimbus.plan_service.nodes.drain(host, DrainRequest(by="anna", reason="new disks", only_cordon=True))
     with pytest.raises(ConflictError, match="host3 is the last node that takes anything"):
-        nimbus.desk.nodes.drain("host3", DRAIN)
+        nimbus.plan_service.nodes.drain("host3", DRAIN)
 
 
 def test_where_there_is_not_enough_room_it_is_said_and_what_can_leave_does(tmp_path: Path) -> None:
@@ -153,37 +154,37 @@ def test_where_there_is_not_enough_room_it_is_said_and_what_can_leave_does(tmp_p
 
 
 def test_a_drain_waits_for_a_second_person_where_two_are_wanted(nimbus: Nimbus) -> None:
-    nimbus.desk.change_modes(ModesChange(by="anna", reason="rules", two_people=True))
+    nimbus.plan_service.change_modes(ModesChange(by="anna", reason="rules", two_people=True))
     plan = drained(nimbus)
     assert (plan.state, plan.why) == ("planned", "anna has asked for it: somebody else has to apply it")
-    nimbus.desk.apply(plan.id, ANNA.model_copy(update={"by": "ben"}))
+    nimbus.plan_service.apply(plan.id, ANNA.model_copy(update={"by": "ben"}))
     nimbus.run()
     assert "n0" not in hosts(nimbus)
 
 
 def test_a_plan_of_a_drain_that_was_not_begun_ends_with_the_drain(nimbus: Nimbus) -> None:
     waits = DrainRequest(by="anna", reason="new disks", wait=True)
-    first, other = (nimbus.desk.nodes.drain(host, waits).plan for host in ("host0", "host1"))
+    first, other = (nimbus.plan_service.nodes.drain(host, waits).plan for host in ("host0", "host1"))
     assert first is not None
     assert other is not None
     assert settled(nimbus, first.id).state == settled(nimbus, other.id).state == "planned"
-    nimbus.desk.nodes.uncordon("host0", ANNA)
-    found = nimbus.desk.plan(first.id)
+    nimbus.plan_service.nodes.uncordon("host0", ANNA)
+    found = nimbus.plan_service.plan(first.id)
     assert (found.state, found.why) == ("discarded", f"anna uncordoned host0: {ANNA.reason}")
-    assert nimbus.desk.plan(other.id).state == "planned", "that of another node stays"
+    assert nimbus.plan_service.plan(other.id).state == "planned", "that of another node stays"
 
 
 def test_a_plan_under_way_stops_where_a_node_that_it_leaves_is_used_again(nimbus: Nimbus) -> None:
-    plan = nimbus.desk.nodes.drain("host0", DrainRequest(by="anna", reason="disks", wait=True)).plan
+    plan = nimbus.plan_service.nodes.drain("host0", DrainRequest(by="anna", reason="disks", wait=True)).plan
     assert plan is not None
     settled(nimbus, plan.id)
-    nimbus.desk.apply(plan.id, ANNA)
-    nimbus.desk.nodes.uncordon("host0", ANNA)
+    nimbus.plan_service.apply(plan.id, ANNA)
+    nimbus.plan_service.nodes.uncordon("host0", ANNA)
     nimbus.run()
-    found = nimbus.desk.plan(plan.id)
+    found = nimbus.plan_service.plan(plan.id)
     told = "the cluster has changed: node host0 takes new workers now, and took none when the plan was made"
     assert (found.state, found.why) == ("stopped", told)
-    assert nimbus.desk.discard(plan.id, ANNA).state == "discarded"
+    assert nimbus.plan_service.discard(plan.id, ANNA).state == "discarded"
 
 
 def test_what_is_kept_of_a_problem_is_made_once(nimbus: Nimbus) -> None:

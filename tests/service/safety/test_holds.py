@@ -10,7 +10,7 @@ import pytest
 
 from stormwright.errors import ConflictError
 from stormwright.model import WorkerSlot
-from stormwright.service.plans.dispatcher import EvaluatedStage
+from stormwright.service.plans.outcomes import MoveOutcomes
 from stormwright.service.safety.holds import Holds
 from tests.service.plans.nimbus import ANNA, Nimbus
 from tests.service.plans.test_applying import many
@@ -43,18 +43,18 @@ def test_a_plan_is_not_begun_while_things_are_held_and_one_under_way_waits(nimbu
     plan = nimbus.propose(many()[1])
     nimbus.rebalanced = ["t0"]
     with pytest.raises(ConflictError, match="somebody else rebalances t0"):
-        nimbus.desk.apply(plan, ANNA)
+        nimbus.plan_service.apply(plan, ANNA)
     nimbus.rebalanced = []
-    nimbus.desk.apply(plan, ANNA)
+    nimbus.plan_service.apply(plan, ANNA)
     before = nimbus.where()
     nimbus.rebalanced = ["t0"]
     for _ in range(20):
         assert nimbus.applying.advance()
     assert nimbus.where() == before
-    assert nimbus.desk.plan(plan).state == "applying"
+    assert nimbus.plan_service.plan(plan).state == "applying"
     nimbus.rebalanced = []
     nimbus.run()
-    assert nimbus.desk.plan(plan).state == "done"
+    assert nimbus.plan_service.plan(plan).state == "done"
 
 
 def test_how_many_nodes_there_were_is_known_after_a_restart(nimbus: Nimbus) -> None:
@@ -74,7 +74,7 @@ def test_how_many_nodes_there_were_is_known_after_a_restart(nimbus: Nimbus) -> N
 def test_a_look_says_in_a_word_why_there_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     storm = VirtualStorm(monkeypatch, lambda _: Place(1000.0, 20.0))
     service = Deciding(storm, tmp_path, AllOn(2))
-    view = service.looking._view  # noqa: SLF001
+    view = service.decider._view  # noqa: SLF001
     try:
         service.run(2)
         assert service.memory.hold is not None
@@ -98,7 +98,7 @@ def test_a_look_says_in_a_word_why_there_is_none(monkeypatch: pytest.MonkeyPatch
 
 
 def test_what_is_held_is_told_to_who_applies_plans(nimbus: Nimbus) -> None:
-    watched = EvaluatedStage(*[None] * 5, nimbus.guard)  # type: ignore[arg-type]
+    watched = MoveOutcomes(*[None] * 5, nimbus.guard)  # type: ignore[arg-type]
     assert watched.held() == ""
     nimbus.rebalanced = ["t0"]
     assert watched.held().startswith("somebody else rebalances t0")

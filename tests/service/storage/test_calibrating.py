@@ -10,6 +10,7 @@ import orjson
 import pytest
 
 from stormwright.clock import WallClock
+from stormwright.documents import FileDocument
 from stormwright.formats import problem_from_dict, problem_to_dict
 from stormwright.model import LoadProfile, Problem
 from stormwright.pipeline.measurement.measurement import capacity_cores
@@ -41,7 +42,7 @@ def problem() -> Problem:
 
 
 def taught(path: Path, problem: Problem, log: Log, seed: int = 1) -> CostCalibration:
-    calibrating = CostCalibration(path)
+    calibrating = CostCalibration(FileDocument(path))
     for record in log.records(seed, seconds=ENOUGH_S):
         calibrating.count([record])
     calibrating.refresh(problem)
@@ -49,7 +50,7 @@ def taught(path: Path, problem: Problem, log: Log, seed: int = 1) -> CostCalibra
 
 
 def test_a_minute_after_the_first_record_costs_come_with_the_load(tmp_path: Path, problem: Problem) -> None:
-    fresh = CostCalibration(tmp_path / "costs.json")
+    fresh = CostCalibration(FileDocument(tmp_path / "costs.json"))
     fresh.refresh(problem)
     none = LoadProfile({})
     assert fresh.added_to(none) is none
@@ -70,7 +71,7 @@ def test_a_minute_after_the_first_record_costs_come_with_the_load(tmp_path: Path
 
 
 def test_costs_are_fitted_to_less_than_a_minute_where_that_is_wanted(tmp_path: Path, problem: Problem) -> None:
-    calibrating = CostCalibration(tmp_path / "costs.json")
+    calibrating = CostCalibration(FileDocument(tmp_path / "costs.json"))
     for record in Log(SPREAD, serialise_us=4.0).records(1, seconds=20):
         calibrating.count([record])
     calibrating.refresh(problem)
@@ -80,11 +81,11 @@ def test_costs_are_fitted_to_less_than_a_minute_where_that_is_wanted(tmp_path: P
 
 
 def test_new_workers_are_fitted_after_three_windows_and_waited_for_until_then(tmp_path: Path, problem: Problem) -> None:
-    calibrating = CostCalibration(tmp_path / "costs.json")
+    calibrating = CostCalibration(FileDocument(tmp_path / "costs.json"))
     assert not calibrating.unfitted(problem), "no probe tells enough"
     # The workers of the log are warm; a window is closed 5 s after its end.
     for seconds, minutes in ((18, 0), (28, 1)):
-        calibrating = CostCalibration(tmp_path / f"{seconds}.json")
+        calibrating = CostCalibration(FileDocument(tmp_path / f"{seconds}.json"))
         for record in Log(SPREAD, serialise_us=4.0).records(1, seconds=seconds):
             calibrating.count([record])
         assert list(calibrating.unfitted(problem)) == ["words-1-0"]
@@ -97,7 +98,7 @@ def test_new_workers_are_fitted_after_three_windows_and_waited_for_until_then(tm
 
 def test_a_topology_that_is_never_fitted_is_not_waited_for_for_ever(tmp_path: Path, problem: Problem) -> None:
     clock = Ahead()
-    calibrating = CostCalibration(tmp_path / "costs.json", clock)
+    calibrating = CostCalibration(FileDocument(tmp_path / "costs.json"), clock)
     for record in Log(SPREAD, serialise_us=4.0).records(1, seconds=10):
         calibrating.count([record])
     assert calibrating.unfitted(problem)
@@ -116,7 +117,7 @@ def test_a_problem_takes_its_costs_along(tmp_path: Path, problem: Problem) -> No
 
 def test_what_is_known_outlives_the_service(tmp_path: Path, problem: Problem) -> None:
     before = taught(tmp_path / "costs.json", problem, Log(SPREAD, serialise_us=4.0))
-    again = CostCalibration(tmp_path / "costs.json")
+    again = CostCalibration(FileDocument(tmp_path / "costs.json"))
     assert again.status() == before.status()
     assert again.added_to(LoadProfile({})).costs == before.added_to(LoadProfile({})).costs
 
@@ -125,7 +126,7 @@ def test_what_is_known_outlives_the_service(tmp_path: Path, problem: Problem) ->
 def test_a_damaged_file_is_set_aside(tmp_path: Path, problem: Problem, damage: bytes) -> None:
     path = tmp_path / "costs.json"
     path.write_bytes(damage)
-    assert CostCalibration(path).status()["minutes"] == 0
+    assert CostCalibration(FileDocument(path)).status()["minutes"] == 0
     assert path.with_suffix(".damaged").read_bytes() == damage
     assert taught(path, problem, Log(SPREAD)).status()["minutes"] == 1
 
@@ -141,7 +142,7 @@ def test_of_many_records_those_of_some_nodes_count(
     tmp_path: Path, problem: Problem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MOST_RECORDS", 5)
-    calibrating = CostCalibration(tmp_path / "costs.json")
+    calibrating = CostCalibration(FileDocument(tmp_path / "costs.json"))
     taken: list[Any] = []
     monkeypatch.setattr(Windows, "add", lambda _, records: taken.extend(records))
     records = Log(SPREAD).records(1, seconds=ENOUGH_S)
@@ -157,7 +158,7 @@ def test_of_many_records_those_of_some_nodes_count(
 
 
 def test_before_nimbus_asks_the_newest_minute_is_kept(tmp_path: Path, problem: Problem) -> None:
-    calibrating = CostCalibration(tmp_path / "costs.json")
+    calibrating = CostCalibration(FileDocument(tmp_path / "costs.json"))
     for record in Log(SPREAD).records(1, seconds=300):
         calibrating.count([record])
     for _ in range(3):
@@ -188,7 +189,7 @@ def test_cores_that_differ_count_before_anything_is_fitted_and_where_nothing_is(
 ) -> None:
     """A service that has just begun, and of many records some nodes' only."""
     monkeypatch.setattr(CostCalibration, "_takes", lambda *_: False)
-    calibrating = CostCalibration(tmp_path / "costs.json")
+    calibrating = CostCalibration(FileDocument(tmp_path / "costs.json"))
     for record in Log(SPREAD, core_hz={"n2": 1.25e9}).records(1, seconds=3):
         calibrating.count([record])
     assert calibrating.status()["minutes"] == 0

@@ -77,7 +77,7 @@ def test_a_look_its_move_and_what_came_of_it_are_staged(
         history.decide(seen, decision, dry_run=False)
         history.move(TOPOLOGY, report(begin_s + 300))
         history.move("silent-1-0", None, "it did not drain")
-        assert history.judged()["pending"] == [TOPOLOGY]
+        assert history.evaluation_status()["pending"] == [TOPOLOGY]
         history.count(of_topology(seconds(begin_s + 330, begin_s + 500, 400, 3, there)))
         history.observe(seen)
     finally:
@@ -89,12 +89,12 @@ def test_a_look_its_move_and_what_came_of_it_are_staged(
         ("silent-1-0", row["at_ms"], "it did not drain"),
     ]
     assert (moves[0]["swap_s"], moves[1]["swap_s"]) == (2.0, None)
-    judgements = staged(tmp_path, "judgements")
-    assert {judgement["quantity"]: judgement["verdict"] for judgement in judgements}["throughput"] == "as predicted"
-    assert {judgement["decision_ms"] for judgement in judgements} == {row["at_ms"]}
-    measured = {judgement["quantity"]: judgement["measured"] for judgement in judgements}
+    evaluations = staged(tmp_path, "judgements")
+    assert {evaluation["quantity"]: evaluation["verdict"] for evaluation in evaluations}["throughput"] == "as predicted"
+    assert {evaluation["decision_ms"] for evaluation in evaluations} == {row["at_ms"]}
+    measured = {evaluation["quantity"]: evaluation["measured"] for evaluation in evaluations}
     assert measured["inter-node tuples per tree"] == 0
-    assert history.judged()["calibration"] is not None
+    assert history.evaluation_status()["calibration"] is not None
     assert len(said) == 2
     assert len(staged(tmp_path, "snapshots")) == len(staged(tmp_path, "profiles")) == 1
     assert history.status()["staged_files"] == 7
@@ -180,7 +180,7 @@ def test_damaged_notes_on_moves_are_put_aside(history: ServiceHistory, tmp_path:
     notes.write_text(json.dumps({"pending": [{"no": "move"}]}), encoding="utf-8")
     history.start(lambda: None)
     history.stop()
-    assert history.judged() == {"calibration": None, "pending": [], "judgements": []}
+    assert history.evaluation_status() == {"calibration": None, "pending": [], "evaluations": []}
     assert notes.with_suffix(".damaged").exists()
 
 

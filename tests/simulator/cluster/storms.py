@@ -13,6 +13,7 @@ from stormwright.controller.move import Mover
 from stormwright.controller.reports import MoveLimits
 from stormwright.controller.safety.pauses import Pauses
 from stormwright.controller.tally import Tally
+from stormwright.documents import FileDocument
 from stormwright.model import Problem, TopologyAssignment
 from stormwright.model.assignment import UNPLACED
 from stormwright.perflog.records import Rejected, parse_lines
@@ -72,5 +73,5 @@ def running(problem: Problem, directory: Path, engine: Callable[[Problem], Any] 
     for topology in problem.topologies:
         storm.submit(topology)
     clock.sleep(20)
-    mover = Mover(storm.nimbus, bridge, tally, Pauses(directory / "paused.json"), MoveLimits())
+    mover = Mover(storm.nimbus, bridge, tally, Pauses(FileDocument(directory / "paused.json")), MoveLimits())
     return Running(clock, storm, bridge, tally, mover, records)

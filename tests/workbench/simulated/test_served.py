@@ -63,7 +63,7 @@ class Served:
         until = time.monotonic() + 120
         while (now := self.client.show(plan)).state != "done":
             assert time.monotonic() < until, now
-            assert now.state not in ("stopped", "taking back", "taken back"), now
+            assert now.state not in ("stopped", "rolling_back", "rolled_back"), now
             if now.state == "waiting":
                 self.client.resume(plan, "as good")
             time.sleep(0.1)
@@ -113,21 +113,21 @@ def test_a_plan_moves_it_and_what_is_measured_shows_it(served: Served) -> None:
     assert "topolog" in served.page("/topologies")
     assert served.nodes("one-1-0") == {"n0"}
     assert served.nodes("other-1-0") == {"n0", "n1", "n2"}
-    plan = served.client.made(served.client.plan("a look", goals=["traffic"]).id)
+    plan = served.client.wait_until_planned(served.client.plan("a look", goals=["traffic"]).id)
     assert plan.topologies, plan.why
     served.client.apply(plan.id, "to see")
     served.done(plan.id)
     assert len(served.nodes("other-1-0")) < 3
     assert not served.cluster.storm.engine.lost.sum()  # type: ignore[attr-defined]
-    (judged,) = [each for each in served.client.show(plan.id).judged if "inter-node" in each.quantity]
+    (judged,) = [each for each in served.client.show(plan.id).evaluations if "inter-node" in each.quantity]
     assert judged.measured is not None
     assert judged.measured < 0.9
     assert judged.verdict == "as predicted"
-    moves = served.client.history(1).done[0].moves
-    assert any(judged in move.judged for move in moves), "the history has what was promised and what was measured"
+    moves = served.client.history(1).entries[0].moves
+    assert any(judged in move.evaluations for move in moves), "the history has what was promised and what was measured"
     page = served.page("/history")
     assert all(text in page for text in ("to see", judged.quantity, "as predicted"))
-    back = served.client.revert(served.client.history(1).done[0].n, "to see")
+    back = served.client.revert(served.client.history(1).entries[0].n, "to see")
     served.done(back.id)
     assert served.nodes("other-1-0") == {"n0", "n1", "n2"}
 

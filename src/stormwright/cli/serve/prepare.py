@@ -112,8 +112,8 @@ def prepared(values: Mapping[str, Any]) -> Prepared:
 
 def _modes(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return further parts of the modes; raises InputError for an invalid window or time zone."""
-    from stormwright.client.shapes import Modes
     from stormwright.controller.plans.modes import windows_of
+    from stormwright.modes import Modes
 
     given = {name: values[name] for name in ("responses", "windows", "time_zone") if values[name]}
     windows_of(Modes(**given))

@@ -4,67 +4,45 @@ from __future__ import annotations
 
 import json
 import logging
+import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
-from stormwright.controller.planning.plan import MoveBudget
-from stormwright.controller.planning.planner import plan_moves
+from stormwright.controller.plans.rollback import rollback_moves
 from stormwright.controller.policy import Decision, planned_slots
-from stormwright.files import write_whole
+from stormwright.documents import Document, read_or_default
+from stormwright.errors import InputError
 from stormwright.history.evaluation.moves import Worse, predicted_ratios
 from stormwright.history.evaluation.verdict import Promise
-from stormwright.model import UNPLACED, Assignment, Problem, cost_of
+from stormwright.model import UNPLACED, Problem, cost_of
 from stormwright.model.arrays import IntArray
-from stormwright.state_files import unless_damaged
 
 # Rollback -----------------------------------------------------------------------------------------
-# The decision that rolls back a move after which a topology performs measurably worse.
 
 
-def way_back(problem: Problem, worse: Worse) -> Decision:
+def rollback_decision(problem: Problem, worse: Worse) -> Decision:
     """Return the rollback of a topology to its placement before the move, or the reason why it has to stay.
 
-    It takes precedence over all triggers and needs no predicted gain: the loss was measured.
+    It takes precedence over all triggers and needs no predicted gain: the loss was measured. Any port of the same node
+    will do.
     """
     topology, before = worse.moved.topology, worse.moved.before
     index = problem.topology_index[topology]
-    name = problem.topologies[index].name
-    reason = f"{name} goes back to where it was: since its move {worse.why}"
+    reason = f"{problem.topologies[index].name} goes back to where it was: since its move {worse.why}"
     now = cost_of(problem, problem.current_slot)
-    known = problem.slot_index
-    if before is None or any(slot not in known for slot in before.slots):
+    if before is None or any(slot not in problem.slot_index for slot in before.slots):
         return Decision(True, f"{reason}; but it stays, as a node that it was on is gone", before=now)
-    wanted = problem.current_slot.copy()
-    wanted[problem.executors_of(index)] = [known[before.slots[slot]] for slot in before.slot_of_executor]
-    # It performed better there, whatever CPU it seems to take.
-    budget = MoveBudget(max_topologies=1, max_executors=len(wanted))
-    had = len(before.slots)
-    workers = {topology: had} if had != problem.topologies[index].num_workers else {}
-    plan = plan_moves(problem, Assignment(wanted, num_workers=workers), budget, cpu_limits=False)
+    try:
+        plan = rollback_moves(problem, {topology: before}, same_ports=False)
+    except InputError as error:
+        return Decision(True, f"{reason}; but it stays, {error.faults[0].message}", before=now)
     if not plan.moves:
-        return Decision(True, f"{reason}; but it stays, {plan.left.get(topology, 'as it is there')}", plan, now)
-    promise = Promise(predicted_ratios(problem, [index], planned_slots(problem, plan.moves))[0])
-    after = cost_of(problem, wanted)
-    return Decision(True, reason, plan, now, after, promises={topology: promise}, takes_back=frozenset([topology]))
-
-
-def refusal(problem: Problem, worse: Worse, now_ms: float) -> Refusal:
-    """Return the refusal to record for the current placement, which is rolled back.
-
-    Parameters
-    ----------
-    problem
-        What runs.
-    worse
-        Why it is taken back.
-    now_ms
-        Current time in ms since 1970.
-    """
-    index, promise = problem.topology_index[worse.moved.topology], worse.moved.promise
-    where = crowds(problem, index, problem.current_slot)
-    return Refusal(where, promise.worth, promise.rate_tps, now_ms + FIRST_S * 1000, FIRST_S, worse.why)
+        return Decision(True, f"{reason}; but it stays, as it is there", before=now)
+    slots = planned_slots(problem, plan.moves)
+    promise = Promise(predicted_ratios(problem, [index], slots)[0])
+    moving = frozenset([topology])
+    return Decision(True, reason, plan, now, cost_of(problem, slots), promises={topology: promise}, rolls_back=moving)
 
 
 log = logging.getLogger(__name__)
@@ -116,32 +94,59 @@ class RefusedPlacements:
 
     Parameters
     ----------
-    path
-        File for the registry; its directory must exist.
-    share
-        Called with the new content before the file is written.
+    document
+        Document for the registry.
     """
 
-    def __init__(self, path: Path, share: Callable[[str], None] = lambda _: None) -> None:
-        self._path, self._share = path, share
-        lost = "placements that were taken back may be tried again"
-        self._of: dict[str, list[Refusal]] = unless_damaged(path, lambda: _read(path), dict, lost)
+    def __init__(self, document: Document) -> None:
+        self._document = document
+        lost = "placements that were rolled back may be tried again"
+        self._refusals: dict[str, list[Refusal]] = read_or_default(document, _read, dict, lost)
+
+    def refuse_current(
+        self,
+        problem: Problem,
+        topology: str,
+        why: str,
+        now_ms: float,
+        worth: float | None = None,
+        rate_tps: float = 0.0,
+    ) -> None:
+        """Refuse the current placement of a topology, which is rolled back.
+
+        Parameters
+        ----------
+        problem
+            What runs.
+        topology
+            Topology id; nothing is recorded if it is gone.
+        why
+            Measured outcome.
+        now_ms
+            Current time in ms since 1970.
+        worth, rate_tps
+            As in `Refusal`.
+        """
+        index = problem.topology_index.get(topology)
+        if index is not None:
+            where = crowds(problem, index, problem.current_slot)
+            self.note(topology, Refusal(where, worth, rate_tps, now_ms + FIRST_S * 1000, FIRST_S, why))
 
     def note(self, topology: str, refusal: Refusal) -> None:
         """Record a rolled-back placement; it is refused even if it cannot be written to disk.
 
         The duration is that of `refusal`, doubled for each earlier refusal.
         """
-        known = self._of.setdefault(topology, [])
+        known = self._refusals.setdefault(topology, [])
         before = [each for each in known if each.crowds == refusal.crowds]
         if before:
             wait_s = min(2 * before[0].wait_s, LONGEST_S)
             more_ms = (wait_s - refusal.wait_s) * 1000
             refusal = Refusal(**{**vars(refusal), "wait_s": wait_s, "until_ms": refusal.until_ms + more_ms})
-        self._of[topology] = [*(each for each in known if each not in before), refusal]
+        self._refusals[topology] = [*(each for each in known if each not in before), refusal]
         try:
             self._write()
-        except OSError as error:
+        except (OSError, sqlite3.Error) as error:
             log.warning("%s: a service that starts now might try its placement again: %s", topology, error)
 
     def stay(
@@ -168,7 +173,7 @@ class RefusedPlacements:
             Current time in ms since 1970.
         """
         found = {}
-        for topology, refusals in self._of.items():
+        for topology, refusals in self._refusals.items():
             index = problem.topology_index.get(topology)
             if index is None:
                 continue
@@ -180,22 +185,20 @@ class RefusedPlacements:
                 if same or _no_better(worth.get(topology), refusal.worth):
                     what = "this placement" if same else "one that promised as much"
                     left_min = (refusal.until_ms - now_ms) / 60_000
-                    found[topology] = f"{what} was taken back: {refusal.why}; next try in {left_min:.0f} min"
+                    found[topology] = f"{what} was rolled back: {refusal.why}; next try in {left_min:.0f} min"
         return found
 
-    def told(self, now_ms: float) -> dict[str, list[str]]:
+    def reasons(self, now_ms: float) -> dict[str, list[str]]:
         """Return the reasons of current refusals per topology, for the status page."""
         found = {
             topology: [each.why for each in refusals if each.until_ms > now_ms]
-            for topology, refusals in self._of.items()
+            for topology, refusals in self._refusals.items()
         }
         return {topology: whys for topology, whys in found.items() if whys}
 
     def _write(self) -> None:
-        stored = {topology: [asdict(each) for each in refusals] for topology, refusals in self._of.items()}
-        content = json.dumps(stored)
-        self._share(content)
-        write_whole(self._path, content.encode())
+        stored = {topology: [asdict(each) for each in refusals] for topology, refusals in self._refusals.items()}
+        self._document.save(json.dumps(stored))
 
 
 def crowds(problem: Problem, topology: int, slots: IntArray) -> tuple[_Crowd, ...]:
@@ -220,8 +223,8 @@ def _no_better(worth: float | None, refused: float | None) -> bool:
     return worth is not None and refused is not None and worth <= refused + NO_BETTER * abs(refused)
 
 
-def _read(path: Path) -> dict[str, list[Refusal]]:
-    stored = json.loads(path.read_text(encoding="utf-8"))
+def _read(text: str) -> dict[str, list[Refusal]]:
+    stored = json.loads(text)
     return {
         topology: [
             Refusal(**{**raw, "crowds": tuple((str(n), str(c), int(count)) for n, c, count in raw["crowds"])})

@@ -25,7 +25,7 @@ def choose_ports(room: MoveRoom, topologies: Collection[int]) -> dict[int, IntAr
     topologies leaves.
     """
     chosen = {
-        topology: kept_workers(room.problem, room.workers(topology), room.target_workers(topology))
+        topology: unchanged_workers(room.problem, room.workers(topology), room.target_workers(topology))
         for topology in topologies
     }
     taken = {slot for unchanged in chosen.values() for slot in unchanged.values()}
@@ -45,7 +45,7 @@ def choose_ports(room: MoveRoom, topologies: Collection[int]) -> dict[int, IntAr
     return slots
 
 
-def kept_workers(problem: Problem, now: NodeWorkers, target: NodeWorkers) -> dict[int, int]:
+def unchanged_workers(problem: Problem, now: NodeWorkers, target: NodeWorkers) -> dict[int, int]:
     """Return the current slot per target slot of workers whose executors stay together on their node."""
     found = {members.tobytes(): slot for slot, members in now.items()}
     unchanged = {slot: found[key] for slot, members in target.items() if (key := members.tobytes()) in found}
@@ -98,7 +98,7 @@ def make_move(
         moved_executors=int(np.count_nonzero(now != slots)),
         stopped_workers=whole.stopped_workers,
         started_workers=whole.started_workers,
-        kept_workers=whole.kept_workers,
+        unchanged_workers=whole.unchanged_workers,
         legs=legs,
         arrives=arrives,
     )
@@ -221,7 +221,7 @@ def _leg(room: MoveRoom, after: IntArray, old: NodeWorkers, new: NodeWorkers, un
         after=name_slots(problem, after),
         stopped_workers=_named(problem, [slot for slot in old if slot not in unchanged]),
         started_workers=_named(problem, [slot for slot in new if slot not in unchanged]),
-        kept_workers=_named(problem, sorted(unchanged)),
+        unchanged_workers=_named(problem, sorted(unchanged)),
         vacated=tuple(problem.supervisors[node] for node in left),
     )
 

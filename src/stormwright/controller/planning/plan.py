@@ -33,7 +33,7 @@ class Hop:
     after: TopologyAssignment
     stopped_workers: tuple[WorkerSlot, ...]
     started_workers: tuple[WorkerSlot, ...]
-    kept_workers: tuple[WorkerSlot, ...]
+    unchanged_workers: tuple[WorkerSlot, ...]
     vacated: tuple[Supervisor, ...]
 
 
@@ -51,7 +51,7 @@ class TopologyMove:
     moved_executors: int
     stopped_workers: tuple[WorkerSlot, ...]
     started_workers: tuple[WorkerSlot, ...]
-    kept_workers: tuple[WorkerSlot, ...]
+    unchanged_workers: tuple[WorkerSlot, ...]
     legs: tuple[Hop, ...]
     arrives: bool = True
     num_workers: int | None = None
@@ -124,7 +124,7 @@ class NotWanted:
 
 
 @dataclass(frozen=True)
-class Blocked:
+class Excluded:
     """A topology stays by request."""
 
     why: str
@@ -133,7 +133,7 @@ class Blocked:
         return self.why
 
 
-Left = NoRoom | OverBudget | NotWanted | Blocked
+StayReason = NoRoom | OverBudget | NotWanted | Excluded
 
 
 @dataclass(frozen=True)
@@ -141,14 +141,14 @@ class MovePlan:
     """Steps in order, and topologies (ids) that stay where they are with the reason."""
 
     steps: tuple[Step, ...] = ()
-    left: Mapping[str, Left] = field(default_factory=dict)
+    blocked: Mapping[str, StayReason] = field(default_factory=dict)
 
     @cached_property
     def moves(self) -> tuple[TopologyMove, ...]:
         """The moves of all steps; a topology that takes a detour has two."""
         return tuple(move for step in self.steps for move in step.moves)
 
-    def told(self, most: int = 10) -> list[str]:
+    def blocked_lines(self, most: int = 10) -> list[str]:
         """Return lines about topologies that stay although they should move, at most `most` lines."""
-        lines = [f"{topology} stays: {why}" for topology, why in self.left.items() if not isinstance(why, Blocked)]
+        lines = [f"{topology} stays: {why}" for topology, why in self.blocked.items() if not isinstance(why, Excluded)]
         return lines if len(lines) <= most else [*lines[:most], f"{len(lines) - most:,} more stay"]

@@ -11,16 +11,16 @@ import numpy as np
 from stormwright.controller.planning.capacity import MoveRoom
 from stormwright.controller.planning.detours import Batch, Helpers, through_spare_slots
 from stormwright.controller.planning.groups import GroupSearch
-from stormwright.controller.planning.hops import kept_workers, make_move
+from stormwright.controller.planning.hops import make_move, unchanged_workers
 from stormwright.controller.planning.places import Place, workers_of
 from stormwright.controller.planning.plan import (
-    Blocked,
-    Left,
+    Excluded,
     MoveBudget,
     MovePlan,
     NoRoom,
     NotWanted,
     OverBudget,
+    StayReason,
     Step,
     TopologyMove,
 )
@@ -161,13 +161,15 @@ def plan_moves(
         if not planner.stranded:
             break
         firm = set(movable) if firm else planner.stranded
-    return MovePlan(tuple(step.with_workers(wanted.num_workers) for step in planner.steps), {**left, **planner.left})
+    return MovePlan(tuple(step.with_workers(wanted.num_workers) for step in planner.steps), {**left, **planner.blocked})
 
 
-def _movable(problem: Problem, wanted: Assignment, stay: Mapping[str, str]) -> tuple[dict[int, float], dict[str, Left]]:
+def _movable(
+    problem: Problem, wanted: Assignment, stay: Mapping[str, str]
+) -> tuple[dict[int, float], dict[str, StayReason]]:
     """Return running topologies that have to move, with their precedence, and those that stay."""
     movable: dict[int, float] = {}
-    left: dict[str, Left] = {topology: Blocked(why) for topology, why in stay.items()}
+    left: dict[str, StayReason] = {topology: Excluded(why) for topology, why in stay.items()}
     differs = problem.current_slot != wanted.slot_of_executor
     for index in np.unique(problem.executor_topology[differs]).tolist():
         topology, own = problem.topologies[index], problem.executors_of(index)
@@ -178,7 +180,7 @@ def _movable(problem: Problem, wanted: Assignment, stay: Mapping[str, str]) -> t
             left[topology.id] = NotWanted(int(np.count_nonzero(target == UNPLACED)))
             continue
         workers = workers_of(target)
-        unchanged = kept_workers(problem, workers_of(now), workers)
+        unchanged = unchanged_workers(problem, workers_of(now), workers)
         started = [members for slot, members in workers.items() if slot not in unchanged]
         if started:
             movable[index] = sum(map(len, started)) / len(started)
@@ -190,7 +192,7 @@ class _Planner:
 
     def __init__(self, room: MoveRoom, movable: Mapping[int, float], budget: MoveBudget, firm: Collection[int]) -> None:
         self.steps: list[Step] = []
-        self.left: dict[str, Left] = {}
+        self.blocked: dict[str, StayReason] = {}
         self._room, self._rank = room, movable
         self._topologies_left, self._executors_left = budget.max_topologies, budget.max_executors
         self._waiting = set(movable)
@@ -227,7 +229,7 @@ class _Planner:
         for index in sorted(self._waiting):
             missing = self._room.missing(index)
             over = OverBudget(1, 0, self._topologies_left, self._executors_left)
-            self.left.setdefault(self._room.problem.topologies[index].id, NoRoom(missing) if missing else over)
+            self.blocked.setdefault(self._room.problem.topologies[index].id, NoRoom(missing) if missing else over)
 
     def _look(self, topologies: Iterable[int]) -> None:
         """Find the topologies that can move now; the others become candidates for groups again."""
@@ -317,7 +319,7 @@ class _Planner:
         """Move a group on its way, if the budget allows all of it."""
         over = self._over_budget(group, way)
         if over:
-            self.left |= {self._room.problem.topologies[index].id: over for index in group}
+            self.blocked |= {self._room.problem.topologies[index].id: over for index in group}
             return False
         released: set[int] = set()
         for batch in way:
@@ -345,7 +347,7 @@ class _Planner:
         for index in topologies:
             if arrives:
                 self._waiting.discard(index)
-                self.left.pop(self._room.problem.topologies[index].id, None)
+                self.blocked.pop(self._room.problem.topologies[index].id, None)
             for node in self._room.places[index].nodes.tolist():
                 self._here[node].add(index)
 

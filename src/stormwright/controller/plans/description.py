@@ -10,17 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from stormwright.client.shapes import PlannedMove, PlannedStep, PlannedTopology, Range, Side, StepState, TopologySide
 from stormwright.controller.objectives.outlook import NODES, THROUGHPUT, inter_node_tps, nodes_used
 from stormwright.controller.objectives.placements import Placements
-from stormwright.controller.planning.plan import Blocked, MovePlan, TopologyMove
-from stormwright.controller.plans.draft import PlanDraft, concerned
+from stormwright.controller.planning.plan import Excluded, MovePlan, TopologyMove
+from stormwright.controller.plans.draft import Proposal, concerned
 from stormwright.history.evaluation.moves import AFTER_S, SETTLE_S
 from stormwright.model import UNPLACED, Cost, Problem, WorkerSlot
 from stormwright.model.arrays import IntArray
 from stormwright.model.constraints.constraint import Violation
 from stormwright.model.humanize import proof_text
 from stormwright.optimize.throughput.start import MeasuredLoad
+from stormwright.plan import PlannedMove, PlannedStep, PlannedTopology, Range, Side, StepState, TopologySide
 from stormwright.predict.answer import Assumptions
 from stormwright.predict.prediction import Interval, Prediction, TopologyPrediction
 from stormwright.schedulers.templates.by_rates import RateSearch, RateWish
@@ -213,37 +213,50 @@ def expected_pause(own: Sequence[float], all_of_them: Sequence[float]) -> Pause:
     return Pause(ASSUMED_PAUSE_S, "assumed, as no move was measured yet")
 
 
-def plan_document(draft: PlanDraft, pause_of: PauseOf, stages: Sequence[int] | None) -> dict[str, Any]:
-    """Return the content of `stormwright.client.shapes.Plan` for a plan, without its state.
+def plan_outline(proposal: Proposal, stages: Sequence[int] | None) -> dict[str, Any]:
+    """Return the content of a `stormwright.plan.Plan` without its state and its predictions.
 
     Parameters
     ----------
-    draft, pause_of
-        The plan, and the expected pause per topology.
+    proposal
+        The plan.
     stages
-        Stage of every step, each evaluated; None for a plan that is applied at once without evaluation.
+        Stage of every step, each evaluated; None for a plan that is applied in one stage without evaluation.
     """
-    problem, plan = draft.problem, draft.plan
-    names = {topology.id: topology.name for topology in problem.topologies}
-    num_stages = max(stages or [], default=-1) + 1
-    stays = [(names.get(topology, topology), str(why)) for topology, why in plan.left.items() if not _meant(why)]
-    document: dict[str, Any] = {
-        "gain": draft.gain,
-        "left": dict(stays[:_MAX_NAMED]),
+    plan = proposal.plan
+    names = {topology.id: topology.name for topology in proposal.problem.topologies}
+    stays = [(names.get(topology, topology), str(why)) for topology, why in plan.blocked.items() if not _meant(why)]
+    return {
+        "gain": proposal.gain,
+        "blocked": dict(stays[:_MAX_NAMED]),
         "topologies": len({move.topology.id for move in plan.moves}),
-        "steps": len(plan.steps),
-        "stages": min(len(plan.steps), 1) if stages is None else num_stages,
+        "step_count": len(plan.steps),
+        "stages": min(len(plan.steps), 1) if stages is None else max(stages, default=-1) + 1,
     }
+
+
+def plan_document(proposal: Proposal, pause_of: PauseOf, stages: Sequence[int] | None) -> dict[str, Any]:
+    """Return the content of a `stormwright.plan.Plan` without its state.
+
+    Parameters
+    ----------
+    proposal, stages
+        As in `plan_outline`.
+    pause_of
+        Returns the expected pause of a topology.
+    """
+    problem, plan, outline = proposal.problem, proposal.plan, plan_outline(proposal, stages)
     if not (problem.current_slot >= 0).any():
-        return document
-    placements = draft.placements or Placements(problem)
-    both = problem.current_slot, draft.slots if plan.steps else problem.current_slot
+        return outline
+    placements = proposal.placements or Placements(problem)
+    both = problem.current_slot, proposal.slots if plan.steps else problem.current_slot
     before, after = (side_of(placements, slots) for slots in both)
     now, then = (placements.predicted(slots) for slots in both)
     moved = _moved(plan, now, then, pause_of)
     pauses = [each.pause_s.value or 0.0 for each in moved]
-    proof = proven(placements, draft.goal, both[1])
-    return document | {
+    evaluated = 0 if stages is None else outline["stages"]
+    proof = proven(placements, proposal.goal, both[1])
+    return outline | {
         "gap_percent": proof.gap_percent,
         "proof": proof.text,
         "before": before.model_dump(),
@@ -251,7 +264,7 @@ def plan_document(draft: PlanDraft, pause_of: PauseOf, stages: Sequence[int] | N
         "score_before": before.score,
         "score_after": after.score,
         "moved": [each.model_dump() for each in moved],
-        "lasts_s": sum(pauses) + num_stages * (SETTLE_S + AFTER_S),
+        "duration_s": sum(pauses) + evaluated * (SETTLE_S + AFTER_S),
     }
 
 
@@ -290,7 +303,7 @@ def _named(move: Mapping[str, Any], kind: str) -> tuple[str, ...]:
 
 def _meant(why: object) -> bool:
     """Return whether a topology stays because it is not wanted to move."""
-    return isinstance(why, Blocked)
+    return isinstance(why, Excluded)
 
 
 def _moved(plan: MovePlan, now: Prediction, then: Prediction, pause_of: PauseOf) -> list[PlannedTopology]:
@@ -312,7 +325,7 @@ def _moved(plan: MovePlan, now: Prediction, then: Prediction, pause_of: PauseOf)
                 executors=sum(move.moved_executors for move in moves),
                 workers_started=sum(len(move.started_workers) for move in moves),
                 workers_stopped=sum(len(move.stopped_workers) for move in moves),
-                workers_kept=len(moves[-1].kept_workers),
+                workers_unchanged=len(moves[-1].unchanged_workers),
                 pause_s=Range(**seconds),
                 pause_from=pause.known_from,
                 before=topology_side(one) if measured else None,

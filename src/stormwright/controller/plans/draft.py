@@ -15,7 +15,7 @@ from stormwright.controller.objectives.outlook import THROUGHPUT, TRAFFIC, Outlo
 from stormwright.controller.objectives.placements import Placements
 from stormwright.controller.planning.plan import MovePlan
 from stormwright.controller.planning.planner import plan_moves
-from stormwright.controller.plans.rollback import WHOLE, moves_back
+from stormwright.controller.plans.rollback import WHOLE, rollback_moves
 from stormwright.controller.policy import MOVE, planned_slots, without_assumed_traffic
 from stormwright.errors import Fault, InputError, who_is_there
 from stormwright.history.evaluation.verdict import Promise
@@ -119,7 +119,7 @@ def _sets(movable: Sequence[int]) -> list[tuple[int, ...]]:
 
 
 @dataclass(frozen=True)
-class PlanWish:
+class PlanScope:
     """A request for a plan.
 
     Parameters
@@ -143,7 +143,7 @@ class PlanWish:
 
 
 @dataclass(frozen=True)
-class PlanDraft:
+class Proposal:
     """A draft of a plan with its predictions.
 
     Parameters
@@ -174,7 +174,9 @@ class PlanDraft:
     goal: str = ""
 
 
-def drafted(problem: Problem, scheduler: Scheduler, wish: PlanWish, stay: Mapping[str, str] | None = None) -> PlanDraft:
+def propose_moves(
+    problem: Problem, scheduler: Scheduler, wish: PlanScope, stay: Mapping[str, str] | None = None
+) -> Proposal:
     """Return the moves towards a scheduler's placement that are requested and worthwhile.
 
     Parameters
@@ -195,30 +197,30 @@ def drafted(problem: Problem, scheduler: Scheduler, wish: PlanWish, stay: Mappin
     """
     _check(problem, wish)
     unmeasured = _unmeasured(problem, wish)
-    problem = seen_by_plans(within_heaps(problem))
+    problem = problem_for_plans(within_heaps(problem))
     now = problem.current_slot
     if not (now != UNPLACED).any():
-        return PlanDraft(problem, MovePlan(), now, why="nothing runs")
+        return Proposal(problem, MovePlan(), now, why="nothing runs")
     wanted = scheduler.schedule(problem)
     staying = {**unmeasured, **_staying(problem, wish), **(stay or {})}
     plan = plan_moves(problem, wanted, WHOLE, staying, cpu_limits=wish.repairs or wish.goals == (TRAFFIC,))
     placements, goal = Placements(problem), "" if wish.repairs else wish.goals[0]
     if not plan.steps:
-        text = "nothing is out of place" if not plan.left else "what could be better stays"
-        return PlanDraft(problem, plan, now, why=text, placements=placements, goal=goal)
+        text = "nothing is out of place" if not plan.blocked else "what could be better stays"
+        return Proposal(problem, plan, now, why=text, placements=placements, goal=goal)
     slots = planned_slots(problem, plan.moves)
     outlooks = {goal: Outlooks(problem, goal, placements=placements) for goal in wish.goals}
     found = {goal: each.of(slots) for goal, each in outlooks.items()}
     if why := _not_worth(found, wish):
-        return PlanDraft(problem, MovePlan((), plan.left), now, why=why, placements=placements, goal=goal)
+        return Proposal(problem, MovePlan((), plan.blocked), now, why=why, placements=placements, goal=goal)
     gain = "; ".join(each.text for each in found.values())
     if problem.load is None:
         gain += "; no load was measured, so it is assumed"
-    draft = partial_placement_of(problem, plan, slots, outlooks[wish.goals[0]], gain)
+    draft = with_promises(problem, plan, slots, outlooks[wish.goals[0]], gain)
     return replace(draft, goal=goal)
 
 
-def _check(problem: Problem, wish: PlanWish) -> None:
+def _check(problem: Problem, wish: PlanScope) -> None:
     topologies: list[tuple[str, ...]] = [(each.name, each.id) for each in problem.topologies]
     names = problem.cluster.node_names
     nodes: list[tuple[str, ...]] = [
@@ -234,29 +236,29 @@ def _check(problem: Problem, wish: PlanWish) -> None:
         raise InputError("plan", faults)
 
 
-def restored(
+def propose_rollback(
     problem: Problem,
     placements: Mapping[str, TopologyAssignment],
     goal: str,
     name: Callable[[WorkerSlot], str] = str,
-) -> PlanDraft:
+) -> Proposal:
     """Return the moves that bring topologies (ids) back to where they were.
 
     Parameters
     ----------
     problem, placements, name
-        As `moves_back` has them; it raises what that does.
+        As `rollback_moves` has them; it raises what that does.
     goal
         Objective of the promises.
     """
-    problem = seen_by_plans(problem)
-    plan = moves_back(problem, placements, name)
+    problem = problem_for_plans(problem)
+    plan = rollback_moves(problem, placements, name)
     slots = planned_slots(problem, plan.moves)
     if not plan.steps:
-        return PlanDraft(problem, plan, slots, why="everything is where it was then")
+        return Proposal(problem, plan, slots, why="everything is where it was then")
     _require_takers(problem, slots)
     outlooks = Outlooks(problem, goal)
-    return partial_placement_of(problem, plan, slots, outlooks, outlooks.of(slots).text)
+    return with_promises(problem, plan, slots, outlooks, outlooks.of(slots).text)
 
 
 def _require_takers(problem: Problem, slots: IntArray) -> None:
@@ -270,7 +272,7 @@ def _require_takers(problem: Problem, slots: IntArray) -> None:
         raise InputError("the placement of then", faults)
 
 
-def partial_placement_of(problem: Problem, plan: MovePlan, slots: IntArray, outlooks: Outlooks, gain: str) -> PlanDraft:
+def with_promises(problem: Problem, plan: MovePlan, slots: IntArray, outlooks: Outlooks, gain: str) -> Proposal:
     """Return a draft of a plan with its promises.
 
     Parameters
@@ -284,7 +286,7 @@ def partial_placement_of(problem: Problem, plan: MovePlan, slots: IntArray, outl
     """
     index = problem.topology_index
     promises = outlooks.promises(slots, {move.topology.id: index[move.topology.id] for move in plan.moves})
-    return PlanDraft(problem, plan, slots, gain, "", promises, outlooks.placements)
+    return Proposal(problem, plan, slots, gain, "", promises, outlooks.placements)
 
 
 def measured_rates(problem: Problem, placements: Placements | None = None) -> dict[str, float]:
@@ -298,23 +300,23 @@ def measured_rates(problem: Problem, placements: Placements | None = None) -> di
         Placements of the problem, if any.
     """
     known = problem.load.topologies if problem.load else {}
-    rates = (placements or Placements(seen_by_plans(problem))).rate_tps if known else {}
+    rates = (placements or Placements(problem_for_plans(problem))).rate_tps if known else {}
     return {topology: rate for topology, rate in rates.items() if topology in known}
 
 
-def seen_by_plans(problem: Problem) -> Problem:
+def problem_for_plans(problem: Problem) -> Problem:
     """Return the problem for planning; without any measurement (a file) with the assumed load."""
     return problem if problem.load is None else without_assumed_traffic(problem)
 
 
-def _unmeasured(problem: Problem, wish: PlanWish) -> dict[str, str]:
+def _unmeasured(problem: Problem, wish: PlanScope) -> dict[str, str]:
     if problem.load is None or wish.repairs:
         return {}
     known = problem.load.topologies
     return {topology.id: "not measured" for topology in problem.topologies if topology.id not in known}
 
 
-def _not_worth(found: Mapping[str, Outlook], wish: PlanWish) -> str:
+def _not_worth(found: Mapping[str, Outlook], wish: PlanScope) -> str:
     """Return why a placement is not worth the moves, by its gain in each goal; empty if it is."""
     if wish.repairs:
         return ""
@@ -331,7 +333,7 @@ def _not_worth(found: Mapping[str, Outlook], wish: PlanWish) -> str:
     return "; ".join(why)
 
 
-def _staying(problem: Problem, wish: PlanWish) -> dict[str, str]:
+def _staying(problem: Problem, wish: PlanScope) -> dict[str, str]:
     """Return topologies (ids) that do not move because they are excluded or not movable."""
     nodes = {
         number

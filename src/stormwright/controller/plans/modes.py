@@ -10,8 +10,8 @@ from fnmatch import fnmatchcase
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from stormwright.client.shapes import AnomalyKind, Mode, Modes, Response
 from stormwright.errors import Fault, InputError, who_is_there
+from stormwright.modes import AnomalyKind, Mode, Modes, Response
 
 #: Modes from the most restrictive to the most permissive.
 OBSERVE: Final = "observe"

@@ -26,13 +26,14 @@ from stormwright.model.problem import name_slots
 WHOLE = MoveBudget(max_topologies=2**31, max_executors=2**31)
 
 
-def moves_back(
-    problem: Problem, placements: Mapping[str, TopologyAssignment], name: Callable[[WorkerSlot], str] = str
+def rollback_moves(
+    problem: Problem,
+    placements: Mapping[str, TopologyAssignment],
+    name: Callable[[WorkerSlot], str] = str,
+    *,
+    same_ports: bool = True,
 ) -> MovePlan:
     """Return all moves from the current placement to `placements` (by topology id).
-
-    Ports count, of which `plan_moves` is free to choose those of a node: what would arrive on another one goes on to
-    its own in a further step.
 
     Parameters
     ----------
@@ -40,16 +41,21 @@ def moves_back(
         Current problem, and target placements.
     name
         Returns the display name of a slot that is gone.
+    same_ports
+        Whether topologies return to the same ports: `plan_moves` chooses any of a node, so those that would arrive on
+        others go on in a further step. Else any port of the same node will do.
 
     Raises
     ------
     InputError
         Some topologies cannot get there; with the reason for each.
     """
-    wanted, workers = _wanted(problem, placements, name)
+    wanted, workers = _wanted(problem, placements, name, same_ports)
     plan = plan_moves(problem, Assignment(wanted, num_workers=workers), WHOLE, cpu_limits=False)
-    if plan.left:
-        raise InputError(_SOURCE, [Fault(str(why), topology) for topology, why in plan.left.items()])
+    if plan.blocked:
+        raise InputError(_SOURCE, [Fault(str(why), topology) for topology, why in plan.blocked.items()])
+    if not same_ports:
+        return plan
     there = planned_slots(problem, plan.moves)
     astray = np.unique(problem.executor_topology[there != wanted]).tolist()
     return MovePlan((*plan.steps, *_to_their_ports(problem, there, wanted, astray, workers)))
@@ -59,7 +65,7 @@ _SOURCE = "the placement of then"
 
 
 def _wanted(
-    problem: Problem, placements: Mapping[str, TopologyAssignment], name: Callable[[WorkerSlot], str]
+    problem: Problem, placements: Mapping[str, TopologyAssignment], name: Callable[[WorkerSlot], str], same_ports: bool
 ) -> tuple[IntArray, dict[str, int]]:
     """Return the slot of every executor, and worker counts that differ from the requested ones."""
     faults, wanted, workers = list[Fault](), problem.current_slot.copy(), dict[str, int]()
@@ -82,7 +88,8 @@ def _wanted(
                 workers[topology] = len(placement.slots)
     moving = np.isin(problem.executor_topology, [problem.topology_index.get(each, -1) for each in placements])
     others = set(problem.current_slot[~moving].tolist()) - {UNPLACED}
-    for index in np.unique(problem.executor_topology[moving & np.isin(wanted, list(others))]).tolist():
+    held = moving & np.isin(wanted, list(others)) if same_ports else np.zeros(len(wanted), bool)
+    for index in np.unique(problem.executor_topology[held]).tolist():
         faults.append(Fault("another topology has a slot of it now", problem.topologies[index].id))
     if faults:
         raise InputError(_SOURCE, faults)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from stormwright.controller.planning.plan import Step
 from stormwright.history.evaluation.moves import INTER_NODE, LATENCY
-from stormwright.history.evaluation.verdict import Judgement
+from stormwright.history.evaluation.verdict import Evaluation
 
 # Outcome ------------------------------------------------------------------------------------------
 # Outcome of a stage compared with its promise: at least as good, or unclear.
@@ -15,18 +15,18 @@ from stormwright.history.evaluation.verdict import Judgement
 _LESS_IS_BETTER = (LATENCY, INTER_NODE)
 
 
-def unclear(judgements: Sequence[Judgement]) -> str:
+def unclear(evaluations: Sequence[Evaluation]) -> str:
     """Return why the outcome of a move needs review; empty if it came as promised or better.
 
     A significant improvement counts as a success even if it is smaller than promised. Regressions are detected earlier
     and separately (`stormwright.history.evaluation.moves`).
     """
-    if not judgements:
+    if not evaluations:
         return "nothing was measured of it since"
-    return "; ".join(filter(None, map(_unclear, judgements)))
+    return "; ".join(filter(None, map(_unclear, evaluations)))
 
 
-def _unclear(evaluated: Judgement) -> str:
+def _unclear(evaluated: Evaluation) -> str:
     if evaluated.measured is None or evaluated.low is None or evaluated.high is None:
         return f"{evaluated.quantity}: too little was measured"
     # Converted to gains: more is better.

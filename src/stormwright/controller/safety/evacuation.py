@@ -10,7 +10,7 @@ import numpy as np
 from stormwright.controller.objectives.outlook import Outlooks
 from stormwright.controller.planning.plan import MovePlan
 from stormwright.controller.planning.planner import plan_moves
-from stormwright.controller.plans.draft import PlanDraft, partial_placement_of, seen_by_plans
+from stormwright.controller.plans.draft import Proposal, problem_for_plans, with_promises
 from stormwright.controller.plans.rollback import WHOLE
 from stormwright.controller.policy import MOVE, planned_slots
 from stormwright.errors import ConflictError
@@ -22,7 +22,7 @@ from stormwright.model.humanize import counted
 _MAX_NAMED = 10
 
 
-def emptied(problem: Problem, keeping: Scheduler, hosts: Collection[str], goal: str) -> PlanDraft:
+def propose_evacuation(problem: Problem, keeping: Scheduler, hosts: Collection[str], goal: str) -> Proposal:
     """Return the moves that empty some hosts; topologies that cannot leave stay, with the reason.
 
     Workers on other hosts keep running. A shortage of CPU at the destination prevents no move: a drain has to empty the
@@ -44,18 +44,18 @@ def emptied(problem: Problem, keeping: Scheduler, hosts: Collection[str], goal: 
     ConflictError
         No other host has capacity for any of it.
     """
-    problem = seen_by_plans(problem)
+    problem = problem_for_plans(problem)
     listed = np.array([node.host in hosts for node in problem.supervisors], dtype=bool)
     now = problem.current_slot
     leaving = (now != UNPLACED) & listed[problem.slot_node[now]]
     if not leaving.any():
-        return PlanDraft(problem, MovePlan(), now, why="nothing runs there")
+        return Proposal(problem, MovePlan(), now, why="nothing runs there")
     wanted, no_room = _as_far_as_there_is_room(problem, _elsewhere(problem, keeping, leaving))
     workers, stay = _workers(problem, wanted), no_room | _not_to_be_moved(problem)
     plan = plan_moves(problem, Assignment(wanted, num_workers=workers), WHOLE, stay, cpu_limits=False)
     concerned = {problem.topologies[index].id for index in np.unique(problem.executor_topology[leaving]).tolist()}
-    plan = replace(plan, left={topology: why for topology, why in plan.left.items() if topology in concerned})
-    stays = [f"{_name(problem, topology)}: {why}" for topology, why in plan.left.items()]
+    plan = replace(plan, blocked={topology: why for topology, why in plan.blocked.items() if topology in concerned})
+    stays = [f"{_name(problem, topology)}: {why}" for topology, why in plan.blocked.items()]
     reasons = "; ".join(
         stays[:_MAX_NAMED] + ([f"and {len(stays) - _MAX_NAMED:,} more"] if len(stays) > _MAX_NAMED else [])
     )
@@ -63,8 +63,8 @@ def emptied(problem: Problem, keeping: Scheduler, hosts: Collection[str], goal: 
         raise ConflictError(f"nothing can leave {', '.join(sorted(hosts))}: {reasons}")
     slots = planned_slots(problem, plan.moves)
     outlooks = Outlooks(problem, goal)
-    why = f"not all of it can leave: {reasons}" if plan.left else ""
-    return replace(partial_placement_of(problem, plan, slots, outlooks, outlooks.of(slots).text), why=why)
+    why = f"not all of it can leave: {reasons}" if plan.blocked else ""
+    return replace(with_promises(problem, plan, slots, outlooks, outlooks.of(slots).text), why=why)
 
 
 def _elsewhere(problem: Problem, keeping: Scheduler, leaving: BoolArray) -> Assignment:

@@ -6,10 +6,9 @@ import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
+from stormwright.documents import Document
 from stormwright.errors import ClusterError, NimbusError, StormwrightError
-from stormwright.files import write_whole
 
 log = logging.getLogger(__name__)
 
@@ -22,22 +21,23 @@ class Pauses:
 
     Parameters
     ----------
-    path
-        File for the names; its directory must exist.
-    share
-        Called with the new content before the file is written; if it raises, nothing is written.
+    document
+        Document with the names.
+
+    Raises
+    ------
+    ClusterError
+        The document is damaged.
     """
 
-    def __init__(self, path: Path, share: Callable[[str], None] = lambda _: None) -> None:
-        self._path, self._share = path, share
-        self._names: list[str] = []
-        if path.exists():
-            try:
-                self._names = [str(name) for name in json.loads(path.read_text(encoding="utf-8"))]
-            except (ValueError, TypeError) as error:
-                raise ClusterError(
-                    f"{path} is damaged ({error}): activate by hand what is INACTIVE and should not be, then delete it"
-                ) from error
+    def __init__(self, document: Document) -> None:
+        self._document = document
+        try:
+            self._names = [str(name) for name in json.loads(document.load() or "[]")]
+        except (ValueError, TypeError) as error:
+            raise ClusterError(
+                f"{document} is damaged ({error}): activate by hand what is INACTIVE and should not be, then delete it"
+            ) from error
 
     @contextmanager
     def around(self, names: Sequence[str], activate: Callable[[str], None]) -> Iterator[None]:
@@ -97,6 +97,4 @@ class Pauses:
             log.warning("%s: activated, but a service that starts now would do it again: %s", name, error)
 
     def _write(self, names: list[str]) -> None:
-        content = json.dumps(names)
-        self._share(content)
-        write_whole(self._path, content.encode())
+        self._document.save(json.dumps(names))

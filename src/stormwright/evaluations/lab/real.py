@@ -17,6 +17,7 @@ from stormwright.controller.planning.plan import MoveBudget
 from stormwright.controller.planning.planner import plan_moves
 from stormwright.controller.reports import MoveLimits
 from stormwright.controller.safety.pauses import Pauses
+from stormwright.documents import FileDocument
 from stormwright.errors import ClusterError
 from stormwright.evaluations.cell_store import CellFound
 from stormwright.evaluations.cells import Cell
@@ -226,7 +227,7 @@ def _move(lab: ClusterLab, problem: Problem, wanted: IntArray) -> None:
     if not plan.steps:
         raise ClusterError(f"there is no way to move {problem.topologies[0].name} to other nodes")
     with tempfile.TemporaryDirectory(prefix="stormwright-experiment-") as state:
-        mover = Mover(lab.nimbus, lab.bridge, lab.tally, Pauses(Path(state) / "paused.json"), _LIMITS)
+        mover = Mover(lab.nimbus, lab.bridge, lab.tally, Pauses(FileDocument(Path(state) / "paused.json")), _LIMITS)
         for step in plan.steps:
             mover.move(step, "as the experiment asks")
 

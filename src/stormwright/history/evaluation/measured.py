@@ -18,13 +18,13 @@ LEAST_WINDOWS = 4
 class _Stretch:
     """Measurements of one generation of workers.
 
-    `born_ms` is when the youngest one started, `from_ms` before when nothing counts, `seen_ms` up to where windows were
-    looked at, and `covered_s` what records of warm workers cover, by slot.
+    `born_ms` is when the youngest one started, `from_ms` before when nothing counts, `counted_ms` up to where windows
+    were counted, and `covered_s` what records of warm workers cover, by slot.
     """
 
     born_ms: int = 0
     from_ms: float = 0.0
-    seen_ms: float = -1.0
+    counted_ms: float = -1.0
     windows: int = 0
     covered_s: dict[Slot, float] = field(default_factory=dict)
 
@@ -38,13 +38,13 @@ class MeasuredTopologies:
     ----------
     observed
         Windows of topologies.
-    kept
-        State from `kept`, possibly before a restart of the service; running workers were measured then.
+    stored
+        Result of `state`, possibly before a restart of the service; running workers were measured then.
     """
 
-    def __init__(self, observed: ObservedTraffic, kept: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, observed: ObservedTraffic, stored: Mapping[str, Any] | None = None) -> None:
         self._observed = observed
-        self._of: dict[str, _Stretch] = {topology: _stretch(raw) for topology, raw in (kept or {}).items()}
+        self._of: dict[str, _Stretch] = {topology: _stretch(raw) for topology, raw in (stored or {}).items()}
 
     def look(self, problem: Problem) -> None:
         """Count new measurements since the last call."""
@@ -52,8 +52,8 @@ class MeasuredTopologies:
             del self._of[gone]
         for topology in problem.topologies:
             stretch = self._of.setdefault(topology.id, _Stretch())
-            for window in self._observed.since(topology.id, stretch.seen_ms + 1):
-                stretch.seen_ms = window.start_ms
+            for window in self._observed.since(topology.id, stretch.counted_ms + 1):
+                stretch.counted_ms = window.start_ms
                 if window.born_ms > stretch.born_ms:
                     stretch.born_ms, stretch.windows, stretch.covered_s = window.born_ms, 0, {}
                 if window.start_ms >= stretch.from_ms and window.received and is_warm(window.sample()):
@@ -64,7 +64,7 @@ class MeasuredTopologies:
     def reset_topology(self, topology: str, now_ms: float) -> None:
         """Reset a topology's measurements, as it was paused."""
         known = self._of.get(topology, _Stretch())
-        self._of[topology] = _Stretch(known.born_ms, now_ms, known.seen_ms)
+        self._of[topology] = _Stretch(known.born_ms, now_ms, known.counted_ms)
 
     def waits(self, problem: Problem, least_s: float) -> dict[str, str]:
         """Return a text by running topology about the time still to be measured.
@@ -90,7 +90,7 @@ class MeasuredTopologies:
                 found[topology.id] = f"{stretch.windows} of {windows} measured since its workers started and warmed up"
         return found
 
-    def kept(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
         """Return the state for a restart of the service, as a JSON object."""
         return {
             topology: asdict(stretch) | {"covered_s": [[*slot, seconds] for slot, seconds in stretch.covered_s.items()]}

@@ -8,19 +8,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from math import sqrt
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import orjson
 from scipy.special import stdtrit
 
-from stormwright.files import write_whole
+from stormwright.documents import Document
 from stormwright.history.evaluation.verdict import (
     MIN_WINDOWS,
     MIN_WORTH,
     Bar,
-    Judgement,
+    Evaluation,
     Promise,
     calibration,
     judge,
@@ -213,7 +212,7 @@ class MovedTopology:
         Of the move, in ms since 1970. What was before the one and well after the other is compared.
     before, after
         Where it was and is; None where that is not known, so that it stays there.
-    takes_back
+    rolls_back
         Whether the move was a rollback, which is never rolled back itself.
     """
 
@@ -224,7 +223,7 @@ class MovedTopology:
     ended_ms: int
     before: TopologyAssignment | None = None
     after: TopologyAssignment | None = None
-    takes_back: bool = False
+    rolls_back: bool = False
 
 
 @dataclass(frozen=True)
@@ -309,7 +308,7 @@ class EvaluatedMove:
 
     decision_ms: int
     topology: str
-    judgement: Judgement
+    evaluation: Evaluation
 
 
 @dataclass(frozen=True)
@@ -320,32 +319,37 @@ class Worse:
     why: str
 
 
-class Evaluation:
+class MoveEvaluator:
     """Evaluates moves by the windows before and after them.
 
     Parameters
     ----------
-    path
-        State file of pending and evaluated moves.
+    document
+        Document with pending and evaluated moves.
+    observed
+        Windows of topologies.
     now_ms
         The time of day.
     """
 
     def __init__(
-        self, path: Path, observed: ObservedTraffic, now_ms: Callable[[], int] = lambda: round(time.time() * 1000)
+        self,
+        document: Document,
+        observed: ObservedTraffic,
+        now_ms: Callable[[], int] = lambda: round(time.time() * 1000),
     ) -> None:
-        self._path, self._observed, self._now_ms = path, observed, now_ms
+        self._document, self._observed, self._now_ms = document, observed, now_ms
         self._before, self._after = (round(s * 1000 / observed.window_ms) for s in (BEFORE_S, AFTER_S))
         self._pending: dict[str, Pending] = {}
         self._evaluated: deque[EvaluatedMove] = deque(maxlen=MAX_EVALUATED)
         self._settled_ms: dict[str, float] = {}
-        if path.exists():
-            self._load()
+        if text := document.load():
+            self._load(text)
 
     def moved(self, moved: MovedTopology) -> list[EvaluatedMove]:
         """Record that a topology was moved, and evaluate its previous move now at the latest."""
         topology = moved.topology
-        evaluated = self._judge(topology, until_ms=moved.started_ms) if topology in self._pending else []
+        evaluated = self._evaluate(topology, until_ms=moved.started_ms) if topology in self._pending else []
         since_ms, until_ms = self._settled_ms.get(topology, 0.0), moved.started_ms
         samples = self._samples(self._observed.since(topology, since_ms), moved.before, until_ms)[-self._before :]
         young = self._samples(self._observed.young(topology), moved.before, until_ms)
@@ -361,7 +365,7 @@ class Evaluation:
             waited_s = (self._now_ms() - pending.moved.ended_ms) / 1000
             # A move to be rolled back is evaluated at the rollback.
             if pending.worse is None and (len(self._counting(pending)) >= self._after or waited_s > PATIENCE_S):
-                found += self._judge(topology)
+                found += self._evaluate(topology)
         if found:
             self._save()
         return found
@@ -382,50 +386,50 @@ class Evaluation:
         """Evaluate the move of a topology that is elsewhere now by the windows so far."""
         if topology not in self._pending:
             return []
-        evaluated = self._judge(topology)
+        evaluated = self._evaluate(topology)
         self._save()
         return evaluated
 
     def status(self) -> dict[str, Any]:
-        """Return ``calibration``, ``pending`` moves, and the last ``judgements`` for the status endpoint."""
+        """Return ``calibration``, ``pending`` moves, and the last ``evaluations`` for the status endpoint."""
         return {
             "calibration": self.calibration,
             "pending": sorted(self._pending),
-            "judgements": [asdict(evaluated) for evaluated in list(self._evaluated)[-10:]],
+            "evaluations": [asdict(evaluated) for evaluated in list(self._evaluated)[-10:]],
         }
 
     @property
     def calibration(self) -> float | None:
-        """Return the share of the predicted effect on traffic that arrives (`judging.calibration`)."""
+        """Share of the predicted effect on traffic that arrives (`calibration`)."""
         return calibration(
-            evaluated.judgement for evaluated in list(self._evaluated) if evaluated.judgement.quantity == INTER_NODE
+            evaluated.evaluation for evaluated in list(self._evaluated) if evaluated.evaluation.quantity == INTER_NODE
         )
 
     def _why_worse(self, pending: Pending) -> str | None:
-        if pending.moved.takes_back:
+        if pending.moved.rolls_back:
             return None
         # From the first second on: young workers are compared with what the old ones did at that age.
         after = self._after_move(pending.moved, pending.moved.ended_ms)
         before = warm(pending.before) or pending.before
         return worse(pending.before, pending.young, after, pending.moved.promise.holds_for(before))
 
-    def _judge(self, topology: str, until_ms: float = float("inf")) -> list[EvaluatedMove]:
+    def _evaluate(self, topology: str, until_ms: float = float("inf")) -> list[EvaluatedMove]:
         pending = self._pending.pop(topology)
         moved = pending.moved
         before = warm(pending.before) or list(pending.before)
         after = [sample for sample in self._counting(pending) if sample.start_ms < until_ms][: self._after]
         bar = moved.promise.holds_for(before)
         tracked = all(sample.acked for sample in before)
-        judgements = [judge(THROUGHPUT, bar.throughput, _rates(before, tracked), _rates(after, tracked))]
+        evaluations = [judge(THROUGHPUT, bar.throughput, _rates(before, tracked), _rates(after, tracked))]
         if moved.promise.inter_node is not None:
             crossing = [_crossing(samples, tracked) for samples in (before, after)]
-            judgements.insert(0, judge(INTER_NODE, moved.promise.inter_node, *crossing))
+            evaluations.insert(0, judge(INTER_NODE, moved.promise.inter_node, *crossing))
         if any(sample.latency_ms for sample in before):
             times = _latencies(before)
             # Times too short to distinguish are all reported with the same value.
             least = SHORTEST_MS / (sum(times) / len(times))
-            judgements.append(judge(LATENCY, max(bar.latency, min(least, 1.0)), times, _latencies(after)))
-        evaluated = [EvaluatedMove(moved.decision_ms, topology, judgement) for judgement in judgements]
+            evaluations.append(judge(LATENCY, max(bar.latency, min(least, 1.0)), times, _latencies(after)))
+        evaluated = [EvaluatedMove(moved.decision_ms, topology, evaluation) for evaluation in evaluations]
         self._evaluated.extend(evaluated)
         return evaluated
 
@@ -454,19 +458,18 @@ class Evaluation:
     def _save(self) -> None:
         document = {
             "pending": [orjson.Fragment(pending.encoded) for pending in self._pending.values()],
-            "judged": [asdict(evaluated) for evaluated in self._evaluated],
+            "evaluated": [asdict(evaluated) for evaluated in self._evaluated],
         }
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(self._path, orjson.dumps(document))
+        self._document.save(orjson.dumps(document).decode())
 
-    def _load(self) -> None:
-        document = orjson.loads(self._path.read_bytes())
+    def _load(self, text: str) -> None:
+        document = orjson.loads(text)
         pending = [Pending.of_dict(raw) for raw in document["pending"]]
         self._pending = {each.moved.topology: each for each in pending}
         self._settled_ms = {each.moved.topology: each.moved.ended_ms + SETTLE_S * 1000 for each in pending}
         self._evaluated.extend(
-            EvaluatedMove(raw["decision_ms"], raw["topology"], Judgement(**raw["judgement"]))
-            for raw in document["judged"]
+            EvaluatedMove(raw["decision_ms"], raw["topology"], Evaluation(**raw["judgement"]))
+            for raw in document["evaluated"]
         )
 
 

@@ -108,7 +108,7 @@ _NO_EFFECT = 0.01
 
 
 @dataclass(frozen=True)
-class Judgement:
+class Evaluation:
     """A quantity after a move relative to its value before.
 
     Parameters
@@ -137,7 +137,7 @@ class Judgement:
     verdict: str
 
 
-def judge(quantity: str, predicted: float, before: Sequence[float], after: Sequence[float]) -> Judgement:
+def judge(quantity: str, predicted: float, before: Sequence[float], after: Sequence[float]) -> Evaluation:
     """Compare the mean of `after`, as a multiple of the mean of `before`, with the multiple that was predicted.
 
     The interval is Fieller's for a ratio of means (E. C. Fieller, "Some problems in interval estimation", JRSS B 16(2),
@@ -162,7 +162,9 @@ def judge(quantity: str, predicted: float, before: Sequence[float], after: Seque
     too_few = min(len(x), len(y)) < MIN_WINDOWS
     measured = float(y.mean() / x.mean()) if len(x) and len(y) and x.mean() else None
     low, high = (None, None) if too_few or measured is None else ratio_interval(x, y, predicted)
-    return Judgement(quantity, predicted, measured, low, high, len(x), len(y), _verdict(predicted, measured, low, high))
+    return Evaluation(
+        quantity, predicted, measured, low, high, len(x), len(y), _verdict(predicted, measured, low, high)
+    )
 
 
 def ratio_interval(
@@ -212,15 +214,15 @@ def _verdict(predicted: float, measured: float | None, low: float | None, high: 
     return LESS if (measured > predicted) == falls else MORE
 
 
-def calibration(judgements: Iterable[Judgement]) -> float | None:
+def calibration(evaluations: Iterable[Evaluation]) -> float | None:
     """Return the measured change as a share of the predicted one, median over judgements; None without any.
 
     1 says that the model is right, 0.5 that half of what it promises arrives. Judgements that cannot tell count as
     well: leaving them out would leave out the small effects.
     """
     shares = [
-        (1 - judgement.measured) / (1 - judgement.predicted)
-        for judgement in judgements
-        if judgement.measured is not None and judgement.low is not None and abs(1 - judgement.predicted) > _NO_EFFECT
+        (1 - evaluation.measured) / (1 - evaluation.predicted)
+        for evaluation in evaluations
+        if evaluation.measured is not None and evaluation.low is not None and abs(1 - evaluation.predicted) > _NO_EFFECT
     ]
     return float(median(shares)) if shares else None

@@ -134,7 +134,7 @@ MOVES = Table(
 )
 
 #: Outcome of a move (`stormwright.history.evaluation.verdict`): values after it as multiples of those before.
-JUDGEMENTS = Table(
+EVALUATIONS = Table(
     "judgements",
     {
         "at_ms": "long",
@@ -179,5 +179,5 @@ EXPERIMENTS = Table(
 )
 
 TABLES: Mapping[str, Table] = {
-    table.name: table for table in (FACTS, SNAPSHOTS, PROFILES, DECISIONS, MOVES, JUDGEMENTS, EXPERIMENTS)
+    table.name: table for table in (FACTS, SNAPSHOTS, PROFILES, DECISIONS, MOVES, EVALUATIONS, EXPERIMENTS)
 }

@@ -75,7 +75,7 @@ def ask_for_plan(known: DashboardState, form: Form) -> str:
         "nodes": tuple(_one(form, "nodes").split()),
         **_field(form),
     }
-    plan = _desk(known).ask(_shaped(shapes.PlanRequest, request))
+    plan = _plan_service(known).request(_shaped(shapes.PlanRequest, request))
     return f"/plans/{quote(plan.id)}"
 
 
@@ -91,12 +91,12 @@ def press(known: DashboardState, plan: str, button: str, form: Form) -> str:
     form
         Says who wants it, and why.
     """
-    desk = _desk(known)
+    plan_service = _plan_service(known)
     if button not in BUTTONS:
         raise NotThereError(f"a plan has no button {button}")
     if button != "discard" and known.sources.status() is None:
         raise ConflictError("nobody serves a cluster here: a plan of a file is not applied")
-    getattr(desk, button)(plan, _shaped(shapes.ChangeRequest, _field(form)))
+    getattr(plan_service, button)(plan, _shaped(shapes.ChangeRequest, _field(form)))
     return f"/plans/{quote(plan)}"
 
 
@@ -112,7 +112,7 @@ def press_node(known: DashboardState, node: str, button: str, form: Form) -> str
     form
         Says who wants it, and why.
     """
-    nodes = _desk(known).nodes
+    nodes = _plan_service(known).nodes
     if button not in ("drain", "uncordon"):
         raise NotThereError(f"a node has no button {button}")
     if known.sources.status() is None:
@@ -130,7 +130,7 @@ def revert(known: DashboardState, n: str, form: Form) -> str:
         raise NotThereError(f"the history has no entry {n}")
     if known.sources.status() is None:
         raise ConflictError("nobody serves a cluster here: nothing was moved")
-    return f"/plans/{quote(_desk(known).revert(int(n), _shaped(shapes.ChangeRequest, _field(form))).id)}"
+    return f"/plans/{quote(_plan_service(known).revert(int(n), _shaped(shapes.ChangeRequest, _field(form))).id)}"
 
 
 def ask_to_compare(known: DashboardState, form: Form) -> str:
@@ -173,10 +173,10 @@ def _ready(known: DashboardState) -> tuple[Trials, Problem]:
     return known.sources.trials, scene.problem
 
 
-def _desk(known: DashboardState) -> PlanService:
-    if known.sources.desk is None:
+def _plan_service(known: DashboardState) -> PlanService:
+    if known.sources.plan_service is None:
         raise ConflictError("there are no plans here: nobody serves a cluster")
-    return known.sources.desk
+    return known.sources.plan_service
 
 
 def _field(form: Form) -> dict[str, Any]:

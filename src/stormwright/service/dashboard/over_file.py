@@ -21,7 +21,7 @@ from stormwright.service.dashboard.trials import Trials
 from stormwright.service.plans.guard import Guard
 from stormwright.service.plans.journal import Journal
 from stormwright.service.plans.plan_service import PlanMakers, PlanService
-from stormwright.service.plans.plans import PlanStore
+from stormwright.service.plans.store import PlanStore
 from stormwright.service.storage.database import FILE, State
 
 
@@ -41,12 +41,12 @@ def site_over(problem: Problem, makers: PlanMakers, trials: Trials | None) -> It
     with tempfile.TemporaryDirectory(prefix="stormwright-") as directory:
         state = State(Path(directory) / FILE)
         plans, ledger = PlanStore(state), Journal(state)
-        desk = PlanService(plans, ledger, Guard(state, plans, ledger), lambda: problem, makers)
+        plan_service = PlanService(plans, ledger, Guard(state, plans, ledger), lambda: problem, makers)
         try:
-            with DashboardState(Sources(lambda: problem, desk=desk, trials=trials)) as known:
+            with DashboardState(Sources(lambda: problem, plan_service=plan_service, trials=trials)) as known:
                 yield Site(known)
         finally:
-            desk.close()
+            plan_service.close()
             state.close()
 
 

@@ -29,7 +29,7 @@ class Sources:
         Seconds since Nimbus asked last; None where there is no Nimbus.
     unfit
         Topology → why Nimbus's description of it cannot be used.
-    desk
+    plan_service
         Plans, history and modes; None where there are none.
     trials
         Who compares schedulers and predicts changes; None where nobody does.
@@ -41,6 +41,6 @@ class Sources:
     status: Callable[[], ServiceStatus | None] = lambda: None
     age_s: Callable[[], float | None] = lambda: None
     unfit: Callable[[], Mapping[str, str]] = field(default=dict)
-    desk: PlanService | None = None
+    plan_service: PlanService | None = None
     trials: Trials | None = None
     clock: Clock = WALL

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
-from stormwright.client.shapes import Drained, History, Modes, Plans
+from stormwright.client.shapes import Drained, History, Plans
+from stormwright.modes import Modes
+from stormwright.plan import PlanState
 from stormwright.service.dashboard.scene import Scene
 from stormwright.service.dashboard.sources import Sources
 from stormwright.service.dashboard.trials import TrialService
@@ -201,28 +203,32 @@ class DashboardState:
 
     def modes(self) -> Modes | None:
         """Return the automation modes; None if there are none."""
-        return self.sources.desk.modes() if self.sources.desk else None
+        return self.sources.plan_service.modes() if self.sources.plan_service else None
 
     def drained(self) -> dict[str, Drained]:
         """Host → its drain, of those that take nothing new."""
-        desk = self.sources.desk
-        return {each.host: each for each in desk.nodes.drained().drained} if desk else {}
+        plan_service = self.sources.plan_service
+        return {each.host: each for each in plan_service.nodes.drained().drained} if plan_service else {}
 
-    def plans(self, *states: str, most: int = 100) -> Plans:
+    def plans(self, *states: PlanState, most: int = 100) -> Plans:
         """Plans, the newest first; none where there is no service."""
-        return self.sources.desk.plans(states, most) if self.sources.desk else Plans(plans=())
+        return self.sources.plan_service.plans(states, most) if self.sources.plan_service else Plans(plans=())
 
     def history(self, most: int = 50, before: int | None = None) -> History:
         """Return entries of the history, newest first."""
-        return self.sources.desk.history(most, before) if self.sources.desk else History(done=(), more=False)
+        return (
+            self.sources.plan_service.history(most, before)
+            if self.sources.plan_service
+            else History(entries=(), more=False)
+        )
 
     def version(self) -> str:
         """Changes when something that a page shows has."""
         scene = self._scenes.get()
-        plans = [(each.id, each.state, each.stage, each.steps_made) for each in self.plans(most=20).plans]
+        plans = [(each.id, each.state, each.stage, each.steps_completed) for each in self.plans(most=20).plans]
         trials = [(each.id, each.state) for each in self.trials.trials()]
-        done = [each.n for each in self.history(1).done]
-        hosts = self.sources.desk.nodes.hosts() if self.sources.desk else ()
+        done = [each.n for each in self.history(1).entries]
+        hosts = self.sources.plan_service.nodes.hosts() if self.sources.plan_service else ()
         measured = repr((scene.at_ms if scene else 0, plans, trials, done, self.modes(), hosts))
         return hashlib.sha256(measured.encode()).hexdigest()[:16]
 

@@ -116,12 +116,12 @@ OVERVIEW = "/v1/overview"
 _JSON = "application/json"
 
 
-def api_routes(desk: PlanService, overview: Callable[[], Overview]) -> list[Route]:
+def api_routes(plan_service: PlanService, overview: Callable[[], Overview]) -> list[Route]:
     """All of `EVERY_ENDPOINT`, whether all is well, and ``/v1/openapi.json`` that describes them.
 
     Parameters
     ----------
-    desk
+    plan_service
         Answers.
     overview
         Tells whether all is well.
@@ -133,26 +133,28 @@ def api_routes(desk: PlanService, overview: Callable[[], Overview]) -> list[Rout
     async def describe(_: Request) -> Response:
         return Response(described, media_type=_JSON)
 
-    return [*routes_of(desk, every), Route("/v1/openapi.json", describe, methods=["GET"])]
+    return [*routes_of(plan_service, every), Route("/v1/openapi.json", describe, methods=["GET"])]
 
 
-def routes_of(desk: PlanService, endpoints: Sequence[Endpoint]) -> list[Route]:
+def routes_of(plan_service: PlanService, endpoints: Sequence[Endpoint]) -> list[Route]:
     """Some endpoints as routes, which a desk answers."""
     bodies = Bodies(MAX_BODY_BYTES, 16 * MAX_BODY_BYTES)
-    return [Route(each.path, _answering(desk, each, bodies), methods=[each.method]) for each in endpoints]
+    return [Route(each.path, _answering(plan_service, each, bodies), methods=[each.method]) for each in endpoints]
 
 
-def _answering(desk: PlanService, endpoint: Endpoint, bodies: Bodies) -> Callable[[Request], Awaitable[Response]]:
+def _answering(
+    plan_service: PlanService, endpoint: Endpoint, bodies: Bodies
+) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:
         if endpoint.method != "GET" and not from_here(request):
             return _shaped(ErrorResponse(error="refused: a page of another site asked for this"), 403)
         body = await bodies.read(request) if endpoint.takes else b""
-        return await run_in_threadpool(_answered, desk, endpoint, request, body)
+        return await run_in_threadpool(_answered, plan_service, endpoint, request, body)
 
     return answer
 
 
-def _answered(desk: PlanService, endpoint: Endpoint, request: Request, body: bytes) -> Response:
+def _answered(plan_service: PlanService, endpoint: Endpoint, request: Request, body: bytes) -> Response:
     try:
         visitor = visitor_of(request.scope)
         taken = _read(endpoint.takes, body, visitor) if endpoint.takes else None
@@ -160,7 +162,7 @@ def _answered(desk: PlanService, endpoint: Endpoint, request: Request, body: byt
         noted |= {name: message for name in ("by", "reason") if (message := getattr(taken, name, ""))}
         _check_query(endpoint, request)
         asking = EndpointRequest(request.path_params, request.query_params.multi_items(), taken, visitor)
-        return _shaped(endpoint.call(desk, asking), endpoint.status)
+        return _shaped(endpoint.call(plan_service, asking), endpoint.status)
     except InputError as error:
         faults = tuple(FieldError(path=fault.path, message=fault.message) for fault in error.faults)
         return _shaped(ErrorResponse(error=str(error), faults=faults), 400)

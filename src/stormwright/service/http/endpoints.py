@@ -11,6 +11,8 @@ from pydantic import BaseModel
 from stormwright.client import shapes
 from stormwright.client.shapes import ChangeRequest
 from stormwright.errors import Fault, InputError, NotAllowedError
+from stormwright.modes import Modes
+from stormwright.plan import Plan, PlanState
 from stormwright.service.auth.roles import Visitor
 from stormwright.service.plans.plan_service import PlanService
 
@@ -58,41 +60,41 @@ class Endpoint:
     query: Mapping[str, str] = field(default_factory=dict)
 
 
-def _plans(desk: PlanService, asking: EndpointRequest) -> BaseModel:
+def _plans(plan_service: PlanService, asking: EndpointRequest) -> BaseModel:
     states = [value for name, value in asking.query if name == "state"]
-    known = get_args(shapes.PlanState)
+    known: dict[str, PlanState] = {state: state for state in get_args(PlanState)}
     if wrong := [state for state in states if state not in known]:
         given = f"should be one of {', '.join(known)}"
         raise InputError("plans", [Fault(f"{given}; got {state}", "$.state") for state in wrong])
-    return desk.plans(states, _number(asking, "limit", 100, 1))
+    return plan_service.plans([known[state] for state in states], _number(asking, "limit", 100, 1))
 
 
-def _history(desk: PlanService, asking: EndpointRequest) -> BaseModel:
-    return desk.history(_number(asking, "limit", 50, 1), _number(asking, "before", None, 0))
+def _history(plan_service: PlanService, asking: EndpointRequest) -> BaseModel:
+    return plan_service.history(_number(asking, "limit", 50, 1), _number(asking, "before", None, 0))
 
 
-def _explain(desk: PlanService, asking: EndpointRequest) -> BaseModel:
+def _explain(plan_service: PlanService, asking: EndpointRequest) -> BaseModel:
     topology = next((value for name, value in reversed(asking.query) if name == "topology"), None)
-    return desk.explain(topology, _number(asking, "executor", None, 0))
+    return plan_service.explain(topology, _number(asking, "executor", None, 0))
 
 
-def _revert(desk: PlanService, asking: EndpointRequest) -> BaseModel:
+def _revert(plan_service: PlanService, asking: EndpointRequest) -> BaseModel:
     text = asking.path["n"]
     if not (text.isascii() and text.isdigit() and len(text) < 19):
         raise InputError("history", [Fault(f"should be the number of an entry, got {text}", "$.n")])
-    return desk.revert(int(text), asking.body)
+    return plan_service.revert(int(text), asking.body)
 
 
-def _change_modes(desk: PlanService, asking: EndpointRequest) -> BaseModel:
+def _change_modes(plan_service: PlanService, asking: EndpointRequest) -> BaseModel:
     """Change the modes; whoever benefits from disabling two-person approval may not disable it."""
     if asking.visitor is not None:
-        before, wanted = desk.modes(), asking.body
-        differing = {name for name in shapes.Modes.model_fields if getattr(before, name) != getattr(wanted, name)}
+        before, wanted = plan_service.modes(), asking.body
+        differing = {name for name in Modes.model_fields if getattr(before, name) != getattr(wanted, name)}
         if asking.visitor.role == "approver" and differing - {"two_people", "version", "warnings"}:
             raise NotAllowedError("an approver changes two_people alone: an operator changes modes")
         if asking.visitor.role == "operator" and before.two_people and not wanted.two_people:
             raise NotAllowedError("two people are needed for a plan: an approver ends that, not an operator")
-    return desk.change_modes(asking.body)
+    return plan_service.change_modes(asking.body)
 
 
 def _number(asking: EndpointRequest, name: str, default: Any, least: int) -> Any:
@@ -105,7 +107,7 @@ def _number(asking: EndpointRequest, name: str, default: Any, least: int) -> Any
 
 
 def _of_plan(what: str) -> Callable[[PlanService, EndpointRequest], BaseModel]:
-    return lambda desk, asking: getattr(desk, what)(asking.path["plan"], asking.body)
+    return lambda plan_service, asking: getattr(plan_service, what)(asking.path["plan"], asking.body)
 
 
 _LIMIT = {"limit": f"so many at most, up to {MOST}"}
@@ -115,8 +117,8 @@ ENDPOINTS: Sequence[Endpoint] = (
         "POST",
         "/v1/plans",
         "Begin to make a plan. It is planning at first; ask for it by its id, and discard it to cancel that.",
-        shapes.Plan,
-        lambda desk, asking: desk.ask(asking.body),
+        Plan,
+        lambda plan_service, asking: plan_service.request(asking.body),
         shapes.PlanRequest,
         202,
     ),
@@ -129,13 +131,17 @@ ENDPOINTS: Sequence[Endpoint] = (
         query={"state": "only those in this state; may be given several times", **_LIMIT},
     ),
     Endpoint(
-        "GET", "/v1/plans/{plan}", "A plan whole.", shapes.Plan, lambda desk, asking: desk.plan(asking.path["plan"])
+        "GET",
+        "/v1/plans/{plan}",
+        "A plan whole.",
+        Plan,
+        lambda plan_service, asking: plan_service.plan(asking.path["plan"]),
     ),
     Endpoint(
         "POST",
         "/v1/plans/{plan}/apply",
         "Begin to apply a plan, in stages that are judged; 409 where the cluster has changed since.",
-        shapes.Plan,
+        Plan,
         _of_plan("apply"),
         shapes.ChangeRequest,
         202,
@@ -144,7 +150,7 @@ ENDPOINTS: Sequence[Endpoint] = (
         "POST",
         "/v1/plans/{plan}/stop",
         "Stop a plan as soon as no topology is half way.",
-        shapes.Plan,
+        Plan,
         _of_plan("stop"),
         shapes.ChangeRequest,
         202,
@@ -153,7 +159,7 @@ ENDPOINTS: Sequence[Endpoint] = (
         "POST",
         "/v1/plans/{plan}/resume",
         "Go on with a plan that was stopped or waits; what has moved is taken as good.",
-        shapes.Plan,
+        Plan,
         _of_plan("resume"),
         shapes.ChangeRequest,
         202,
@@ -162,7 +168,7 @@ ENDPOINTS: Sequence[Endpoint] = (
         "POST",
         "/v1/plans/{plan}/discard",
         "Give a plan up, or that it is made; what it has moved stays.",
-        shapes.Plan,
+        Plan,
         _of_plan("discard"),
         shapes.ChangeRequest,
     ),
@@ -178,7 +184,7 @@ ENDPOINTS: Sequence[Endpoint] = (
         "POST",
         "/v1/history/{n}/revert",
         "Begin to restore the placement as it was before an entry; the answer is the plan that does it.",
-        shapes.Plan,
+        Plan,
         _revert,
         shapes.ChangeRequest,
         202,
@@ -191,12 +197,14 @@ ENDPOINTS: Sequence[Endpoint] = (
         _explain,
         query={"topology": "its id or name", "executor": "its number within the topology, from 0"},
     ),
-    Endpoint("GET", "/v1/modes", "What the service may do by itself.", shapes.Modes, lambda desk, _: desk.modes()),
+    Endpoint(
+        "GET", "/v1/modes", "What the service may do by itself.", Modes, lambda plan_service, _: plan_service.modes()
+    ),
     Endpoint(
         "PUT",
         "/v1/modes",
         "Let it do other things by itself from now on.",
-        shapes.Modes,
+        Modes,
         _change_modes,
         shapes.ModesChange,
     ),
@@ -209,7 +217,7 @@ GUARDING: Sequence[Endpoint] = (
         "/v1/drains",
         "Nodes that take nothing new, and how many workers are still on each.",
         shapes.Drains,
-        lambda desk, _: desk.nodes.drained(),
+        lambda plan_service, _: plan_service.nodes.drained(),
     ),
     Endpoint(
         "POST",
@@ -217,7 +225,7 @@ GUARDING: Sequence[Endpoint] = (
         "Let a node (a host, or the id of a supervisor on it) take nothing new, and plan away what runs there. The "
         "plan begins by itself unless `wait` says that it is only made.",
         shapes.DrainResponse,
-        lambda desk, asking: desk.nodes.drain(asking.path["node"], asking.body),
+        lambda plan_service, asking: plan_service.nodes.drain(asking.path["node"], asking.body),
         shapes.DrainRequest,
         202,
     ),
@@ -226,7 +234,7 @@ GUARDING: Sequence[Endpoint] = (
         "/v1/nodes/{node}/uncordon",
         "Let a drained node take what comes again.",
         shapes.Drained,
-        lambda desk, asking: desk.nodes.uncordon(asking.path["node"], asking.body),
+        lambda plan_service, asking: plan_service.nodes.uncordon(asking.path["node"], asking.body),
         ChangeRequest,
     ),
 )

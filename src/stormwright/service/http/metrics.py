@@ -14,9 +14,9 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from stormwright.client.shapes import Mode, Modes
 from stormwright.controller.plans.modes import mode_of
 from stormwright.model import UNPLACED, Problem
+from stormwright.modes import Mode, Modes
 from stormwright.pipeline.streaming.progress import Progress
 from stormwright.predict.prediction import TopologyPrediction
 from stormwright.service.dashboard.scene import Scene
@@ -307,7 +307,7 @@ def _of_controller(status: ServiceStatus) -> Iterator[Metric]:
     yield counter("decisions", "Looks after which something was to move.", (), {(): counts.decisions})
     moves = {("done",): counts.moves, ("failed",): counts.failed_moves}
     yield counter("moves", "Moves of topologies; those to a spare slot on the way are a part.", ("result",), moves)
-    yield counter("moves_taken_back", "Moves after which a topology did worse.", (), {(): counts.taken_back})
+    yield counter("moves_taken_back", "Moves after which a topology did worse.", (), {(): counts.rolled_back})
     yield gauge("topologies_waiting", "Topologies of which too little was measured.", (), {(): len(status.waits)})
     if status.pair:
         yield gauge("leads", LEADS, (), {(): 1.0})

@@ -15,8 +15,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from stormwright import __version__
-from stormwright.client.shapes import Modes
 from stormwright.controller.plans.modes import thawed
+from stormwright.modes import Modes
 from stormwright.service.auth.middleware import AuthMiddleware
 from stormwright.service.auth.roles import HEALTH
 from stormwright.service.dashboard.login import Login
@@ -31,8 +31,8 @@ from stormwright.service.http.metrics import CONTENT_TYPE, LEADS, ReadyMetrics, 
 from stormwright.service.leader_election.standby import StandbyService
 from stormwright.service.plans.journal import Journal
 from stormwright.service.plans.plan_service import PlanService
-from stormwright.service.plans.plans import PlanStore
 from stormwright.service.plans.queries import PlanQueries
+from stormwright.service.plans.store import PlanStore
 from stormwright.service.storage.database import State
 
 #: What is read of what is kept.
@@ -129,7 +129,7 @@ def _page(standing: StandbyService, request: Request) -> str:
         "told": told(standing),
         "leader": standing.leader.address if standing.leader else "",
         "path": request.url.path + (f"?{request.url.query}" if request.url.query else ""),
-        "history": reading.history(10).done,
+        "history": reading.history(10).entries,
         "plans": reading.plans(most=10).plans,
         "mode": reading.modes().default,
     }

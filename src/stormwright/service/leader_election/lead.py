@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any, Protocol
 
 from stormwright.controller.move import Nimbus
@@ -59,9 +58,6 @@ class LeaderOnlyNimbus:
 
 # Lead ---------------------------------------------------------------------------------------------
 
-#: Keeps a document for the others, before it is kept here.
-Keep = Callable[[str], None]
-
 
 class Lead(Protocol):
     """What a service checks before it decides or changes anything."""
@@ -78,11 +74,8 @@ class Lead(Protocol):
     def going(self, require_running: Callable[[], None]) -> Callable[[], None]:
         """Return a check that raises like `require_running`, and StormwrightError once this service leads no more."""
 
-    def keep(self, state: State, name: str) -> Keep:
-        """Keeps a file of the state directory for the others, too."""
-
-    def told(self) -> Mapping[str, Any]:
-        """For the status; empty where it is alone."""
+    def status(self) -> Mapping[str, Any]:
+        """Return the lead for the status document; empty for a single service."""
 
 
 class SingleService:
@@ -102,11 +95,7 @@ class SingleService:
         """See `Lead`."""
         return require_running
 
-    def keep(self, state: State, name: str) -> Keep:  # noqa: ARG002 (nobody is to know)
-        """See `Lead`."""
-        return lambda _: None
-
-    def told(self) -> Mapping[str, Any]:
+    def status(self) -> Mapping[str, Any]:
         """See `Lead`."""
         return {}
 
@@ -127,17 +116,17 @@ class ElectedLeader:
 
     def __init__(self, lease: Lease, agreed: ConsensusStore) -> None:
         self._lease, self._agreed = lease, agreed
-        self._together: ReplicatedState | None = None
+        self._replicated: ReplicatedState | None = None
 
     def begin(self, state: State) -> None:
         """See `Lead`."""
-        self._together = ReplicatedState(state, self._agreed, self._lease)
-        self._together.begin()
+        self._replicated = ReplicatedState(state, self._agreed, self._lease)
+        self._replicated.begin()
 
     def tidy(self) -> None:
         """Write a snapshot of the decisions if one is due."""
-        if self._together and not self._lease.lost:
-            self._together.tidy()
+        if self._replicated and not self._lease.lost:
+            self._replicated.tidy()
 
     def require(self) -> int:
         """See `Lead`."""
@@ -160,14 +149,10 @@ class ElectedLeader:
 
         return require
 
-    def keep(self, state: State, name: str) -> Keep:
-        """See `Lead`."""
-        return partial(state.keep, name)
-
-    def told(self) -> Mapping[str, Any]:
+    def status(self) -> Mapping[str, Any]:
         """See `Lead`."""
         leader = self._lease.leader
         if leader is None:
             return {}
-        position = self._together.position if self._together else 0
+        position = self._replicated.position if self._replicated else 0
         return {"leads": leader.address, "since_ms": leader.since_ms, "epoch": leader.epoch, "entries": position}

@@ -15,8 +15,8 @@ from stormwright.errors import StormwrightError
 from stormwright.files import write_whole
 from stormwright.service.leader_election.consensus import Base, ConsensusStore
 from stormwright.service.leader_election.lease import Lease
-from stormwright.service.plans.plans import HALTED, OPEN, UNDER_WAY
-from stormwright.service.storage.database import FILE, MIGRATIONS, State, Statement
+from stormwright.service.plans.store import ACTIVE_STATES, HALTED_STATES, OPEN
+from stormwright.service.storage.database import ENTRY_TABLES, FILE, MIGRATIONS, State, Statement
 
 # Log entries --------------------------------------------------------------------------------------
 # What was decided, as entries of a log that every service applies in the same order.
@@ -24,7 +24,7 @@ from stormwright.service.storage.database import FILE, MIGRATIONS, State, Statem
 #: Plans that have ended, and entries of the history, of which who joins later is told.
 PLANS, ENTRIES = 100, 500
 
-_GOING_ON = ", ".join(f"'{state}'" for state in ("planning", *OPEN, *UNDER_WAY, *HALTED))
+_GOING_ON = ", ".join(f"'{state}'" for state in ("planning", *OPEN, *ACTIVE_STATES, *HALTED_STATES))
 _OLD_PLANS = f"SELECT id FROM plans WHERE state NOT IN ({_GOING_ON}) ORDER BY created_ms DESC LIMIT -1 OFFSET {PLANS}"  # noqa: S608 (states are ours)
 _OLD_ENTRIES = (
     f"n <= (SELECT max(n) - {ENTRIES} FROM decisions) "  # noqa: S608 (a number of ours)
@@ -35,7 +35,7 @@ _OLD_ENTRIES = (
 SHORTENED: Sequence[Statement] = (
     (f"DELETE FROM steps WHERE plan IN ({_OLD_PLANS})", ()),  # noqa: S608 (as above)
     (f"DELETE FROM plans WHERE id IN ({_OLD_PLANS})", ()),  # noqa: S608 (as above)
-    *((f"DELETE FROM {table} WHERE {_OLD_ENTRIES}", ()) for table in ("acts", "moves", "judgements", "decisions")),  # noqa: S608 (as above)
+    *((f"DELETE FROM {table} WHERE {_OLD_ENTRIES}", ()) for table in ENTRY_TABLES),  # noqa: S608 (names are ours)
 )
 
 
@@ -68,7 +68,7 @@ log = logging.getLogger(__name__)
 MOST_ENTRIES = 1000
 
 _NAME = "pair"
-_KEEP = "INSERT OR REPLACE INTO guards VALUES (?, ?)"
+_SAVE = "INSERT OR REPLACE INTO documents VALUES (?, ?)"
 
 
 class ReplicatedState:
@@ -129,7 +129,7 @@ class ReplicatedState:
         """Take over the lead with this state, writing a snapshot of it."""
         if not self._pair:
             self._pair, self.position = secrets.token_hex(8), 0
-            self._state.keep(_NAME, self._told(0))
+            self._state.document(_NAME).save(self._document(0))
         self._state.share_with(self)
         self.keep_whole()
 
@@ -149,7 +149,7 @@ class ReplicatedState:
         """See `stormwright.service.storage.database.SharedState`."""
         self._lease.require()
         number, entry = self.position + 1, entry_of(statements)
-        to.execute(_KEEP, (_NAME, self._told(number)))
+        to.execute(_SAVE, (_NAME, self._document(number)))
         try:
             self._agreed.append(number, entry)
         except Exception as error:
@@ -168,7 +168,7 @@ class ReplicatedState:
             with self._state.change() as to:
                 for statement, values in statements:
                     to.execute(statement, values)
-                to.execute(_KEEP, (_NAME, self._told(number)))
+                to.execute(_SAVE, (_NAME, self._document(number)))
             self.position = number
 
     def _take(self, base: Base, directory: Path) -> None:
@@ -179,17 +179,18 @@ class ReplicatedState:
         self._state.become(zlib.decompress(self._agreed.load(base)))
         self._pair, self.position = _stored(self._state)
 
-    def _told(self, position: int) -> str:
+    def _document(self, position: int) -> str:
         return orjson.dumps({"pair": self._pair, "position": position}).decode()
 
 
 def leave(state: State) -> None:
     """Stop replicating: a service that joins later takes the state of the others."""
-    if state.kept(_NAME):
-        state.keep(_NAME, "")
+    document = state.document(_NAME)
+    if document.load():
+        document.save("")
 
 
 def _stored(state: State) -> tuple[str, int]:
     """Which services this state belongs to, empty for none; and the last entry that is in it."""
-    told = orjson.loads(state.kept(_NAME) or "{}")
-    return told.get("pair", ""), told.get("position", 0)
+    stored = orjson.loads(state.document(_NAME).load() or "{}")
+    return stored.get("pair", ""), stored.get("position", 0)

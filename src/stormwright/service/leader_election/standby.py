@@ -11,7 +11,6 @@ from pathlib import Path
 
 from stormwright.clock import WALL, Clock
 from stormwright.errors import ClusterError, StormwrightError
-from stormwright.files import write_whole
 from stormwright.service.leader_election.consensus import ConsensusStore, Leader
 from stormwright.service.leader_election.lead import ElectedLeader
 from stormwright.service.leader_election.lease import Lease
@@ -23,9 +22,6 @@ log = logging.getLogger(__name__)
 
 #: Seconds from one look at who leads, and at what he has decided, to the next; and from one renewal to the next.
 LOOK_S, RENEW_S = 0.5, 1.0
-
-#: Files of the state directory that all services have.
-PAUSED, REFUSED = "paused.json", "refused.json"
 
 
 class StandbyService:
@@ -90,9 +86,6 @@ class StandbyService:
                 return False
             # Whoever led before has added its last entry by now.
             self._together.catch_up(self._directory)
-        for name in (PAUSED, REFUSED):
-            if stored := self.state.kept(name):
-                write_whole(self._directory / name, stored.encode())
         self.leader = self._lease.leader
         log.info("this service leads, with all of %d decisions", self.position)
         return True

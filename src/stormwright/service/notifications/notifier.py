@@ -29,7 +29,7 @@ KINDS: Final = {
     "overload": "a node is overloaded",
     "hold": "nothing moves any more",
     "plan": "a plan waits for a person, or has failed",
-    "taken-back": "a move was taken back, as a topology did worse",
+    "rolled-back": "a move was rolled back, as a topology performed worse",
     "move-failed": "a move failed",
 }
 
@@ -135,7 +135,7 @@ class Notifier:
         for line in lines:
             line.join()
 
-    def tell(self, event: ServiceEvent) -> None:
+    def notify(self, event: ServiceEvent) -> None:
         """Take an event; returns at once."""
         for line in self._lines:
             line.take(event)

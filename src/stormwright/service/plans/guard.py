@@ -1,4 +1,4 @@
-"""What becomes of the service's own decisions: made, proposed to a person, or only told."""
+"""Modes and holds: what the service may do with a decision."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import orjson
 
-from stormwright.client.shapes import Mode, Modes, ModesChange
+from stormwright.client.shapes import ModesChange
 from stormwright.controller.plans.modes import (
     AUTO,
     CHECK,
@@ -28,88 +28,90 @@ from stormwright.controller.safety.holds import MOST_MISSING
 from stormwright.errors import ConflictError, Fault, InputError
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.humanize import in_utc
+from stormwright.modes import Mode, Modes
 from stormwright.service.plans.journal import Journal
-from stormwright.service.plans.plans import PlanStore
+from stormwright.service.plans.store import PlanStore
 from stormwright.service.safety.drains import DrainedNodes
 from stormwright.service.safety.holds import Holds
 from stormwright.service.storage.database import State
 
-#: Of modes, what the service tells and nobody asks for.
-_TOLD_ONLY = ("version", "warnings")
+#: Fields of modes that only responses have.
+_RESPONSE_ONLY = ("version", "warnings")
 
 
 class Guard:
-    """Keeps the modes, and tells what they allow.
+    """Stores the modes, and decides what they allow.
 
     Parameters
     ----------
-    state, plans, ledger
-        Keep modes, tell which topologies have a plan that waits, and are told of changes.
+    state, plans, journal
+        Database, stored plans, and journal of changes.
     default
-        Mode of all topologies from now on; None for what was kept, ``observe`` where nothing was.
+        New default mode; None for the stored one, or ``observe``.
     most_missing, rebalancing
-        As `Holds` has them.
-    told
-        Other parts of the modes that hold from now on, whatever was kept.
+        See `Holds`.
+    overrides
+        Other parts of the modes that replace stored ones.
     """
 
     def __init__(
         self,
         state: State,
         plans: PlanStore,
-        ledger: Journal,
+        journal: Journal,
         default: Mode | None = None,
         most_missing: float = MOST_MISSING,
         rebalancing: Callable[[], Sequence[str]] = lambda: (),
-        told: Mapping[str, Any] | None = None,
+        overrides: Mapping[str, Any] | None = None,
     ) -> None:
-        self._state, self._plans, self._ledger = state, plans, ledger
+        self._state, self._plans, self._journal = state, plans, journal
         self.drains = DrainedNodes(state)
         self.holds = Holds(state, self.drains, most_missing, rebalancing)
         self._moving: dict[str, frozenset[str]] = {}
-        kept = state.read("SELECT document FROM modes")
-        self._modes = Modes.model_validate_json(kept[0]["document"]) if kept else Modes()
+        stored = state.read("SELECT document FROM modes")
+        self._modes = Modes.model_validate_json(stored[0]["document"]) if stored else Modes()
         self._changing = threading.Lock()
-        said = dict(told or {}) | ({} if default is None else {"default": default})
-        if any(getattr(self._modes, name) != value for name, value in said.items()):
-            self._keep(said)
+        given = dict(overrides or {}) | ({} if default is None else {"default": default})
+        if any(getattr(self._modes, name) != value for name, value in given.items()):
+            self._save(given)
 
     @property
     def modes(self) -> Modes:
-        """Those that hold now."""
+        """Current modes."""
         return thawed(self._modes, self._state.clock.time())
 
     def change(self, wanted: ModesChange) -> Modes:
-        """Let other modes hold from now on.
+        """Replace the modes.
 
         Raises
         ------
         InputError
-            A window is none, or a freeze would have ended before it begins.
+            A window is invalid, or a freeze ends before it begins.
         ConflictError
-            They are others by now than those that were to be changed.
+            The version is outdated.
         """
         windows_of(wanted)
-        self._refuse_what_is_over(wanted)
+        self._require_future_end(wanted)
         with self._changing:
             if "version" in wanted.model_fields_set and wanted.version != self._modes.version:
                 raise ConflictError(
                     f"the modes have changed since: they are version {self._modes.version}, and this is a change of "
-                    f"{wanted.version}; look at them, and say it again"
+                    f"{wanted.version}; read them again and repeat the change"
                 )
-            modes = {name: getattr(wanted, name) for name in Modes.model_fields if name not in _TOLD_ONLY}
-            told = _told({name: value for name, value in modes.items() if value != getattr(self._modes, name)}, wanted)
-            with self._plans.together():
-                self._ledger.begin("modes", wanted.by, wanted.reason, "; ".join(told) or "as before")
-                self._keep(modes)
+            modes = {name: getattr(wanted, name) for name in Modes.model_fields if name not in _RESPONSE_ONLY}
+            changed = {name: value for name, value in modes.items() if value != getattr(self._modes, name)}
+            with self._plans.transaction():
+                text = "; ".join(_change_texts(changed, wanted)) or "as before"
+                self._journal.add_entry("modes", wanted.by, wanted.reason, text)
+                self._save(modes)
             return self._modes
 
     def stay(self, problem: Problem) -> dict[str, str]:
-        """Topologies (ids) that it does not decide about now, with the reason."""
+        """Return topologies (ids) about which nothing is decided now, with the reason."""
         return staying(self._modes, [(each.id, each.name) for each in problem.topologies], self.proposed())
 
     def verdict(self, decision: Decision) -> tuple[Mode, str]:
-        """What becomes of a decision, by the topology of which least is allowed; and why it is not made."""
+        """Return the mode for a decision, that of its most restricted topology, and the reason for it."""
         moving = {move.topology.id: move.topology.name for move in decision.plan.moves}
         modes = [mode_of(self._modes, *each) for each in moving.items()] or [self._modes.default]
         mode = min(modes, key=RANKS.index)
@@ -125,7 +127,7 @@ class Guard:
         return mode, f"mode {mode}"
 
     def allowed(self, problem: Problem, host: str) -> tuple[Mode, str]:
-        """What may be done by itself with all that runs on a host, and why no more."""
+        """Return the mode for everything that runs on a host, and the reason for it."""
         nodes = [index for index, node in enumerate(problem.supervisors) if node.host == host]
         there = np.isin(problem.slot_node[problem.current_slot], nodes) & (problem.current_slot != UNPLACED)
         topologies = [problem.topologies[index] for index in np.unique(problem.executor_topology[there]).tolist()]
@@ -135,36 +137,36 @@ class Guard:
             return mode, f"mode {mode}"
         if why := closed(self.modes, self._state.clock.time()):
             return OBSERVE, why
-        if other := self._plans.under_way():
+        if other := self._plans.active():
             return OBSERVE, f"plan {other.id} is {other.state}"
         hold = self.holds.before_moving()
         return (OBSERVE, hold.why) if hold else (mode, "")
 
     def proposed(self) -> Mapping[str, str]:
-        """Topology (id) → the plan that would move it and waits for a person."""
-        # It is asked each second, and steps are long.
+        """Return the proposal that waits for a person by topology id."""
+        # Cached: this is called each second, and steps are large.
         self._moving = {plan: self._moving.get(plan) or self._topologies(plan) for plan in self._plans.proposed()}
         return {topology: plan for plan, moving in self._moving.items() for topology in moving}
 
-    def _refuse_what_is_over(self, wanted: Modes) -> None:
-        """Whoever asks may have another clock: he would take for frozen what is not."""
+    def _require_future_end(self, wanted: Modes) -> None:
+        """Raise InputError if a freeze is over already, as with a wrong clock of the client."""
         now_ms, until_ms = round(1000 * self._state.clock.time()), wanted.frozen_until_ms
         if wanted.frozen and until_ms is not None and until_ms <= now_ms:
-            told = f"{in_utc(until_ms)} is over already: by the clock of the service it is {in_utc(now_ms)}"
-            raise InputError("modes", [Fault(told, "$.frozen_until_ms")])
+            text = f"{in_utc(until_ms)} is over already: by the clock of the service it is {in_utc(now_ms)}"
+            raise InputError("modes", [Fault(text, "$.frozen_until_ms")])
 
     def _topologies(self, plan: str) -> frozenset[str]:
-        return frozenset(move["topology"] for step in self._plans.steps(plan) for move in step.told["moves"])
+        return frozenset(move["topology"] for step in self._plans.steps(plan) for move in step.content["moves"])
 
-    def _keep(self, changed: Mapping[str, Any]) -> None:
+    def _save(self, changed: Mapping[str, Any]) -> None:
         modes = self._modes.model_copy(update={**changed, "version": self._modes.version + 1})
         with self._state.change() as to:
             to.execute("INSERT OR REPLACE INTO modes VALUES (1, ?)", (modes.model_dump_json(exclude={"warnings"}),))
         self._modes = modes
 
 
-def _told(changed: dict[str, object], wanted: Modes) -> list[str]:
-    """What holds from now on, for the history."""
+def _change_texts(changed: dict[str, object], wanted: Modes) -> list[str]:
+    """Return a change of modes as texts for the journal."""
     found = []
     if changed.keys() & {"frozen", "frozen_until_ms"}:
         ends = "" if wanted.frozen_until_ms is None else f" until {in_utc(wanted.frozen_until_ms)}"

@@ -1,4 +1,4 @@
-"""What was done, by whom and why, where topologies were before, and what came of it."""
+"""Journal of changes: author, reason, placements before, and the outcome."""
 
 from __future__ import annotations
 
@@ -14,65 +14,66 @@ from stormwright.controller.reports import MoveReport
 from stormwright.errors import ConflictError, NotThereError
 from stormwright.formats import placement_to_dict
 from stormwright.history.evaluation.moves import EvaluatedMove
-from stormwright.history.evaluation.verdict import Judgement, Promise
+from stormwright.history.evaluation.verdict import Evaluation, Promise
 from stormwright.model import TopologyAssignment
-from stormwright.service.storage.database import State
+from stormwright.plan import StageEvaluation
+from stormwright.service.storage.database import ENTRY_TABLES, State
 
-#: Figures of a promise that people are told.
-_TOLD = ("sustained", "latency", "full_latency", "inter_node")
+#: Figures of a promise that the API shows.
+_PROMISED = ("sustained", "latency", "full_latency", "inter_node")
 
 #: Moves of the past that tell how long a pause lasts.
 _PAUSES = 20
 
 
 class Journal:
-    """Keeps decisions, each with its moves, before anything moves; and what came of them.
+    """Records changes, with placements before anything moves and the outcome afterwards.
 
     Parameters
     ----------
     state
-        Where.
+        The database.
     """
 
     def __init__(self, state: State) -> None:
         self._state = state
 
-    def begin(self, kind: str, who: str, reason: str, text: str = "", plan: str = "") -> int:
-        """Note a decision; its number.
+    def add_entry(self, kind: str, who: str, reason: str, text: str = "", plan: str = "") -> int:
+        """Record a change; return its number.
 
         Parameters
         ----------
         kind
             As `shapes.HistoryEntry` has it.
         who, reason
-            Who decided, and why.
+            Author and reason.
         text
-            What it says, where no moves tell it.
+            Description, if there are no moves.
         plan
-            Id of the plan that is applied.
+            Id of the applied plan.
         """
         row = (round(self._state.clock.time() * 1000), kind, who, reason, text, plan)
         with self._state.change() as to:
-            told = to.execute("INSERT INTO decisions (at_ms, kind, who, reason, text, plan) VALUES (?,?,?,?,?,?)", row)
-            return int(told.lastrowid or 0)
+            done = to.execute("INSERT INTO decisions (at_ms, kind, who, reason, text, plan) VALUES (?,?,?,?,?,?)", row)
+            return int(done.lastrowid or 0)
 
-    def joins(self, n: int, decision_ms: int) -> None:
-        """What the history's tables have under a moment belongs to a decision."""
+    def link_decision(self, n: int, decision_ms: int) -> None:
+        """Link a decision in the history's tables, by its time, to an entry."""
         with self._state.change() as to:
-            to.execute("INSERT OR REPLACE INTO acts VALUES (?, ?)", (decision_ms, n))
+            to.execute("INSERT OR REPLACE INTO decision_times VALUES (?, ?)", (decision_ms, n))
 
-    def expect(self, n: int, step: Step, promises: Mapping[str, Promise]) -> None:
-        """Note where topologies are that are about to move; of one that has moved before, where it was first counts."""
+    def record_before(self, n: int, step: Step, promises: Mapping[str, Promise]) -> None:
+        """Record the placement of topologies before a step; of several moves in one entry the first counts."""
         with self._state.change() as to:
             for move in step.moves:
                 told = asdict(promises[move.topology.id]) if move.topology.id in promises else {}
-                promised = orjson.dumps({name: told.get(name) for name in _TOLD}).decode()
+                promised = orjson.dumps({name: told.get(name) for name in _PROMISED}).decode()
                 before = orjson.dumps(placement_to_dict(move.before)).decode()
                 row = (n, move.topology.id, move.topology.name, before, promised)
                 to.execute("INSERT OR IGNORE INTO moves VALUES (?, ?, ?, ?, NULL, ?, NULL, 0, '')", row)
 
-    def made(self, n: int, step: Step, reports: Sequence[MoveReport]) -> None:
-        """Note moves that were made."""
+    def record_moves(self, n: int, step: Step, reports: Sequence[MoveReport]) -> None:
+        """Record successful moves."""
         with self._state.change() as to:
             for move, report in zip(step.moves, reports, strict=True):
                 after = orjson.dumps(placement_to_dict(move.after)).decode()
@@ -82,37 +83,37 @@ class Journal:
                     (after, report.drain_s + report.swap_s, n, move.topology.id),
                 )
 
-    def failed(self, n: int, step: Step, why: str) -> None:
-        """Note moves that could not be made."""
+    def record_failure(self, n: int, step: Step, why: str) -> None:
+        """Record failed moves."""
         with self._state.change() as to:
             for move in step.moves:
                 to.execute("UPDATE moves SET failure = ? WHERE n = ? AND topology = ?", (why, n, move.topology.id))
 
-    def judged(self, judged: EvaluatedMove) -> None:
-        """Note what came of a move."""
-        document = orjson.dumps(asdict(judged.judgement)).decode()
+    def record_evaluation(self, evaluated: EvaluatedMove) -> None:
+        """Record the outcome of a move."""
+        document = orjson.dumps(asdict(evaluated.evaluation)).decode()
         with self._state.change() as to:
             to.execute(
-                "INSERT OR REPLACE INTO judgements SELECT n, ?, ?, ? FROM acts WHERE decision_ms = ?",
-                (judged.topology, judged.judgement.quantity, document, judged.decision_ms),
+                "INSERT OR REPLACE INTO evaluations SELECT n, ?, ?, ? FROM decision_times WHERE decision_ms = ?",
+                (evaluated.topology, evaluated.evaluation.quantity, document, evaluated.decision_ms),
             )
 
-    def came_of(self, n: int) -> dict[str, list[Judgement]]:
-        """Topology → what came of its move in a decision, as far as that is known."""
-        found: dict[str, list[Judgement]] = {}
-        for row in self._state.read("SELECT * FROM judgements WHERE n = ? ORDER BY topology, quantity", n):
-            found.setdefault(row["topology"], []).append(Judgement(**orjson.loads(row["document"])))
+    def evaluations_of(self, n: int) -> dict[str, list[Evaluation]]:
+        """Return the outcome by topology id of the moves in an entry, as far as it is known."""
+        found: dict[str, list[Evaluation]] = {}
+        for row in self._state.read("SELECT * FROM evaluations WHERE n = ? ORDER BY topology, quantity", n):
+            found.setdefault(row["topology"], []).append(Evaluation(**orjson.loads(row["document"])))
         return found
 
-    def before(self, n: int) -> dict[str, TopologyAssignment]:
-        """Topology (id) → where it was before a decision, of all that it or a later one has moved.
+    def placements_before(self, n: int) -> dict[str, TopologyAssignment]:
+        """Return the placement by topology id before an entry, of all topologies moved in it or since.
 
         Raises
         ------
         NotThereError
-            There is no such decision.
+            There is no such entry.
         ConflictError
-            Neither it nor a later one has moved anything.
+            Nothing was moved in it or since.
         """
         if not self._state.read("SELECT n FROM decisions WHERE n = ?", n):
             raise NotThereError(f"the history has no entry {n}")
@@ -124,28 +125,28 @@ class Journal:
             found.setdefault(row["topology"], placement_of(orjson.loads(row["before"])))
         return found
 
-    def moved_in(self, n: int) -> dict[str, TopologyAssignment]:
-        """Topology (id) → where it was before a decision, of those that it has moved."""
+    def placements_before_entry(self, n: int) -> dict[str, TopologyAssignment]:
+        """Return the placement by topology id before an entry, of the topologies moved in it."""
         rows = self._state.read("SELECT topology, before FROM moves WHERE n = ?", n)
         return {row["topology"]: placement_of(orjson.loads(row["before"])) for row in rows}
 
-    def forget(self, before_ms: float) -> None:
-        """Delete decisions from before a moment that no plan is about, with all that belongs to them."""
+    def delete_before(self, before_ms: float) -> None:
+        """Delete entries from before a time that belong to no stored plan."""
         old = (
             "SELECT n FROM decisions WHERE at_ms < ? AND n NOT IN (SELECT decision FROM plans WHERE decision NOT NULL)"
         )
         with self._state.change() as to:
-            for table in ("judgements", "moves", "acts", "decisions"):
+            for table in ENTRY_TABLES:
                 to.execute(f"DELETE FROM {table} WHERE n IN ({old})", (before_ms,))  # noqa: S608 (tables are ours)
 
     def pauses(self, name: str | None = None) -> list[float]:
-        """How long spouts were silent in moves that were made, the newest first; of one topology by name, or all."""
+        """Return pauses of past moves in seconds, newest first; of one topology by name, or all."""
         where, values = ("AND name = ?", (name,)) if name is not None else ("", ())
         statement = f"SELECT pause_s / pauses FROM moves WHERE pauses > 0 {where} ORDER BY n DESC LIMIT {_PAUSES}"  # noqa: S608 (constants)
         return [float(seconds) for (seconds,) in self._state.read(statement, *values)]
 
     def entries(self, most: int, before_n: int | None = None) -> shapes.History:
-        """What was done, the newest first."""
+        """Return entries, newest first."""
         last = 2**62 if before_n is None else before_n
         rows = self._state.read("SELECT * FROM decisions WHERE n < ? ORDER BY n DESC LIMIT ?", last, most + 1)
         done = [
@@ -161,23 +162,23 @@ class Journal:
             )
             for row in rows[:most]
         ]
-        return shapes.History(done=tuple(done), more=len(rows) > most)
+        return shapes.History(entries=tuple(done), more=len(rows) > most)
 
     def _moves(self, n: int) -> list[shapes.MoveEntry]:
-        came = self.came_of(n)
+        came = self.evaluations_of(n)
         return [
             shapes.MoveEntry(
                 topology=row["topology"],
                 name=row["name"],
                 pause_s=row["pause_s"],
                 promised=orjson.loads(row["promised"]),
-                judged=judged_shapes(row["topology"], came.get(row["topology"], [])),
+                evaluations=evaluation_shapes(row["topology"], came.get(row["topology"], [])),
                 failure=row["failure"],
             )
             for row in self._state.read("SELECT * FROM moves WHERE n = ? ORDER BY name", n)
         ]
 
 
-def judged_shapes(topology: str, judgements: Sequence[Judgement]) -> tuple[shapes.StageEvaluation, ...]:
-    """What came of a topology, for people."""
-    return tuple(shapes.StageEvaluation(topology=topology, **asdict(each)) for each in judgements)
+def evaluation_shapes(topology: str, evaluations: Sequence[Evaluation]) -> tuple[StageEvaluation, ...]:
+    """Return the outcome for a topology as shapes of the API."""
+    return tuple(StageEvaluation(topology=topology, **asdict(each)) for each in evaluations)

@@ -1,4 +1,4 @@
-"""What people ask a service for: plans, what becomes of them, and the history. Every answer is a shape of the API."""
+"""Plan service: makes, approves, applies, stops and rolls back plans for people and for the service itself."""
 
 from __future__ import annotations
 
@@ -12,99 +12,106 @@ from queue import SimpleQueue
 import orjson
 
 from stormwright.client import shapes
-from stormwright.client.shapes import DrainRequest, PlanState
+from stormwright.client.shapes import DrainRequest
 from stormwright.controller.objectives.objective import LexicographicObjective
-from stormwright.controller.planning.plan import MovePlan
-from stormwright.controller.plans.description import Pause, expected_pause, plan_document
+from stormwright.controller.plans.description import Pause, expected_pause, plan_document, plan_outline
 from stormwright.controller.plans.document import step_to_dict
-from stormwright.controller.plans.draft import FewestMoves, PlanDraft, PlanWish, drafted, measured_rates, restored
+from stormwright.controller.plans.draft import (
+    FewestMoves,
+    PlanScope,
+    Proposal,
+    measured_rates,
+    propose_moves,
+    propose_rollback,
+)
 from stormwright.controller.plans.modes import fitting_nothing
 from stormwright.controller.plans.preconditions import changes, relied_on
 from stormwright.controller.plans.stages import staged
 from stormwright.controller.policy import Decision, planned_slots
-from stormwright.controller.safety.evacuation import emptied
+from stormwright.controller.safety.evacuation import propose_evacuation
 from stormwright.errors import ConflictError, StormwrightError
 from stormwright.explain.explain import explanations
 from stormwright.explain.explanation import BEST, ComponentExplanation
 from stormwright.model import Assignment, Problem, Scheduler
+from stormwright.modes import Modes
+from stormwright.plan import Origin, Plan, PlanState
 from stormwright.service.plans.guard import Guard
 from stormwright.service.plans.journal import Journal
-from stormwright.service.plans.plans import BEGINS, HALTED, OPEN, PlanRow, PlanStore
 from stormwright.service.plans.queries import PlanQueries
+from stormwright.service.plans.store import HALTED_STATES, OPEN, SERVICE, PlanRecord, PlanStore
 from stormwright.service.safety.nodes import NodeService
 
-# Making plans -------------------------------------------------------------------------------------
-# Makes plans, one at a time, in a thread of its own.
+# Queue --------------------------------------------------------------------------------------------
 
-#: Plans that wait to be made, at most: more are somebody's loop.
+#: Maximum number of plans that wait to be made; more are the mistake of a script.
 MOST_WAITING = 20
 
 
-class PlanMaking:
-    """Makes plans of what people ask for, in the order in which they do.
+class PlanQueue:
+    """Makes requested plans in order, one at a time, in a thread of its own.
 
     Parameters
     ----------
-    plans, ledger
-        Keep plans, and tell how long topologies paused.
+    plans, journal
+        Stored plans, and past pauses.
     problem
-        What runs now, under the load measured last.
+        Returns what runs now, with the newest load.
     """
 
-    def __init__(self, plans: PlanStore, ledger: Journal, problem: Callable[[], Problem | None]) -> None:
-        self._plans, self._ledger, self._problem = plans, ledger, problem
+    def __init__(self, plans: PlanStore, journal: Journal, problem: Callable[[], Problem | None]) -> None:
+        self._plans, self._journal, self._problem = plans, journal, problem
         self._work: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._closed = False
-        # A daemon: a search may take minutes, and whoever ends the service does not wait for it.
+        # A daemon thread: a search may take minutes, and the end of the service does not wait for it.
         threading.Thread(target=self._run, name="stormwright-plans", daemon=True).start()
 
     def close(self) -> None:
-        """Make no more plans; one that is being made is left, and has failed for the next service."""
+        """Make no more plans; one that is being made fails at the next start of the service."""
         self._closed = True
         self._work.put(lambda: None)
 
     def require_room(self) -> None:
-        """Raise ConflictError where `MOST_WAITING` plans wait to be made."""
+        """Raise ConflictError if `MOST_WAITING` plans wait to be made."""
         if len(self._plans.rows(["planning"], MOST_WAITING)) == MOST_WAITING:
             raise ConflictError(f"{MOST_WAITING} plans wait to be made: try again when some of them are")
 
     def submit(self, work: Callable[[], None]) -> None:
-        """Have something done after all that was submitted before."""
+        """Run a function after those submitted before."""
         self._work.put(work)
 
-    def make(self, plan: str, make: Callable[[Problem], PlanDraft]) -> None:
-        """Make a plan (by id) of what runs now, on this thread; where that cannot be it has failed, and says why."""
+    def make(self, plan: str, make: Callable[[Problem], Proposal]) -> None:
+        """Make a plan (by id) for what runs now, on this thread; if that is impossible its state is ``failed``."""
         try:
             if self._plans.row(plan).state != "planning":
                 return  # discarded while others were made
-            self.keep(plan, make(self.now()), "planned")
+            self.save(plan, make(self.now()), "planned")
         except StormwrightError as error:
             self._plans.change(plan, ["planning"], "failed", error.line)
-        except Exception as error:  # a bug of a scheduler: who waits for the plan is told
+        except Exception as error:  # a bug of a scheduler
             if self._closed:
                 return
             log.exception("plan %s could not be made", plan)
             self._plans.change(plan, ["planning"], "failed", f"{type(error).__name__}: {error}")
 
     def now(self) -> Problem:
-        """What runs now; ConflictError before Nimbus has asked."""
+        """Return what runs now; raises ConflictError before Nimbus has asked."""
         problem = self._problem()
         if problem is None:
             raise ConflictError("Nimbus has not asked yet: try again in 10 s")
         return problem
 
-    def keep(self, plan: str, draft: PlanDraft, state: str) -> None:
-        """Keep what a plan is made of; it is in another state from then on."""
-        steps = draft.plan.steps
-        relied = relied_on(draft.problem, steps, measured_rates(draft.problem, draft.placements))
-        stages = None if self._plans.row(plan).kind == "revert" else staged(steps)
-        document = plan_document(draft, self._pause, stages)
-        told = [step_to_dict(step, draft.problem) for step in steps]
-        by_stage = list(zip(stages or [0] * len(steps), told, strict=True))
-        self._plans.made(plan, state, draft.why, document, relied, draft.promises, by_stage)
+    def save(self, plan: str, proposal: Proposal, state: PlanState, *, one_stage: bool = False) -> None:
+        """Store a proposal and set the state of its plan; in one stage, its predictions are not described."""
+        steps = proposal.plan.steps
+        preconditions = relied_on(proposal.problem, steps, measured_rates(proposal.problem, proposal.placements))
+        stages = None if one_stage or self._plans.row(plan).origin == "rollback" else staged(steps)
+        document = plan_outline(proposal, stages) if one_stage else plan_document(proposal, self._pause, stages)
+        contents = [step_to_dict(step, proposal.problem) for step in steps]
+        by_stage = list(zip(stages or [0] * len(steps), contents, strict=True))
+        self._plans.save(plan, state, proposal.why, document, preconditions, proposal.promises, by_stage)
 
     def _pause(self, name: str) -> Pause:
-        return expected_pause(self._ledger.pauses(name), self._ledger.pauses())
+        return expected_pause(self._journal.pauses(name), self._journal.pauses())
 
     def _run(self) -> None:
         while True:
@@ -113,20 +120,19 @@ class PlanMaking:
                 return
             try:
                 work()
-            except Exception:  # a full disk, say: the plan then fails at the next start
+            except Exception:  # such as a full disk: the plan then fails at the next start
                 if not self._closed:
-                    log.exception("a plan could not be kept")
+                    log.exception("a plan could not be stored")
 
 
 # Explanations -------------------------------------------------------------------------------------
-# Why an executor is where it is now, or others have no slot.
 
-#: Explanations of one answer at most: each looks at all nodes.
+#: Maximum number of explanations in one answer: each considers all nodes.
 _MOST = 20
 
 
 def explained(problem: Problem, topology: str | None, executor: int | None) -> shapes.Explained:
-    """Explain what runs: one executor, or those of a topology, or all, that have no slot.
+    """Explain one executor of what runs, or the executors of a topology, or of all, that have no slot.
 
     Parameters
     ----------
@@ -173,22 +179,19 @@ log = logging.getLogger(__name__)
 
 # Plan service -------------------------------------------------------------------------------------
 
-#: Who asks for plans that the service makes by itself.
-ITSELF = "stormwright"
-
 
 @dataclass(frozen=True)
 class PlanMakers:
-    """Who places, for a plan.
+    """Schedulers for plans.
 
     Parameters
     ----------
     goal
-        What the service itself goes by.
+        Default objective.
     scheduler
-        Goal → who decides.
+        Returns the scheduler for an objective.
     keeping
-        Places what has no slot and leaves alone what runs.
+        Scheduler that places executors without slots and leaves running ones alone.
     """
 
     goal: str
@@ -197,131 +200,179 @@ class PlanMakers:
 
 
 class PlanService(PlanQueries):
-    """Answers what people ask; safe to use from several threads. Plans are made one at a time, in a thread of its own.
+    """Makes and controls plans; safe to use from several threads.
 
     Parameters
     ----------
-    plans, ledger, guard
-        Keep plans, what was done, and modes.
+    plans, journal, guard
+        Stored plans, the journal of changes, and the modes.
     problem
-        What runs now, under the load measured last.
+        Returns what runs now, with the newest load.
     makers
-        Who places.
+        Schedulers for plans.
+    scheduler_name
+        Scheduler of the service's own decisions, for the journal.
     """
 
     def __init__(
-        self, plans: PlanStore, ledger: Journal, guard: Guard, problem: Callable[[], Problem | None], makers: PlanMakers
+        self,
+        plans: PlanStore,
+        journal: Journal,
+        guard: Guard,
+        problem: Callable[[], Problem | None],
+        makers: PlanMakers,
+        scheduler_name: str = "",
     ) -> None:
-        super().__init__(plans, ledger, self._modes_told)
+        super().__init__(plans, journal, self._current_modes)
+        self._author = f"{SERVICE} ({scheduler_name})" if scheduler_name else SERVICE
         self._guard, self._makers, self._problem = guard, makers, problem
-        self._making = PlanMaking(plans, ledger, problem)
+        self._queue = PlanQueue(plans, journal, problem)
         self._starting = threading.Lock()
-        self.nodes = NodeService(guard.drains, ledger, self._making.now, self.empty, self._leave)
+        self.nodes = NodeService(guard.drains, journal, self._queue.now, self.evacuate, self._discard_evacuations)
         for row in plans.rows(["planning", "planned"], most=2**31):
-            if row.state == "planning" or row.begins:
+            if row.state == "planning" or row.applies_itself:
                 plans.change(row.id, [row.state], "failed", "the service ended before it was made")
 
     def close(self) -> None:
         """Make no more plans."""
-        self._making.close()
+        self._queue.close()
 
     # Plans ------------------------------------------------------------------------------------------------------------
 
-    def ask(self, asked: shapes.PlanRequest) -> shapes.Plan:
-        """Begin to make a plan; the answer has its id.
+    def request(self, request: shapes.PlanRequest) -> Plan:
+        """Begin to make a plan; return it with its id.
 
         Raises
         ------
         ConflictError
             `MOST_WAITING` plans wait to be made.
         """
-        self._making.require_room()
-        goals = tuple(dict.fromkeys(asked.goals)) or (self._makers.goal,)
-        plan = self._plans.add("plan", ",".join(goals), asked.by, asked.reason, asked.model_dump())
-        wish = PlanWish(goals, asked.topologies, asked.nodes, asked.least_gain_percent, asked.only is not None)
+        self._queue.require_room()
+        goals = tuple(dict.fromkeys(request.goals)) or (self._makers.goal,)
+        plan = self._plans.add("person", ",".join(goals), request.by, request.reason, request.model_dump())
+        wish = PlanScope(goals, request.topologies, request.nodes, request.least_gain_percent, request.only is not None)
         scheduler = (
             FewestMoves(self._makers.keeping) if wish.repairs else LexicographicObjective(goals, self._makers.scheduler)
         )
-        self._making.submit(lambda: self._making.make(plan, lambda problem: drafted(problem, scheduler, wish)))
+        self._queue.submit(lambda: self._queue.make(plan, lambda problem: propose_moves(problem, scheduler, wish)))
         return self.plan(plan)
 
-    def empty(self, host: str, asked: DrainRequest) -> shapes.Plan:
-        """Begin to plan what brings everything away from a host; it begins by itself unless it is to wait."""
-        self._making.require_room()
+    def evacuate(self, host: str, request: DrainRequest) -> Plan:
+        """Begin to plan the evacuation of a host; the plan applies itself unless the request says to wait."""
+        self._queue.require_room()
         goal, keeping = self._makers.goal, self._makers.keeping
-        reason, told = f"{host} is drained: {asked.reason}", {"host": host, BEGINS: not asked.wait}
-        plan = self._plans.add("plan", goal, asked.by, reason, told)
-        self._submit(plan, lambda problem: emptied(problem, keeping, frozenset([host]), goal), "planned")
+        reason, applies = f"{host} is drained: {request.reason}", not request.wait
+        plan = self._plans.add("drain", goal, request.by, reason, {"host": host}, auto_apply=applies)
+        self._submit(plan, lambda problem: propose_evacuation(problem, keeping, frozenset([host]), goal), "planned")
         return self.plan(plan)
 
-    def _leave(self, host: str, told: shapes.ChangeRequest) -> None:
-        """Give up the plans that would bring everything away from a host, as far as they were not begun."""
-        states = ("planning", *OPEN)
-        for row in self._plans.lines(states, most=2**31):
-            if orjson.loads(row.asked).get("host") == host:
-                self._plans.change(row.id, states, "discarded", f"{told.by} uncordoned {host}: {told.reason}")
+    def _discard_evacuations(self, host: str, change: shapes.ChangeRequest) -> None:
+        """Discard plans to evacuate a host that were not begun."""
+        states: tuple[PlanState, ...] = ("planning", *OPEN)
+        for row in self._plans.summary_rows(states, most=2**31):
+            if row.origin == "drain" and orjson.loads(row.request)["host"] == host:
+                self._plans.change(row.id, states, "discarded", f"{change.by} uncordoned {host}: {change.reason}")
 
-    def revert(self, n: int, told: shapes.ChangeRequest) -> shapes.Plan:
-        """Begin to restore the placement as it was before an entry of the history.
+    def revert(self, n: int, change: shapes.ChangeRequest) -> Plan:
+        """Begin to restore the placement from before an entry of the history.
 
         Raises
         ------
         NotThereError, ConflictError
             There is no such entry, it has moved nothing, a plan is under way, everything is frozen, or too many wait.
         """
-        before, name = self._ledger.before(n), self._guard.holds.names.of_slot
+        before, name = self._journal.placements_before(n), self._guard.holds.names.of_slot
         self._require_free()
-        self._making.require_room()
-        reason = f"entry {n} of the history: {told.reason}"
-        plan = self._plans.add("revert", self._makers.goal, told.by, reason, {"n": n, BEGINS: True})
-        self._submit(plan, lambda problem: restored(problem, before, self._makers.goal, name), "failed")
+        self._queue.require_room()
+        reason = f"entry {n} of the history: {change.reason}"
+        plan = self._plans.add("rollback", self._makers.goal, change.by, reason, {"n": n}, auto_apply=True)
+        self._submit(plan, lambda problem: propose_rollback(problem, before, self._makers.goal, name), "failed")
         return self.plan(plan)
 
-    def propose(self, problem: Problem, decision: Decision) -> str | None:
-        """Keep a decision of the service itself as a plan that waits for a person; its id, None where it is kept."""
-        steps = decision.plan.steps
-        if not steps:
+    def propose(self, decision: Decision) -> str | None:
+        """Store a decision of the service as a plan that waits for a person.
+
+        Returns
+        -------
+        plan
+            Its id; None if it moves nothing, or a topology has gone since.
+        """
+        proposal = self._own_proposal(decision)
+        if proposal is None:
             return None
-        plan = self._plans.add("plan", self._makers.goal, ITSELF, decision.reason, {})
-        slots = planned_slots(problem, decision.plan.moves)
-        moves = MovePlan(steps, decision.plan.left)
-        self._making.keep(plan, PlanDraft(problem, moves, slots, decision.reason, "", decision.promises), "proposed")
+        plan = self._add_own(decision)
+        self._queue.save(plan, proposal, "proposed")
         return plan
 
-    def explain(self, topology: str | None, executor: int | None) -> shapes.Explained:
-        """Why executors are where they are; it raises what `explained` raises, or that nothing is known yet."""
-        return explained(self._making.now(), topology, executor)
+    def approve(self, decision: Decision) -> str | None:
+        """Store a decision of the service as an active plan that it approves itself.
 
-    def apply(self, plan: str, told: shapes.ChangeRequest) -> shapes.Plan:
+        Returns
+        -------
+        plan
+            Its id; None if it moves nothing, or a topology has gone since.
+
+        Raises
+        ------
+        ConflictError
+            Another plan is active, or everything is frozen.
+        """
+        proposal = self._own_proposal(decision)
+        if proposal is None:
+            return None
+        with self._starting, self._plans.transaction():
+            self._require_free()
+            plan = self._add_own(decision)
+            self._queue.save(plan, proposal, "planned", one_stage=True)
+            entry = self._journal.add_entry(self._plans.row(plan).origin, self._author, decision.reason, "", plan)
+            self._plans.begin(plan, entry, SERVICE)
+        return plan
+
+    def _own_proposal(self, decision: Decision) -> Proposal | None:
+        problem, moves = self._problem(), decision.plan.moves
+        if problem is None or not moves or any(move.topology.id not in problem.current for move in moves):
+            return None
+        slots = planned_slots(problem, moves)
+        return Proposal(problem, decision.plan, slots, decision.reason, "", decision.promises)
+
+    def _add_own(self, decision: Decision) -> str:
+        origin: Origin = "rollback" if decision.rolls_back else "service"
+        return self._plans.add(origin, self._makers.goal, SERVICE, decision.reason, {})
+
+    def explain(self, topology: str | None, executor: int | None) -> shapes.Explained:
+        """Explain placements; raises what `explained` raises, or ConflictError before Nimbus has asked."""
+        return explained(self._queue.now(), topology, executor)
+
+    def apply(self, plan: str, change: shapes.ChangeRequest) -> Plan:
         """Begin to apply a plan.
 
         Raises
         ------
         NotThereError, ConflictError
-            There is none; it is not to be applied any more; the cluster has changed since it was made; another one is
-            under way; everything is frozen; or somebody else has to apply it than who asked for it.
+            There is no such plan; its state does not allow it; the cluster has changed since it was made; another one
+            is active; everything is frozen; or another person than its author has to apply it.
         """
         row = self._plans.row(plan)
         if row.state not in OPEN:
             raise ConflictError(f"plan {plan} is {row.state}: only one that is planned or proposed is applied")
-        if self._guard.modes.two_people and told.by == row.who:
-            raise ConflictError(f"plan {plan} was asked for by {row.who}: somebody else has to apply it")
-        self._start(row, told.by, f"{row.reason}; {told.reason}")
+        if self._guard.modes.two_people and change.by == row.author:
+            raise ConflictError(f"plan {plan} was requested by {row.author}: another person has to apply it")
+        self._start(row, change.by, f"{row.reason}; {change.reason}")
         return self.plan(plan)
 
-    def stop(self, plan: str, told: shapes.ChangeRequest) -> shapes.Plan:
-        """Stop a plan as soon as nobody is half way."""
+    def stop(self, plan: str, change: shapes.ChangeRequest) -> Plan:
+        """Stop a plan as soon as no topology is on a detour."""
         row = self._plans.row(plan)
-        if row.state not in ("applying", "judging"):
+        if row.state not in ("applying", "evaluating"):
             raise ConflictError(f"plan {plan} is {row.state}: there is nothing to stop")
-        self._plans.ask_to_stop(plan)
-        log.info("plan %s is to stop, says %s: %s", plan, told.by, told.reason)
+        self._plans.request_stop(plan)
+        log.info("plan %s is to stop, says %s: %s", plan, change.by, change.reason)
         return self.plan(plan)
 
-    def resume(self, plan: str, told: shapes.ChangeRequest) -> shapes.Plan:
-        """Go on with a plan that was stopped or waits; a stage that has moved is taken as good."""
+    def resume(self, plan: str, change: shapes.ChangeRequest) -> Plan:
+        """Continue a plan that was stopped or waits; a stage that has moved counts as successful."""
         row = self._plans.row(plan)
-        if row.state not in HALTED:
+        if row.state not in HALTED_STATES:
             raise ConflictError(f"plan {plan} is {row.state}: only one that was stopped or waits is resumed")
         steps = self._plans.steps(plan)
         stage_made = all(each.state == "moved" for each in steps if each.stage == row.stage)
@@ -330,30 +381,32 @@ class PlanService(PlanQueries):
         self._require_no_hold()
         with self._starting:
             self._require_free()
-            self._plans.change(plan, HALTED, "applying" if stage <= last else "done", stage=stage, stop=0)
-        log.info("plan %s goes on, says %s: %s", plan, told.by, told.reason)
+            self._plans.change(plan, HALTED_STATES, "applying" if stage <= last else "done", stage=stage, stop=0)
+        log.info("plan %s goes on, says %s: %s", plan, change.by, change.reason)
         return self.plan(plan)
 
-    def discard(self, plan: str, told: shapes.ChangeRequest) -> shapes.Plan:
-        """Give up a plan, or that it is made; what it has moved stays where it is."""
+    def discard(self, plan: str, change: shapes.ChangeRequest) -> Plan:
+        """Discard a plan, also while it is made; what it has moved stays where it is."""
         row = self._plans.row(plan)
-        if not self._plans.change(plan, ["planning", *OPEN, *HALTED], "discarded", f"{told.by}: {told.reason}"):
+        if not self._plans.change(
+            plan, ["planning", *OPEN, *HALTED_STATES], "discarded", f"{change.by}: {change.reason}"
+        ):
             raise ConflictError(f"plan {plan} is {row.state}: it cannot be discarded")
         return self.plan(plan)
 
     # Modes ------------------------------------------------------------------------------------------------------------
 
-    def change_modes(self, wanted: shapes.ModesChange) -> shapes.Modes:
-        """Let other modes hold; to freeze stops a plan under way. It raises what `Guard.change` raises."""
+    def change_modes(self, wanted: shapes.ModesChange) -> Modes:
+        """Replace the modes; a freeze stops the active plan. Raises what `Guard.change` raises."""
         with self._starting:  # no plan begins between the two
             modes = self._guard.change(wanted)
-            under_way = self._plans.under_way()
-        if modes.frozen and under_way:
-            self._plans.ask_to_stop(under_way.id)
+            active = self._plans.active()
+        if modes.frozen and active:
+            self._plans.request_stop(active.id)
         return self.modes()
 
-    def _modes_told(self) -> shapes.Modes:
-        """Those that hold, with what may not be meant so."""
+    def _current_modes(self) -> Modes:
+        """Return the modes, with warnings for patterns that match nothing."""
         modes, problem = self._guard.modes, self._problem()
         there = [] if problem is None else [(each.id, each.name) for each in problem.topologies]
         return modes.model_copy(update={"warnings": () if problem is None else fitting_nothing(modes, there)})
@@ -363,48 +416,50 @@ class PlanService(PlanQueries):
     def _require_free(self) -> None:
         if self._guard.modes.frozen:
             raise ConflictError(f"everything is frozen: {self._guard.modes.frozen}")
-        if other := self._plans.under_way():
+        if other := self._plans.active():
             raise ConflictError(f"plan {other.id} is {other.state}: one is applied at a time")
 
     def _require_no_hold(self) -> None:
-        """Nimbus is asked, which may take long: nobody who wants to freeze everything may wait for that."""
+        """Nimbus is called, which may take long: not under the lock, so that a freeze need not wait for it."""
         self._require_free()
         if hold := self._guard.holds.before_moving():
             raise ConflictError(hold.why)
 
-    def _submit(self, plan: str, make: Callable[[Problem], PlanDraft], otherwise: PlanState) -> None:
-        """Have a plan made, which then begins in the name of who asked for it; it is `otherwise` if it may not."""
+    def _submit(self, plan: str, make: Callable[[Problem], Proposal], otherwise: PlanState) -> None:
+        """Have a plan made that applies itself in the name of its author; its state is `otherwise` if it may not."""
 
         def work() -> None:
-            self._making.make(plan, make)
+            self._queue.make(plan, make)
             row = self._plans.row(plan)
-            if row.state != "planned" or not row.begins:
+            if row.state != "planned" or not row.applies_itself:
                 return
             if self._guard.modes.two_people:
-                self._plans.waits(plan, "planned", f"{row.who} has asked for it: somebody else has to apply it")
+                why = f"{row.author} has requested it: another person has to apply it"
+                self._plans.require_approval(plan, "planned", why)
                 return
             try:
-                self._start(row, row.who, row.reason)
+                self._start(row, row.author, row.reason)
             except StormwrightError as error:
-                self._plans.waits(plan, otherwise, str(error))
+                self._plans.require_approval(plan, otherwise, str(error))
 
-        self._making.submit(work)
+        self._queue.submit(work)
 
-    def _start(self, row: PlanRow, by: str, reason: str) -> None:
+    def _start(self, row: PlanRecord, by: str, reason: str) -> None:
         self._require_no_hold()
         with self._starting:
             self._require_free()
-            problem = self._making.now()
-            rates = measured_rates(problem) if row.kind == "plan" else None
-            if found := changes(orjson.loads(row.relied), problem, {}, rates):
+            problem = self._queue.now()
+            rates = None if row.origin == "rollback" else measured_rates(problem)
+            if found := changes(orjson.loads(row.preconditions), problem, {}, rates):
+                why = "; ".join(found)
                 raise ConflictError(
-                    f"plan {row.id} cannot be applied, as the cluster has changed since: {'; '.join(found)}; plan anew"
+                    f"plan {row.id} cannot be applied, as the cluster has changed since: {why}; make a new plan"
                 )
             if not self._plans.steps(row.id):
                 self._plans.change(row.id, OPEN, "done", "nothing was to move")
                 return
-            with self._plans.together():
-                n = self._ledger.begin(row.kind, by, reason, orjson.loads(row.document).get("gain", ""), row.id)
+            with self._plans.transaction():
+                n = self._journal.add_entry(row.origin, by, reason, orjson.loads(row.document).get("gain", ""), row.id)
                 if not self._plans.begin(row.id, n, by):
                     state = self._plans.row(row.id).state
                     raise ConflictError(f"plan {row.id} is {state} meanwhile: nothing was begun")

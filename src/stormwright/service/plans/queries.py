@@ -1,100 +1,102 @@
-"""What is kept of plans, history and modes, as shapes of the API: for a service that stands by, too."""
+"""Read access to plans, history and modes in shapes of the API; a standby service has it, too."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from functools import lru_cache
-from typing import Any, Literal, cast
+from typing import Any
 
 import orjson
 
 from stormwright.client import shapes
 from stormwright.controller.plans.description import planned_moves
-from stormwright.service.plans.journal import Journal, judged_shapes
-from stormwright.service.plans.plans import HALTED, UNDER_WAY, PlanRow, PlanStore
+from stormwright.modes import Modes
+from stormwright.plan import Plan, PlannedMove, PlannedStep, PlanState, PlanSummary
+from stormwright.service.plans.journal import Journal, evaluation_shapes
+from stormwright.service.plans.store import ACTIVE_STATES, HALTED_STATES, PlanRecord, PlanStore
 
-#: Taken from the plan's document, once it is made.
-_KNOWN = ("topologies", "steps", "stages", "score_before", "score_after", "gain")
+#: Fields of a summary that come from the plan's document, once it is made.
+_FROM_DOCUMENT = ("topologies", "step_count", "stages", "score_before", "score_after", "gain")
 
-_Moves = tuple[tuple[shapes.PlannedMove, ...], ...]
+_Moves = tuple[tuple[PlannedMove, ...], ...]
 _NO_MOVES: _Moves = ()
 
-#: Plans of which it is remembered what was planned: in a line, and whole.
-_KEPT_IN_SHORT, _KEPT = 1000, 8
+#: Number of cached plans: summaries, and complete ones.
+_MAX_SUMMARIES, _MAX_PLANS = 1000, 8
 
 
 class PlanQueries:
-    """Tells what is kept, and changes nothing; safe to use from several threads.
+    """Queries that change nothing; safe to use from several threads.
 
     Parameters
     ----------
-    plans, ledger
-        Keep plans, and what was done.
+    plans, journal
+        Stored plans, and the journal of changes.
     modes
-        Tells the modes that hold.
+        Returns the current modes.
     """
 
-    def __init__(self, plans: PlanStore, ledger: Journal, modes: Callable[[], shapes.Modes]) -> None:
-        self._plans, self._ledger, self._modes = plans, ledger, modes
-        # What was planned of thousands of topologies is read once, and not whenever somebody looks.
-        self._in_short = lru_cache(maxsize=_KEPT_IN_SHORT)(self._read_in_short)
-        self._whole = lru_cache(maxsize=_KEPT)(self._read_whole)
+    def __init__(self, plans: PlanStore, journal: Journal, modes: Callable[[], Modes]) -> None:
+        self._plans, self._journal, self._modes = plans, journal, modes
+        # The document of a plan with thousands of topologies is parsed once, as it does not change.
+        self._summary_fields = lru_cache(maxsize=_MAX_SUMMARIES)(self._read_summary_fields)
+        self._whole = lru_cache(maxsize=_MAX_PLANS)(self._read_whole)
 
-    def plans(self, states: Collection[str] = (), most: int = 100) -> shapes.Plans:
-        """Plans, the newest first."""
-        return shapes.Plans(plans=tuple(map(self._line, self._plans.lines(states, most))))
+    def plans(self, states: Collection[PlanState] = (), most: int = 100) -> shapes.Plans:
+        """Return plans, newest first."""
+        return shapes.Plans(plans=tuple(map(self._line, self._plans.summary_rows(states, most))))
 
-    def plan(self, plan: str, most_steps: int = -1) -> shapes.Plan:
-        """One plan, with the first of its steps or all; it raises what `PlanStore.row` raises."""
-        row = self._plans.line(plan)
+    def plan(self, plan: str, most_steps: int = -1) -> Plan:
+        """Return one plan with its first steps or all; raises what `PlanStore.row` raises."""
+        row = self._plans.summary_row(plan)
         line = self._line(row)
-        whole, moves = (shapes.Plan(**dict(line)), _NO_MOVES) if row.state == "planning" else self._whole(plan)
-        judged = self._ledger.came_of(row.decision) if row.decision is not None else {}
-        came = tuple(each for topology, some in judged.items() for each in judged_shapes(topology, some))
-        made = tuple(
-            shapes.PlannedStep(number=number, stage=stage, state=cast(shapes.StepState, state), moves=moves[number])
+        whole, moves = (Plan(**dict(line)), _NO_MOVES) if row.state == "planning" else self._whole(plan)
+        known = self._journal.evaluations_of(row.decision) if row.decision is not None else {}
+        evaluations = tuple(each for topology, some in known.items() for each in evaluation_shapes(topology, some))
+        steps = tuple(
+            PlannedStep(number=number, stage=stage, state=state, moves=moves[number])
             for number, stage, state in self._plans.step_states(plan, most_steps if moves else 0)
         )
-        return whole.model_copy(update={**dict(line), "made": made, "judged": came})
+        return whole.model_copy(update={**dict(line), "steps": steps, "evaluations": evaluations})
 
     def history(self, most: int = 50, before_n: int | None = None) -> shapes.History:
-        """What was done, the newest first."""
-        return self._ledger.entries(most, before_n)
+        """Return the history, newest first."""
+        return self._journal.entries(most, before_n)
 
-    def modes(self) -> shapes.Modes:
-        """What the service may do by itself."""
+    def modes(self) -> Modes:
+        """Return the current modes."""
         return self._modes()
 
-    def _line(self, row: PlanRow) -> shapes.PlanLine:
-        """A plan as lists of plans have it."""
-        known = {} if row.state == "planning" else self._in_short(row.id)
-        made = known.get("steps", 0) if row.state == "done" else 0
-        if row.state in (*UNDER_WAY, *HALTED):
-            made = sum(state == "moved" for _, _, state in self._plans.step_states(row.id))
-        return shapes.PlanLine(
+    def _line(self, row: PlanRecord) -> PlanSummary:
+        """Return the summary of a plan."""
+        known = {} if row.state == "planning" else self._summary_fields(row.id)
+        completed = known.get("step_count", 0) if row.state == "done" else 0
+        if row.state in (*ACTIVE_STATES, *HALTED_STATES):
+            completed = sum(state == "moved" for _, _, state in self._plans.step_states(row.id))
+        return PlanSummary(
             **known,
             id=row.id,
-            state=cast(shapes.PlanState, row.state),
+            state=row.state,
             why=row.why,
-            kind=cast(Literal["plan", "revert"], row.kind),
+            origin=row.origin,
             goal=row.goal,
-            by=row.who,
+            by=row.author,
             reason=row.reason,
             created_ms=row.created_ms,
             age_s=max(self._plans.clock.time() - row.created_ms / 1000, 0.0),
-            steps_made=made,
+            steps_completed=completed,
             stage=row.stage,
             decision=row.decision,
             approved_by=row.approved_by,
-            begins=row.begins,
+            auto_apply=row.applies_itself,
         )
 
-    def _read_in_short(self, plan: str) -> dict[str, Any]:
+    def _read_summary_fields(self, plan: str) -> dict[str, Any]:
         document = orjson.loads(self._plans.document(plan))
-        return {name: document[name] for name in _KNOWN if name in document}
+        return {name: document[name] for name in _FROM_DOCUMENT if name in document}
 
-    def _read_whole(self, plan: str) -> tuple[shapes.Plan, _Moves]:
-        """A plan that was made, as it does not change any more, and the moves of its steps."""
+    def _read_whole(self, plan: str) -> tuple[Plan, _Moves]:
+        """Return a plan that was made, with the moves of its steps."""
         row = self._plans.row(plan)
-        whole = shapes.Plan(**orjson.loads(row.document) | dict(self._line(row)))
-        return whole, tuple(planned_moves(step.told) for step in self._plans.steps(plan))
+        whole = Plan(**orjson.loads(row.document) | dict(self._line(row)))
+        return whole, tuple(planned_moves(step.content) for step in self._plans.steps(plan))

@@ -7,15 +7,17 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from stormwright.client.shapes import Anomalies, Anomaly, AnomalyKind, DrainRequest
+from stormwright.client.shapes import Anomalies, Anomaly, DrainRequest
 from stormwright.controller.plans.modes import AUTO, FIX, IGNORE, response_to
 from stormwright.controller.safety.holds import Hold
 from stormwright.controller.safety.slowness import SlowNode, SlowNodes, WorkWindows
 from stormwright.errors import StormwrightError
 from stormwright.model import Problem
+from stormwright.modes import AnomalyKind
+from stormwright.plan import PlanState
 from stormwright.service.notifications.notifier import ServiceEvent
 from stormwright.service.plans.guard import Guard
-from stormwright.service.plans.plans import PlanStore
+from stormwright.service.plans.store import PlanStore
 from stormwright.service.safety.nodes import NodeService
 from stormwright.service.storage.database import State
 
@@ -23,7 +25,7 @@ from stormwright.service.storage.database import State
 # What of the service's own doings the outside is told: plans that wait for a person, and that nothing moves.
 
 #: States of a plan in which a person has to look at it.
-_TOLD = ("waiting", "stopped", "failed", "proposed")
+_REPORTED: tuple[PlanState, ...] = ("waiting", "stopped", "failed", "proposed")
 
 #: Why nothing moves that is worth to be told: that a service has just started is not.
 _HOLDS = ("missing", "rebalancing", "silent", "stale")
@@ -38,33 +40,35 @@ class EventNotifier:
         Tell where they stand.
     hold
         Why nothing moves; None where things may.
-    tell
+    notify
         Takes events.
     """
 
-    def __init__(self, plans: PlanStore, hold: Callable[[], Hold | None], tell: Callable[[ServiceEvent], None]) -> None:
-        self._plans, self._hold, self._tell = plans, hold, tell
+    def __init__(
+        self, plans: PlanStore, hold: Callable[[], Hold | None], notify: Callable[[ServiceEvent], None]
+    ) -> None:
+        self._plans, self._hold, self._notify = plans, hold, notify
         # What stood so before the service started was told by the one before.
-        self._known = {(plan, state) for plan, state, _ in plans.standing(_TOLD)}
+        self._known = {(plan, state) for plan, state, _ in plans.states(_REPORTED)}
         self._held = ""
 
     def look(self) -> None:
         """Report new events."""
-        stand = self._plans.standing(_TOLD)
-        for plan, state, told in stand:
+        stand = self._plans.states(_REPORTED)
+        for plan, state, why in stand:
             if (plan, state) not in self._known:
-                log.info("plan %s is %s: %s", plan, state, told)
-                self._tell(ServiceEvent("plan", f"plan {plan}", f"it is {state}: {told}"))
+                log.info("plan %s is %s: %s", plan, state, why)
+                self._notify(ServiceEvent("plan", f"plan {plan}", f"it is {state}: {why}"))
         self._known = {(plan, state) for plan, state, _ in stand}
         hold = self._hold()
         word = hold.word if hold and hold.word in _HOLDS else ""
         if word != self._held:
             if self._held:
                 log.info("things may move again")
-                self._tell(ServiceEvent("hold", self._held, "things may move again", over=True))
+                self._notify(ServiceEvent("hold", self._held, "things may move again", over=True))
             if hold and word:
                 log.warning("nothing moves: %s", hold.why)
-                self._tell(ServiceEvent("hold", word, hold.why))
+                self._notify(ServiceEvent("hold", word, hold.why))
             self._held = word
 
 
@@ -122,7 +126,7 @@ class AnomalyMonitor:
         What runs now; None where that is not known.
     slow
         Finds slow nodes.
-    tell
+    notify
         Takes events for the outside; returns at once.
     state
         Keeps what was found over restarts.
@@ -134,18 +138,18 @@ class AnomalyMonitor:
         nodes: NodeService,
         problem: Callable[[], Problem | None],
         slow: SlowNodeMonitor,
-        tell: Callable[[ServiceEvent], None],
+        notify: Callable[[ServiceEvent], None],
         state: State,
     ) -> None:
-        self._guard, self._nodes, self._problem, self._slow, self._tell = guard, nodes, problem, slow, tell
+        self._guard, self._nodes, self._problem, self._slow, self._notify = guard, nodes, problem, slow, notify
         self._state, self._looked_s = state, float("-inf")
-        document = state.kept(_NAME)
+        document = state.document(_NAME).load()
         kept = Anomalies.model_validate_json(document).anomalies if document else ()
         self._open = {(each.kind, each.supervisor or each.node): each for each in kept}
         self._before = {key: each.text for key, each in self._open.items() if each.kind == "slow-node"}
         self._begun_s = self._state.clock.time()
 
-    def told(self) -> Anomalies:
+    def all(self) -> Anomalies:
         """All that are open."""
         return Anomalies(anomalies=tuple(sorted(self._open.values(), key=lambda each: (each.since_ms, each.node))))
 
@@ -160,13 +164,13 @@ class AnomalyMonitor:
             key: before[key].model_copy(update={"text": text}) if key in before else self._begun(*key, text, now_s)
             for key, text in found.items()
         }
-        self._open = {key: self._dealt_with(problem, each) for key, each in opened.items()}
+        self._open = {key: self._respond(problem, each) for key, each in opened.items()}
         for key in self._open.keys() - before.keys():
-            self._tell_of(self._open[key], over=False)
+            self._notify_of(self._open[key], over=False)
         for key in before.keys() - self._open.keys():
-            self._tell_of(before[key], over=True)
+            self._notify_of(before[key], over=True)
         if self._open != before:
-            self._keep()
+            self._save()
 
     def _found(self, problem: Problem, now_s: float) -> dict[tuple[AnomalyKind, str], str]:
         """Kind and node → what is wrong with it."""
@@ -187,7 +191,7 @@ class AnomalyMonitor:
         name, since_ms = self._guard.holds.names.of(node), round(now_s * 1000)
         return Anomaly(kind=kind, node=name, supervisor=node, text=text, since_ms=since_ms, response=FIX)
 
-    def _dealt_with(self, problem: Problem, anomaly: Anomaly) -> Anomaly:
+    def _respond(self, problem: Problem, anomaly: Anomaly) -> Anomaly:
         """Return the anomaly after handling it."""
         response = response_to(self._guard.modes, anomaly.kind)
         update: dict[str, str] = {"response": response, "waits": ""}
@@ -217,13 +221,13 @@ class AnomalyMonitor:
             return f"{drained} are drained like this already: a person has to look"
         return ""
 
-    def _tell_of(self, anomaly: Anomaly, *, over: bool) -> None:
+    def _notify_of(self, anomaly: Anomaly, *, over: bool) -> None:
         if anomaly.response == IGNORE:
             return
         text = anomaly.text + (f"; {more}" if (more := anomaly.done or anomaly.waits) else "")
         log.warning("%s %s: %s", anomaly.kind, anomaly.node, "is over" if over else text)
         at_ms = round(self._state.clock.time() * 1000)
-        self._tell(ServiceEvent(anomaly.kind, anomaly.node, "is over" if over else text, over=over, at_ms=at_ms))
+        self._notify(ServiceEvent(anomaly.kind, anomaly.node, "is over" if over else text, over=over, at_ms=at_ms))
 
-    def _keep(self) -> None:
-        self._state.keep(_NAME, self.told().model_dump_json())
+    def _save(self) -> None:
+        self._state.document(_NAME).save(self.all().model_dump_json())

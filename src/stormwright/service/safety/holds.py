@@ -33,7 +33,7 @@ class NodeNames:
     def __init__(self, state: State) -> None:
         self._state = state
         self._seen: Cluster | None = None
-        self._names: dict[str, str] = orjson.loads(state.kept(_NODE_NAMES) or "{}")
+        self._names: dict[str, str] = orjson.loads(state.document(_NODE_NAMES).load() or "{}")
 
     def see(self, problem: Problem) -> None:
         """Take the names of the nodes that are there; next to nothing where they are those of before."""
@@ -46,7 +46,7 @@ class NodeNames:
         known = dict(gone[-_MOST_GONE:]) | names
         if list(known.items()) != list(self._names.items()):  # in their order, too: of those gone some are forgotten
             self._names = known
-            self._state.keep(_NODE_NAMES, orjson.dumps(known).decode())
+            self._state.document(_NODE_NAMES).save(orjson.dumps(known).decode())
 
     def of(self, node: str) -> str:
         """Return the display name of a node (by supervisor id), also of one that is gone.
@@ -101,7 +101,7 @@ class Holds:
         self._missing: Hold | None = None
         #: The last one that was told; None where things may move.
         self.last: Hold | None = None
-        if kept := state.kept(_NAME):
+        if kept := state.document(_NAME).load():
             self._attendance.restore(orjson.loads(kept))
 
     def change(self, most_missing: float) -> None:
@@ -115,7 +115,7 @@ class Holds:
         self.names.see(problem)
         if now_s - self._kept_s >= KEEP_S:
             self._kept_s = now_s
-            self._state.keep(_NAME, orjson.dumps(self._attendance.seen_s).decode())
+            self._state.document(_NAME).save(orjson.dumps(self._attendance.seen_s).decode())
         self.last = self._missing = self._attendance.hold(nodes, self._excused(), self.names.of)
         return self.last
 

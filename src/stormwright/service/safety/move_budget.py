@@ -33,18 +33,18 @@ class MoveBudgetKeeper:
 
     def __init__(self, state: State, most: MoveBudget, pauses: Callable[[], Sequence[float]], adapts: bool) -> None:
         self._state, self.most, self._pauses, self._adapts = state, most, pauses, adapts
-        kept = state.kept(_NAME) if adapts else None
+        kept = state.document(_NAME).load() if adapts else None
         self._now = AdaptiveBudget(**orjson.loads(kept)) if kept else AdaptiveBudget()
 
     def now(self) -> MoveBudget:
         """What one decision may move."""
         return self._now.of(self.most) if self._adapts else self.most
 
-    def told(self) -> dict[str, object]:
+    def status(self) -> dict[str, object]:
         """For the status: ``topologies`` now and at ``most``, and ``why`` it was lowered."""
         return {"topologies": self.now().max_topologies, "most": self.most.max_topologies, "why": self._now.why}
 
-    def moved(self, name: str, pause_s: float, taken_back: bool) -> None:
+    def moved(self, name: str, pause_s: float, rolled_back: bool) -> None:
         """A topology was moved.
 
         Parameters
@@ -53,18 +53,18 @@ class MoveBudgetKeeper:
             Of it.
         pause_s
             For so long its spouts were silent.
-        taken_back
+        rolled_back
             Whether that took back a move after which it did worse.
         """
         if not self._adapts:
             return
-        if taken_back:
-            self._lower(f"the move of {name} was taken back")
+        if rolled_back:
+            self._lower(f"the move of {name} was rolled back")
         elif long_pause(pause_s, self._pauses()):
             self._lower(f"{name} paused for {pause_s:.0f} s, longer than usual")
         else:
             self._now.went_well(self.most)
-            self._keep()
+            self._save()
 
     def failed(self, name: str) -> None:
         """A topology could not be moved."""
@@ -76,8 +76,8 @@ class MoveBudgetKeeper:
         self._now.went_badly(why)
         if self.now().max_topologies < before:
             log.info("one decision moves %d topologies at most from now on: %s", self.now().max_topologies, why)
-        self._keep()
+        self._save()
 
-    def _keep(self) -> None:
+    def _save(self) -> None:
         document = orjson.dumps({"topologies": self._now.topologies, "why": self._now.why}).decode()
-        self._state.keep(_NAME, document)
+        self._state.document(_NAME).save(document)

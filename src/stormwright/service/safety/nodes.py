@@ -7,14 +7,15 @@ from collections.abc import Callable
 
 import numpy as np
 
-from stormwright.client.shapes import ChangeRequest, Drained, DrainRequest, DrainResponse, Drains, Plan
+from stormwright.client.shapes import ChangeRequest, Drained, DrainRequest, DrainResponse, Drains
 from stormwright.errors import ConflictError, NotThereError, who_is_there
 from stormwright.model import UNPLACED, Problem
+from stormwright.plan import Plan
 from stormwright.service.plans.journal import Journal
 from stormwright.service.safety.drains import DrainedNodes
 
 # Endpoints ----------------------------------------------------------------------------------------
-# The endpoints by which people keep nodes out of use, and are told what keeps things from moving.
+# Endpoints for draining nodes.
 
 
 log = logging.getLogger(__name__)
@@ -28,7 +29,7 @@ class NodeService:
 
     Parameters
     ----------
-    drains, ledger
+    drains, journal
         Keep which nodes are drained, and what was done.
     now
         What runs now; raises ConflictError where that is not known.
@@ -41,21 +42,21 @@ class NodeService:
     def __init__(
         self,
         drains: DrainedNodes,
-        ledger: Journal,
+        journal: Journal,
         now: Callable[[], Problem],
         empty: Callable[[str, DrainRequest], Plan],
         leave: Callable[[str, ChangeRequest], None],
     ) -> None:
-        self._drains, self._ledger, self._now, self._empty, self._leave = drains, ledger, now, empty, leave
+        self._drains, self._journal, self._now, self._empty, self._leave = drains, journal, now, empty, leave
 
-    def drain(self, node: str, asked: DrainRequest) -> DrainResponse:
+    def drain(self, node: str, request: DrainRequest) -> DrainResponse:
         """Let a node take nothing new, and begin to bring away what runs there, unless it is only to be cordoned.
 
         Parameters
         ----------
         node
             A host, or the id of a supervisor: then it is that one's host.
-        asked
+        request
             By whom, why, and how.
 
         Raises
@@ -63,7 +64,7 @@ class NodeService:
         NotThereError
             There is no such node.
         ConflictError
-            It is the last one that takes anything, Nimbus has not asked yet, or too many plans wait to be made.
+            It is the last one that takes anything, Nimbus has not request yet, or too many plans wait to be made.
         """
         problem = self._now()
         host = _host(problem, node)
@@ -71,17 +72,17 @@ class NodeService:
         others = [each.host != host for each in problem.supervisors]
         if not (problem.node_usable & np.array(others, dtype=bool)).any():
             raise ConflictError(f"{host} is the last node that takes anything: add a node, or uncordon another, first")
-        drained = self._drains.drain(host, nodes, asked.by, asked.reason)
-        self._ledger.begin("drain", asked.by, asked.reason, f"{host} takes nothing new")
-        log.info("%s takes nothing new from now on, says %s: %s", host, asked.by, asked.reason)
+        drained = self._drains.drain(host, nodes, request.by, request.reason)
+        self._journal.add_entry("cordon", request.by, request.reason, f"{host} takes no new workers")
+        log.info("%s takes no new workers from now on, says %s: %s", host, request.by, request.reason)
         workers = workers_on(problem, host)
-        if asked.only_cordon or not workers:
+        if request.only_cordon or not workers:
             return DrainResponse(drained=drained.model_copy(update={"workers": workers}))
-        plan = self._empty(host, asked)
+        plan = self._empty(host, request)
         self._drains.planned(host, plan.id)
         return DrainResponse(drained=drained.model_copy(update={"workers": workers, "plan": plan.id}), plan=plan)
 
-    def uncordon(self, node: str, told: ChangeRequest) -> Drained:
+    def uncordon(self, node: str, change: ChangeRequest) -> Drained:
         """Let a node take what comes again, from the next look on; plans to empty it that were not begun are given up.
 
         Raises
@@ -94,9 +95,9 @@ class NodeService:
             known = ", ".join(sorted(self._drains.hosts)) or "no node"
             raise NotThereError(f"{node} is not drained; {known} is")
         self._drains.uncordon(drained.host)
-        self._leave(drained.host, told)
-        self._ledger.begin("uncordon", told.by, told.reason, f"{drained.host} takes what comes")
-        log.info("%s takes what comes again, says %s: %s", drained.host, told.by, told.reason)
+        self._leave(drained.host, change)
+        self._journal.add_entry("uncordon", change.by, change.reason, f"{drained.host} takes new workers")
+        log.info("%s takes new workers again, says %s: %s", drained.host, change.by, change.reason)
         return drained
 
     def hosts(self) -> tuple[str, ...]:
@@ -105,14 +106,14 @@ class NodeService:
 
     def drained(self) -> Drains:
         """All drained nodes, with how many workers are still on each."""
-        told = self._drains.all()
+        drained = self._drains.all()
         try:
-            problem = self._now() if told else None
+            problem = self._now() if drained else None
         except ConflictError:
             problem = None
         if problem is not None:
-            told = tuple(each.model_copy(update={"workers": workers_on(problem, each.host)}) for each in told)
-        return Drains(drained=told)
+            drained = tuple(each.model_copy(update={"workers": workers_on(problem, each.host)}) for each in drained)
+        return Drains(drained=drained)
 
 
 def workers_on(problem: Problem, host: str) -> int:

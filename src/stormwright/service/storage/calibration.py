@@ -13,14 +13,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
 from math import inf, isclose
-from pathlib import Path
 from typing import Any
 from zlib import crc32
 
 import orjson
 
 from stormwright.clock import WALL, Clock
-from stormwright.files import write_whole
+from stormwright.documents import Document, read_or_default
 from stormwright.model import LoadProfile, Problem, Supervisor
 from stormwright.model.requests import CPU
 from stormwright.perflog.records import MAX_CLOCK_AHEAD_MS, WorkerId
@@ -29,7 +28,6 @@ from stormwright.predict.calibration.document import costs_to_dict
 from stormwright.predict.calibration.evidence import Evidence
 from stormwright.predict.calibration.windows import WINDOW_S, Window, Windows
 from stormwright.service.on_change import OnChange
-from stormwright.state_files import unless_damaged
 
 log = logging.getLogger(__name__)
 
@@ -57,8 +55,8 @@ class CostCalibration:
 
     Parameters
     ----------
-    path
-        File that keeps what is known. One that is damaged is set aside, and learning begins anew.
+    document
+        Document with the evidence; if it is damaged, costs are learnt again.
     clock
         Of the cluster.
 
@@ -69,8 +67,8 @@ class CostCalibration:
         to date.
     """
 
-    def __init__(self, path: Path, clock: Clock = WALL) -> None:
-        self._path, self._clock = path, clock
+    def __init__(self, document: Document, clock: Clock = WALL) -> None:
+        self._stored, self._clock = document, clock
         self._lock = threading.Lock()
         self._windows = Windows()
         self._waiting: list[Window] = []
@@ -117,7 +115,7 @@ class CostCalibration:
             if learn(self._known, minute):
                 self._calibration = calibrated(self._known)
                 self._document = self._described()
-                write_whole(self._path, orjson.dumps({"version": _VERSION, "known": self._known.as_dict()}))
+                self._stored.save(orjson.dumps({"version": _VERSION, "known": self._known.as_dict()}).decode())
             self._error = None
             self._tell.over()
         except Exception as error:  # numbers that no one expects, a full disk: predictions go on with what was known
@@ -230,11 +228,11 @@ class CostCalibration:
         return costs_to_dict(self._calibration) if self._calibration.minutes else {}
 
     def _read(self) -> Evidence:
-        def read() -> Evidence:
-            document = orjson.loads(self._path.read_bytes())
+        def read(text: str) -> Evidence:
+            document = orjson.loads(text)
             return Evidence.from_dict(document["known"]) if document["version"] == _VERSION else Evidence()
 
-        return unless_damaged(self._path, read, Evidence, "what messages cost is learnt again")
+        return read_or_default(self._stored, read, Evidence, "what messages cost is learnt again")
 
 
 def _has_cores(node: Supervisor, core_hz: float) -> bool:

@@ -6,20 +6,22 @@ import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 from stormwright.clock import WALL, Clock
 from stormwright.errors import StormwrightError
 
-#: Statements that lead from one version (`PRAGMA user_version`) to the next; what was released never changes.
+#: Statements from one version (`PRAGMA user_version`) to the next; those of a released version never change.
 MIGRATIONS: Final[Sequence[Sequence[str]]] = (
     (
         """CREATE TABLE plans (
-            id TEXT PRIMARY KEY, created_ms INTEGER NOT NULL, kind TEXT NOT NULL, goal TEXT NOT NULL,
-            who TEXT NOT NULL, reason TEXT NOT NULL, asked TEXT NOT NULL, state TEXT NOT NULL, why TEXT NOT NULL,
-            document TEXT NOT NULL, relied TEXT NOT NULL, promises TEXT NOT NULL, stage INTEGER NOT NULL,
-            stop INTEGER NOT NULL, tries INTEGER NOT NULL, approved_by TEXT NOT NULL, decision INTEGER
+            id TEXT PRIMARY KEY, created_ms INTEGER NOT NULL, origin TEXT NOT NULL, goal TEXT NOT NULL,
+            author TEXT NOT NULL, reason TEXT NOT NULL, request TEXT NOT NULL, auto_apply INTEGER NOT NULL,
+            state TEXT NOT NULL, why TEXT NOT NULL, document TEXT NOT NULL, preconditions TEXT NOT NULL,
+            promised TEXT NOT NULL, stage INTEGER NOT NULL, stop INTEGER NOT NULL, tries INTEGER NOT NULL,
+            approved_by TEXT NOT NULL, decision INTEGER
         )""",
         "CREATE INDEX plans_by_state ON plans (state)",
         """CREATE TABLE steps (
@@ -30,31 +32,34 @@ MIGRATIONS: Final[Sequence[Sequence[str]]] = (
             n INTEGER PRIMARY KEY AUTOINCREMENT, at_ms INTEGER NOT NULL, kind TEXT NOT NULL, who TEXT NOT NULL,
             reason TEXT NOT NULL, text TEXT NOT NULL, plan TEXT NOT NULL
         )""",
-        # Rows of the history's tables that belong to a decision: what came of its moves is told by those.
-        "CREATE TABLE acts (decision_ms INTEGER PRIMARY KEY, n INTEGER NOT NULL REFERENCES decisions (n))",
+        # Keys in the history's tables of the decisions that belong to an entry: evaluations refer to those.
+        "CREATE TABLE decision_times (decision_ms INTEGER PRIMARY KEY, n INTEGER NOT NULL REFERENCES decisions (n))",
         """CREATE TABLE moves (
             n INTEGER NOT NULL REFERENCES decisions (n), topology TEXT NOT NULL, name TEXT NOT NULL,
             before TEXT NOT NULL, after TEXT, promised TEXT NOT NULL, pause_s REAL, pauses INTEGER NOT NULL,
             failure TEXT NOT NULL, PRIMARY KEY (n, topology)
         )""",
         "CREATE INDEX moves_by_name ON moves (name)",
-        """CREATE TABLE judgements (
+        """CREATE TABLE evaluations (
             n INTEGER NOT NULL REFERENCES decisions (n), topology TEXT NOT NULL, quantity TEXT NOT NULL,
             document TEXT NOT NULL, PRIMARY KEY (n, topology, quantity)
         )""",
         "CREATE TABLE modes (one INTEGER PRIMARY KEY CHECK (one = 1), document TEXT NOT NULL)",
-    ),
-    (
         """CREATE TABLE drains (
             host TEXT PRIMARY KEY, nodes TEXT NOT NULL, since_ms INTEGER NOT NULL, who TEXT NOT NULL,
             reason TEXT NOT NULL, plan TEXT NOT NULL DEFAULT ''
         )""",
-        # What guards have seen, as JSON by the name of the guard.
-        "CREATE TABLE guards (name TEXT PRIMARY KEY, document TEXT NOT NULL)",
+        # State of safeguards, as JSON by name.
+        "CREATE TABLE documents (name TEXT PRIMARY KEY, document TEXT NOT NULL)",
+        # Measurements of this service, which are large and of no use to another one.
+        "CREATE TABLE local_documents (name TEXT PRIMARY KEY, document TEXT NOT NULL)",
     ),
 )
 
-#: Below the service's state directory.
+#: Tables with a column ``n``, the number of the journal's entry; those that refer to others come first.
+ENTRY_TABLES = ("decision_times", "moves", "evaluations", "decisions")
+
+#: Name of the file in the state directory.
 FILE = "operations.db"
 
 #: Seconds that somebody who reads the file beside the service may hold it.
@@ -96,6 +101,32 @@ class Transaction:
         if done.rowcount:  # what has changed nothing here changes nothing elsewhere
             self.statements.append((statement, values))
         return done
+
+
+@dataclass(frozen=True)
+class StoredDocument:
+    """A document in the database (`stormwright.documents.Document`)."""
+
+    state: State
+    name: str
+    replicated: bool
+
+    def load(self) -> str | None:
+        """Return the text stored last; None if there is none."""
+        rows = self.state.read(f"SELECT document FROM {self._table} WHERE name = ?", self.name)  # noqa: S608 (names are ours)
+        return str(rows[0]["document"]) if rows else None
+
+    def save(self, text: str) -> None:
+        """Replace the text."""
+        with self.state.change(replicated=self.replicated) as to:
+            to.execute(f"INSERT OR REPLACE INTO {self._table} VALUES (?, ?)", (self.name, text))  # noqa: S608 (names are ours)
+
+    @property
+    def _table(self) -> str:
+        return "documents" if self.replicated else "local_documents"
+
+    def __str__(self) -> str:
+        return f"{self.name} in {self.state}"
 
 
 class State:
@@ -146,8 +177,11 @@ class State:
         self._shared = others
 
     @contextmanager
-    def change(self) -> Iterator[Transaction]:
-        """A transaction: all of it is kept, or nothing where the block raises; within another it is a part of that."""
+    def change(self, *, replicated: bool = True) -> Iterator[Transaction]:
+        """Run a transaction: all of it is stored, or nothing if the block raises; within another it is a part of that.
+
+        One that is not replicated is not shared with other services.
+        """
         with self._lock:
             if self._transaction is not None:
                 yield self._transaction
@@ -156,7 +190,7 @@ class State:
             transaction = self._transaction = Transaction(self._connection)
             try:
                 yield transaction
-                if self._shared and transaction.statements:
+                if self._shared and replicated and transaction.statements:
                     self._shared.share(self._connection, transaction.statements)
             except BaseException:
                 self._connection.execute("ROLLBACK")
@@ -166,7 +200,7 @@ class State:
             try:
                 self._connection.execute("COMMIT")
             except sqlite3.Error as error:
-                if self._shared and transaction.statements:
+                if self._shared and replicated and transaction.statements:
                     self._shared.give_up(f"{self._path} cannot be written to: {error}")
                 raise
 
@@ -179,6 +213,7 @@ class State:
         with closing(sqlite3.connect(":memory:", isolation_level=None)) as copy:
             with self._lock:
                 self._connection.backup(copy)
+            copy.execute("DELETE FROM local_documents")
             for statement, values in statements:
                 copy.execute(statement, values)
             copy.execute("VACUUM")
@@ -200,20 +235,17 @@ class State:
             other.backup(self._connection)
             self._migrate()
 
+    def __str__(self) -> str:
+        return str(self._path)
+
     def read(self, statement: str, *values: Any) -> list[sqlite3.Row]:
         """All rows of an answer."""
         with self._lock:
             return self._connection.execute(statement, values).fetchall()
 
-    def kept(self, name: str) -> str | None:
-        """What a guard keeps under its name; None where nothing was kept."""
-        rows = self.read("SELECT document FROM guards WHERE name = ?", name)
-        return str(rows[0]["document"]) if rows else None
-
-    def keep(self, name: str, document: str) -> None:
-        """Keep something for a guard, in place of what it kept before."""
-        with self.change() as to:
-            to.execute("INSERT OR REPLACE INTO guards VALUES (?, ?)", (name, document))
+    def document(self, name: str, *, replicated: bool = True) -> StoredDocument:
+        """Return a document by name; one that is not replicated belongs to this service alone."""
+        return StoredDocument(self, name, replicated)
 
     def _require_known(self, version: int, what: str) -> None:
         known = len(MIGRATIONS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import sqlite3
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -24,22 +25,22 @@ from stormwright.controller.planning.plan import TopologyMove
 from stormwright.controller.plans.document import where
 from stormwright.controller.policy import Decision, planned_slots, without_assumed_traffic
 from stormwright.controller.reports import MoveReport
+from stormwright.documents import Document, read_or_default
 from stormwright.errors import StormwrightError
-from stormwright.files import write_whole
 from stormwright.formats import problem_to_dict
 from stormwright.formats.document.problem import load_to_dict
 from stormwright.history.evaluation.measured import MeasuredTopologies
-from stormwright.history.evaluation.moves import EvaluatedMove, Evaluation, MovedTopology, Worse
+from stormwright.history.evaluation.moves import EvaluatedMove, MovedTopology, MoveEvaluator, Worse
 from stormwright.history.evaluation.verdict import Promise
 from stormwright.history.evaluation.window import ObservedTraffic
-from stormwright.history.tables.definitions import DECISIONS, JUDGEMENTS, MOVES, PROFILES, SNAPSHOTS, Table
+from stormwright.history.tables.definitions import DECISIONS, EVALUATIONS, MOVES, PROFILES, SNAPSHOTS, Table
 from stormwright.history.tables.ingest import ingest
 from stormwright.history.tables.staging import Staging
 from stormwright.history.tables.store import check_format, open_store, tables_below
 from stormwright.model import LoadProfile, Problem, cost_of
 from stormwright.perflog.records import LogRecord
 from stormwright.pipeline.spark.target import MASTER_VARIABLE
-from stormwright.state_files import unless_damaged
+from stormwright.service.storage.database import State
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -141,7 +142,7 @@ class Recorder:
         """Note what came of a move."""
         at_ms = self._now_ms()
         row = {"at_ms": at_ms, "decision_ms": judged.decision_ms, "topology": judged.topology}
-        self._write(JUDGEMENTS, at_ms, row | asdict(judged.judgement))
+        self._write(EVALUATIONS, at_ms, row | asdict(judged.evaluation))
 
     def _note_snapshot(self, problem: Problem) -> str:
         """Note the cluster once a day at least, so that old days can be deleted; the snapshot's id."""
@@ -201,38 +202,42 @@ def _same(one: Problem | None, other: Problem) -> bool:
 # What is known of moves while the service runs, and over its restarts: what was measured, what came of each move.
 
 #: Length of the windows that topologies are looked at in, and from one writing down of what was measured to the next.
-WINDOW_S, KEEP_EVERY_S = 5.0, 10.0
+WINDOW_S, SAVE_EVERY_S = 5.0, 10.0
 
 #: So long after a move, in ms, Nimbus has certainly told where the topology is.
 STALE_MS = 60_000
 
 
-class MoveEvaluation:
+class EvaluationStore:
     """Knows how long topologies were measured, and what became of them after their moves.
 
     Parameters
     ----------
-    directory
-        Holds ``judging.json`` and ``measured.json``; is made where it is not there.
+    moves, measured
+        Documents with pending and evaluated moves, and with the measured time of topologies.
     clock
-        Of the cluster.
+        Clock of the cluster.
     """
 
-    def __init__(self, directory: Path, clock: Clock = WALL) -> None:
+    def __init__(self, moves: Document, measured: Document, clock: Clock = WALL) -> None:
         self._clock = clock
-        self._moves, self._file = directory / "judging.json", directory / "measured.json"
+        self._moves_document, self._measured_document = moves, measured
         self.observed = ObservedTraffic(WINDOW_S, clock)
-        self._evaluation: Evaluation | None = None
+        self._evaluation: MoveEvaluator | None = None
         self._measured = MeasuredTopologies(self.observed)
-        self._kept_s = float("-inf")
-        self._kept: dict[str, Any] = {}
+        self._saved_s = float("-inf")
+        self._saved: dict[str, Any] = {}
 
     def begin(self) -> None:
-        """Go on with what an earlier service wrote down; what is damaged is put aside, and begun anew."""
-        lost = "moves before now are not judged"
-        self._evaluation = unless_damaged(self._moves, self._pending, self._pending, lost)
+        """Continue from the stored state of an earlier service; damaged state is replaced by an empty one."""
+        lost = "moves before now are not evaluated"
+        self._evaluation = read_or_default(self._moves_document, lambda _: self._evaluator(), self._evaluator, lost)
         lost = "all topologies are measured for long enough again before they move"
-        self._measured = unless_damaged(self._file, self._known, self._known, lost)
+
+        def measured(text: str | None = None) -> MeasuredTopologies:
+            return MeasuredTopologies(self.observed, orjson.loads(text) if text else None)
+
+        self._measured = read_or_default(self._measured_document, measured, measured, lost)
 
     def count(self, records: Iterable[LogRecord]) -> None:
         """Count records that have not come before."""
@@ -242,7 +247,7 @@ class MoveEvaluation:
         """Count what was measured since the last look; what can be judged by now, each once."""
         self.observed.forget(topology.id for topology in problem.topologies)
         self._measured.look(problem)
-        self._keep()
+        self._save()
         return self._evaluation.due() if self._evaluation else []
 
     def resumed(self, names: Iterable[str], problem: Problem) -> None:
@@ -275,30 +280,25 @@ class MoveEvaluation:
         return found, gone
 
     def status(self) -> dict[str, Any]:
-        """What came of moves, for the status endpoint (`Evaluation.status`)."""
+        """What came of moves, for the status endpoint (`MoveEvaluator.status`)."""
         return self._evaluation.status() if self._evaluation else {}
 
-    def _pending(self) -> Evaluation:
-        return Evaluation(self._moves, self.observed, self._now_ms)
+    def _evaluator(self) -> MoveEvaluator:
+        return MoveEvaluator(self._moves_document, self.observed, self._now_ms)
 
     def _now_ms(self) -> int:
         return round(self._clock.time() * 1000)
 
-    def _known(self) -> MeasuredTopologies:
-        kept = orjson.loads(self._file.read_bytes()) if self._file.exists() else None
-        return MeasuredTopologies(self.observed, kept)
-
-    def _keep(self) -> None:
+    def _save(self) -> None:
         now_s = self._clock.monotonic()
-        if now_s - self._kept_s < KEEP_EVERY_S:
+        if now_s - self._saved_s < SAVE_EVERY_S:
             return
-        self._kept_s, kept = now_s, self._measured.kept()
-        if kept != self._kept:
-            # On a full disk rows of the history, which go to the same place, tell of it.
-            with suppress(OSError):
-                self._file.parent.mkdir(parents=True, exist_ok=True)
-                write_whole(self._file, orjson.dumps(kept))
-                self._kept = kept
+        self._saved_s, state = now_s, self._measured.state()
+        if state != self._saved:
+            # A full disk is reported by rows of the history.
+            with suppress(OSError, sqlite3.Error):
+                self._measured_document.save(orjson.dumps(state).decode())
+                self._saved = state
 
 
 log = logging.getLogger(__name__)
@@ -349,29 +349,37 @@ class ServiceHistory:
     ----------
     settings
         What is kept where.
-    state_dir
-        Of the service.
+    state_dir, state
+        State directory and database of the service.
     scheduler
-        Who decides.
-    tell_judged
-        Is told what came of each move. `decision_ms` is when it was last decided, the key of the tables; 0 unknown.
+        Name of the scheduler.
+    on_evaluation
+        Called with the evaluation of each move.
     clock
-        Of the cluster.
+        Clock of the cluster.
+
+    Attributes
+    ----------
+    decision_ms
+        Time of the last decision, its key in the tables; 0 if unknown.
     """
 
     def __init__(
         self,
         settings: HistorySettings,
         state_dir: Path,
+        state: State,
         scheduler: str,
-        tell_judged: Callable[[EvaluatedMove], None] = lambda _: None,
+        on_evaluation: Callable[[EvaluatedMove], None] = lambda _: None,
         clock: Clock = WALL,
     ) -> None:
-        self._tell_judged, self._settings, self._clock = tell_judged, settings, clock
+        self._on_evaluation, self._settings, self._clock = on_evaluation, settings, clock
         self._state_dir, directory = state_dir, state_dir / DIRECTORY
         self._uri = settings.uri or tables_below(state_dir)
         self.staging = Staging(directory)
-        self._judging = MoveEvaluation(directory, clock)
+        self._evaluations = EvaluationStore(
+            state.document("moves", replicated=False), state.document("measured", replicated=False), clock
+        )
         self._recorder = Recorder(self.staging if settings.tables else None, scheduler, clock)
         self._errors: dict[str, dict[str, Any]] = {}
         self._told: dict[str, tuple[type[Exception], str | None]] = {}
@@ -384,7 +392,7 @@ class ServiceHistory:
 
     def start(self, spark: Callable[[], SparkSession | None]) -> None:
         """Begin to take in what is staged, in a thread of its own; `spark` gives the session while there is one."""
-        self._guarded("evaluation", self._judging.begin)
+        self._guarded("evaluation", self._evaluations.begin)
         self._thread = threading.Thread(target=self._keep, args=(spark,), name="stormwright-history", daemon=True)
         self._thread.start()
 
@@ -400,12 +408,12 @@ class ServiceHistory:
 
     def count(self, records: Iterable[LogRecord]) -> None:
         """Count records that have not come before."""
-        self._guarded("evaluation", lambda: self._judging.count(records))
+        self._guarded("evaluation", lambda: self._evaluations.count(records))
 
     def observe(self, problem: Problem) -> None:
         """Note cluster and load, and judge what can be judged."""
         self._guarded("records", lambda: self._recorder.observe(problem))
-        self._guarded("evaluation", lambda: self._note(self._judging.look(problem)))
+        self._guarded("evaluation", lambda: self._note(self._evaluations.look(problem)))
 
     def decide(self, problem: Problem, decision: Decision, dry_run: bool) -> None:
         """Note a look at the placement."""
@@ -439,27 +447,27 @@ class ServiceHistory:
 
     def resumed(self, names: Iterable[str], problem: Problem) -> None:
         """Topologies (names) that were paused go on."""
-        self._guarded("evaluation", lambda: self._judging.resumed(names, problem))
+        self._guarded("evaluation", lambda: self._evaluations.resumed(names, problem))
 
     def waits(self, problem: Problem, least_s: float) -> dict[str, str]:
         """Topology → how much of `least_s` seconds is still to be measured of it."""
-        return self._judging.waits(problem, least_s)
+        return self._evaluations.waits(problem, least_s)
 
     def worse(self, problem: Problem) -> list[Worse]:
         """Topologies that do measurably worse since they were moved."""
         found: list[Worse] = []
 
         def look() -> None:
-            worse, gone = self._judging.worse(problem)
+            worse, gone = self._evaluations.worse(problem)
             found.extend(worse)
             self._note(gone)
 
         self._guarded("evaluation", look)
         return found
 
-    def judged(self) -> dict[str, Any]:
-        """What came of moves, for the status endpoint (`Evaluation.status`)."""
-        return self._judging.status()
+    def evaluation_status(self) -> dict[str, Any]:
+        """What came of moves, for the status endpoint (`MoveEvaluator.status`)."""
+        return self._evaluations.status()
 
     def take_in(self, spark: SparkSession) -> None:
         """Take what is staged into the tables.
@@ -519,11 +527,11 @@ class ServiceHistory:
 
     def _await_effect(self, topology: str, report: MoveReport) -> None:
         if not report.complete or self._decision is None:
-            self._note(self._judging.forget(topology))
+            self._note(self._evaluations.forget(topology))
             return
         whole = [move for move in self._decision.plan.moves if move.topology.id == topology]
         self._note(
-            self._judging.moved(
+            self._evaluations.moved(
                 MovedTopology(
                     self.decision_ms,
                     topology,
@@ -532,7 +540,7 @@ class ServiceHistory:
                     report.ended_ms,
                     whole[0].before if whole else None,
                     whole[-1].after if whole else None,
-                    takes_back=topology in self._decision.takes_back,
+                    rolls_back=topology in self._decision.rolls_back,
                 )
             )
         )
@@ -540,16 +548,16 @@ class ServiceHistory:
     def _note(self, found: Iterable[EvaluatedMove]) -> None:
         for judged in found:
             self._recorder.judge(judged)
-            self._tell_judged(judged)
-            judgement = judged.judgement
-            measured = "unknown" if judgement.measured is None else f"{judgement.measured:.2f}"
+            self._on_evaluation(judged)
+            evaluation = judged.evaluation
+            measured = "unknown" if evaluation.measured is None else f"{evaluation.measured:.2f}"
             log.info(
                 "%s: %s %s of what it was before the move, %.2f predicted: %s",
                 judged.topology,
-                judgement.quantity,
+                evaluation.quantity,
                 measured,
-                judgement.predicted,
-                judgement.verdict,
+                evaluation.predicted,
+                evaluation.verdict,
             )
 
     def _guarded(self, part: str, work: Callable[[], None]) -> None:

@@ -74,7 +74,7 @@ def run_exchange(cluster: RunningCluster, settings: DemoSettings) -> ExchangeRes
             before = snapshot_of(service)
             plan = plan_exchange(before, list(ids.values()))
             start_ms = time.time() * 1000
-            reports = {report.topology: report for report in service.act(Decision(True, "to change places", plan))}
+            reports = {report.topology: report for report in service.execute(Decision(True, "to change places", plan))}
             time.sleep(settings.measure_s)
             _await_trees(service, list(ids.values()))
             end_ms = time.time() * 1000

@@ -93,7 +93,7 @@ def measured_problem(service: Service, since_ms: float) -> Problem:
     clock = service.settings.clock
     begin = clock.monotonic()
     while (waited_s := clock.monotonic() - begin) < LAST_LOAD_S:
-        problem = service.looking.observe()
+        problem = service.decider.observe()
         if problem is not None and problem.load is not None:
             wholly, partly = problem.load.start_ms >= since_ms, problem.load.end_ms > since_ms
             fitted = service.settings.objective == TRAFFIC or not service.unfitted(problem)
@@ -197,7 +197,7 @@ class ClusterStage:
             self.moving.append(around_move(self._moving_ms, stretch.span_ms, settings.warm_up_s))
             self._moving_ms = None
         # Before anything moves, so that no fit is to records of two placements.
-        self._service.looking.observe(fit=True)
+        self._service.decider.observe(fit=True)
         records = tally.records()
         runs = {topology: measure(records, topology, *stretch.span_ms) for topology in self._ids.values()}
         self._starts.append(MeasuredStart(trial, dict(snapshot_of(self._service).current), stretch, runs))
@@ -217,7 +217,7 @@ class ClusterStage:
             self.first_problem = problem
         log.info("deciding with %s", self._settings.scheduler_name)
         triggers = TriggerParams(period_s=0, cool_down_s=0, min_gain_percent=LEAST_GAIN_PERCENT)
-        decision = self._service.look(triggers, self._settings.adapts)
+        decision = self._service.decide(triggers, self._settings.adapts)
         log.info(decision.reason)
         wanted = {**problem.current, **{move.topology.id: move.after for move in decision.plan.moves}}
         self._decided[trial] = _Decided(problem, wanted, decision.promises)
@@ -225,17 +225,17 @@ class ClusterStage:
         return DecidedPlacement(decision, now, then)
 
     def act(self, decision: Decision) -> None:
-        """Make the moves of a decision; raises as `Service.act`."""
+        """Make the moves of a decision; raises as `Service.execute`."""
         self._moving_ms = self._clock.time() * 1000
-        made = self._service.act(decision)
+        made = self._service.execute(decision)
         self.moves += made
         complete = all(move.complete for move in made)
         self._arrived = {move.topology.id: move.after.slots for move in decision.plan.moves if complete}
 
     def place(self, placements: Mapping[str, TopologyAssignment], reason: str, promises: Mapping[str, Promise]) -> None:
-        """Move topologies to given placements; raises as `Decider.place` and `Service.act`."""
+        """Move topologies to given placements; raises as `Decider.place` and `Service.execute`."""
         log.info("moving %s", reason)
-        self.act(self._service.looking.place(placements, reason, promises))
+        self.act(self._service.decider.place(placements, reason, promises))
 
     def roll_back(self, trial: int, placements: Mapping[str, TopologyAssignment], reason: str) -> None:
         """Move topologies back from the placement of a trial, which is refused from now on.
@@ -250,7 +250,7 @@ class ClusterStage:
             topology: replace(decided.promises.get(topology, Promise()), worth=worth.get(topology))
             for topology in placements
         }
-        self.act(self._service.looking.place(placements, reason, tried, takes_back=True))
+        self.act(self._service.decider.place(placements, reason, tried, rolls_back=True))
 
     def correction(self, trial: int, start: MeasuredStart) -> CpuCorrection | None:
         """Return the correction of a trial's placement by the newest costs; None if CPU is unknown."""
@@ -286,7 +286,7 @@ class ClusterStage:
         end_s = self._clock.monotonic() + seconds
         while (left_s := end_s - self._clock.monotonic()) > 0:
             self._clock.sleep(min(left_s, OBSERVE_S))
-            self._service.looking.observe()
+            self._service.decider.observe()
 
     def _stretch(self, phase: str) -> MeasuredStretch:
         """Let everything run for a while, and measure it."""

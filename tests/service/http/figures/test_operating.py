@@ -6,11 +6,11 @@ import sqlite3
 
 import pytest
 
-from stormwright.client.shapes import Modes
+from stormwright.modes import Modes
 from stormwright.service.dashboard.scene import Scene
 from stormwright.service.http.metrics import Figures, of_modes, of_state
 from stormwright.service.plans.journal import Journal
-from stormwright.service.plans.plans import PlanStore
+from stormwright.service.plans.store import PlanStore
 from stormwright.service.storage.database import FILE, State
 from tests.controller.builders import on, problem, topology
 from tests.service.http.figures.test_cluster import samples
@@ -33,10 +33,10 @@ def test_modes():
 
 
 def test_plans_and_history_are_counted(state):
-    plans, ledger = PlanStore(state), Journal(state)
+    plans, journal = PlanStore(state), Journal(state)
     ids = [plans.add("plan", "throughput", "anna", "why", {}) for _ in range(3)]
     plans.change(ids[0], ["planning"], "failed", "no")
-    ledger.begin("modes", "anna", "why")
+    journal.begin("modes", "anna", "why")
     found = samples(of_state(state))
     assert found["stormwright_plans", ("plan", "planning")] == 2
     assert found["stormwright_plans", ("plan", "failed")] == 1

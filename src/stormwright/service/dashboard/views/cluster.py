@@ -107,7 +107,7 @@ def node(known: DashboardState, name: str) -> Page:
         "predicted": scene.predicted.nodes[index] if scene.predicted else None,
         "measured": measured,
         "drained": known.drained().get(supervisor.host),
-        "has_desk": known.sources.desk is not None and status is not None,
+        "can_plan": known.sources.plan_service is not None and status is not None,
         "workers": [_worker(scene, slot) for slot in slots_of(scene.problem, index)],
     }
     return Page("node", scene.problem.cluster.node_names[index], f"stormwright drain {supervisor.host}", shows, _HERE)

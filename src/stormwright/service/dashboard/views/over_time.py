@@ -65,7 +65,7 @@ def timeline(known: DashboardState) -> Page:
     events = known.history(20)
     status = known.status()
     alarms = (status.pipeline.get("alarms") or {}) if status else {}
-    shows = {"charts": charts, "done": events.done, "alarms": alarms, "served": status is not None}
+    shows = {"charts": charts, "done": events.entries, "alarms": alarms, "served": status is not None}
     shows["there"] = scene.problem.node_index if scene else ()
     return Page("timeline", "Timeline", "stormwright history", shows, "/timeline")
 
@@ -75,7 +75,7 @@ def _marks(known: DashboardState) -> list[Mark]:
         Mark(
             each.at_ms, str(each.n), f"entry {each.n}: {each.kind} by {each.who}: {each.reason}", f"/history#n{each.n}"
         )
-        for each in known.history(50).done
+        for each in known.history(50).entries
         if each.moves
     ]
 

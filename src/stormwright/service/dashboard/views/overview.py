@@ -14,7 +14,7 @@ from stormwright.service.dashboard.charts import Line, chart
 from stormwright.service.dashboard.scene import Scene
 from stormwright.service.dashboard.state import DashboardState
 from stormwright.service.dashboard.views.page import Page, waiting
-from stormwright.service.dashboard.views.plans import HALTED, MOVING, OPEN
+from stormwright.service.dashboard.views.plans import HALTED_STATES, MOVING, OPEN
 from stormwright.service.status import ServiceStatus
 
 # Health -------------------------------------------------------------------------------------------
@@ -165,10 +165,10 @@ def overview(known: DashboardState) -> Page:
         "scene": scene,
         "runs": known.runs(),
         "service": status,
-        "open_plans": [each for each in (*now.waiting, *now.under_way) if each.state not in HALTED][:_ROWS],
-        "has_desk": known.sources.desk is not None,
+        "open_plans": [each for each in (*now.waiting, *now.under_way) if each.state not in HALTED_STATES][:_ROWS],
+        "can_plan": known.sources.plan_service is not None,
         "done": now.done[:_ROWS],
-        "judged": [(each.n, move, outcome) for each in now.done for move in each.moves for outcome in move.judged][
+        "judged": [(each.n, move, outcome) for each in now.done for move in each.moves for outcome in move.evaluations][
             :_OUTCOMES
         ],
         "tight": [(names[each.topology], each) for each in tight],
@@ -183,7 +183,7 @@ def overview_data(known: DashboardState) -> Overview:
     scene, status, modes = known.scene(), known.status(), known.modes()
     found = findings(known, scene)
     trouble = sum(each.level != "note" for each in found)
-    plans = known.plans(*OPEN, *MOVING, *HALTED, most=_READ).plans
+    plans = known.plans(*OPEN, *MOVING, *HALTED_STATES, most=_READ).plans
     problem = scene.problem if scene else None
     return Overview(
         service=f"stormwright {__version__}",
@@ -202,8 +202,8 @@ def overview_data(known: DashboardState) -> Overview:
         decision=(status.decision if status else None) or "",
         waits=tuple(status.waits) if status else (),
         under_way=tuple(each for each in plans if each.state not in OPEN),
-        waiting=tuple(each for each in plans if each.state in OPEN and each.steps),
-        done=tuple(each for each in known.history(_LOOKED_AT).done if each.kind != "modes"),
+        waiting=tuple(each for each in plans if each.state in OPEN and each.step_count),
+        done=tuple(each for each in known.history(_LOOKED_AT).entries if each.kind != "modes"),
     )
 
 

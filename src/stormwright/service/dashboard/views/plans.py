@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import get_args
 
-from stormwright.client.shapes import Goal
 from stormwright.errors import NotThereError
+from stormwright.plan import Goal
 from stormwright.service.dashboard.state import DashboardState
 from stormwright.service.dashboard.views.page import Page, Query
 
@@ -34,9 +34,9 @@ def tried(known: DashboardState, name: str) -> Page:
 # Plans --------------------------------------------------------------------------------------------
 
 #: States in which a plan may be applied, goes on by itself, and waits for a person.
-OPEN, MOVING, HALTED = (
+OPEN, MOVING, HALTED_STATES = (
     ("planned", "proposed"),
-    ("planning", "applying", "judging", "taking back"),
+    ("planning", "applying", "evaluating", "rolling_back"),
     ("waiting", "stopped"),
 )
 
@@ -47,7 +47,7 @@ _STEPS, _ENTRIES = 100, 25
 def plans(known: DashboardState) -> Page:
     """All plans, and a form that asks for one."""
     shows = {
-        "has_desk": known.sources.desk is not None,
+        "can_plan": known.sources.plan_service is not None,
         "plans": known.plans().plans,
         "goals": get_args(Goal),
         "modes": known.modes(),
@@ -57,17 +57,17 @@ def plans(known: DashboardState) -> Page:
 
 def plan(known: DashboardState, name: str) -> Page:
     """Return the page of one plan, with its actions."""
-    if known.sources.desk is None:
+    if known.sources.plan_service is None:
         raise NotThereError("there are no plans here: nobody serves a cluster")
-    found = known.sources.desk.plan(name, _STEPS)
+    found = known.sources.plan_service.plan(name, _STEPS)
     can = []
-    if found.state in OPEN and found.steps:
+    if found.state in OPEN and found.step_count:
         can.append("apply")
-    if found.state in ("applying", "judging"):
+    if found.state in ("applying", "evaluating"):
         can.append("stop")
-    if found.state in HALTED:
+    if found.state in HALTED_STATES:
         can.append("resume")
-    if found.state in (*OPEN, *HALTED, "planning"):
+    if found.state in (*OPEN, *HALTED_STATES, "planning"):
         can.append("discard")
     applies = known.sources.status() is not None
     shows = {
@@ -75,8 +75,8 @@ def plan(known: DashboardState, name: str) -> Page:
         "can": can if applies else [each for each in can if each == "discard"],
         "applies": applies,
         "runs": known.runs(),
-        "steps": found.made,
-        "more_steps": max(found.steps - _STEPS, 0),
+        "steps": found.steps,
+        "more_steps": max(found.step_count - _STEPS, 0),
         "moving": found.state in MOVING,
     }
     return Page("plan", f"Plan {found.id}", f"stormwright plan --show {found.id}", shows, "/plans")
@@ -88,7 +88,7 @@ def history(known: DashboardState, query: Query) -> Page:
     before = int(given) if given.isascii() and given.isdigit() and len(given) < 19 else None
     found = known.history(_ENTRIES, before)
     shows = {
-        "has_desk": known.sources.desk is not None,
+        "can_plan": known.sources.plan_service is not None,
         "applies": known.sources.status() is not None,
         "history": found,
         "before": before,
