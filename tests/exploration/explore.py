@@ -203,7 +203,7 @@ class _Run:
             raise Over
         self._reverting, self._decides = True, False
         self._numbers = sorted({row["n"] for row in made}, reverse=True)
-        serving._decides = False  # a person freezes it before
+        serving._decides = False  # noqa: SLF001  # a person freezes it before
         self._see_reverted(serving)
 
     def _see_reverted(self, serving: Serving) -> None:

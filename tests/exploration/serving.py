@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
 from types import SimpleNamespace
 from typing import Any, cast
-
-from stormwright.service.plans.dispatcher import DecisionDispatcher
 
 from stormwright.controller.move import Mover
 from stormwright.controller.planning.plan import MovePlan, Step
@@ -32,7 +29,7 @@ from stormwright.service.plans.guard import Guard
 from stormwright.service.plans.journal import Journal
 from stormwright.service.plans.plan_service import PlanMakers, PlanService
 from stormwright.service.plans.store import PlanExpiry, PlanStore
-from stormwright.service.storage.database import FILE, State
+from stormwright.service.storage.database import FILE, State, Transaction
 from stormwright.storm.bridge import Bridge
 from tests.exploration.world import World, read
 from tests.service.plans.nimbus import Forced
@@ -48,10 +45,10 @@ class MortalState(State):
         self._connection.execute("PRAGMA synchronous = OFF")
 
     @contextmanager
-    def change(self) -> Iterator[sqlite3.Connection]:
+    def change(self, *, replicated: bool = True) -> Iterator[Transaction]:
         self._world.step()
-        with super().change() as connection:
-            yield connection
+        with super().change(replicated=replicated) as transaction:
+            yield transaction
         self._world.step()
 
 
@@ -113,15 +110,14 @@ class Serving:
         self._pending, self._moment = dict[str, int](), 0
         self._nimbus = Calls(world)
         history = SimpleNamespace(move=self._note, decision_ms=0)
-        acting = MoveRunner(self._move, self.memory, cast(Any, history), "forced", 0.0, self.journal)
+        runner = MoveRunner(self._move, self.memory, cast(Any, history), "forced", 0.0, self.journal)
         makers = PlanMakers("traffic", lambda _: Forced(world.wanted), Forced(world.wanted))
         self.plan_service = PlanService(self.plans, self.journal, self.guard, self.problem, makers)
-        applying = PlanExecutor(self.plans, self.journal, self, acting.act)
-        view = cast(Any, SimpleNamespace(problem=self.problem))
-        tidying = PlanExpiry(self.plans, self.journal, 90)
-        dealing = DecisionDispatcher(self.guard, self.plan_service, applying, view, tidying)
-        looking = cast(Any, SimpleNamespace(look=self.decided))
-        self.loop = Loop(looking, acting, self.before_each, self._resume, dealing, clock)
+        executor = PlanExecutor(self.plans, self.journal, self, runner, self.plan_service.approve)
+        expiry = PlanExpiry(self.plans, self.journal, 90)
+        decider = cast(Any, SimpleNamespace(decide=self.decided))
+        before_each = (self.before_each, self._resume, expiry.expire)
+        self.loop = Loop(decider, self.guard, self.plan_service.propose, executor, before_each, clock)
         self._resume()
 
     def before_each(self) -> None:
@@ -161,7 +157,7 @@ class Serving:
         self._moment += 1
         return self._moment
 
-    def judging(self) -> Collection[str]:
+    def pending(self) -> Collection[str]:
         return self._pending
 
     def worse(self, problem: Problem) -> Mapping[str, str]:

@@ -9,11 +9,11 @@ import pytest
 
 from stormwright.controller.planning.plan import Excluded, Missing, MovePlan, NoRoom, Step
 from stormwright.controller.planning.planner import MoveBudget, plan_moves
-from stormwright.controller.policy import Decision
 from stormwright.controller.reports import MoveReport
 from stormwright.errors import MoveError, MoveStoppedError
 from stormwright.model import Assignment
 from stormwright.service.memory import ServiceMemory
+from stormwright.service.plans.executor import MoveContext, MoveRunner
 from tests.controller.builders import on, problem, topology
 
 
@@ -42,12 +42,12 @@ def act(plan: MovePlan, failing: str) -> tuple[list[str], ServiceMemory, Mock]:
         return [report(one.topology.id)]
 
     memory, history = ServiceMemory(), Mock()
-    acting = MoveRunner(move, memory, history, "optimizer", 0.0, Mock())
+    runner = MoveRunner(move, memory, history, "optimizer", 0.0, Mock())
     if failing:
         with pytest.raises(MoveError):
-            acting.act(Decision(True, "better", plan))
+            runner.run(plan.steps, MoveContext(1, "better"))
     else:
-        acting.act(Decision(True, "better", plan))
+        runner.run(plan.steps, MoveContext(1, "better"))
     return made, memory, history
 
 
@@ -70,7 +70,8 @@ def test_a_move_that_is_given_up_as_the_service_ends_has_not_failed(plan: MovePl
         raise MoveStoppedError("b-1-0: nothing was moved, the service is being stopped")
 
     memory, history = ServiceMemory(), Mock()
-    assert MoveRunner(move, memory, history, "optimizer", 0.0, Mock()).act(Decision(True, "better", plan)) == []
+    runner = MoveRunner(move, memory, history, "optimizer", 0.0, Mock())
+    assert runner.run(plan.steps, MoveContext(1, "better")) == []
     assert memory.counts.failed_moves == 0
     assert memory.backoff.stay(0.0) == {}
     history.move.assert_not_called()

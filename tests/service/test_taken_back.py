@@ -59,7 +59,7 @@ def test_nothing_is_decided_before_enough_was_measured(monkeypatch: pytest.Monke
     assert service.memory.waits == ["t: 0 of 30 s measured since its workers started and warmed up"]
     assert service.run(25) is None
     assert service.memory.waits[0].startswith("t: 1")
-    assert service.decider.look().reason == service.memory.waits[0]
+    assert service.decider.decide().reason == service.memory.waits[0]
     assert service.memory.counts.looks == 0
     service.moved(60)
     assert storm.now_s - START_S >= 60 + 30
@@ -112,7 +112,7 @@ def test_given_placement_is_taken_whatever_it_gains(monkeypatch: pytest.MonkeyPa
     service = begin(storm)
     service.run(10)
     decision = service.decider.place({T.id: on("n2", "n1")}, "to compare placements", {})
-    assert service.acting.act(decision)[0].complete
+    assert service.executor.execute(decision)[0].complete
     assert nodes(storm.runs) == {"n1", "n2"}
     assert decision.rolls_back == frozenset()
     assert service.refused.reasons(storm.now_s * 1000) == {}
@@ -129,7 +129,7 @@ def test_rolled_back_placement_is_refused_with_the_worth_it_is_given(
     back = service.decider.place(
         {T.id: SPREAD}, "measured −26 %", {T.id: Promise(worth=100.0, rate_tps=1000.0)}, rolls_back=True
     )
-    service.acting.act(back)
+    service.executor.execute(back)
     assert (back.rolls_back, nodes(storm.runs)) == ({T.id}, nodes(SPREAD))
     assert service.memory.counts.rolled_back == 1
     problem, now_ms = storm.problem(), storm.now_s * 1000
@@ -215,13 +215,13 @@ def test_a_way_back_that_waits_for_a_person_is_not_proposed_again(
         some = []
         for _ in range(seconds):
             service.history.count(storm.second())
-            decision = service.decider.look()
+            decision = service.decider.decide()
             some += [decision] if decision.rolls_back else []
         return some
 
     back, *_ = found(60)
     plans = PlanStore(service.state)
-    plan = plans.add("plan", "traffic", "stormwright", back.reason, {})
+    plan = plans.add("rollback", "traffic", "stormwright", back.reason, {})
     plans.save(plan, "proposed", "", {}, {}, {}, [(0, step_to_dict(step, storm.problem())) for step in back.plan.steps])
     assert found(3 * round(ROLLBACK_RETRY_S)) == []
     plans.change(plan, ["proposed"], "discarded")

@@ -17,14 +17,16 @@ from stormwright.controller.objectives.refusals import RefusedPlacements
 from stormwright.controller.planning.plan import Step
 from stormwright.controller.policy import Decision
 from stormwright.controller.reports import MoveReport
-from stormwright.documents import FileDocument
 from stormwright.model import Assignment, LoadProfile, Problem, Scheduler, TopologyAssignment
 from stormwright.model.load import assumed_load
 from stormwright.schedulers.toolkit.triggers import TriggerParams
 from stormwright.service.decider import Decider
 from stormwright.service.memory import ServiceMemory
+from stormwright.service.plans.executor import MoveRunner, PlanExecutor
 from stormwright.service.plans.guard import Guard
 from stormwright.service.plans.journal import Journal
+from stormwright.service.plans.outcomes import MoveOutcomes
+from stormwright.service.plans.plan_service import PlanMakers, PlanService
 from stormwright.service.plans.store import PlanStore
 from stormwright.service.settings import ServiceSettings
 from stormwright.service.storage.database import FILE, State
@@ -164,22 +166,24 @@ class Deciding:
         self.state = State(state / FILE)
         plans, journal = PlanStore(self.state), Journal(self.state)
         guard = Guard(self.state, plans, journal, "auto")
-        self.memory, self.history = (
-            ServiceMemory(),
-            ServiceHistory(HistorySettings(), state, "forced", journal.record_evaluation),
-        )
-        self.refused = RefusedPlacements(FileDocument(state / "refused.json"))
+        self.memory = ServiceMemory()
+        self.history = ServiceHistory(HistorySettings(), state, self.state, "forced", journal.record_evaluation)
+        self.refused = RefusedPlacements(self.state.document("refused"))
         view = cast(Any, View(storm))
-        self.looking = Decider(self.settings, scheduler, view, self.memory, self.history, self.refused, guard)
-        self.acting = MoveRunner(storm.move, self.memory, self.history, "forced", triggers.cool_down_s, journal)
+        self.decider = Decider(self.settings, scheduler, view, self.memory, self.history, self.refused, guard)
+        outcomes = MoveOutcomes(self.decider, view, self.history, self.memory, self.refused, guard)
+        self.runner = MoveRunner(storm.move, self.memory, self.history, "forced", triggers.cool_down_s, journal)
+        makers = PlanMakers(TRAFFIC, lambda _: scheduler, scheduler)
+        self.plan_service = PlanService(plans, journal, guard, view.problem, makers, "forced")
+        self.executor = PlanExecutor(plans, journal, outcomes, self.runner, self.plan_service.approve)
         self.history.start(lambda: None)
 
     def run(self, seconds: int, until: Callable[[Decision], bool] = lambda _: False) -> Decision | None:
         """Decide each second; the decision at which it stopped, None where it went on to the end."""
         for _ in range(seconds):
             self.history.count(self.storm.second())
-            decision = self.looking.look()
-            self.acting.act(decision)
+            decision = self.decider.decide()
+            self.executor.execute(decision)
             if until(decision):
                 return decision
         return None
@@ -191,5 +195,6 @@ class Deciding:
         return decision
 
     def end(self) -> None:
+        self.plan_service.close()
         self.history.stop()
         self.state.close()

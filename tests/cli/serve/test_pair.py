@@ -136,7 +136,7 @@ def test_once_it_leads_what_people_said_meanwhile_holds(agreed: Place, tmp_path:
             assert told.lead is not ALONE
             state = State(told.state_dir / FILE)
             told.lead.begin(state)
-            state.keep("x", home)
+            state.document("x").save(home)
             state.close()
             return replace(told, lead=ALONE)
 

@@ -92,7 +92,7 @@ def test_a_restart_of_the_service_forgets_nothing() -> None:
     measured = MeasuredTopologies(observed)
     observed.add(seconds(100, 120 + CLOSED_S, born_s=0))
     assert waits(measured) == "20 of 30 s measured since its workers started and warmed up"
-    kept = json.loads(json.dumps(measured.kept()))
+    kept = json.loads(json.dumps(measured.state()))
     observed = ObservedTraffic(5)
     again = MeasuredTopologies(observed, kept)
     assert waits(again) == "20 of 30 s measured since its workers started and warmed up"

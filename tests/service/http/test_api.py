@@ -80,7 +80,7 @@ def running(nimbus: Nimbus) -> Iterator[None]:
 
     def run() -> None:
         while not over.wait(0.002):
-            nimbus.applying.advance()
+            nimbus.executor.advance()
 
     thread = threading.Thread(target=run)
     thread.start()

@@ -6,12 +6,11 @@ from contextlib import closing
 from pathlib import Path
 
 from stormwright.controller.safety.pauses import Pauses
-from stormwright.documents import FileDocument
 from stormwright.errors import NotLeadingError
 from stormwright.model import Problem
 from stormwright.service.leader_election.lead import ElectedLeader
 from stormwright.service.leader_election.lease import Lease
-from stormwright.service.leader_election.standby import PAUSED, StandbyService
+from stormwright.service.leader_election.standby import StandbyService
 from stormwright.service.storage.database import FILE, State
 from tests.service.leader_election.places import LEASE_S, LocalClock, Place, Session
 from tests.service.plans.nimbus import MortalState, Nimbus
@@ -57,7 +56,7 @@ class Pair(Nimbus):
         lead = ElectedLeader(self.lease, session)
         self.state = MortalState(self._directory / FILE, self)
         lead.begin(self.state)
-        self.pauses = Pauses(FileDocument(self._directory / PAUSED))
+        self.pauses = Pauses(self.state.document("paused"))
 
     def tick(self) -> None:
         super().tick()
@@ -91,7 +90,7 @@ def after_it_wakes(pair: Pair, most: int = 50) -> None:
     for _ in range(most):
         try:
             pair.pauses.resume(pair.activate)
-            pair.applying.advance()
+            pair.executor.advance()
         except NotLeadingError:
             pair.lease.renew()
             assert pair.lease.lost

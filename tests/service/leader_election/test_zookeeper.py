@@ -182,7 +182,7 @@ def test_who_joins_late_has_what_matters_and_keeps_its_own_aside(begin: Begin, t
     with one.state.change():
         for number in range(ENTRIES + 20):
             journal.begin("auto", "anna", f"decision {number}")
-    one.state.keep("large", secrets.token_hex(400_000))
+    one.state.document("large").save(secrets.token_hex(400_000))
     one.lead._together.keep_whole()  # type: ignore[union-attr]  # noqa: SLF001
     one.lead._together.keep_whole()  # type: ignore[union-attr]  # noqa: SLF001
     assert list(one.agreed.entries(0)) == [], "what is kept whole need not be kept in entries"
@@ -194,7 +194,7 @@ def test_who_joins_late_has_what_matters_and_keeps_its_own_aside(begin: Begin, t
     assert other.leads.wait(20)
     entries = Journal(other.state).entries(1000, None).entries
     assert [entries[0].reason, len(entries)] == [f"decision {ENTRIES + 19}", ENTRIES]
-    assert other.state.kept("large") == one.state.kept("large")
+    assert other.state.document("large").load() == one.state.document("large").load()
     (aside,) = (tmp_path / "other").glob(f"{FILE}.before-*")
     with closing(State(aside)) as own:
         assert [each.who for each in Journal(own).entries(9, None).entries] == ["otto"]

@@ -38,7 +38,7 @@ from stormwright.service.plans.guard import Guard
 from stormwright.service.plans.journal import Journal
 from stormwright.service.plans.plan_service import PlanMakers, PlanService
 from stormwright.service.plans.store import ACTIVE_STATES, PlanStore
-from stormwright.service.storage.database import FILE, State
+from stormwright.service.storage.database import FILE, State, Transaction
 from tests.controller.builders import problem, topology
 
 ANNA = ChangeRequest(by="anna", reason="a try")
@@ -62,12 +62,12 @@ class MortalState(State):
         self._connection.execute("PRAGMA synchronous = OFF")
 
     @contextmanager
-    def change(self) -> Iterator[sqlite3.Connection]:
+    def change(self, *, replicated: bool = True) -> Iterator[Transaction]:
         self._nimbus.tick()
         if self._nimbus.disk_full:
             raise sqlite3.OperationalError("database or disk is full")
-        with super().change() as connection:
-            yield connection
+        with super().change(replicated=replicated) as transaction:
+            yield transaction
         self._nimbus.tick()
 
 
@@ -117,11 +117,11 @@ class Nimbus:
         self.plans, self.journal = PlanStore(self.state), Journal(self.state)
         self.guard = Guard(self.state, self.plans, self.journal, rebalancing=lambda: self.rebalanced)
         history = SimpleNamespace(move=self._note, decision_ms=0)
-        acting = MoveRunner(self.move, ServiceMemory(), cast(Any, history), "forced", 0.0, self.journal)
+        runner = MoveRunner(self.move, ServiceMemory(), cast(Any, history), "forced", 0.0, self.journal)
         makers = PlanMakers("traffic", lambda _: Forced(self.wants), KEEPS)
         self.plan_service = PlanService(self.plans, self.journal, self.guard, self.now, makers)
         self._asked = True
-        self.applying = PlanExecutor(self.plans, self.journal, self, acting.act)
+        self.executor = PlanExecutor(self.plans, self.journal, self, runner, self.plan_service.approve)
 
     def _open(self) -> None:
         """What a service keeps."""
@@ -147,7 +147,11 @@ class Nimbus:
         self._moment += 1
         return self._moment
 
-    def judging(self) -> Collection[str]:
+    @property
+    def decision_ms(self) -> int:
+        return self._moment
+
+    def pending(self) -> Collection[str]:
         return self._pending
 
     def _note(self, topology: str, report: MoveReport | None, failure: str | None = None) -> None:
@@ -281,7 +285,7 @@ class Nimbus:
         """Bring the plan under way to where it goes no further, with a new service wherever one is killed."""
         for _ in range(most):
             try:
-                if not self.applying.advance():
+                if not self.executor.advance():
                     return
             except Killed:
                 self.again()
@@ -299,7 +303,7 @@ class Nimbus:
         """A plan that leads to a placement."""
         now = self.now()
         moves = plan_moves(now, Assignment(wanted), WHOLE, cpu_limits=False)
-        plan = self.plan_service.propose(now, Decision(True, "better", moves))
+        plan = self.plan_service.propose(Decision(True, "better", moves))
         assert plan is not None
         return plan
 

@@ -193,7 +193,7 @@ def test_a_plan_that_is_stopped_goes_on_where_it_was(begin: Begin) -> None:
     plan = nimbus.propose(many()[1])
     then = planned(nimbus, plan)
     nimbus.plan_service.apply(plan, ANNA)
-    nimbus.applying.advance()
+    nimbus.executor.advance()
     nimbus.plan_service.stop(plan, ANNA)
     nimbus.run()
     row = nimbus.plan_service.plan(plan)
@@ -210,7 +210,7 @@ def test_to_freeze_stops_the_plan_under_way(begin: Begin) -> None:
     nimbus = begin(many()[0])
     plan = nimbus.propose(many()[1])
     nimbus.plan_service.apply(plan, ANNA)
-    nimbus.applying.advance()
+    nimbus.executor.advance()
     nimbus.plan_service.change_modes(ModesChange(frozen="month end", by="anna", reason="accounts"))
     nimbus.run()
     assert nimbus.plan_service.plan(plan).state == "stopped"
@@ -316,7 +316,7 @@ def begun_stage(nimbus: Nimbus, plan: str) -> list[str]:
     """The second stage has begun: the topologies of it that have moved, and are to."""
     nimbus.plan_service.apply(plan, ANNA)
     for _ in range(100):
-        nimbus.applying.advance()
+        nimbus.executor.advance()
         row = nimbus.plans.row(plan)
         own = [step for step in nimbus.plans.steps(plan) if step.stage == row.stage == 1]
         if any(step.state == "moved" for step in own):
@@ -342,7 +342,7 @@ def test_a_topology_that_is_gone_as_it_moves_holds_up_nobody(begin: Begin) -> No
     nimbus.plan_service.apply(plan, ANNA)
     nimbus.until_killed = 11  # its workers have ended, and no new ones begun
     with pytest.raises(Killed):
-        nimbus.applying.advance()
+        nimbus.executor.advance()
     nimbus.again()
     nimbus.kill(gone)
     nimbus.run()
@@ -361,7 +361,7 @@ def test_what_finds_no_slots_does_not_hold_up_the_service_for_ever(
     nimbus.plan_service.apply(plan, ANNA)
     nimbus.plans.set_step(plan, first.number, "moving")
     nimbus.lose(first.content["moves"][0]["topology"])
-    assert all(nimbus.applying.advance() for _ in range(9))
+    assert all(nimbus.executor.advance() for _ in range(9))
     nimbus.plan_service.stop(plan, ANNA)
     nimbus.run()
     assert nimbus.plan_service.plan(plan).state == "rolled_back"

@@ -11,7 +11,6 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from stormwright.service.plans.dispatcher import DecisionDispatcher
 
 from stormwright.client.shapes import ModesChange, PlanRequest
 from stormwright.controller.planning.planner import plan_moves
@@ -44,14 +43,14 @@ class Service:
         #: What happens between a look and what is made of it.
         self.meanwhile: Callable[[], None] = lambda: None
         self._stop = threading.Event()
-        view = cast(Any, SimpleNamespace(problem=nimbus.look))
-        tidying = PlanExpiry(nimbus.plans, nimbus.journal, 90)
-        dealing = DecisionDispatcher(nimbus.guard, nimbus.plan_service, nimbus.applying, view, tidying)
-        looking = SimpleNamespace(look=self._look)
-        acting = SimpleNamespace(act=lambda decision, _: self.acted.append(decision))
-        self._loop = Loop(cast(Any, looking), cast(Any, acting), lambda: None, lambda: None, dealing)
+        expiry = PlanExpiry(nimbus.plans, nimbus.journal, 90)
+        decider = SimpleNamespace(decide=self._decide)
+        execute = lambda decision, _: self.acted.append(decision)  # noqa: E731
+        executor = SimpleNamespace(advance=nimbus.executor.advance, execute=execute)
+        propose = nimbus.plan_service.propose
+        self._loop = Loop(cast(Any, decider), nimbus.guard, propose, cast(Any, executor), [expiry.expire])
 
-    def _look(self) -> Decision:
+    def _decide(self) -> Decision:
         self._stop.set()
         now = self._nimbus.look()
         assert now is not None
@@ -63,7 +62,7 @@ class Service:
         """A look, or as many turns as a plan under way takes."""
         self._stop.clear()
         for _ in range(200):
-            self._loop._once(self._stop)  # noqa: SLF001
+            self._loop._advance(self._stop)  # noqa: SLF001
             if self._stop.is_set():
                 return
 
@@ -97,7 +96,7 @@ def test_what_is_suggested_waits_for_a_person_and_is_not_suggested_twice(nimbus:
     service.once()
     service.once()
     (plan,) = nimbus.plans.rows()
-    assert (plan.state, plan.who, plan.reason) == ("proposed", "stormwright", "better")
+    assert (plan.state, plan.author, plan.reason) == ("proposed", "stormwright", "better")
     moving = {move["name"] for step in nimbus.plans.steps(plan.id) for move in step.content["moves"]}
     assert "t5" not in moving
     nimbus.plan_service.apply(plan.id, ANNA)
@@ -205,7 +204,7 @@ class Slow:
 @pytest.fixture
 def slow(nimbus: Nimbus) -> Slow:
     made = Slow()
-    nimbus.plan_service._makers = PlanMakers("traffic", lambda _: made, made)
+    nimbus.plan_service._makers = PlanMakers("traffic", lambda _: made, made)  # noqa: SLF001
     return made
 
 
@@ -224,7 +223,7 @@ def test_a_plan_that_is_discarded_before_its_turn_is_not_made(nimbus: Nimbus, sl
     slow.go.set()
     settled(nimbus, asked[0])
     after = threading.Event()
-    nimbus.plan_service._queue.submit(after.set)
+    nimbus.plan_service._queue.submit(after.set)  # noqa: SLF001
     assert after.wait(10)
     assert slow.asked == 1
     assert nimbus.plan_service.plan(asked[1]).state == "discarded"

@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 
 from stormwright.errors import StormwrightError
-from stormwright.service.plans import applying
+from stormwright.service.plans import executor
 from stormwright.service.plans.store import ACTIVE_STATES
 from tests.service.plans.nimbus import ANNA, Nimbus
 from tests.service.plans.test_applying import Begin, begin, many, moving, planned, unpredicted  # noqa: F401
@@ -22,7 +22,7 @@ def turn(nimbus: Nimbus) -> bool:
     """A turn of the loop, which goes on whatever one ends with; whether a plan is under way."""
     with suppress(StormwrightError, OSError, sqlite3.Error):
         nimbus.pauses.resume(nimbus.activate)
-        nimbus.applying.advance()
+        nimbus.executor.advance()
     return nimbus.plans.active() is not None
 
 
@@ -49,7 +49,7 @@ def applying_plan(nimbus: Nimbus) -> str:
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(applying, "AGAIN_S", 0.0)
+    monkeypatch.setattr(executor, "AGAIN_S", 0.0)
 
 
 @pytest.mark.parametrize("moment", MOMENTS)

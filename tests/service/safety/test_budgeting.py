@@ -34,11 +34,11 @@ def test_who_does_not_want_it_has_all_of_it_at_once(tmp_path: Path) -> None:
     budget.failed("t")
     budget.moved("t", 60.0, rolled_back=True)
     assert budget.status() == {"topologies": 8, "most": 8, "why": ""}
-    assert state.kept("budget") is None
+    assert state.document("budget").load() is None
     adapting = MoveBudgetKeeper(state, MoveBudget(max_topologies=8), lambda: (), adapts=True)
     assert adapting.now().max_topologies == 1
     adapting.failed("t")
-    assert MoveBudgetKeeper(state, MoveBudget(max_topologies=8), lambda: (), adapts=False).told()["why"] == ""
+    assert MoveBudgetKeeper(state, MoveBudget(max_topologies=8), lambda: (), adapts=False).status()["why"] == ""
     state.close()
 
 
@@ -49,7 +49,7 @@ def test_a_move_that_is_taken_back_halves_what_one_decision_may_move(
     storm = VirtualStorm(monkeypatch, bad)
     service = Deciding(storm, tmp_path, AllOn(2))
     budget = MoveBudgetKeeper(service.state, MoveBudget(max_topologies=4), lambda: (), adapts=True)
-    service.acting._budget = service.decider._budget = budget  # noqa: SLF001
+    service.runner._budget = service.decider._budget = budget  # noqa: SLF001
     try:
         service.moved(300)
         assert budget.now().max_topologies == 2

@@ -49,7 +49,7 @@ def test_a_plan_is_not_begun_while_things_are_held_and_one_under_way_waits(nimbu
     before = nimbus.where()
     nimbus.rebalanced = ["t0"]
     for _ in range(20):
-        assert nimbus.applying.advance()
+        assert nimbus.executor.advance()
     assert nimbus.where() == before
     assert nimbus.plan_service.plan(plan).state == "applying"
     nimbus.rebalanced = []

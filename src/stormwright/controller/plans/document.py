@@ -74,7 +74,7 @@ def _move(raw: Mapping[str, Any], problem: Problem) -> TopologyMove:
     return TopologyMove(topology, before, after, moved, *workers, legs, raw["arrives"], raw["num_workers"])
 
 
-_KINDS = ("stopped", "started", "kept")
+_KINDS = ("stopped", "started", "unchanged")
 
 _Slots = tuple[WorkerSlot, ...]
 

@@ -121,7 +121,7 @@ MOVES = Table(
         "moved_executors": "long",
         "started_workers": "long",
         "stopped_workers": "long",
-        "kept_workers": "long",
+        "unchanged_workers": "long",
         "drain_s": "double",
         "swap_s": "double",
         "resume_s": "double",

@@ -14,7 +14,8 @@ from stormwright.service.dashboard.charts import Line, chart
 from stormwright.service.dashboard.scene import Scene
 from stormwright.service.dashboard.state import DashboardState
 from stormwright.service.dashboard.views.page import Page, waiting
-from stormwright.service.dashboard.views.plans import HALTED_STATES, MOVING, OPEN
+from stormwright.service.dashboard.views.plans import MOVING
+from stormwright.service.plans.store import HALTED_STATES, OPEN
 from stormwright.service.status import ServiceStatus
 
 # Health -------------------------------------------------------------------------------------------

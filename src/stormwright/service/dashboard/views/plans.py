@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import get_args
 
 from stormwright.errors import NotThereError
-from stormwright.plan import Goal
+from stormwright.plan import Goal, PlanState
 from stormwright.service.dashboard.state import DashboardState
 from stormwright.service.dashboard.views.page import Page, Query
+from stormwright.service.plans.store import ACTIVE_STATES, HALTED_STATES, OPEN
 
 # What-if ------------------------------------------------------------------------------------------
 # Questions about what runs: schedulers compared, and what a change would bring.
@@ -33,12 +34,8 @@ def tried(known: DashboardState, name: str) -> Page:
 
 # Plans --------------------------------------------------------------------------------------------
 
-#: States in which a plan may be applied, goes on by itself, and waits for a person.
-OPEN, MOVING, HALTED_STATES = (
-    ("planned", "proposed"),
-    ("planning", "applying", "evaluating", "rolling_back"),
-    ("waiting", "stopped"),
-)
+#: States in which a plan changes without a person.
+MOVING: tuple[PlanState, ...] = ("planning", *ACTIVE_STATES)
 
 #: Steps and entries that a page shows.
 _STEPS, _ENTRIES = 100, 25
