@@ -9,7 +9,7 @@
     ├── NimbusError               Nimbus refused a call or could not be reached
     ├── MoveError                 a safe move was cancelled; the previous placement runs on
     │   └── MoveStoppedError      cancelled because the mover is being stopped: nothing has failed
-    ├── NotThereError             nothing has the given name
+    ├── NotFoundError             nothing has the given name
     ├── ConflictError             the request is impossible in the current state
     ├── NotAllowedError           the caller is not authorised
     ├── NotLeadingError           another service of the cluster leads, or leadership is uncertain
@@ -114,7 +114,7 @@ class MoveStoppedError(MoveError):
     """A safe move was cancelled before the swap because the mover is being stopped."""
 
 
-class NotThereError(StormwrightError):
+class NotFoundError(StormwrightError):
     """Nothing has the given name or number."""
 
 
@@ -164,7 +164,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     return next(iter(get_close_matches(name, list(known), n=1)), None)
 
 
-def who_is_there(name: str, known: Iterable[str], most: int = 3) -> str:
+def suggestion_for(name: str, known: Iterable[str], most: int = 3) -> str:
     """Return the end of a sentence about an unknown `name`: a suggestion, or the first of the known names."""
     there = sorted(known)
     meant = nearest(name, there)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from stormwright.client import Client
 from stormwright.client.shapes import Overview
-from stormwright.errors import NotThereError
+from stormwright.errors import NotFoundError
 from tests.service.dashboard.sites import SERVED
 from tests.service.http.test_api import HOST, nimbus, port, running  # noqa: F401 (fixtures)
 from tests.service.plans.nimbus import Nimbus
@@ -61,7 +61,7 @@ def test_who_cannot_be_asked_is_told(run, tmp_path: Path, monkeypatch) -> None:
     assert "--token-file" in run("status", "--token-file", tmp_path / "none")[2]
 
     def old(_: Client, *__: object) -> Overview:
-        raise NotThereError("Not Found")
+        raise NotFoundError("Not Found")
 
     monkeypatch.setattr(Client, "_ask", old)
     code, _, err = run("status", "--service", "http://127.0.0.1:1")

@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 from pyspark.sql.types import ArrayType, DataType, DoubleType, LongType, StringType, StructType
 
-from stormwright.perflog import LATENCY_EDGES_MS, Rejected, json_schema, parse
+from stormwright.perflog import LATENCY_EDGES_MS, RejectedLine, json_schema, parse
 from stormwright.pipeline.parsing.parsed import record_type
 from tests.perflog.samples import RECORD, edited, encoded
 
@@ -88,7 +88,7 @@ def test_json_schema_is_one_and_takes_the_sample() -> None:
 )
 def test_reader_and_json_schema_say_the_same(path: str, value: Any) -> None:
     record = edited(RECORD, path, value)
-    assert isinstance(parse(encoded(record)), Rejected) != VALIDATOR.is_valid(copy.deepcopy(record))
+    assert isinstance(parse(encoded(record)), RejectedLine) != VALIDATOR.is_valid(copy.deepcopy(record))
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_reader_and_json_schema_say_the_same(path: str, value: Any) -> None:
 def test_one_wrong_thing_among_many_is_seen(path: str, value: Any) -> None:
     many = {**RECORD, **{field: RECORD[field] * 3 for field in ("executors", "pairs", "streams")}}
     record = edited(many, path, value)
-    assert isinstance(parse(encoded(record)), Rejected) != VALIDATOR.is_valid(copy.deepcopy(record))
+    assert isinstance(parse(encoded(record)), RejectedLine) != VALIDATOR.is_valid(copy.deepcopy(record))
 
 
 def test_spark_type_equals_json_schema() -> None:

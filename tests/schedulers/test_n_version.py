@@ -23,7 +23,7 @@ from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.cost_aware import PRICE_PER_HOUR
 from stormwright.schedulers.n_version import NVersionScheduler
 from stormwright.schedulers.portfolio import scheduler_process as asked_apart
-from stormwright.schedulers.portfolio.evaluation import PlacementJudge
+from stormwright.schedulers.portfolio.evaluation import PlacementEvaluator
 from stormwright.schedulers.portfolio.members import Members, Portfolio
 from stormwright.schedulers.portfolio.scheduler_process import Member, SchedulerProcess
 from stormwright.schedulers.toolkit import registry
@@ -275,7 +275,7 @@ class Fixed:
 )
 def test_what_cannot_be_used(now, slots, why):
     of = running(problem(nodes(9.0, 9.0), (topology("t", 2, 2), load(2))), now)
-    asking = Portfolio(of, PlacementJudge(of, "traffic"))
+    asking = Portfolio(of, PlacementEvaluator(of, "traffic"))
     asking.ask("x", Fixed(slots), keep_running=False)
     assert asking.answers == []
     assert asking.left_out["x"].startswith(why)

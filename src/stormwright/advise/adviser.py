@@ -92,7 +92,7 @@ class Observation:
 
 
 @dataclass(frozen=True)
-class WantedSize:
+class TargetSize:
     """Size of a topology that an adviser wants.
 
     Parameters
@@ -123,7 +123,7 @@ class WantedSize:
 class Adviser(Protocol):
     """Recommends a size after every window; it may have state."""
 
-    def advise(self, observation: Observation) -> WantedSize:
+    def advise(self, observation: Observation) -> TargetSize:
         """Return the wanted size after a window."""
         ...
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import ceil, inf
 
-from stormwright.advise.adviser import ComponentObservation, Observation, WantedSize, target_rates, within_tasks
+from stormwright.advise.adviser import ComponentObservation, Observation, TargetSize, target_rates, within_tasks
 
 # Dhalion ------------------------------------------------------------------------------------------
 # Dhalion: symptoms, a diagnosis, and one change at a time; ineffective changes are not repeated.
@@ -38,7 +38,7 @@ class Dhalion:
         self._last: tuple[str, bool, float] | None = None
         self._useless: set[tuple[str, bool]] = set()
 
-    def advise(self, observation: Observation) -> WantedSize:
+    def advise(self, observation: Observation) -> TargetSize:
         """See `Adviser`."""
         holding = [each for each in observation.components if each.held_back > _LEAST_HELD_BACK]
         self._judge(observation, bool(holding))
@@ -55,7 +55,7 @@ class Dhalion:
             self._useless.add((component, up))
         self._last = None
 
-    def _up(self, observation: Observation, worst: ComponentObservation) -> WantedSize:
+    def _up(self, observation: Observation, worst: ComponentObservation) -> TargetSize:
         candidates = [worst, *sorted(observation.components, key=lambda each: -each.busiest)]
         for each in candidates:
             if (each.component, True) in self._useless or each.executors >= each.tasks:
@@ -64,16 +64,16 @@ class Dhalion:
             factor = 1 + suspended / (1 - suspended)
             self._last = (each.component, True, observation.reached_tps)
             counts = within_tasks({each.component: ceil(each.executors * factor)}, observation)
-            return WantedSize(counts, why=f"{each.component} holds spouts back for {suspended:.0%} of the time")
-        return WantedSize(observation.executors, why="nothing is left that could help")
+            return TargetSize(counts, why=f"{each.component} holds spouts back for {suspended:.0%} of the time")
+        return TargetSize(observation.executors, why="nothing is left that could help")
 
-    def _down(self, observation: Observation) -> WantedSize:
+    def _down(self, observation: Observation) -> TargetSize:
         for each in observation.components:
             fewer = int(each.executors * (1 - self._scale_down))
             if each.busiest < self._idle_below and fewer >= 1 and (each.component, False) not in self._useless:
                 self._last = (each.component, False, observation.reached_tps)
-                return WantedSize(within_tasks({each.component: fewer}, observation), why=f"{each.component} is idle")
-        return WantedSize(observation.executors, why="nothing is to be done")
+                return TargetSize(within_tasks({each.component: fewer}, observation), why=f"{each.component} is idle")
+        return TargetSize(observation.executors, why="nothing is to be done")
 
 
 # DS2 ----------------------------------------------------------------------------------------------
@@ -104,7 +104,7 @@ class Ds2:
     def __init__(self, target_ratio: float = 1.0) -> None:
         self._target_ratio = target_ratio
 
-    def advise(self, observation: Observation) -> WantedSize:
+    def advise(self, observation: Observation) -> TargetSize:
         """See `Adviser`."""
         target = target_rates(observation)
         counts = {
@@ -112,7 +112,7 @@ class Ds2:
             for each in observation.components
             if 0 < each.true_tps < inf
         }
-        return WantedSize(within_tasks(counts, observation), why="what is wanted, by the true rate of an executor")
+        return TargetSize(within_tasks(counts, observation), why="what is wanted, by the true rate of an executor")
 
 
 # Rules --------------------------------------------------------------------------------------------
@@ -149,16 +149,16 @@ class Stela:
     def __init__(self, idle_below: float = 0.5) -> None:
         self._idle_below = idle_below
 
-    def advise(self, observation: Observation) -> WantedSize:
+    def advise(self, observation: Observation) -> TargetSize:
         """See `Adviser`."""
         per_machine = max(round(observation.total / max(observation.workers, 1)), 1)
         if any(each.held_back > _LEAST_HELD_BACK for each in observation.components):
             return self._out(observation, per_machine)
         if observation.workers > 1 and max(each.busiest for each in observation.components) < self._idle_below:
             return self._in(observation, per_machine)
-        return WantedSize(observation.executors, why="nobody asks for a machine more or less")
+        return TargetSize(observation.executors, why="nobody asks for a machine more or less")
 
-    def _out(self, observation: Observation, room: int) -> WantedSize:
+    def _out(self, observation: Observation, room: int) -> TargetSize:
         counts = observation.executors
         for _ in range(room):
             found = {
@@ -168,12 +168,12 @@ class Stela:
                 break
             counts[max(found, key=lambda name: (found[name], name))] += 1
         if counts == observation.executors:
-            return WantedSize(counts, why="nothing that is congested has a task left")
-        return WantedSize(
+            return TargetSize(counts, why="nothing that is congested has a task left")
+        return TargetSize(
             within_tasks(counts, observation), observation.workers + 1, "a machine more for what is congested"
         )
 
-    def _in(self, observation: Observation, room: int) -> WantedSize:
+    def _in(self, observation: Observation, room: int) -> TargetSize:
         counts, left = observation.executors, room
         by_busy = sorted(observation.components, key=lambda each: (each.busy, each.component))
         while left:
@@ -183,8 +183,8 @@ class Stela:
                 break
             counts, left = good[0], left - 1
         if left == room:
-            return WantedSize(observation.executors, why="no machine can go")
-        return WantedSize(within_tasks(counts, observation), observation.workers - 1, "a machine less, as none is busy")
+            return TargetSize(observation.executors, why="no machine can go")
+        return TargetSize(within_tasks(counts, observation), observation.workers - 1, "a machine less, as none is busy")
 
 
 def _tasks(observation: Observation) -> dict[str, int]:

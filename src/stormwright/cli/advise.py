@@ -160,7 +160,7 @@ _NAMED = re.compile(r"(?:(?P<name>.+)=)?[x×*]?(?P<value>\d+(?:\.\d+)?)")
 
 
 @dataclass(frozen=True)
-class _Past:
+class _HistorySource:
     """Location of the history, and the excluded days."""
 
     state_dir: Path | None
@@ -277,7 +277,7 @@ def command(
     problem, held = _with_measured(problem, ui_files, costs_file)
     with shown(err=True):
         advice = advised(problem, wish, made, held, alternatives)
-    orders, warnings = orders_of(advice), _warnings(problem, _Past(state_dir, left_out))
+    orders, warnings = orders_of(advice), _warnings(problem, _HistorySource(state_dir, left_out))
     document = _document(problem, advice, orders, warnings)
     if output:
         write_json(output, document)
@@ -338,7 +338,7 @@ def _with_measured(
     return problem, held
 
 
-def _warnings(problem: Problem, past: _Past) -> tuple[Saturation, ...]:
+def _warnings(problem: Problem, past: _HistorySource) -> tuple[Saturation, ...]:
     """Return the expected times of saturation, from the history."""
     if past.state_dir is None:
         return ()

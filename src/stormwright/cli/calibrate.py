@@ -18,7 +18,7 @@ from stormwright.formats import write_json
 
 if TYPE_CHECKING:
     from stormwright.predict.calibration.calibration import Calibration
-    from stormwright.predict.calibration.from_files import FittedFiles
+    from stormwright.predict.calibration.from_files import FileFit
     from stormwright.predict.costs import InputWork
 
 _MAX_TOPOLOGIES = 20
@@ -161,7 +161,7 @@ def _by_input(inputs: Sequence[InputWork]) -> str:
     return "; ".join(lines)
 
 
-def _print_remaining(found: FittedFiles) -> None:
+def _print_remaining(found: FileFit) -> None:
     lines = []
     if found.rejected:
         lines.append(f"{found.rejected:,} of {found.lines:,} lines are no records: {found.reason}")

@@ -59,7 +59,7 @@ def command(ctx: click.Context, name: str | None, output: Path, fresh: bool, qui
 
     check_report()
     with shown(err=as_json):
-        every = [cell for of in cells.values() for cell in of]
+        every = [cell for group in cells.values() for cell in group]
         stored = CellStore(output / _CELLS, {cell.key for cell in every} if fresh else ())
         failed = _run(every, stored)
         documents = _write(papers, cells, stored, output)
@@ -104,7 +104,7 @@ def _write(
 def _list(papers: Sequence[Paper], cells: Mapping[str, Sequence[Cell]], stored: CellStore, as_json: bool) -> None:
     from stormwright.evaluations.cells import minutes
 
-    left = {name: [cell for cell in of if cell.key not in stored.found] for name, of in cells.items()}
+    left = {name: [cell for cell in group if cell.key not in stored.found] for name, group in cells.items()}
     rows = [
         {
             "experiment": paper.name,

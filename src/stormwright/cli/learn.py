@@ -107,16 +107,16 @@ def command(
     if as_json:
         print_json({"data": dict(model.data), "trained": dict(model.trained), "output": name_of_output(output)})
     else:
-        rows, of = f"{counted(model.data['rows'], 'placement')}", counted(len(groups), "problem")
-        say(f"learned from {rows} of {of} ({model.data['made']}): {name_of_output(output)}")
+        rows, problem_count = f"{counted(model.data['rows'], 'placement')}", counted(len(groups), "problem")
+        say(f"learned from {rows} of {problem_count} ({model.data['made']}): {name_of_output(output)}")
 
 
-def _counted_out(found: Iterable[Group], of: int) -> Iterator[Group]:
+def _counted_out(found: Iterable[Group], total: int) -> Iterator[Group]:
     """Yield the groups, reporting progress at every tenth."""
-    step = max(of // 10, 1)
+    step = max(total // 10, 1)
     for number, group in enumerate(found, start=1):
         if number % step == 0:
-            click.echo(f"{number} of {of} problems", err=True)
+            click.echo(f"{number} of {total} problems", err=True)
         yield group
 
 

@@ -177,8 +177,8 @@ def idle(reasons: Mapping[str, str]) -> list[Fault]:
 
 def storm_home(text: str, *, kind: type[click.Option] = click.Option) -> Callable[[Function], Function]:
     """Return ``--storm-home``, a Storm installation, with `text` as its help."""
-    of = click.Path(path_type=Path, exists=True, file_okay=False)
-    return click.option("--storm-home", cls=kind, type=of, help=text)
+    path_type = click.Path(path_type=Path, exists=True, file_okay=False)
+    return click.option("--storm-home", cls=kind, type=path_type, help=text)
 
 
 def address(reached_by: str, *, port: int) -> Callable[[Function], Function]:

@@ -30,7 +30,7 @@ class _UsedWrongly(click.UsageError):
     exit_code = WRONG
 
 
-class _Detailed(click.Command):
+class _DetailedExitCommand(click.Command):
     """Exits with `WRONG` on usage errors if detailed exit codes are requested: 2 would mean changes."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -44,7 +44,7 @@ class _Detailed(click.Command):
             raise _UsedWrongly(error.format_message(), error.ctx) from error
 
 
-@click.command(cls=_Detailed)
+@click.command(cls=_DetailedExitCommand)
 @click.argument("file", type=options.PATH, required=False)
 @options.service
 @options.reason("a look")

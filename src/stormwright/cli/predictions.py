@@ -147,5 +147,5 @@ def _notes(predictions: Mapping[str, Prediction]) -> Iterator[str]:
         of_topologies = [f"{one.topology}: {note}" for one in each.topologies for note in one.further_notes]
         for note in dict.fromkeys([*each.notes, *of_topologies]):
             columns.setdefault(note, []).append(column)
-    for note, of in columns.items():
-        yield f"note: {note}" if len(predictions) == 1 else f"note on {' and '.join(of)}: {note}"
+    for note, names in columns.items():
+        yield f"note: {note}" if len(predictions) == 1 else f"note on {' and '.join(names)}: {note}"

@@ -67,7 +67,7 @@ def command(
             assignments,
             seed,
             from_scratch,
-            lambda done, of: bar.update(task, completed=done, total=of),
+            lambda done, total: bar.update(task, completed=done, total=total),
         )
     if as_json:
         print_json({"scheduler": scheduler_name, "looks": [asdict(look) for look in looks]})

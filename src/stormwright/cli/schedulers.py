@@ -13,7 +13,7 @@ from stormwright.cli.lines import say, say_lines
 from stormwright.cli.output import print_json
 from stormwright.schedulers import scheduler_names
 from stormwright.schedulers.toolkit.describe import Description, Parameter, describe_anyway, options_of_all
-from stormwright.schedulers.toolkit.from_scratch import what_runs
+from stormwright.schedulers.toolkit.from_scratch import running_text
 from stormwright.schedulers.toolkit.registry import traits_of
 from stormwright.schedulers.toolkit.resolve import ANY_JAVA, describe_scheduler, is_java
 
@@ -68,7 +68,7 @@ def _print(description: Description) -> None:
 
 
 def _where_something_runs(description: Description) -> str:
-    return what_runs(traits_of(description.name)).replace("`", "")
+    return running_text(traits_of(description.name)).replace("`", "")
 
 
 def _options(name: str) -> tuple[Parameter, ...]:

@@ -139,7 +139,7 @@ def _check(
 def _warn(problem: Problem, slots: IntArray, seconds: float) -> None:
     """Print the amount of work if it takes long."""
     cost = cost_of(problem, slots)
-    tuples = seconds * sum(getattr(cost, of.name) for of in fields(cost) if of.name != "total")
+    tuples = seconds * sum(getattr(cost, part.name) for part in fields(cost) if part.name != "total")
     if tuples > _MANY:
         say(f"some {tuples:,.0f} tuples are to be handled, about a million a second; Ctrl-C ends it", err=True)
 

@@ -8,7 +8,7 @@ from itertools import combinations, pairwise, product
 
 import numpy as np
 
-from stormwright.advise.adviser import Adviser, Observation, WantedSize
+from stormwright.advise.adviser import Adviser, Observation, TargetSize
 from stormwright.advise.rules import Dhalion, Ds2, Stela
 from stormwright.advise.search.cheapest import Search
 from stormwright.advise.search.evaluation import EvaluatedPlacement
@@ -18,11 +18,11 @@ from stormwright.advise.search.patient import PredictiveAdviser
 from stormwright.advise.search.trials import ExecutorCounts, Key, MixTrials
 from stormwright.advise.search.wish import Wish
 from stormwright.errors import InputError
-from stormwright.evaluations.advice_cases import AdviceCase, Predicted, World
+from stormwright.evaluations.advice_cases import AdviceCase, PredictedWorld, World
 from stormwright.model import Assignment, LoadProfile
 from stormwright.model.arrays import FloatArray, IndexArray, IntArray
 from stormwright.predict.demand import TreeDemand
-from stormwright.predict.steady import Placed, limits
+from stormwright.predict.steady import PlacedLoad, limits
 from stormwright.predict.workers import nodes_of
 
 # Exhaustive search --------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ def roomy_placements(trials: MixTrials, counts: ExecutorCounts, mix: NodeMix) ->
         slots: IntArray = np.empty(problem.num_executors, np.int32)
         for members, on in zip(groups, chosen, strict=True):
             slots[members] = first_slot[np.repeat(np.arange(mix.size), on)]
-        demand = TreeDemand.of(profile, Placed.under(profile, problem, slots).routes, problem, *trials.known)
+        demand = TreeDemand.of(profile, PlacedLoad.under(profile, problem, slots).routes, problem, *trials.known)
         shares, free = limits(demand)
         if np.max(shares @ rates + 1 - free) <= trials.allowed + _ROUNDING:
             yield trials.evaluated_at(problem, mix, Assignment(slots), counts)
@@ -153,7 +153,7 @@ _WORKERS, _NODES = 2, 12
 
 def world_of(case: AdviceCase) -> World:
     """Return the world of a case; replaceable by another one that runs its topology."""
-    return Predicted(case.base, case.costs, case.known_costs, case.noise, case.seed)
+    return PredictedWorld(case.base, case.costs, case.known_costs, case.noise, case.seed)
 
 
 def advisers(case: AdviceCase, p95_ms: float | None = None) -> dict[str, Adviser]:
@@ -167,7 +167,7 @@ def advisers(case: AdviceCase, p95_ms: float | None = None) -> dict[str, Adviser
 
 
 @dataclass(frozen=True)
-class Sized:
+class AdviceOutcome:
     """The advice for a case, and the true minimum.
 
     Parameters
@@ -202,11 +202,11 @@ class Sized:
         return max((abs(self.executors[name] - count) for name, count in self.least_executors.items()), default=0)
 
 
-def sized(case: AdviceCase, world: World) -> Sized:
+def sized(case: AdviceCase, world: World) -> AdviceOutcome:
     """Return advice from one window at half the rate, two executors a component, compared with the truth."""
     topology = case.base.topologies[0]
     names = [component.id for component in topology.components]
-    observed = world.run(WantedSize(_begin(case, 2), _WORKERS), 0.5 * case.rate_tps)
+    observed = world.run(TargetSize(_begin(case, 2), _WORKERS), 0.5 * case.rate_tps)
     true_costs = {"schema": case.known_costs["schema"], "costs": {}}
     load = case.base.load or LoadProfile({})
     truth = MixTrials(case.base.with_load(replace(load, costs=true_costs)), Wish(rates={"": case.rate_tps}), case.kinds)
@@ -217,7 +217,7 @@ def sized(case: AdviceCase, world: World) -> Sized:
     try:
         found = Search(trials).best()
     except InputError as error:
-        return Sized(case.name, f"none: {error.faults[0].message}", {}, "", {}, p95_ms, False, np.inf, np.inf)
+        return AdviceOutcome(case.name, f"none: {error.faults[0].message}", {}, "", {}, p95_ms, False, np.inf, np.inf)
     counts = trials.counts(found)
     evaluated = truth.evaluated_at(
         replace(truth.made(counts)[0], supervisors=found.problem.supervisors), found.mix, found.assignment, counts
@@ -225,7 +225,7 @@ def sized(case: AdviceCase, world: World) -> Sized:
     nearest: Mapping[tuple[int, int], int] = {}
     if known is not None and p95_ms is None:
         nearest = min(known[1], key=lambda each: max(abs(each[key] - counts[key]) for key in each))
-    return Sized(
+    return AdviceOutcome(
         case=case.name,
         nodes=str(found.used),
         executors={names[key[1]]: count for key, count in counts.items()},
@@ -290,7 +290,7 @@ def followed(
         Trees/s that are wanted by window, and what that is called.
     """
     workers = _WORKERS if name in ("ours", "Stela") else _NODES
-    wanted = WantedSize(_begin(case, 1), workers)
+    wanted = TargetSize(_begin(case, 1), workers)
     restarts = reached_windows = 0
     steps: int | None = None
     executors, nodes = [], []

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class CellFound:
+class CellOutcome:
     """Result of a cell.
 
     Parameters
@@ -64,7 +64,7 @@ class CellStore:
 
     def __init__(self, path: Path, forgotten: Collection[str] = ()) -> None:
         self._path = path
-        self.found: dict[str, CellFound] = {}
+        self.found: dict[str, CellOutcome] = {}
         self.errors: dict[str, str] = {}
         try:
             data = path.read_bytes() if path.exists() else b""
@@ -88,15 +88,15 @@ class CellStore:
             if "error" in document:
                 self.errors[key] = str(document["error"])
                 return True
-            figures = {str(name): [float(each) for each in of] for name, of in document["figures"].items()}
+            figures = {str(name): [float(each) for each in values] for name, values in document["figures"].items()}
             details, rate = dict(document.get("told", {})), float(document.get("rate_tps", 0.0))
             placement = [[(int(n), int(p)) for n, p in each] for each in document.get("placement", ())]
-            self.found[key] = CellFound(figures, details, placement, document.get("problem"), rate)
+            self.found[key] = CellOutcome(figures, details, placement, document.get("problem"), rate)
             self.errors.pop(key, None)
             return True
         return False
 
-    def add(self, cell: Cell, found: CellFound | str) -> None:
+    def add(self, cell: Cell, found: CellOutcome | str) -> None:
         """Store the result of a cell, or its failure; on disk when this returns.
 
         Raises

@@ -161,14 +161,14 @@ class NumberClaim:
 
 
 @dataclass(frozen=True)
-class Shown:
+class ReportedFigure:
     """A measured figure of a block without a published counterpart."""
 
     block: str
     figure: str
 
 
-Claim = OrderClaim | LimitClaim | NumberClaim | Shown
+Claim = OrderClaim | LimitClaim | NumberClaim | ReportedFigure
 
 
 @dataclass(frozen=True)

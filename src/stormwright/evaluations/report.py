@@ -10,7 +10,7 @@ from typing import Any
 from stormwright import __version__
 from stormwright.evaluations.cell_store import CellStore
 from stormwright.evaluations.cells import QUICK, Cell
-from stormwright.evaluations.definitions import FIGURES, OrderClaim, Paper, Shown
+from stormwright.evaluations.definitions import FIGURES, OrderClaim, Paper, ReportedFigure
 from stormwright.evaluations.intervals import (
     LEAST_STARTS,
     FigureInterval,
@@ -119,9 +119,13 @@ def _pictures(paper: Paper, measured: Measurements) -> Iterator[tuple[str, str]]
     points = [(claim, ratio) for claim in orders if (ratio := _ratio(claim, measured)) is not None]
     if points:
         yield "Ours beside theirs", _ratios_svg(points)
-    shown = dict.fromkeys(claim.figure for row in paper.rows for claim in row.claims if isinstance(claim, Shown))
+    shown = dict.fromkeys(
+        claim.figure for row in paper.rows for claim in row.claims if isinstance(claim, ReportedFigure)
+    )
     for figure in shown:
-        wanted = {c.block for row in paper.rows for c in row.claims if isinstance(c, Shown) and c.figure == figure}
+        wanted = {
+            c.block for row in paper.rows for c in row.claims if isinstance(c, ReportedFigure) and c.figure == figure
+        }
         lines = [
             (block, variant, mean_of(samples))
             for (block, variant), starts in measured.items()

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Protocol
 
 from stormwright.errors import ClusterError, StormwrightError
-from stormwright.evaluations.cell_store import CellFound, CellStore
+from stormwright.evaluations.cell_store import CellOutcome, CellStore
 from stormwright.evaluations.cells import Cell, minutes
 from stormwright.evaluations.definitions import BlockKind, Paper
 from stormwright.evaluations.placing import CellPlacement, placement_of, same_as
@@ -34,7 +34,7 @@ class Lab(Protocol):
         self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
     ) -> None: ...
 
-    def measure(self, cell: Cell, placement: CellPlacement | None, rate_tps: float) -> CellFound:
+    def measure(self, cell: Cell, placement: CellPlacement | None, rate_tps: float) -> CellOutcome:
         """Return the result of a cell.
 
         Parameters
@@ -88,7 +88,7 @@ def run_cells(cells: Sequence[Cell], store: CellStore, make_lab: MakeLab) -> int
     return failed
 
 
-def _tried(cell: Cell, store: CellStore, labs: _Labs) -> CellFound | str:
+def _tried(cell: Cell, store: CellStore, labs: _Labs) -> CellOutcome | str:
     if cell.is_first:
         return _measured(cell, None, 0.0, labs)
     shown = store.found.get(cell.first().key)
@@ -100,13 +100,13 @@ def _tried(cell: Cell, store: CellStore, labs: _Labs) -> CellFound | str:
         placement = placement_of(cell, shown)
     except (StormwrightError, ImportError) as error:
         return str(error)
-    alike = {of.variant: store.found[of.key] for of in _beside(cell) if of.key in store.found}
+    alike = {other.variant: store.found[other.key] for other in _beside(cell) if other.key in store.found}
     if same := same_as(cell, placement, shown, alike):
         return replace(alike[same], problem=None, details={**alike[same].details, SAME: same})
     return _measured(cell, placement, shown.rate_tps, labs)
 
 
-def _measured(cell: Cell, placement: CellPlacement | None, rate_tps: float, labs: _Labs) -> CellFound | str:
+def _measured(cell: Cell, placement: CellPlacement | None, rate_tps: float, labs: _Labs) -> CellOutcome | str:
     why = ""
     for _ in range(_TRIES):
         lab = labs.of(cell.block.kind)

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from stormwright.errors import Fault, InputError
 from stormwright.formats import problem_from_dict
 from stormwright.history.tables.definitions import DECISIONS, PROFILES, SNAPSHOTS, Table
-from stormwright.history.tables.store import Days, Store, day_at
+from stormwright.history.tables.store import DayRange, Store, day_at
 from stormwright.model import LoadProfile, Problem
 from stormwright.model.humanize import in_utc
 from stormwright.pipeline.streaming.batch import TimeStretch
@@ -139,13 +139,13 @@ def _with_documents(store: Store, looks: DataFrame, stretch: TimeStretch) -> Dat
 
 def newest(store: Store, table: Table, moment_ms: int) -> dict[str, Any] | None:
     """Return the last row of a table (with `at_ms`) up to a moment; None if there is none."""
-    rows = store.read(table, Days(last=day_at(moment_ms))).where(F.col("at_ms") <= moment_ms)
+    rows = store.read(table, DayRange(last=day_at(moment_ms))).where(F.col("at_ms") <= moment_ms)
     # Documents are long: which one it is, is found without them.
     (found,) = rows.agg(F.max("at_ms").alias("at_ms")).collect()
     if found["at_ms"] is None:
         return None
     day = day_at(found["at_ms"])
-    (row, *_) = store.read(table, Days(day, day)).where(F.col("at_ms") == found["at_ms"]).collect()
+    (row, *_) = store.read(table, DayRange(day, day)).where(F.col("at_ms") == found["at_ms"]).collect()
     wanted: dict[str, Any] = row.asDict()
     return wanted
 
@@ -154,19 +154,21 @@ def within(store: Store, table: Table, stretch: TimeStretch) -> DataFrame:
     """Return rows of a table in a stretch of time, checked by moment only in partial days."""
     days = _days(stretch)
     cut = [day for ms in (stretch.start_ms, stretch.end_ms) if ms is not None and ms % _DAY_MS for day in [day_at(ms)]]
-    whole = Days(
+    whole = DayRange(
         days.first + _DAY if days.first in cut and days.first is not None else days.first,
         days.last - _DAY if days.last in cut and days.last is not None else days.last,
     )
-    edges = [store.read(table, Days(day, day)).where(stretch.holds(F.col(table.moment))) for day in sorted(set(cut))]
+    edges = [
+        store.read(table, DayRange(day, day)).where(stretch.holds(F.col(table.moment))) for day in sorted(set(cut))
+    ]
     return reduce(DataFrame.unionByName, edges, store.read(table, whole))
 
 
 _DAY, _DAY_MS = timedelta(days=1), 86_400_000
 
 
-def _days(stretch: TimeStretch) -> Days:
-    return Days(
+def _days(stretch: TimeStretch) -> DayRange:
+    return DayRange(
         None if stretch.start_ms is None else day_at(stretch.start_ms),
         None if stretch.end_ms is None else day_at(stretch.end_ms - 1),
     )

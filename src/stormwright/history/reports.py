@@ -18,7 +18,7 @@ from stormwright.errors import Fault, InputError
 from stormwright.formats import problem_from_dict
 from stormwright.history.looks import _days, clusters, within
 from stormwright.history.tables.definitions import DECISIONS, FACTS, JUDGEMENTS, TABLES
-from stormwright.history.tables.store import DAY, Days, Store
+from stormwright.history.tables.store import DAY, DayRange, Store
 from stormwright.model.arrays import FloatArray
 from stormwright.perflog.schema import LATENCY_EDGES_MS
 from stormwright.pipeline.measurement.measurement import LatencyHistogram, capacity_cores
@@ -239,7 +239,9 @@ def decisions(store: Store, stretch: TimeStretch, moving_only: bool = False) -> 
     found = [row | {"judgements": []} for row in _collected(rows.drop(DAY).orderBy("at_ms"))]
     by_moment = {row["at_ms"]: row for row in found}
     # A decision is evaluated later, possibly on another day.
-    judgement_rows = store.read(JUDGEMENTS, Days(first=_days(stretch).first)).drop(DAY).orderBy("topology", "quantity")
+    judgement_rows = (
+        store.read(JUDGEMENTS, DayRange(first=_days(stretch).first)).drop(DAY).orderBy("topology", "quantity")
+    )
     for judgement in _collected(judgement_rows):
         if judgement["decision_ms"] in by_moment:
             by_moment[judgement["decision_ms"]]["judgements"].append(judgement)

@@ -146,7 +146,7 @@ class Topology:
         """All its faults, computed once."""
         return tuple(topology_wrong(self))
 
-    def found_sound(self) -> Topology:
+    def mark_validated(self) -> Topology:
         """Return the topology, marked as validated by its reader."""
         self.__dict__["wrong"] = ()
         return self

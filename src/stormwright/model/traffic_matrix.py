@@ -164,9 +164,9 @@ def _spread(flows: Flows, chosen: IndexArray, scopes: tuple[IntArray, ...]) -> l
     """Return the targets of some flows, scope by scope; each in order of flows and executors."""
     component, source, tps = flows.component[chosen], flows.source[chosen], flows.tps[chosen]
     empty, all_ = (np.full(len(flows.executor_component), scope, np.int32) for scope in (UNPLACED, 0))
-    rest, narrower, parts = tps, _Near.of(flows, chosen, empty), []
+    rest, narrower, parts = tps, _LocalMembers.of(flows, chosen, empty), []
     for scope in scopes:
-        near = _Near.of(flows, chosen, scope)
+        near = _LocalMembers.of(flows, chosen, scope)
         limited = np.flatnonzero(np.isfinite(flows.limit_tps[chosen]) & (scope[source] != UNPLACED))
         sent_on = np.zeros(len(tps))
         if len(limited):
@@ -178,15 +178,15 @@ def _spread(flows: Flows, chosen: IndexArray, scopes: tuple[IntArray, ...]) -> l
         parts.append(near.given(carried, narrower))
         rest, narrower = rest - carried, near
         rest[rest <= _ROUNDING * tps] = 0.0  # no tuple goes on for what rounding leaves over
-    whole = _Near.of(flows, chosen, all_)
+    whole = _LocalMembers.of(flows, chosen, all_)
     is_far = whole.size > narrower.size
     parts.append(whole.given(np.where(is_far, rest, 0.0), narrower))
     # Where all are near, what these could not take.
-    parts.append(whole.given(np.where(is_far, 0.0, rest), _Near.of(flows, chosen, empty)))
+    parts.append(whole.given(np.where(is_far, 0.0, rest), _LocalMembers.of(flows, chosen, empty)))
     return parts
 
 
-class _Near(NamedTuple):
+class _LocalMembers(NamedTuple):
     """Members of each flow's component in the same scope as its source.
 
     These are `members` from `first` on, `size` of them by flow; `scope` is the scope of every executor.
@@ -200,7 +200,7 @@ class _Near(NamedTuple):
     size: IndexArray
 
     @classmethod
-    def of(cls, flows: Flows, chosen: IndexArray, scope: IntArray) -> _Near:
+    def of(cls, flows: Flows, chosen: IndexArray, scope: IntArray) -> _LocalMembers:
         width, source = np.int64(scope.max(initial=0) + 1), flows.source[chosen]
         inside = np.flatnonzero(scope != UNPLACED)
         keys = flows.executor_component[inside] * width + scope[inside]
@@ -209,7 +209,7 @@ class _Near(NamedTuple):
         first, last = (np.searchsorted(keys[order], wanted, side=side) for side in ("left", "right"))
         return cls(chosen, source, scope, inside[order], first, last - first)
 
-    def given(self, tps: FloatArray, but: _Near) -> _Part:
+    def given(self, tps: FloatArray, but: _LocalMembers) -> _Part:
         """Return `tps` of every flow spread evenly over its members, except for `but`, which are near already."""
         some = np.flatnonzero((tps > 0) & (self.size > 0))
         size = self.size[some]

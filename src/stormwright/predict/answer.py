@@ -32,13 +32,13 @@ from stormwright.predict.prediction import (
 )
 from stormwright.predict.queueing.waits import node_use
 from stormwright.predict.reach import bottleneck_of, is_limited, is_sustained
-from stormwright.predict.steady import Placed, Steady, fullest_rows, limits
+from stormwright.predict.steady import PlacedLoad, SteadyState, fullest_rows, limits
 from stormwright.predict.sums import ratio, sums
 
 # Notes --------------------------------------------------------------------------------------------
 
 
-def notes_of_topology(placed: Placed, steady: Steady, costs: Costs, topology: int) -> Iterator[str]:
+def notes_of_topology(placed: PlacedLoad, steady: SteadyState, costs: Costs, topology: int) -> Iterator[str]:
     """Yield the notes on one topology.
 
     Parameters
@@ -74,7 +74,7 @@ def notes_of_topology(placed: Placed, steady: Steady, costs: Costs, topology: in
     yield from _beyond_rate(costs, one.id, float(steady.given.rate_tps[topology]))
 
 
-def why_no_latency(placed: Placed, steady: Steady, topology: int, fullest: int) -> str:
+def why_no_latency(placed: PlacedLoad, steady: SteadyState, topology: int, fullest: int) -> str:
     """Return why a topology has no latency at a rate that is not sustained.
 
     Parameters
@@ -95,7 +95,7 @@ def why_no_latency(placed: Placed, steady: Steady, topology: int, fullest: int) 
     return f"more trees would have to be pending than {MAX_SPOUT_PENDING} allows"
 
 
-def notes_of_all(placed: Placed, steady: Steady, costs: Costs) -> Iterator[str]:
+def notes_of_all(placed: PlacedLoad, steady: SteadyState, costs: Costs) -> Iterator[str]:
     """Yield the notes on the prediction as a whole.
 
     Parameters
@@ -135,7 +135,7 @@ _LATE = 0.99
 _BUSIEST = 5
 
 
-def described(placed: Placed, states: Sequence[Steady], costs: Costs) -> Prediction:
+def described(placed: PlacedLoad, states: Sequence[SteadyState], costs: Costs) -> Prediction:
     """Return the prediction from steady states with the given costs, followed by those with varied costs.
 
     Parameters
@@ -169,8 +169,8 @@ def described(placed: Placed, states: Sequence[Steady], costs: Costs) -> Predict
 
 
 def _topology(
-    placed: Placed,
-    states: Sequence[Steady],
+    placed: PlacedLoad,
+    states: Sequence[SteadyState],
     late: Sequence[FloatArray],
     fullest: IndexArray,
     costs: Costs,
@@ -223,7 +223,7 @@ def _interval(values: Sequence[float]) -> Interval:
     return Interval(float(values[0]), float(min(values)), float(max(values)))
 
 
-def _nodes(problem: Problem, states: Sequence[Steady], costs: Costs) -> Iterator[NodePrediction]:
+def _nodes(problem: Problem, states: Sequence[SteadyState], costs: Costs) -> Iterator[NodePrediction]:
     count = len(problem.supervisors)
     demand, busy = states[0].demand, states[0].given.busy
     cpu = [node_use(state.demand, state.given.rate_tps) for state in states]
@@ -247,7 +247,7 @@ def _nodes(problem: Problem, states: Sequence[Steady], costs: Costs) -> Iterator
         )
 
 
-def _busiest(problem: Problem, steady: Steady) -> Iterator[BusyThread]:
+def _busiest(problem: Problem, steady: SteadyState) -> Iterator[BusyThread]:
     demand = steady.demand
     use = steady.given.rate_tps[demand.thread_topology] * demand.thread_s
     for thread in np.argsort(-use, kind="stable")[:_BUSIEST].tolist():
@@ -327,15 +327,15 @@ def predict(
     profile = profile or Profile.of(problem)
     rates = _named(problem, assumptions.rate_tps, profile.rate_tps)
     weights = _named(problem, assumptions.weights, weights_of(problem)) * rates
-    placed = Placed.under(profile, problem, slot_of_executor)
+    placed = PlacedLoad.under(profile, problem, slot_of_executor)
     placed, states = steady_states(placed, rates, weights, _varied(problem, assumptions))
     return described(placed, states, assumptions.costs)
 
 
 def _check(problem: Problem, assumptions: Assumptions) -> None:
     faults = []
-    for of in (assumptions.rate_tps, assumptions.weights):
-        for topology, value in of.items():
+    for values in (assumptions.rate_tps, assumptions.weights):
+        for topology, value in values.items():
             if topology not in problem.topology_index:
                 faults.append(Fault("no such topology", topology))
             elif not 0 < value < 1e15:

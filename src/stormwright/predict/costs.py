@@ -26,7 +26,7 @@ class CostRange:
 
 
 @dataclass(frozen=True, slots=True)
-class FittedIn:
+class FitRange:
     """Range in which costs were fitted; predictions outside of it carry a note.
 
     Parameters
@@ -114,7 +114,7 @@ class Costs:
     work_error: float = _WORK_ERROR
     message_error: float = _MESSAGE_ERROR
     delay_error: float = _DELAY_ERROR
-    fitted_in: FittedIn | None = None
+    fitted_in: FitRange | None = None
 
     def __post_init__(self) -> None:
         wrong = []
@@ -189,7 +189,7 @@ class Correction:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the correction for JSON."""
-        inputs = {component: [one.as_dict() for one in of] for component, of in self.inputs.items()}
+        inputs = {component: [one.as_dict() for one in work] for component, work in self.inputs.items()}
         return {"work": self.work, "messages": self.messages, "error": self.error, "inputs": inputs}
 
 

@@ -17,7 +17,7 @@ from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
 from stormwright.predict.costs import NO_CORRECTIONS, Correction, Costs
 from stormwright.predict.flow.graph import GraphEdges
-from stormwright.predict.flow.part import Chosen
+from stormwright.predict.flow.part import TopologySubset
 from stormwright.predict.flow.profile import Profile, correction_factors
 from stormwright.predict.flow.routes import Routes
 from stormwright.predict.sums import first_of_most, sums
@@ -63,9 +63,9 @@ class MessageDemand(NamedTuple):
             sent=of_workers(by_sender, sent.tuples),
             received=of_workers(by_receiver, received.tuples),
             link_bytes=np.stack(
-                [of_workers(end, of.far_bytes + of.far_tuples * costs.overhead_bytes) for end, of in ends]
+                [of_workers(end, edges.far_bytes + edges.far_tuples * costs.overhead_bytes) for end, edges in ends]
             ),
-            link_messages=np.stack([of_workers(end, of.far_tuples) for end, of in ends]),
+            link_messages=np.stack([of_workers(end, edges.far_tuples) for end, edges in ends]),
         )
 
 
@@ -282,7 +282,9 @@ class TreeDemand:
             base_cores=base_cores_of(profile, workers, costs) if base_cores is None else base_cores,
         )
 
-    def with_part(self, part: Chosen, other: TreeDemand, workers: SteadyWorkers, base_cores: FloatArray) -> TreeDemand:
+    def with_part(
+        self, part: TopologySubset, other: TreeDemand, workers: SteadyWorkers, base_cores: FloatArray
+    ) -> TreeDemand:
         """Return this demand with that of some topologies replaced by `other`.
 
         Parameters

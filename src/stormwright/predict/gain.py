@@ -164,8 +164,8 @@ def together(gains: Sequence[RateGain], weights: Sequence[float]) -> RateGain:
     if not gains or not whole:
         return RateGain(1.0, 1.0, 0.0)
 
-    def mean(of: str) -> float:
-        values = [getattr(gain, of) for gain in gains]
+    def mean(name: str) -> float:
+        values = [getattr(gain, name) for gain in gains]
         if min(values) <= 0:
             return 0.0
         return exp(sum(weight * log(value) for weight, value in zip(weights, values, strict=True)) / whole)

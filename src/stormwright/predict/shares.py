@@ -27,10 +27,10 @@ from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.predict.costs import NO_CORRECTIONS, Correction, Costs
 from stormwright.predict.demand import TreeDemand, base_cores_of, free_of
 from stormwright.predict.flow.part import numbers
+from stormwright.predict.flow.placed_routes import FairRates
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.flow.routes import Routes
-from stormwright.predict.flow.standing import Fair
-from stormwright.predict.steady import Placed
+from stormwright.predict.steady import PlacedLoad
 from stormwright.predict.sums import sums
 from stormwright.predict.workers import SteadyWorkers
 
@@ -51,7 +51,7 @@ _AT_ONCE = 500_000
 _SETTLED, _MOST_STEPS = 1e-4, 5_000
 
 
-def with_shares(placed: Placed, costs: Costs, corrections: Mapping[str, Correction] = NO_CORRECTIONS) -> Placed:
+def with_shares(placed: PlacedLoad, costs: Costs, corrections: Mapping[str, Correction] = NO_CORRECTIONS) -> PlacedLoad:
     """Return the placement with routes at highest rates: executors of spouts begin trees in proportionally fair shares.
 
     Each topology is treated as if it were alone.
@@ -71,13 +71,13 @@ def with_shares(placed: Placed, costs: Costs, corrections: Mapping[str, Correcti
     (room, first), topology = _available_cores(workers, base), placed.profile.layout.executor_topology
     known, new = placed.standing.fair, []
     for own in spouts:
-        of = int(topology[own[0]])
-        fair = Fair(costs, corrections, room[first[of] : first[of + 1]])
-        if of not in known or not known[of].is_as(fair):
-            known[of] = fair
+        number = int(topology[own[0]])
+        fair = FairRates(costs, corrections, room[first[number] : first[number + 1]])
+        if number not in known or not known[number].is_as(fair):
+            known[number] = fair
             new.append(own)
-    for of, rates in _alone(placed, new, base, costs, corrections).items():
-        known[of] = known[of]._replace(rates=rates)
+    for number, rates in _alone(placed, new, base, costs, corrections).items():
+        known[number] = known[number]._replace(rates=rates)
     for own in spouts:
         parts = known[int(topology[own[0]])].rates
         if parts is not None:
@@ -96,7 +96,7 @@ def _available_cores(workers: SteadyWorkers, base_cores: FloatArray) -> tuple[Fl
 
 
 def _alone(
-    placed: Placed,
+    placed: PlacedLoad,
     spouts: Sequence[IndexArray],
     base_cores: FloatArray,
     costs: Costs,
@@ -114,7 +114,7 @@ def _alone(
 
 
 def _limited(
-    placed: Placed,
+    placed: PlacedLoad,
     spouts: Sequence[IndexArray],
     base_cores: FloatArray,
     costs: Costs,
@@ -140,11 +140,11 @@ def _limited(
     first = np.searchsorted(row_topology[order], np.arange(len(several) + 1))
     use, waits = (np.concatenate(kind)[:, order] for kind in zip(*uses, strict=True))
     limited = {}
-    for own, of in zip(spouts, topology, strict=True):
-        rows = slice(first[of], first[of + 1])
+    for own, index in zip(spouts, topology, strict=True):
+        rows = slice(first[index], first[index + 1])
         limits = _limits(use[: len(own), rows].T, waits[: len(own), rows].T)
-        if paths.workers.running[of] and np.isfinite(limits[0]).all():
-            limited[of] = limits
+        if paths.workers.running[index] and np.isfinite(limits[0]).all():
+            limited[index] = limits
     return limited
 
 
@@ -216,7 +216,7 @@ def _settled(use: FloatArray, waits: FloatArray) -> FloatArray:
     return rates
 
 
-def _spouts(placed: Placed) -> list[IndexArray]:
+def _spouts(placed: PlacedLoad) -> list[IndexArray]:
     """Return the spout executors of each topology that has several of them and a limit of pending trees."""
     several = [own for own in placed.profile.limited_spouts if 1 < len(own) <= MOST_SPOUTS]
     topology, size = placed.profile.layout.executor_topology, np.diff(placed.problem.executor_offset)

@@ -14,10 +14,10 @@ from stormwright.model.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from stormwright.predict.costs import NO_CORRECTIONS, Correction, Costs
 from stormwright.predict.demand import ALL_AT_ONCE, Claims, TreeDemand, free_of
 from stormwright.predict.fairness import NO_LIMIT, highest_rates
-from stormwright.predict.flow.part import Chosen
+from stormwright.predict.flow.part import TopologySubset
+from stormwright.predict.flow.placed_routes import PlacedRoutes
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.flow.routes import Routes
-from stormwright.predict.flow.standing import Standing
 from stormwright.predict.queueing.network import Networks, QueueNetwork, demand_of
 from stormwright.predict.queueing.result_cache import CacheKey
 from stormwright.predict.queueing.waits import QueueState, closed
@@ -31,7 +31,7 @@ _ENDLESS_TPS = 1e9
 
 
 @dataclass(frozen=True, eq=False)
-class Placed:
+class PlacedLoad:
     """A load under a placement, independent of costs.
 
     Parameters
@@ -50,14 +50,14 @@ class Placed:
 
     profile: Profile
     problem: Problem
-    standing: Standing
+    standing: PlacedRoutes
     full_routes: Routes | None = None
     spills: BoolArray | None = None
 
     @classmethod
     def under(
-        cls, profile: Profile, problem: Problem, slot_of_executor: IntArray, last: Placed | None = None
-    ) -> Placed:
+        cls, profile: Profile, problem: Problem, slot_of_executor: IntArray, last: PlacedLoad | None = None
+    ) -> PlacedLoad:
         """Return a load under a placement.
 
         Parameters
@@ -73,7 +73,7 @@ class Placed:
         """
         if last is not None and last.profile is profile and last.problem is problem:
             return cls(profile, problem, last.standing.moved(slot_of_executor))
-        return cls(profile, problem, Standing(profile, problem, slot_of_executor))
+        return cls(profile, problem, PlacedRoutes(profile, problem, slot_of_executor))
 
     @property
     def routes(self) -> Routes:
@@ -82,7 +82,7 @@ class Placed:
 
 
 @dataclass(frozen=True, eq=False)
-class Steady:
+class SteadyState:
     """The steady state of a placement.
 
     Parameters
@@ -126,12 +126,12 @@ class Steady:
 
 
 def steady_state(
-    placed: Placed,
+    placed: PlacedLoad,
     rate_tps: FloatArray,
     weights: FloatArray,
     costs: Costs,
     corrections: Mapping[str, Correction] = NO_CORRECTIONS,
-) -> Steady:
+) -> SteadyState:
     """Return the steady state of a placement with given costs.
 
     Parameters
@@ -169,7 +169,7 @@ def steady_state(
         found = replace(found, rate_tps=found.rate_tps / too_much, times_at_tps=found.rate_tps)
         return found, fullest_use(full_shares, full_free, found.rate_tps)
 
-    return Steady(
+    return SteadyState(
         demand=demand,
         full_demand=full_demand,
         highest_tps=highest.rate_tps,
@@ -180,7 +180,7 @@ def steady_state(
     )
 
 
-def _networks_of(placed: Placed, routes: Routes, demand: TreeDemand, costs: Costs) -> Networks:
+def _networks_of(placed: PlacedLoad, routes: Routes, demand: TreeDemand, costs: Costs) -> Networks:
     """Return the queueing network of a demand along routes."""
     profile = placed.profile
 
@@ -188,7 +188,7 @@ def _networks_of(placed: Placed, routes: Routes, demand: TreeDemand, costs: Cost
         return QueueNetwork.of(demand, routes, profile.graph, profile.layout, costs)
 
     def of_some(topologies: BoolArray) -> QueueNetwork:
-        part, own = Chosen.of(profile, topologies), demand_of(demand, topologies)
+        part, own = TopologySubset.of(profile, topologies), demand_of(demand, topologies)
         return QueueNetwork.of(own, routes.of_part(part, own.workers), part.graph, part.layout, costs)
 
     return Networks(demand, of_all, of_some)

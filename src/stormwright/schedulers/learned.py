@@ -11,7 +11,7 @@ import numpy as np
 from stormwright.model import Assignment, Problem
 from stormwright.model.arrays import FloatArray, IntArray, frozen_ints
 from stormwright.model.humanize import counted
-from stormwright.schedulers.portfolio.evaluation import PlacementJudge
+from stormwright.schedulers.portfolio.evaluation import PlacementEvaluator
 from stormwright.schedulers.portfolio.features import FeatureExtractor
 from stormwright.schedulers.portfolio.members import Portfolio, Variants, best_of
 from stormwright.schedulers.portfolio.model import OURS, Model, read_model
@@ -107,7 +107,7 @@ class LearnedScheduler:
         """Place the executors without a slot."""
         judge = LearnedJudge(problem, self._model)
         asking = Portfolio(problem, judge)
-        asking.note_what_runs()
+        asking.note_current()
         for name in cheap_rules(problem.num_executors):
             asking.ask(name, scheduler_keeping_running(name), keep_running=True)
         ranked = best_of(asking.answers)
@@ -149,7 +149,7 @@ class LearnedScheduler:
         return slots, steps
 
 
-class LearnedJudge(PlacementJudge):
+class LearnedJudge(PlacementEvaluator):
     """Evaluates placements by a trained model.
 
     Parameters

@@ -13,7 +13,7 @@ from stormwright.errors import SchedulerError, StormwrightError
 from stormwright.model import UNPLACED, Assignment, Problem, Scheduler
 from stormwright.model.arrays import frozen_ints
 from stormwright.model.humanize import counted
-from stormwright.schedulers.portfolio.evaluation import OBJECTIVES, TRAFFIC, PlacementJudge
+from stormwright.schedulers.portfolio.evaluation import OBJECTIVES, TRAFFIC, PlacementEvaluator
 from stormwright.schedulers.portfolio.members import (
     QUICK,
     WHAT_RUNS,
@@ -146,7 +146,7 @@ class NVersionScheduler:
     def __init__(self, params: NVersionParams | None = None) -> None:
         self.params = params or NVersionParams()
         self.moves_running = not self.params.keep_running
-        self.near_what_runs = self.params.keep_running
+        self.stays_near = self.params.keep_running
         self._members = self.params.members
         self.uses_forecast = any(traits_of(name).uses_forecast for name in self._members.for_size(0))
 
@@ -167,9 +167,9 @@ class NVersionScheduler:
                 found = again
 
     def _decided(self, problem: Problem, end_s: float, apart: SchedulerProcess) -> Assignment:
-        judge = PlacementJudge(problem, self.params.objective, self.params.headroom_percent / 100)
+        judge = PlacementEvaluator(problem, self.params.objective, self.params.headroom_percent / 100)
         asking = Portfolio(problem, judge)
-        asking.note_what_runs()
+        asking.note_current()
         for name, budget_s in self._turns(problem, end_s):
             if budget_s < 0:
                 asking.left_out[name] = "the time was over before it could begin"
@@ -207,7 +207,7 @@ class NVersionScheduler:
             left_s = (end_s - time.perf_counter()) * _OF_THE_REST / (len(searching) - number)
             yield name, max(left_s, 0.01)
 
-    def _answer(self, problem: Problem, judge: PlacementJudge, asking: Portfolio) -> Assignment:
+    def _answer(self, problem: Problem, judge: PlacementEvaluator, asking: Portfolio) -> Assignment:
         ranked = _ranked(problem, judge, asking)
         report = {
             "objective": judge.objective,
@@ -228,7 +228,7 @@ class NVersionScheduler:
         )
 
 
-def _ranked(problem: Problem, judge: PlacementJudge, asking: Portfolio) -> list[MemberAnswer]:
+def _ranked(problem: Problem, judge: PlacementEvaluator, asking: Portfolio) -> list[MemberAnswer]:
     """Return the answers, best first: rules 3 and 4, and the tie-breaks."""
     ranked = best_of(asking.answers)
     if not ranked:
@@ -244,7 +244,7 @@ def _ranked(problem: Problem, judge: PlacementJudge, asking: Portfolio) -> list[
     return [first, *(each for each in ranked if each is not first)]
 
 
-def _reason(judge: PlacementJudge, asking: Portfolio, ranked: list[MemberAnswer]) -> str:
+def _reason(judge: PlacementEvaluator, asking: Portfolio, ranked: list[MemberAnswer]) -> str:
     """Return a sentence that names the winner and the reason."""
     best, answers = ranked[0], len(ranked) + len(asking.left_out)
     parts = [

@@ -30,7 +30,7 @@ from stormwright.schedulers.placement.admission import WantedWorkers, admit, fin
 from stormwright.schedulers.placement.partial_placement import PartialPlacement
 from stormwright.schedulers.placement.repair import make_room
 from stormwright.schedulers.placement.staying import choose_slots, restore_cheaper, swap_nodes
-from stormwright.schedulers.templates.waiting import Finished, answer, plan_with_last_resort
+from stormwright.schedulers.templates.waiting import CompletePlan, answer, plan_with_last_resort
 from stormwright.schedulers.toolkit.limits import max_executors_per_worker, most_executors
 from stormwright.schedulers.toolkit.params import param, topology_values
 from stormwright.schedulers.toolkit.traffic import Rates
@@ -405,7 +405,7 @@ class OnlineScheduler:
     def __init__(self, params: OnlineParams | None = None) -> None:
         self.params = params or OnlineParams()
         self.moves_running = not self.params.keep_running
-        self.near_what_runs = self.params.keep_running
+        self.stays_near = self.params.keep_running
 
     def schedule(self, problem: Problem) -> Assignment:
         """Place every topology, as a whole or not at all."""
@@ -419,14 +419,14 @@ class OnlineScheduler:
                 plan = moved
         return answer(problem, "online", self.params, plan)
 
-    def _plan(self, problem: Problem, rates: Rates, params: _TopologyParams, *, keep_running: bool) -> Finished:
+    def _plan(self, problem: Problem, rates: Rates, params: _TopologyParams, *, keep_running: bool) -> CompletePlan:
         return plan_with_last_resort(
             problem, lambda usable: self._plan_on(problem, rates, params, keep_running, usable)
         )
 
     def _plan_on(
         self, problem: Problem, rates: Rates, params: _TopologyParams, keep_running: bool, usable: BoolArray
-    ) -> Finished:
+    ) -> CompletePlan:
         placement = PartialPlacement.empty(problem, usable)
         for wanted in admit(placement, find_wanted(placement, keep_running)):
             for executors in self._workers(placement, rates, params, wanted):
@@ -435,7 +435,7 @@ class OnlineScheduler:
         if not keep_running:
             restore_cheaper(placement, rates, _WEIGHTS)
             swap_nodes(placement)
-        return Finished(choose_slots(placement), placement.reasons)
+        return CompletePlan(choose_slots(placement), placement.reasons)
 
     # Phase 1 -------------------------------------------------------------------------------------
 
@@ -505,13 +505,13 @@ def _with_capacity(problem: Problem, part: float) -> Problem:
     return replace(problem, supervisors=nodes)
 
 
-def _is_better(problem: Problem, traffic: Traffic, moved: Finished, stay: Finished) -> bool:
+def _is_better(problem: Problem, traffic: Traffic, moved: CompletePlan, stay: CompletePlan) -> bool:
     """Return whether moving pays off: more executors placed, else fewer violations, else less cost; nothing stops."""
     stopped = (moved.slots == UNPLACED) & (problem.current_slot != UNPLACED)
     if stopped.any():
         return False
 
-    def rank(plan: Finished) -> tuple[int, int, float]:
+    def rank(plan: CompletePlan) -> tuple[int, int, float]:
         unplaced = int(np.count_nonzero(plan.slots == UNPLACED))
         return unplaced, len(violations(problem, plan.slots)), cost_under(problem, plan.slots, traffic, _WEIGHTS).total
 

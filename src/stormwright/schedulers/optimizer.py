@@ -217,7 +217,7 @@ class OptimizerScheduler:
         self.params = params or OptimizerParams()
         self.prices = self.params.prices
         self.moves_running = self.params.max_moves != 0
-        self.near_what_runs = self.prices.stays_near
+        self.stays_near = self.prices.stays_near
 
     def schedule(self, problem: Problem) -> Assignment:
         """Place every topology, as a whole or not at all."""
@@ -252,7 +252,9 @@ class OptimizerScheduler:
         made = first.parameters["iterations_made"] + search.steps
         reported: dict[str, Any] = {"objective": objective, "iterations_made": made}
         shown = {"before": problem.current_slot, "after": slots}
-        reported["predicted"] = {when: [one.as_dict() for one in search.reaches(of)] for when, of in shown.items()}
+        reported["predicted"] = {
+            when: [one.as_dict() for one in search.reaches(assignment)] for when, assignment in shown.items()
+        }
         if given.bound:
             reported["proof"] = proof_by_rates(search, slots, given.bound_budget_s)
         return replace(

@@ -91,7 +91,7 @@ class _Call(threading.Thread):
     def ended_within(self, limit_s: float | None) -> bool:
         self.join(limit_s)
         if self.is_alive():
-            stdout.leave_alone(self)
+            stdout.release_thread(self)
         return not self.is_alive()
 
 

@@ -133,7 +133,7 @@ def for_any(most: int | None = None, /, **drawn: st.SearchStrategy[Any]) -> Call
     examples = _Examples(most or settings().max_examples, drawn)
 
     def decorate(test: Test) -> Test:
-        return _Shared(test, examples).as_test()
+        return _SharedProperty(test, examples).as_test()
 
     return decorate
 
@@ -179,7 +179,7 @@ class _Examples:
         return found
 
 
-class _Shared:
+class _SharedProperty:
     """A property and its examples.
 
     Parameters

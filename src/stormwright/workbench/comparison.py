@@ -144,8 +144,8 @@ class PlacementFigures:
         """Return the state of the limits, such as ``2 broken``."""
         text = f"{len(self.broken)} broken" if self.broken else "kept"
         if len(self.worker_counts) == 1:
-            (of,) = self.worker_counts
-            text += f", {counted(of.workers, 'worker')} for {of.wanted}"
+            (workers,) = self.worker_counts
+            text += f", {counted(workers.workers, 'worker')} for {workers.wanted}"
         elif self.worker_counts:
             text += f", other worker counts of {counted(len(self.worker_counts), 'topology')}"
         return text

@@ -93,8 +93,8 @@ def _cells(one: TopologyPrediction) -> list[str]:
     return [rate_text, _reach(one.reachable_tps), latency, str(one.bottleneck)]
 
 
-def _reach(of: Interval) -> str:
-    return f"{of.value:,.0f} ({of.low:,.0f} to {of.high:,.0f})"
+def _reach(interval: Interval) -> str:
+    return f"{interval.value:,.0f} ({interval.low:,.0f} to {interval.high:,.0f})"
 
 
 @cache

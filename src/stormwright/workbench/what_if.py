@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from stormwright.defaults import KEEPING
-from stormwright.errors import Fault, InputError, who_is_there
+from stormwright.errors import Fault, InputError, suggestion_for
 from stormwright.link_speed import link_bits_per_s
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import IntArray
@@ -257,11 +257,11 @@ def _checked(problem: Problem, changes: Changes) -> tuple[list[float], dict[int,
             factors[index] *= factor
     wanted: dict[int, dict[int, int]] = {}
     for (name, component), executors in changes.parallelism.items():
-        of = _topologies(problem, name, faults)
-        having = [i for i in of if component in problem.topologies[i].component_index]
-        if of and not having:
-            there = {each for i in of for each in problem.topologies[i].component_index}
-            faults.append(Fault(f"no such component{who_is_there(component, there)}", component))
+        numbers = _topologies(problem, name, faults)
+        having = [i for i in numbers if component in problem.topologies[i].component_index]
+        if numbers and not having:
+            there = {each for i in numbers for each in problem.topologies[i].component_index}
+            faults.append(Fault(f"no such component{suggestion_for(component, there)}", component))
         for index in having:
             of_topology, at = wanted.setdefault(index, {}), problem.topologies[index].component_index[component]
             if of_topology.setdefault(at, executors) != executors:
@@ -272,7 +272,7 @@ def _checked(problem: Problem, changes: Changes) -> tuple[list[float], dict[int,
     ]
     known = set().union(*called)
     faults += [
-        Fault(f"no such node{who_is_there(node, known)}", node) for node in changes.kill_nodes if node not in known
+        Fault(f"no such node{suggestion_for(node, known)}", node) for node in changes.kill_nodes if node not in known
     ]
     if not changes.add_nodes and all(names & set(changes.kill_nodes) for names in called):
         faults.append(Fault("no node would be left", "$"))
@@ -298,5 +298,5 @@ def _topologies(problem: Problem, name: str, faults: list[Fault]) -> list[int]:
     found = [i for i, topology in enumerate(problem.topologies) if name in ("", topology.id, topology.name)]
     if not found:
         there = {each for topology in problem.topologies for each in (topology.id, topology.name)}
-        faults.append(Fault(f"no such topology{who_is_there(name, there)}", name))
+        faults.append(Fault(f"no such topology{suggestion_for(name, there)}", name))
     return found

@@ -10,7 +10,7 @@ import pytest
 from stormwright.cli.doctor import checks, gather
 from stormwright.cli.doctor.facts import Facts, Installation, Jar
 from stormwright.jit import cache
-from stormwright.jit.cache import Room
+from stormwright.jit.cache import CompiledPackage
 
 JAR = Jar("/storm/extlib-daemon/stormwright-storm-1.2.3.jar", "1.2.3", "abc")
 CONF = {
@@ -148,11 +148,11 @@ def test_compiled_code_of_other_sources_is_named_though_other_rooms_have_theirs(
 
 
 def test_rooms_whose_machine_code_does_not_fit_are_found(tmp_path, monkeypatch):
-    rooms = [Room(tmp_path / name, "0123456789abcdef") for name in ("old", "new")]
-    for room, made_of in zip(rooms, ("ba9876543210", "0123456789ab"), strict=True):
-        room.brought.mkdir(parents=True)
-        (room.brought / f"a.b.{made_of}.{sys.implementation.cache_tag}.1.nbc").touch()
-    monkeypatch.setattr(cache, "rooms", lambda: rooms)
+    compiled_packages = [CompiledPackage(tmp_path / name, "0123456789abcdef") for name in ("old", "new")]
+    for room, made_of in zip(compiled_packages, ("ba9876543210", "0123456789ab"), strict=True):
+        room.prebuilt_folder.mkdir(parents=True)
+        (room.prebuilt_folder / f"a.b.{made_of}.{sys.implementation.cache_tag}.1.nbc").touch()
+    monkeypatch.setattr(cache, "compiled_packages", lambda: compiled_packages)
     assert gather._compiled()[1:] == (1, ("old",))  # noqa: SLF001
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import orjson
 import pytest
 
-from stormwright.perflog.records import Rejected, encode, parse
+from stormwright.perflog.records import RejectedLine, encode, parse
 from stormwright.predict.calibration.calibration import Calibration, calibrated, learn
 from stormwright.predict.calibration.document import costs_from_dict, costs_to_dict
 from stormwright.predict.calibration.evidence import Evidence
@@ -79,7 +79,7 @@ VARIES = [0.1, 0.5, 0.9, 0.3]
 
 def test_what_the_generator_writes_are_records():
     for one in records(0, VARIES)[:4]:
-        assert not isinstance(parse(encode(one)), Rejected)
+        assert not isinstance(parse(encode(one)), RejectedLine)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -11,7 +11,7 @@ from stormwright.model import UNPLACED
 from stormwright.model.topology_config import MAX_EXECUTORS_PER_WORKER
 from stormwright.schedulers.placement.admission import find_wanted
 from stormwright.schedulers.placement.partial_placement import PartialPlacement
-from stormwright.schedulers.placement.placing import NodeRoom, Placing, fill_empty
+from stormwright.schedulers.placement.placing import FreeResources, Placing, fill_empty
 from stormwright.schedulers.templates.waiting import place_waiting
 from stormwright.schedulers.toolkit.params import NoParams
 from tests.schedulers.builders import load, nodes, problem, topology
@@ -23,7 +23,7 @@ def placing_of(supervisors, executors, workers, limit=None, **demand) -> Placing
     of = problem(supervisors, (topology("t", executors, workers, **conf), load(executors, **demand)))
     placement = PartialPlacement.empty(of, of.node_usable)
     (wanted,) = find_wanted(placement, keep_running=True)
-    return Placing(placement, NodeRoom(placement), wanted)
+    return Placing(placement, FreeResources(placement), wanted)
 
 
 def workers_of(placing: Placing) -> list[tuple[int, list[int]]]:

@@ -15,7 +15,7 @@ from stormwright.model.component_limits import NO_LIMIT, ComponentLimits
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.placement.partial_placement import PartialPlacement
 from stormwright.schedulers.placement.separate import keep_apart
-from stormwright.schedulers.placement.separation import CrowdedPlace, fewest_workers, runs_apart
+from stormwright.schedulers.placement.separation import ComponentCounts, fewest_workers, runs_apart
 from stormwright.testing import oracles
 from stormwright.testing.shared import for_any
 from stormwright.testing.strategies import component_limits
@@ -103,13 +103,13 @@ def test_fewest_workers(parallelism, conf, most, fewest):
 
 def test_a_node_admits_as_many_of_a_component_as_its_limit_says():
     of = constrained([3, 2], 3, **spread(a=2))
-    crowd = CrowdedPlace.of(of, 0, np.array([0, -1, -1, 1, 0]))
+    crowd = ComponentCounts.of(of, 0, np.array([0, -1, -1, 1, 0]))
     assert crowd.admits([1]).tolist() == [True, True, True]
     assert crowd.admits([1, 2]).tolist() == [False, True, True]
     crowd.add([1], 0)
     assert crowd.admits([2]).tolist() == [False, True, True]
     assert crowd.admits([3, 4]).all()
-    assert CrowdedPlace.of(constrained([3, 2], 3), 0, np.zeros(5, np.int64)) is None
+    assert ComponentCounts.of(constrained([3, 2], 3), 0, np.zeros(5, np.int64)) is None
 
 
 def test_what_runs_apart():

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from stormwright.advise.adviser import Observation, WantedSize
+from stormwright.advise.adviser import Observation, TargetSize
 from stormwright.advise.search.cheapest import Search
 from stormwright.advise.search.evaluation import EvaluatedPlacement
 from stormwright.advise.search.kinds import NodeKind, NodeMix, kinds_of
@@ -71,7 +71,7 @@ class PredictiveAdviser:
         """Fraction of all resources that stays free."""
         return self._wish.headroom
 
-    def advise(self, observation: Observation) -> WantedSize:
+    def advise(self, observation: Observation) -> TargetSize:
         """See `Adviser`.
 
         Raises
@@ -86,7 +86,7 @@ class PredictiveAdviser:
         last = self._useless(observation)
         self._in_vain = self._in_vain + 1 if last else 0
         if last and self._in_vain < _IN_VAIN:
-            return WantedSize(
+            return TargetSize(
                 observation.executors, why="the last change has brought next to nothing so far: a window more"
             )
         if last:
@@ -99,15 +99,15 @@ class PredictiveAdviser:
         if full > most or late or observation.reached_tps < _REACHED * observation.wanted_tps:
             self._pace.changed()
             if self._wait:
-                return WantedSize(observation.executors, why="more did not help a while ago")
+                return TargetSize(observation.executors, why="more did not help a while ago")
             return self._more(observation, observation.problem)
         self._pace.enough(less_is=full < (1 - self._wish.headroom) * (1 - self._patience.saving))
         most_tps = self._pace.to_leave_for()
         if most_tps is not None and most_tps < (1 - self._patience.saving) * self._holds(full, observation.wanted_tps):
             return self._less(observation, observation.problem, most_tps)
-        return WantedSize(observation.executors, why=f"enough: the fullest thread, node or link is {full:.0%} full")
+        return TargetSize(observation.executors, why=f"enough: the fullest thread, node or link is {full:.0%} full")
 
-    def _more(self, observation: Observation, problem: Problem) -> WantedSize:
+    def _more(self, observation: Observation, problem: Problem) -> TargetSize:
         why = ""
         for rate_tps in (self._pace.to_add_for(), observation.wanted_tps):
             try:
@@ -116,29 +116,29 @@ class PredictiveAdviser:
                 why = "; ".join(fault.message for fault in error.faults)
                 continue
             return self._changed(observation, found, rate_tps, "; ".join(steps))
-        return WantedSize(observation.executors, why=f"nothing is enough: {why}")
+        return TargetSize(observation.executors, why=f"nothing is enough: {why}")
 
     def _holds(self, full: float, rate_tps: float) -> float:
         """Return the trees/s at which the fullest resource would have just the headroom."""
         return rate_tps * (1 - self._wish.headroom) / full if full > 0 else np.inf
 
-    def _less(self, observation: Observation, problem: Problem, most_tps: float) -> WantedSize:
+    def _less(self, observation: Observation, problem: Problem, most_tps: float) -> TargetSize:
         why = f"{self._pace.below} windows in which less was enough, and for {most_tps:,.0f} trees/s it is"
         self._pace.changed()
         try:
             found, _ = self._best(problem, observation.topology, most_tps)
         except InputError:
-            return WantedSize(observation.executors, why="nothing less is enough")
+            return TargetSize(observation.executors, why="nothing less is enough")
         executors, most = sum(_executors(found, observation.topology).values()), 1 - self._patience.saving
         if found.used.price > most * self._price_now(problem) and executors > most * observation.total:
-            return WantedSize(observation.executors, why="less would save too little for a restart")
+            return TargetSize(observation.executors, why="less would save too little for a restart")
         return self._changed(observation, found, most_tps, why)
 
-    def _changed(self, observation: Observation, found: EvaluatedPlacement, rate_tps: float, why: str) -> WantedSize:
+    def _changed(self, observation: Observation, found: EvaluatedPlacement, rate_tps: float, why: str) -> TargetSize:
         self._last, self._in_vain = _Change(rate_tps, observation), 0
         self._pace.changed()
         workers = found.workers(found.problem.topology_index[observation.topology])
-        return WantedSize(_executors(found, observation.topology), workers, why, found.problem, found.assignment)
+        return TargetSize(_executors(found, observation.topology), workers, why, found.problem, found.assignment)
 
     def _useless(self, observation: Observation) -> _Change | None:
         """Return the last change if it added something and brought almost nothing of its promise."""
@@ -150,7 +150,7 @@ class PredictiveAdviser:
         held = observation.reached_tps >= _REACHED * min(observation.wanted_tps, last.promised_tps)
         return None if held or came >= _HELP * promised else last
 
-    def _back(self, observation: Observation, last: _Change) -> WantedSize:
+    def _back(self, observation: Observation, last: _Change) -> TargetSize:
         self._last, self._in_vain, self._wait = None, 0, self._patience.windows + 1
         why = (
             f"the last change did not help: {min(last.promised_tps, observation.wanted_tps):,.0f} trees/s were "
@@ -159,7 +159,7 @@ class PredictiveAdviser:
         )
         before, problem = last.before, last.before.problem
         placed = None if problem is None else Assignment(problem.current_slot)
-        return WantedSize(before.executors, before.workers, why, problem, placed)
+        return TargetSize(before.executors, before.workers, why, problem, placed)
 
     def _best(self, problem: Problem, topology: str, rate_tps: float) -> tuple[EvaluatedPlacement, list[str]]:
         wish = replace(self._wish, rates={topology: rate_tps}, times={})

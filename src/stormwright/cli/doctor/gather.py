@@ -71,15 +71,17 @@ def _java() -> tuple[str | None, str]:
 def _compiled() -> tuple[bool | None, int, tuple[str, ...]]:
     """Whether machine code is brought for this processor, how many files of it fit, and rooms of which none does."""
     try:
-        from stormwright.jit.cache import is_able, rooms
+        from stormwright.jit.cache import compiled_packages, supports_prebuilt
     except ImportError:
         return None, 0, ()
     tag = sys.implementation.cache_tag
     fit = {
-        room.path.name: sum(room.filed_as in path.name and tag in path.name for path in room.brought.glob("*.nbc"))
-        for room in rooms()
+        package.path.name: sum(
+            package.short_digest in path.name and tag in path.name for path in package.prebuilt_folder.glob("*.nbc")
+        )
+        for package in compiled_packages()
     }
-    return is_able(), sum(fit.values()), tuple(name for name, count in fit.items() if not count)
+    return supports_prebuilt(), sum(fit.values()), tuple(name for name, count in fit.items() if not count)
 
 
 def _installation(home: Path) -> Installation:

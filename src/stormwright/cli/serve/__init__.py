@@ -15,10 +15,10 @@ import click
 from stormwright.cli import options
 from stormwright.cli.progress import shown
 from stormwright.cli.responses import on_anomaly
-from stormwright.cli.serve.config import Configured, given
+from stormwright.cli.serve.config import ConfigurableCommand, given
 from stormwright.cli.serve.event_log import SHAPES, beginning
 from stormwright.cli.serve.pair import pair_options, paired
-from stormwright.cli.serve.prepare import Prepared, prepared
+from stormwright.cli.serve.prepare import ServiceParts, prepared
 from stormwright.cli.serve.simulated import RealClusterOption, simulated, somewhere
 from stormwright.defaults import STORMS_OWN
 from stormwright.file_lock import alone
@@ -32,7 +32,7 @@ LOCK = "service.lock"
 _SECONDS = options.FiniteRange(0, 1e6)
 
 
-@click.command(cls=Configured)
+@click.command(cls=ConfigurableCommand)
 @options.address("Nimbus and the probes", port=7070)
 @options.scheduler
 @options.parameters
@@ -246,7 +246,7 @@ def command(check: bool, log_format: str, **told: Any) -> None:
             _serve(made, what["address"])
 
 
-def _serve(made: Prepared, address: str) -> None:
+def _serve(made: ServiceParts, address: str) -> None:
     """Until a signal ends it."""
     from stormwright.cli.serve.access import warnings_of
     from stormwright.cli.serve.reload import ConfigReloader

@@ -26,7 +26,7 @@ PREFIX = "STORMWRIGHT_SERVE_"
 _FILE, _GIVEN = "stormwright.config", "stormwright.given"
 
 
-class Configured(ValidatedCommand):
+class ConfigurableCommand(ValidatedCommand):
     """Reads the configuration file and environment variables, and reports all faults at once."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

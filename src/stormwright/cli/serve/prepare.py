@@ -26,7 +26,7 @@ TRIGGERS = ("overload_s", "period_s", "min_gain_percent", "cool_down_s")
 
 
 @dataclass(frozen=True)
-class Prepared:
+class ServiceParts:
     """Parts of a service.
 
     Parameters
@@ -54,7 +54,7 @@ class Prepared:
     cluster: ServedCluster | None = None
 
 
-def prepared(values: Mapping[str, Any]) -> Prepared:
+def prepared(values: Mapping[str, Any]) -> ServiceParts:
     """Build the parts of a service from the verb's parameters.
 
     Raises
@@ -107,7 +107,7 @@ def prepared(values: Mapping[str, Any]) -> Prepared:
         clock=cluster.clock if cluster else WALL,
         stream=StreamSettings(keep_raw_s=round(values["keep_raw_h"] * 3600), alarm_after_s=values["alarm_after_s"]),
     )
-    return Prepared(settings, scheduler, name, gateway, by_goal(name, assignments, from_scratch), pair, cluster)
+    return ServiceParts(settings, scheduler, name, gateway, by_goal(name, assignments, from_scratch), pair, cluster)
 
 
 def _modes(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
-from stormwright.cli.serve.prepare import TRIGGERS, Prepared, prepared
+from stormwright.cli.serve.prepare import TRIGGERS, ServiceParts, prepared
 from stormwright.errors import StormwrightError
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class ConfigReloader:
         for name in sorted(waiting):
             log.warning("%s changes only when the service is started again", self._shown(name, values))
 
-    def _read(self) -> tuple[dict[str, Any], Prepared]:
+    def _read(self) -> tuple[dict[str, Any], ServiceParts]:
         with self._command.make_context("serve", list(self._given)) as context:
             values = dict(context.params)
             return values, prepared(values)

@@ -17,7 +17,7 @@ from stormwright.history.evaluation.moves import Worse, predicted_ratios
 from stormwright.history.evaluation.verdict import Promise
 from stormwright.model import UNPLACED, Assignment, Problem, cost_of
 from stormwright.model.arrays import IntArray
-from stormwright.state_files import unless_damaged
+from stormwright.state_files import load_or_default
 
 # Rollback -----------------------------------------------------------------------------------------
 # The decision that rolls back a move after which a topology performs measurably worse.
@@ -125,7 +125,7 @@ class RefusedPlacements:
     def __init__(self, path: Path, share: Callable[[str], None] = lambda _: None) -> None:
         self._path, self._share = path, share
         lost = "placements that were taken back may be tried again"
-        self._of: dict[str, list[Refusal]] = unless_damaged(path, lambda: _read(path), dict, lost)
+        self._of: dict[str, list[Refusal]] = load_or_default(path, lambda: _read(path), dict, lost)
 
     def note(self, topology: str, refusal: Refusal) -> None:
         """Record a rolled-back placement; it is refused even if it cannot be written to disk.

@@ -21,7 +21,7 @@ from stormwright.evaluations.cells import Cell
 from stormwright.evaluations.definitions import Block, BlockKind
 from stormwright.evaluations.placing import CellPlacement, slots_of
 from stormwright.model import UNPLACED, Assignment, Problem, Scheduler
-from stormwright.perflog.records import Rejected, parse_lines
+from stormwright.perflog.records import RejectedLine, parse_lines
 from stormwright.schedulers import make_scheduler
 from stormwright.service.http.app import make_app
 from stormwright.service.http.server import HttpServer
@@ -161,7 +161,7 @@ class ClusterLab:
 
     def _take(self, bodies: Sequence[bytes]) -> None:
         for body in bodies:
-            records = [r for r in parse_lines(body.split(b"\n")) if not isinstance(r, Rejected)]
+            records = [r for r in parse_lines(body.split(b"\n")) if not isinstance(r, RejectedLine)]
             self._records += self.tally.add(records)  # type: ignore[arg-type]
 
     def records(self, topologies: Sequence[str]) -> list[dict[str, Any]]:
@@ -266,7 +266,7 @@ class ClusterLab:
             if r["seq"] > 0
         }
         placed = all(topology.id in problem.current for topology in problem.topologies)
-        slots = ((topology, slot) for topology, of in problem.current.items() for slot in of.slots)
+        slots = ((topology, slot) for topology, assignment in problem.current.items() for slot in assignment.slots)
         return placed and all((topology, slot.supervisor, slot.port) in reporting for topology, slot in slots)
 
     def snapshot(self, names: Sequence[str]) -> Problem | None:

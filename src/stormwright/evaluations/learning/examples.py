@@ -18,7 +18,7 @@ from stormwright.model.arrays import FloatArray, IntArray
 from stormwright.model.cluster import DEFAULT_CORE_HZ
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.learned import cheap_rules
-from stormwright.schedulers.portfolio.evaluation import PlacementJudge
+from stormwright.schedulers.portfolio.evaluation import PlacementEvaluator
 from stormwright.schedulers.portfolio.features import FEATURES, FeatureExtractor
 from stormwright.schedulers.portfolio.members import Variants
 from stormwright.schedulers.portfolio.model import digest_of
@@ -52,8 +52,8 @@ def random_problem(rng: np.random.Generator, name: str) -> Problem:
         Name of the problem.
     """
     chains = {f"t{number}": _chains(rng) for number in range(int(rng.choice([1, 1, 1, 2, 3, 4])))}
-    of = sketch(chains, nodes=_nodes(rng), rate_tps=float(rng.uniform(100, 2_000)))
-    return replace(measured(of, rng), name=name)
+    problem = sketch(chains, nodes=_nodes(rng), rate_tps=float(rng.uniform(100, 2_000)))
+    return replace(measured(problem, rng), name=name)
 
 
 def measured(problem: Problem, rng: np.random.Generator) -> Problem:
@@ -72,7 +72,7 @@ def measured(problem: Problem, rng: np.random.Generator) -> Problem:
     factor = there * rng.uniform(_LEAST_USED, _MOST_USED) / requested_hz
     most = max(float(load.cpu_hz.max()) for load in worked)
     factor = min(factor, 0.9 * problem.core_hz / most)  # a thread has no more than its core
-    loads = {of.id: _times(load, factor) for of, load in zip(problem.topologies, worked, strict=True)}
+    loads = {each.id: _times(load, factor) for each, load in zip(problem.topologies, worked, strict=True)}
     loaded = problem.with_load(LoadProfile(loads, end_ms=_MEASURED_MS))
     return loaded.with_current(make_scheduler(STORMS_OWN).schedule(loaded).by_topology(loaded))
 
@@ -225,7 +225,7 @@ def predicted_examples(problem: Problem, rng: np.random.Generator, kind: str = "
     placements = list(some_placements(problem, rng))
     if len(placements) < 2:
         return None
-    judge, describing = PlacementJudge(problem, "throughput"), FeatureExtractor(problem)
+    judge, describing = PlacementEvaluator(problem, "throughput"), FeatureExtractor(problem)
     # That of the topology that comes off worst, and a tenth of their mean.
     badness = [judge.badness(slots) / 1.1 for slots in placements]
     return Group.of(problem.name, kind or problem.name, [describing.features(slots) for slots in placements], badness)

@@ -8,7 +8,7 @@ from stormwright.evaluations.definitions import (
     OrderClaim,
     Paper,
     PublishedRow,
-    Shown,
+    ReportedFigure,
     Variant,
 )
 
@@ -28,8 +28,8 @@ _BLOCK = Block(
 _NO_NUMBER = "The text at hand has no figure; what is shown is ours."
 
 
-def _shown(*figures: str) -> tuple[Shown, ...]:
-    return tuple(Shown(_BLOCK.name, figure) for figure in figures)
+def _shown(*figures: str) -> tuple[ReportedFigure, ...]:
+    return tuple(ReportedFigure(_BLOCK.name, figure) for figure in figures)
 
 
 PAPER = Paper(

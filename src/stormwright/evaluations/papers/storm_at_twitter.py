@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stormwright.evaluations.definitions import Block, Claim, LimitClaim, Paper, PublishedRow, Shown, Variant
+from stormwright.evaluations.definitions import Block, Claim, LimitClaim, Paper, PublishedRow, ReportedFigure, Variant
 
 STORM, ONLINE, OURS = "Storm", "online", "optimizer"
 
@@ -18,7 +18,8 @@ _BLOCK = Block(
 )
 
 _SHOWN: tuple[Claim, ...] = tuple(
-    Shown(_BLOCK.name, figure) for figure in ("recovery_s", "silence_s", "kept_percent", "failed", "lost_trees")
+    ReportedFigure(_BLOCK.name, figure)
+    for figure in ("recovery_s", "silence_s", "kept_percent", "failed", "lost_trees")
 )
 
 PAPER = Paper(

@@ -12,7 +12,7 @@ from stormwright.evaluations.definitions import (
     OrderClaim,
     Paper,
     PublishedRow,
-    Shown,
+    ReportedFigure,
     Variant,
 )
 from stormwright.workbench.generated_problems import TABLE_5, top_storm
@@ -103,7 +103,7 @@ def _used(scheduler: str, topology: str, configuration: int, what: str) -> float
 
 def _index(name: str, alpha: float) -> float:
     """Return the rank of a machine of table 3 by computation power."""
-    powers = {of: _power_of(of, alpha) for of in _TABLE_3}
+    powers = {bolt: _power_of(bolt, alpha) for bolt in _TABLE_3}
     return 1 + sum(power > powers[name] for power in powers.values())
 
 
@@ -134,7 +134,7 @@ def _required(configuration: int, what: str) -> float:
 def _traffic_row(topology: str, configuration: int) -> PublishedRow:
     block = _name(topology, configuration)
     claims: list[Claim] = [OrderClaim(block, "inter_node_per_acked", TOP_STORM, DEFAULT, more=False)]
-    claims.append(Shown(block, "inter_node_tps"))
+    claims.append(ReportedFigure(block, "inter_node_tps"))
     says = f"Traffic of {topology} in configuration {configuration}: least between nodes under TOP-Storm"
     return PublishedRow(f"Fig. {_TRAFFIC_FIGURES[topology][configuration]}", says, tuple(claims), _NO_CURVE)
 
@@ -153,7 +153,7 @@ def _throughput_row(where: str, topology: str) -> PublishedRow:
     else:
         claims.append(OrderClaim(_name(topology, 6), "acked_tps", TOP_STORM, R_STORM, more=True, published=1.11))
         says = "Throughput of exclamation: 23 to 31 % above Default; with equal resources 11 % above R-Storm"
-    claims += [Shown(_name(topology, c), "acked_tps") for c in TABLE_5]
+    claims += [ReportedFigure(_name(topology, c), "acked_tps") for c in TABLE_5]
     return PublishedRow(where, says, tuple(claims))
 
 

@@ -95,7 +95,13 @@ class Column:
 
 
 def list_column(
-    raw: Mapping[str, Any], key: str, path: str, faults: FaultList, *, length: int | None = None, of: str = "executors"
+    raw: Mapping[str, Any],
+    key: str,
+    path: str,
+    faults: FaultList,
+    *,
+    length: int | None = None,
+    unit: str = "executors",
 ) -> Column:
     """Return a list of a document as a column, empty if it is missing.
 
@@ -109,7 +115,7 @@ def list_column(
         Collects the faults, now and in the column's conversions.
     length
         Required number of items; None for any number.
-    of
+    unit
         Name of the things with one item each, in faults.
     """
     path = join_path(path, key)
@@ -118,5 +124,5 @@ def list_column(
         faults.add(f"should be a list, got {shown(values)}", path)
         values = []
     elif length is not None and len(values) != length:
-        faults.add(f"has {len(values)} items for {length} {of}", path)
+        faults.add(f"has {len(values)} items for {length} {unit}", path)
     return Column(values, lambda position: join_path(path, position), faults)

@@ -189,7 +189,7 @@ class CorrectionDocument(Document):
     inputs: dict[str, list[InputWorkDocument]] = EMPTY_OBJECT
 
 
-class FittedInDocument(Document):
+class FitRangeDocument(Document):
     """Range in which costs were fitted: utilisation of the CPU of nodes, and trees/s by topology."""
 
     node_utilisation: Between
@@ -208,7 +208,7 @@ class CostsDocument(Document):
     schema_name: Literal["stormwright-calibration/1"] = Field(alias="schema")
     costs: dict[Name, Amount]
     corrections: dict[str, CorrectionDocument] = EMPTY_OBJECT
-    fitted_in: FittedInDocument | None = None
+    fitted_in: FitRangeDocument | None = None
     intervals: dict[str, Between] = EMPTY_OBJECT
     learned: dict[str, Amount] = EMPTY_OBJECT
     reference_hz: PositiveAmount | None = None

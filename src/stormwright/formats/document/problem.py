@@ -75,10 +75,10 @@ def parse_load(raw: object, topology: Topology | None, path: str, faults: FaultL
     source, target, tps = list_column(raw, "pairs", path, faults).rows(3)
     flow_source, component, grouping, flow_tps = list_column(raw, "flows", path, faults).rows(4)
 
-    def amounts_if_given(key: str, length: int, of: str) -> FloatArray | None:
+    def amounts_if_given(key: str, length: int, unit: str) -> FloatArray | None:
         if raw.get(key) is None:
             return None
-        return list_column(raw, key, path, faults, length=length, of=of).amounts()
+        return list_column(raw, key, path, faults, length=length, unit=unit).amounts()
 
     load = TopologyLoad(
         cpu_hz=cpu_hz,
@@ -181,7 +181,7 @@ def parse_topology(
         owner=header.owner,
         launch_time=header.launch_time,
         conf=header.conf,
-    ).found_sound()
+    ).mark_validated()
 
 
 def add_misfits(misfits: Iterable[ConfigFault], path: str, faults: FaultList) -> None:

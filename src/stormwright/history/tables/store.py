@@ -81,7 +81,7 @@ class DeltaStore:
         numbered = rows.withColumns({DAY: day_of(table), CHUNK: F.lit(chunk).cast("long")})
         self._replace(table, table.version, numbered, of_chunk)
 
-    def read(self, table: Table, days: Days | None = None) -> DataFrame:
+    def read(self, table: Table, days: DayRange | None = None) -> DataFrame:
         """See `Store`."""
         frames = [table.migrated(rows, found).select(*table.columns, DAY) for found, rows in self._versions(table)]
         if not frames:
@@ -182,7 +182,7 @@ DAY = "day"
 
 
 @dataclass(frozen=True)
-class Days:
+class DayRange:
     """Days from `first` to `last`, both inclusive; None is unbounded."""
 
     first: date | None = None
@@ -198,7 +198,7 @@ class Store(Protocol):
     def write(self, table: Table, rows: DataFrame, chunk: int) -> None:
         """Write rows as one chunk, replacing an earlier version of that chunk."""
 
-    def read(self, table: Table, days: Days | None = None) -> DataFrame:
+    def read(self, table: Table, days: DayRange | None = None) -> DataFrame:
         """Return the rows of some days in the newest version, with their `DAY`."""
 
     def days(self, table: Table) -> list[date]:
@@ -262,7 +262,7 @@ class ParquetStore:
         """See `Store`."""
         self._write(table, rows.withColumn(DAY, day_of(table)), _CHUNKS, chunk)
 
-    def read(self, table: Table, days: Days | None = None) -> DataFrame:
+    def read(self, table: Table, days: DayRange | None = None) -> DataFrame:
         """See `Store`."""
         return self._read(table, [part for part in self._visible(table) if days is None or part.day in days])
 

@@ -23,7 +23,7 @@ DRAINED, BLACKLISTED, GREYLISTED = "drained", "blacklisted", "greylisted"
 _MOST_DRAINS = 5
 
 
-class Closed(NamedTuple):
+class ClosedNodes(NamedTuple):
     """Nodes, shape (N,), that accept no new executors for one reason: its kind, and a sentence."""
 
     kind: str
@@ -31,7 +31,7 @@ class Closed(NamedTuple):
     nodes: BoolArray
 
 
-def closed_nodes(problem: Problem) -> list[Closed]:
+def closed_nodes(problem: Problem) -> list[ClosedNodes]:
     """Return all nodes that accept no new executors, by reason, the most frequent reason first."""
     if problem.node_usable.all():
         return []
@@ -40,10 +40,10 @@ def closed_nodes(problem: Problem) -> list[Closed]:
     texts[~listed] = ""
     counts = Counter(text for text in texts.tolist() if text)
     reasons = [text for text, _ in counts.most_common(_MOST_DRAINS)]
-    found = [Closed(DRAINED, text, texts == text) for text in reasons]
-    found.append(Closed(DRAINED, DRAINED, (texts != "") & ~np.isin(texts, reasons)))
-    found.append(Closed(BLACKLISTED, BLACKLISTED, listed & (texts == "")))
-    found.append(Closed(GREYLISTED, GREYLISTED, ~listed & ~problem.node_usable))
+    found = [ClosedNodes(DRAINED, text, texts == text) for text in reasons]
+    found.append(ClosedNodes(DRAINED, DRAINED, (texts != "") & ~np.isin(texts, reasons)))
+    found.append(ClosedNodes(BLACKLISTED, BLACKLISTED, listed & (texts == "")))
+    found.append(ClosedNodes(GREYLISTED, GREYLISTED, ~listed & ~problem.node_usable))
     return [each for each in found if each.nodes.any()]
 
 

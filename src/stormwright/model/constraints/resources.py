@@ -30,7 +30,7 @@ MAX_HEAP = "topology.worker.max.heap.size.mb"
 _DEFAULT_MAX_HEAP_MB = 768.0
 
 
-class Shared(NamedTuple):
+class SharedMemory(NamedTuple):
     """Memory that components of a topology share, in MB: on and off the heap of each worker, on a node.
 
     `of` are the indices of the components.
@@ -61,7 +61,7 @@ class RequestLimits:
     capacity: FloatArray
     heap: FloatArray
     most_heap: FloatArray
-    shared: tuple[Shared, ...]
+    shared: tuple[SharedMemory, ...]
 
     @classmethod
     def of(cls, problem: Problem) -> RequestLimits | None:
@@ -95,7 +95,7 @@ def _requested(problem: Problem, *resources: str) -> FloatArray:
     return np.concatenate([np.empty(0), *of_topology])
 
 
-def _shared(problem: Problem) -> Iterator[Shared]:
+def _shared(problem: Problem) -> Iterator[SharedMemory]:
     """Yield shared memory regions by name; a region whose size is no amount is ignored."""
     for index, topology in enumerate(problem.topologies):
         regions: dict[str, tuple[Mapping[str, Any], list[int]]] = {}
@@ -105,7 +105,7 @@ def _shared(problem: Problem) -> Iterator[Shared]:
         for region, components in regions.values():
             amounts = (region.get(name) for name in ("on_heap", "off_heap_worker", "off_heap_node"))
             heap, off_heap, on_node = (float(each) if is_amount(each) else 0.0 for each in amounts)
-            yield Shared(index, tuple(components), heap, off_heap, on_node)
+            yield SharedMemory(index, tuple(components), heap, off_heap, on_node)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,7 +171,7 @@ class Requests:
         yield from _full(problem, workers, heap, requested.most_heap)
 
 
-def _uses(problem: Problem, region: Shared) -> BoolArray:
+def _uses(problem: Problem, region: SharedMemory) -> BoolArray:
     """Return whether executors use a shared region, shape (E,)."""
     own = problem.executors_of(region.topology)
     uses = np.zeros(problem.num_executors, bool)

@@ -97,7 +97,7 @@ class ExecutorsPerWorker:
 
 
 @dataclass(frozen=True, kw_only=True)
-class WithoutSlot(Violation):
+class MissingSlot(Violation):
     """A topology with `amount` executors without a slot.
 
     Parameters
@@ -115,16 +115,16 @@ class WithoutSlot(Violation):
         return f"{self.topology}: {self.amount} of {self.executors} executors have no slot"
 
 
-class EveryExecutor:
+class AllExecutorsPlaced:
     """Every executor has a slot."""
 
-    def violations(self, placed: PlacedExecutors) -> Iterator[WithoutSlot]:
+    def violations(self, placed: PlacedExecutors) -> Iterator[MissingSlot]:
         """Yield topologies with executors without a slot."""
         problem = placed.problem
         missing = np.bincount(problem.executor_topology[placed.given == UNPLACED], minlength=len(problem.topologies))
         for index in np.flatnonzero(missing).tolist():
             topology = problem.topologies[index]
-            yield WithoutSlot(
+            yield MissingSlot(
                 topology=topology.id, amount=int(missing[index]), allowed=0, executors=topology.num_executors
             )
 

@@ -16,12 +16,12 @@ from stormwright.model.constraints.constraint import Limit, PlacedExecutors, Vio
 from stormwright.model.constraints.isolation import Isolation
 from stormwright.model.constraints.resources import Cpu, Generic, Memory, Requests
 from stormwright.model.constraints.slots import (
-    EveryExecutor,
+    AllExecutorsPlaced,
     ExecutorsPerWorker,
     ExistingPorts,
+    MissingSlot,
     NumberOfWorkers,
     OneTopologyPerSlot,
-    WithoutSlot,
     WorkerCount,
 )
 from stormwright.model.constraints.users import UserLimits
@@ -79,7 +79,7 @@ class Incompatible(Violation):
         return f"{self.topology}: {these} in {self.place}, incompatible"
 
 
-class ComponentsApart:
+class ComponentSeparation:
     """Executors of components are separated as `ComponentLimits` of their topology demand."""
 
     def violations(self, placed: PlacedExecutors) -> Iterator[CrowdedNode | Incompatible]:
@@ -136,7 +136,7 @@ def _of(placed: PlacedExecutors, index: int) -> tuple[IntArray, IntArray]:
 
 #: Every limit, in the order in which they are told.
 LIMITS: Final[tuple[Limit, ...]] = (
-    EveryExecutor(),
+    AllExecutorsPlaced(),
     ExistingPorts(),
     Cpu(),
     Memory(),
@@ -145,7 +145,7 @@ LIMITS: Final[tuple[Limit, ...]] = (
     OneTopologyPerSlot(),
     NumberOfWorkers(),
     ExecutorsPerWorker(),
-    ComponentsApart(),
+    ComponentSeparation(),
     Isolation(),
     BlacklistedHosts(),
     UserLimits(),
@@ -184,12 +184,12 @@ def broken_limits(problem: Problem, slot_of_executor: IntArray) -> list[Violatio
     return [
         violation
         for violation in violations(problem, slot_of_executor)
-        if not isinstance(violation, WithoutSlot | WorkerCount)
+        if not isinstance(violation, MissingSlot | WorkerCount)
     ]
 
 
 def other_worker_counts(problem: Problem, slot_of_executor: IntArray) -> list[WorkerCount]:
     """Return topologies placed completely in another number of workers than min(W, E), as Storm does by design."""
     placed = PlacedExecutors(problem, slot_of_executor)
-    left_out = {violation.topology for violation in EveryExecutor().violations(placed)}
+    left_out = {violation.topology for violation in AllExecutorsPlaced().violations(placed)}
     return [count for count in NumberOfWorkers().violations(placed) if count.topology not in left_out]

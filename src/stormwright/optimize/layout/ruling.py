@@ -9,7 +9,7 @@ from stormwright.model import Problem
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
 from stormwright.model.component_limits import NO_LIMIT
 from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE
-from stormwright.model.constraints.resources import RequestLimits, Shared
+from stormwright.model.constraints.resources import RequestLimits, SharedMemory
 from stormwright.optimize.kernel.records import NOWHERE, REGION, RULED, SHELF, Records, Rules
 from stormwright.optimize.kernel.rules import is_limited, put_in
 
@@ -60,8 +60,8 @@ def make_rules(problem: Problem, first_worker: IndexArray, worker_topology: Inde
     topologies, regions = np.zeros(len(limited), RULED), np.zeros(len(shared), REGION)
     topologies["limited"], topologies["first_worker"] = limited, first_worker
     for region, each in zip(regions, shared, strict=True):
-        for name, amount, of in (("heap", each.heap, -1), ("memory", each.heap + each.off_heap, -2)):
-            region[name] = np.rint(amount / step[of]) * step[of]
+        for name, amount, resource in (("heap", each.heap, -1), ("memory", each.heap + each.off_heap, -2)):
+            region[name] = np.rint(amount / step[resource]) * step[resource]
         region["on_node"] = np.rint(each.on_node / step[-2]) * step[-2]
     workers = np.bincount(worker_topology, minlength=len(limited))
     counts = _count(problem, topologies, regions, shared, workers, shelf)
@@ -87,7 +87,7 @@ def _count(
     problem: Problem,
     topologies: Records,
     regions: Records,
-    shared: tuple[Shared, ...],
+    shared: tuple[SharedMemory, ...],
     workers: IndexArray,
     shelf: Records,
 ) -> IndexArray:
@@ -113,14 +113,14 @@ def _count(
     limited = np.flatnonzero(topologies["limited"]).tolist()
     crowded = []
     for index in limited:
-        of, limits = topologies[index], problem.component_limits.get(index)
-        of["components"] = len(problem.topologies[index].components)
+        resource, limits = topologies[index], problem.component_limits.get(index)
+        resource["components"] = len(problem.topologies[index].components)
         if limits is not None and limits.incompatible.any():
-            of["apart"] = begin(limits.incompatible)
-        most = np.full(of["components"], NO_LIMIT) if limits is None else limits.most_on_node
-        own = regions[of["first_region"] : of["last_region"]]
+            resource["apart"] = begin(limits.incompatible)
+        most = np.full(resource["components"], NO_LIMIT) if limits is None else limits.most_on_node
+        own = regions[resource["first_region"] : resource["last_region"]]
         if most.min(initial=NO_LIMIT) < NO_LIMIT or np.any(own["on_node"] > 0):
-            of["most"] = begin(most)
+            resource["most"] = begin(most)
             crowded.append(index)
     shelf["first_held"] = ends[-1]
     for index in limited:

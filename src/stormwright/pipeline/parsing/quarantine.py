@@ -144,14 +144,14 @@ class RejectedLines:
     last_ms: int
 
 
-class InQuarantine(NamedTuple):
+class QuarantineContent(NamedTuple):
     """Content of the quarantine: by reason, most frequent first, and the newest rows, newest last."""
 
     reasons: dict[str, RejectedLines]
     newest: list[dict[str, Any]]
 
 
-def read_quarantines(directory: Path, newest: int) -> InQuarantine:
+def read_quarantines(directory: Path, newest: int) -> QuarantineContent:
     """Read all quarantine tables below a directory, including those of earlier versions and backfills.
 
     Raises
@@ -170,7 +170,7 @@ def read_quarantines(directory: Path, newest: int) -> InQuarantine:
             stored.first_ms, stored.last_ms = min(stored.first_ms, landed_ms), max(stored.last_ms, landed_ms)
             rows.append(row)
         rows = heapq.nlargest(newest, rows, key=lambda row: (row["landed_ms"], row["file"], row["line_number"] or 0))
-    return InQuarantine(dict(sorted(reasons.items(), key=lambda item: -item[1].lines)), rows[::-1])
+    return QuarantineContent(dict(sorted(reasons.items(), key=lambda item: -item[1].lines)), rows[::-1])
 
 
 def _rows_of(path: Path) -> list[dict[str, Any]]:

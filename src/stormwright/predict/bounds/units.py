@@ -184,8 +184,8 @@ def _added_up(sent: StreamRates, unit: IndexArray, first: IndexArray, target: In
     size = np.full(len(keys), np.inf)
     np.minimum.at(size, inverse, sent.size[here])
     wide = np.int64(sent.target.max(initial=0) + 1)
-    each, of = np.unique(inverse * wide + sent.target[here], return_inverse=True)
-    amounts, by = sums(of, tuples, len(each)), each // wide
+    each, number = np.unique(inverse * wide + sent.target[here], return_inverse=True)
+    amounts, by = sums(number, tuples, len(each)), each // wide
     most, least = np.zeros(len(keys)), np.full(len(keys), np.inf)
     np.maximum.at(most, by, amounts)
     np.minimum.at(least, by, amounts)

@@ -22,8 +22,8 @@ import numpy as np
 
 from stormwright.perflog.records import WorkerId
 from stormwright.predict.calibration.least_squares import Moments, Prior
-from stormwright.predict.calibration.stream_costs import ByInput, by_input, row_of
-from stormwright.predict.calibration.windows import Held, Window, WorkerSums
+from stormwright.predict.calibration.stream_costs import InputObservations, by_input, row_of
+from stormwright.predict.calibration.windows import CpuQuota, Window, WorkerSums
 from stormwright.predict.costs import CostRange
 
 #: Assumed noise of a row: a constant part, and a relative one.
@@ -84,7 +84,7 @@ class TopologyRows:
     rate_tps: CostRange
     message_bytes: float
     messages: float
-    by_input: Mapping[str, ByInput]
+    by_input: Mapping[str, InputObservations]
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class StretchRows:
     wire: Moments
     utilisation: CostRange | None
     core_hz: Mapping[str, float]
-    held: Mapping[str, Held]
+    held: Mapping[str, CpuQuota]
     workers: int
 
 
@@ -149,7 +149,7 @@ def _of_topology(windows: list[dict[WorkerId, WorkerSums]], reference_hz: float,
     size = _size(everyone)
     components = sorted({name for workers in windows for sums in workers.values() for name in _working(sums)})
     column = {name: number for number, name in enumerate(components)}
-    messaging, others, executors = _Collected(5), _Collected(2), _Collected(len(components) + 3)
+    messaging, others, executors = _ModelRows(5), _ModelRows(2), _ModelRows(len(components) + 3)
     rates, by_stream = [], []
     for workers in windows:
         rates.append(sum(sums.trees / sums.length_s for sums in workers.values()))
@@ -184,7 +184,7 @@ def _of_topology(windows: list[dict[WorkerId, WorkerSums]], reference_hz: float,
     )
 
 
-class _Collected:
+class _ModelRows:
     """Rows of one model."""
 
     def __init__(self, size: int) -> None:
@@ -252,7 +252,7 @@ def _placement(workers: Mapping[WorkerId, WorkerSums]) -> str:
 
 def _of_links(windows: Sequence[Window], usable: Sequence[Mapping[WorkerId, WorkerSums]], prior: Prior) -> Moments:
     """Return the moments of link traffic, of nodes where it is complete: one worker per topology, all usable."""
-    found, level = _Collected(2), []
+    found, level = _ModelRows(2), []
     for window, right in zip(windows, usable, strict=True):
         sizes = _sizes(window)
         of_node: dict[str, list[WorkerId]] = defaultdict(list)

@@ -10,7 +10,7 @@ from stormwright.model.arrays import IndexArray
 from stormwright.predict.flow.layout import FlowLayout
 
 
-class Ends(NamedTuple):
+class EdgeEnds(NamedTuple):
     """Ends of all edges on one side.
 
     Parameters
@@ -29,7 +29,7 @@ class Ends(NamedTuple):
     position: IndexArray
 
     @classmethod
-    def of(cls, component: IndexArray, layout: FlowLayout) -> Ends:
+    def of(cls, component: IndexArray, layout: FlowLayout) -> EdgeEnds:
         """Return the ends at the given components of edges, shape (D,)."""
         size = layout.size[component]
         first = np.cumsum(size) - size

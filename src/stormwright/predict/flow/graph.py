@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
-from stormwright.predict.flow.ends import Ends
+from stormwright.predict.flow.ends import EdgeEnds
 from stormwright.predict.flow.layout import FlowLayout, StreamRates
 from stormwright.predict.sums import numbered, sums
 
@@ -35,8 +35,8 @@ class GraphEdges:
 
     source: IndexArray
     target: IndexArray
-    sources: Ends
-    targets: Ends
+    sources: EdgeEnds
+    targets: EdgeEnds
     level: IndexArray
     onward: BoolArray
     acks: BoolArray
@@ -97,7 +97,7 @@ class Graph(GraphEdges):
         system = layout.is_acker[source] | layout.is_acker[target] | layout.is_spout[target]
         level = _levels(source[~system], target[~system], len(layout.size))
         from_spout = layout.is_spout[source]
-        sources, targets = (Ends.of(component, layout) for component in (source, target))
+        sources, targets = (EdgeEnds.of(component, layout) for component in (source, target))
         of_pair, of_flow = edge[: len(pairs.source)], edge[len(pairs.source) :]
         return cls(
             source=source,

@@ -261,17 +261,21 @@ def _per_tuple(layout: FlowLayout, pooled: BoolArray, handled_tps: FloatArray, s
     keys = (component * 2 + sent.local)[together] * np.int64(sent.target.max(initial=0) + 1) + sent.target[together]
     found, at, inverse = np.unique(keys, return_index=True, return_inverse=True)
     at = np.flatnonzero(together)[at]
-    of, tps = component[at], sums(inverse, sent.tuples[together], len(found))
+    at_component, tps = component[at], sums(inverse, sent.tuples[together], len(found))
     volume = sums(inverse, (sent.tuples * sent.size)[together], len(found))
-    known = (by_component[of] > 0) & (tps > 0)
-    at, of, tps, volume = at[known], of[known], tps[known], volume[known]
-    times = layout.size[of]
-    row = np.repeat(np.arange(len(of)), times)
-    source = layout.members[np.arange(len(row)) - np.repeat(np.cumsum(times) - times - layout.first[of], times)]
+    known = (by_component[at_component] > 0) & (tps > 0)
+    at, at_component, tps, volume = at[known], at_component[known], tps[known], volume[known]
+    times = layout.size[at_component]
+    row = np.repeat(np.arange(len(at_component)), times)
+    source = layout.members[
+        np.arange(len(row)) - np.repeat(np.cumsum(times) - times - layout.first[at_component], times)
+    ]
     joined = StreamRates(
         source=np.concatenate([sent.source[own], source]),
         target=np.concatenate([sent.target[own], sent.target[at][row]]),
-        tuples=np.concatenate([sent.tuples[own] / handled_tps[sent.source[own]], (tps / by_component[of])[row]]),
+        tuples=np.concatenate(
+            [sent.tuples[own] / handled_tps[sent.source[own]], (tps / by_component[at_component])[row]]
+        ),
         size=np.concatenate([sent.size[own], (volume / tps)[row]]),
         local=np.concatenate([sent.local[own], sent.local[at][row]]),
     )

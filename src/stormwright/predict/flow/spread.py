@@ -142,10 +142,12 @@ class _Lots(NamedTuple):
     def parts(self, gets: float, comes: float, far: float, among: IndexArray | None = None) -> _Parts:
         """Return equal fractions of a lot for its members: by their number, or that of `among`; times factors."""
         size = self.last - self.first
-        of = np.repeat(np.arange(len(size)), size)
-        at = np.arange(len(of)) - np.repeat(np.cumsum(size) - size - self.first, size)
-        part = 1.0 / (size[of] if among is None else among[self.edge[of]])
-        return _Parts(self.flow, self.lot, of, self.edge[of], self.members[at], part * gets, part * comes, part * far)
+        flow = np.repeat(np.arange(len(size)), size)
+        at = np.arange(len(flow)) - np.repeat(np.cumsum(size) - size - self.first, size)
+        part = 1.0 / (size[flow] if among is None else among[self.edge[flow]])
+        return _Parts(
+            self.flow, self.lot, flow, self.edge[flow], self.members[at], part * gets, part * comes, part * far
+        )
 
 
 class _Scope(NamedTuple):

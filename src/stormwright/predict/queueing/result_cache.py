@@ -45,7 +45,7 @@ class CacheKey(NamedTuple):
         return self.what == other.what and by_same
 
 
-class Found(NamedTuple):
+class CachedResult(NamedTuple):
     """Result for every topology, shape (R, T), at given rates, shape (T,), and its other inputs."""
 
     of: CacheKey
@@ -66,12 +66,12 @@ class Found(NamedTuple):
         """
         same = ~moved & _close(self.rate_tps, rate_tps)
         before = self.demand
-        for of, now, was in (
+        for topology, now, was in (
             (before.thread_topology, (demand.thread_s, demand.thread_visits), (before.thread_s, before.thread_visits)),
             (before.places.topology, _at_places(demand, others), _at_places(before, self.others)),
         ):
-            number = demand.thread_topology if of is before.thread_topology else demand.places.topology
-            here, there = same[number], same[of]
+            number = demand.thread_topology if topology is before.thread_topology else demand.places.topology
+            here, there = same[number], same[topology]
             differ = np.zeros(int(here.sum()), dtype=bool)
             for new, old in zip(now, was, strict=True):
                 differ |= ~_close(old[there], new[here])
@@ -92,32 +92,32 @@ class ResultCache:
     """
 
     moved: BoolArray | None = None
-    before: tuple[Found, ...] = ()
-    now: list[Found] = field(default_factory=list)
+    before: tuple[CachedResult, ...] = ()
+    now: list[CachedResult] = field(default_factory=list)
 
     def after(self, moved: BoolArray) -> ResultCache:
         """Return the cache of another placement, in which some topologies moved, shape (T,)."""
         return ResultCache(moved, tuple(self.now))
 
     def known(
-        self, of: CacheKey, demand: TreeDemand, others: NeighbourLoad, rate_tps: FloatArray
+        self, key: CacheKey, demand: TreeDemand, others: NeighbourLoad, rate_tps: FloatArray
     ) -> tuple[BoolArray, FloatArray] | None:
         """Return the topologies with a valid result, shape (T,), and the result, shape (R, T); None if there are none.
 
         Parameters
         ----------
-        of
+        key
             Key of the result.
         demand, others, rate_tps
             Current inputs.
         """
         for found in self.before:
-            if self.moved is not None and found.of.is_as(of):
+            if self.moved is not None and found.of.is_as(key):
                 same = found.same(demand, others, rate_tps, self.moved)
                 return (same, found.result) if same.any() else None
         return None
 
-    def keep(self, found: Found) -> None:
+    def keep(self, found: CachedResult) -> None:
         """Store a result."""
         self.now[:] = [*(each for each in self.now if not each.of.is_as(found.of)), found]
 

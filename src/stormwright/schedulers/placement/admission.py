@@ -60,10 +60,14 @@ def join_running(
     problem = placement.problem
     most = max_executors_per_worker(problem.topologies[topology])
     joins = len(waiting) - new_workers * most
-    live = [worker for worker, of in enumerate(placement.topology) if of == topology and placement.fixed[worker]]
+    live = [
+        worker
+        for worker, topology_of in enumerate(placement.topology)
+        if topology_of == topology and placement.fixed[worker]
+    ]
     if joins <= 0 or not live:
         return waiting
-    joining = _Joining(placement, topology, live, most, may_join)
+    joining = _LiveWorkers(placement, topology, live, most, may_join)
     cpu_hz = problem.executor_cpu_hz
     smallest_first = sorted(filter(joining.has_company, waiting.tolist()), key=lambda e: float(cpu_hz[e]))
     chosen = sorted(smallest_first[:joins], key=lambda e: (-float(cpu_hz[e]), e))
@@ -75,7 +79,7 @@ def join_running(
     return np.setdiff1d(waiting, chosen)
 
 
-class _Joining:
+class _LiveWorkers:
     """Live workers of one topology, and their free resources."""
 
     def __init__(
@@ -83,16 +87,16 @@ class _Joining:
     ) -> None:
         problem = placement.problem
         self._placement, self._live, self._most, self._may_join = placement, live, most, may_join
-        own, of = problem.executors_of(topology), problem.topologies[topology]
-        self._first, self._component = own.start, of.executor_component
+        own, topology_of = problem.executors_of(topology), problem.topologies[topology]
+        self._first, self._component = own.start, topology_of.executor_component
         self._mates = {worker: np.flatnonzero(placement.worker == worker) for worker in live}
         self._left = placement.capacity - placement.node_use()
         self._limits = problem.component_limits.get(topology)
         self._in_worker = count_components(
-            placement.worker[own], self._component, len(placement.node), len(of.components)
+            placement.worker[own], self._component, len(placement.node), len(topology_of.components)
         )
         self._on_node = count_components(
-            placement.node_of_executor()[own], self._component, len(placement.usable), len(of.components)
+            placement.node_of_executor()[own], self._component, len(placement.usable), len(topology_of.components)
         )
 
     def has_company(self, executor: int) -> bool:

@@ -17,7 +17,7 @@ from stormwright.optimize import repair
 from stormwright.optimize.kernel.records import NOWHERE
 from stormwright.schedulers.placement.admission import WantedWorkers, leave_out, movable_workers
 from stormwright.schedulers.placement.partial_placement import PartialPlacement
-from stormwright.schedulers.placement.placing import NodeRoom, Placing
+from stormwright.schedulers.placement.placing import FreeResources, Placing
 from stormwright.schedulers.placement.separate import keep_apart
 from stormwright.schedulers.placement.staying import choose_slots
 from stormwright.schedulers.toolkit.limits import max_executors_per_worker
@@ -223,7 +223,7 @@ def _place_from_scratch(placement: PartialPlacement, topology: int, *, soft_cpu:
         list(placement.fixed),
     )
     attempt.take_out(topology)
-    room = NodeRoom(attempt)
+    room = FreeResources(attempt)
     placing = Placing(attempt, room, WantedWorkers(topology, executors, len(workers)), soft_cpu=soft_cpu)
     for executor in executors[np.lexsort((-demand[0], *-demand[:1:-1]))].tolist():
         new = np.array([placing.workers_on(node) == 0 for node in range(room.num_nodes)])

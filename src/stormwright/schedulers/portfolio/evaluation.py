@@ -11,7 +11,7 @@ from stormwright.model import UNPLACED, Problem, cost_of
 from stormwright.model.arrays import IntArray
 from stormwright.model.constraints.constraint import Violation
 from stormwright.model.constraints.resources import Overused
-from stormwright.model.constraints.slots import WithoutSlot, WorkerCount
+from stormwright.model.constraints.slots import MissingSlot, WorkerCount
 from stormwright.model.constraints.violations import violations
 from stormwright.model.humanize import counted
 from stormwright.optimize.throughput.start import MeasuredLoad
@@ -31,7 +31,7 @@ _WORTH_IT: Final = 5e-3
 _ROUNDING: Final = 1e-9
 
 
-class PlacementJudge:
+class PlacementEvaluator:
     """Evaluates placements of one problem.
 
     Parameters
@@ -87,10 +87,10 @@ class PlacementJudge:
         """
         cpu = self.problem.resources[0].name
         found = violations(self.problem, slots)
-        any_number = {each.topology for each in found if isinstance(each, WithoutSlot)} | self._running
+        any_number = {each.topology for each in found if isinstance(each, MissingSlot)} | self._running
 
         def counts(each: Violation) -> bool:
-            if isinstance(each, WithoutSlot):
+            if isinstance(each, MissingSlot):
                 return False
             if isinstance(each, WorkerCount):
                 return not chosen_workers and each.topology not in any_number

@@ -12,8 +12,8 @@ from stormwright.errors import Fault, InputError, MissingDependencyError, Stormw
 from stormwright.model import UNPLACED, Assignment, Problem, Scheduler
 from stormwright.model.arrays import IndexArray, IntArray
 from stormwright.model.humanize import counted
-from stormwright.schedulers.portfolio.evaluation import PlacementJudge
-from stormwright.schedulers.templates.waiting import Finished, answer
+from stormwright.schedulers.portfolio.evaluation import PlacementEvaluator
+from stormwright.schedulers.templates.waiting import CompletePlan, answer
 from stormwright.schedulers.toolkit.from_scratch import FromScratchScheduler
 from stormwright.schedulers.toolkit.limits import with_room_for_cpu
 from stormwright.schedulers.toolkit.params import Params
@@ -232,7 +232,7 @@ class Portfolio:
         Name → reason why its answer is invalid.
     """
 
-    def __init__(self, problem: Problem, judge: PlacementJudge) -> None:
+    def __init__(self, problem: Problem, judge: PlacementEvaluator) -> None:
         self.problem, self.judge = problem, judge
         self.answers: list[MemberAnswer] = []
         self.left_out: dict[str, str] = {}
@@ -254,7 +254,7 @@ class Portfolio:
         left = int(np.count_nonzero(slots == UNPLACED))
         self.answers.append(MemberAnswer(name, answer, (broken, left, badness), moves))
 
-    def note_what_runs(self) -> None:
+    def note_current(self) -> None:
         """Record the running placement as an answer, if it is complete."""
         if self._runs.all():
             self.note(WHAT_RUNS, Assignment(self.problem.current_slot))
@@ -264,7 +264,7 @@ class Portfolio:
         why = f"none of {counted(len(self.left_out), 'answer')} can be used: {left_out_text(self.left_out)}"
         waiting = np.unique(self.problem.executor_topology[~self._runs]).tolist()
         return answer(
-            self.problem, name, params, Finished(self.problem.current_slot, dict.fromkeys(waiting, (why,)))
+            self.problem, name, params, CompletePlan(self.problem.current_slot, dict.fromkeys(waiting, (why,)))
         ), why
 
     def ask(self, name: str, scheduler: Scheduler, keep_running: bool) -> None:

@@ -23,17 +23,17 @@ from stormwright.model import UNPLACED, Problem, cost_of
 from stormwright.model.arrays import BoolArray, FloatArray, IntArray
 from stormwright.model.constraints.resources import Overused
 from stormwright.model.constraints.violations import broken_limits
-from stormwright.optimize.throughput.improve import Effort, Improved, about_steps, improve
+from stormwright.optimize.throughput.improve import Effort, ImprovedPlacement, about_steps, improve
 from stormwright.optimize.throughput.parts import Parts
 from stormwright.optimize.throughput.score import LATENCY, NODES, THROUGHPUT
-from stormwright.optimize.throughput.start import Aim, MeasuredLoad, Seats, make_sustained
+from stormwright.optimize.throughput.start import Aim, MeasuredLoad, Seats, make_placement_state
 from stormwright.predict.demand import cpu_s_of
 from stormwright.predict.evaluate import steady_states
 from stormwright.predict.fairness import weights_of
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.gain import at_least, cost_change
 from stormwright.predict.reach import Reach, reaches
-from stormwright.predict.steady import Placed, Steady
+from stormwright.predict.steady import PlacedLoad, SteadyState
 from stormwright.schedulers.templates.rate_seats import Seating
 
 # Reverting useless moves --------------------------------------------------------------------------
@@ -254,10 +254,10 @@ class RateSearch:
     def __init__(self, problem: Problem, load: MeasuredLoad, wish: RateWish) -> None:
         self.problem, self.load, self.wish = problem, load, wish
         self._profile: Profile = load.profile
-        self._last: Placed | None = None
+        self._last: PlacedLoad | None = None
         self._wanted_tps = weights_of(problem) * load.profile.rate_tps
-        self._least, self._good = np.inf, deque[tuple[IntArray, Steady]](maxlen=_REMEMBERED)
-        self._now: Steady | None = None
+        self._least, self._good = np.inf, deque[tuple[IntArray, SteadyState]](maxlen=_REMEMBERED)
+        self._now: SteadyState | None = None
         self.steps = 0
 
     @cached_property
@@ -335,12 +335,12 @@ class RateSearch:
         fullest, nodes = self._seating.fullest(seats)
         return (max(fullest - 1, 0.0), nodes) if self.wish.objective == "nodes" else (fullest, nodes)
 
-    def _improve(self, seats: Seats, kind: int, effort: Effort, parts: Parts) -> Improved:
+    def _improve(self, seats: Seats, kind: int, effort: Effort, parts: Parts) -> ImprovedPlacement:
         limit = 1.0 - self.wish.headroom if self.wish.objective == "nodes" else 1.0
         aim = Aim(kind, self._wanted_tps if kind == THROUGHPUT else self._profile.rate_tps, limit)
-        of = make_sustained(self.problem, self.load, seats, aim, self.wish.seed, parts)
-        of.nodes["filled"] = self._filled
-        return improve(of, effort)
+        state = make_placement_state(self.problem, self.load, seats, aim, self.wish.seed, parts)
+        state.nodes["filled"] = self._filled
+        return improve(state, effort)
 
     def chosen_workers(self, slots: IntArray) -> dict[str, int]:
         """Return the numbers of workers by topology id, of topologies with another number than requested."""
@@ -373,7 +373,7 @@ class RateSearch:
                 self._good.append((slots, state))
         return badness
 
-    def _badness(self, slots: IntArray, state: Steady) -> float:
+    def _badness(self, slots: IntArray, state: SteadyState) -> float:
         there = self._profile.rate_tps > 0
         there &= np.bincount(self.problem.executor_topology, slots == UNPLACED, len(there)) == 0
         rate = self._profile.rate_tps[there]
@@ -412,14 +412,14 @@ class RateSearch:
         nodes: IntArray = self.problem.slot_node[slots[slots != UNPLACED]]
         return nodes
 
-    def _grown(self, state: Steady) -> FloatArray:
+    def _grown(self, state: SteadyState) -> FloatArray:
         """Return logarithms of topologies' rates relative to the wanted ones, shape (T,)."""
         reached = np.where(np.isfinite(self._profile.layout.pending), state.pending.rate_tps, state.highest_tps)
         wanted = np.where(self._wanted_tps > 0, self._wanted_tps, 1.0)
         grown: FloatArray = np.log(np.clip(reached / wanted, 1 / _ENDLESS, _ENDLESS))
         return grown
 
-    def _at_least(self, state: Steady) -> FloatArray:
+    def _at_least(self, state: SteadyState) -> FloatArray:
         """Return `_grown` reduced by the prediction errors relative to the running placement, shape (T,)."""
         grown, now = self._grown(state), self._running
         if now is None or not self.wish.caution:
@@ -430,12 +430,12 @@ class RateSearch:
         return np.where((grown == before) & (change == 0), grown, before + surely)
 
     @cached_property
-    def _running(self) -> Steady | None:
+    def _running(self) -> SteadyState | None:
         """Steady state of the running placement; None if it is incomplete."""
         slots = self.problem.current_slot
         return None if np.any(slots == UNPLACED) else self.predicted(slots)
 
-    def predicted(self, slots: IntArray) -> Steady:
+    def predicted(self, slots: IntArray) -> SteadyState:
         """Return the steady state of a placement; cached for the running one and the best so far."""
         if self._now is not None and np.array_equal(slots, self.problem.current_slot):
             return self._now
@@ -448,9 +448,9 @@ class RateSearch:
             return []
         return list(reaches(self.problem, self._profile, self.predicted(slots)))
 
-    def _evaluated(self, slots: IntArray) -> Steady:
+    def _evaluated(self, slots: IntArray) -> SteadyState:
         rates, load = self._profile.rate_tps, self.load
-        self._last = Placed.under(self._profile, self.problem, slots, self._last)
+        self._last = PlacedLoad.under(self._profile, self.problem, slots, self._last)
         _, (state,) = steady_states(self._last, rates, self._wanted_tps, [(load.costs, load.corrections)])
         return state
 

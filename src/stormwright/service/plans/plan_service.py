@@ -266,7 +266,7 @@ class PlanService(PlanQueries):
 
         Raises
         ------
-        NotThereError, ConflictError
+        NotFoundError, ConflictError
             There is no such entry, it has moved nothing, a plan is under way, everything is frozen, or too many wait.
         """
         before, name = self._ledger.before(n), self._guard.holds.names.of_slot
@@ -297,7 +297,7 @@ class PlanService(PlanQueries):
 
         Raises
         ------
-        NotThereError, ConflictError
+        NotFoundError, ConflictError
             There is none; it is not to be applied any more; the cluster has changed since it was made; another one is
             under way; everything is frozen; or somebody else has to apply it than who asked for it.
         """

@@ -12,7 +12,7 @@ import orjson
 
 from stormwright.controller.planning.plan import Step
 from stormwright.controller.plans.document import step_of_dict
-from stormwright.errors import NotThereError
+from stormwright.errors import NotFoundError
 from stormwright.history.evaluation.verdict import Promise
 from stormwright.model import Problem
 from stormwright.service.plans.journal import Journal
@@ -247,7 +247,7 @@ class PlanStore:
 
         Raises
         ------
-        NotThereError
+        NotFoundError
             There is none of this id.
         """
         return self._one("*", plan)
@@ -264,7 +264,7 @@ class PlanStore:
     def _one(self, columns: str, plan: str) -> PlanRow:
         rows = self._state.read(f"SELECT {columns} FROM plans WHERE id = ?", plan)  # noqa: S608 (columns are ours)
         if not rows:
-            raise NotThereError(f"there is no plan {plan}; `stormwright plan --list` and `GET /v1/plans` list them")
+            raise NotFoundError(f"there is no plan {plan}; `stormwright plan --list` and `GET /v1/plans` list them")
         return PlanRow(**rows[0])
 
     def rows(self, states: Collection[str] = (), most: int = 100) -> list[PlanRow]:

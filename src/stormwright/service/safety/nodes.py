@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from stormwright.client.shapes import ChangeRequest, Drained, DrainRequest, DrainResponse, Drains, Plan
-from stormwright.errors import ConflictError, NotThereError, who_is_there
+from stormwright.errors import ConflictError, NotFoundError, suggestion_for
 from stormwright.model import UNPLACED, Problem
 from stormwright.service.plans.journal import Journal
 from stormwright.service.safety.drains import DrainedNodes
@@ -60,7 +60,7 @@ class NodeService:
 
         Raises
         ------
-        NotThereError
+        NotFoundError
             There is no such node.
         ConflictError
             It is the last one that takes anything, Nimbus has not asked yet, or too many plans wait to be made.
@@ -86,13 +86,13 @@ class NodeService:
 
         Raises
         ------
-        NotThereError
+        NotFoundError
             It is not drained.
         """
         drained = self._drains.find(node)
         if drained is None:
             known = ", ".join(sorted(self._drains.hosts)) or "no node"
-            raise NotThereError(f"{node} is not drained; {known} is")
+            raise NotFoundError(f"{node} is not drained; {known} is")
         self._drains.uncordon(drained.host)
         self._leave(drained.host, told)
         self._ledger.begin("uncordon", told.by, told.reason, f"{drained.host} takes what comes")
@@ -128,5 +128,5 @@ def _host(problem: Problem, node: str) -> str:
         return node
     index = problem.cluster.find_node(node)
     if index is None:
-        raise NotThereError(f"there is no node {node}{who_is_there(node, hosts)}")
+        raise NotFoundError(f"there is no node {node}{suggestion_for(node, hosts)}")
     return problem.supervisors[index].host

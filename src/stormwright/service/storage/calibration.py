@@ -29,7 +29,7 @@ from stormwright.predict.calibration.document import costs_to_dict
 from stormwright.predict.calibration.evidence import Evidence
 from stormwright.predict.calibration.windows import WINDOW_S, Window, Windows
 from stormwright.service.on_change import OnChange
-from stormwright.state_files import unless_damaged
+from stormwright.state_files import load_or_default
 
 log = logging.getLogger(__name__)
 
@@ -234,7 +234,7 @@ class CostCalibration:
             document = orjson.loads(self._path.read_bytes())
             return Evidence.from_dict(document["known"]) if document["version"] == _VERSION else Evidence()
 
-        return unless_damaged(self._path, read, Evidence, "what messages cost is learnt again")
+        return load_or_default(self._path, read, Evidence, "what messages cost is learnt again")
 
 
 def _has_cores(node: Supervisor, core_hz: float) -> bool:

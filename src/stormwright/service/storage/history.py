@@ -39,7 +39,7 @@ from stormwright.history.tables.store import check_format, open_store, tables_be
 from stormwright.model import LoadProfile, Problem, cost_of
 from stormwright.perflog.records import LogRecord
 from stormwright.pipeline.spark.target import MASTER_VARIABLE
-from stormwright.state_files import unless_damaged
+from stormwright.state_files import load_or_default
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -230,9 +230,9 @@ class MoveEvaluation:
     def begin(self) -> None:
         """Go on with what an earlier service wrote down; what is damaged is put aside, and begun anew."""
         lost = "moves before now are not judged"
-        self._evaluation = unless_damaged(self._moves, self._pending, self._pending, lost)
+        self._evaluation = load_or_default(self._moves, self._pending, self._pending, lost)
         lost = "all topologies are measured for long enough again before they move"
-        self._measured = unless_damaged(self._file, self._known, self._known, lost)
+        self._measured = load_or_default(self._file, self._known, self._known, lost)
 
     def count(self, records: Iterable[LogRecord]) -> None:
         """Count records that have not come before."""

@@ -127,9 +127,9 @@ class Meters:
         self.messaging_ns = np.zeros(len(problem.slots))
         self.link_bytes = np.zeros((2, len(problem.supervisors)))
         self.used = NodeUsage(np.zeros(len(problem.supervisors)), np.zeros((2, len(problem.supervisors))))
-        of = [t.components[component] for t in problem.topologies for component in t.executor_component]
-        self.spout = np.array([component.type == "spout" for component in of], dtype=bool)
-        self._acker = np.array([component.id == ACKER for component in of], dtype=bool)
+        components = [t.components[component] for t in problem.topologies for component in t.executor_component]
+        self.spout = np.array([component.type == "spout" for component in components], dtype=bool)
+        self._acker = np.array([component.id == ACKER for component in components], dtype=bool)
         self.tuple_bytes = np.array(tuple_bytes(problem))[problem.executor_topology]
         self.sent = Transfers(executors)
 

@@ -67,8 +67,8 @@ class TakenCounts:
         """Return the difference to earlier counts; `now_s` is the duration."""
         return TakenCounts(
             self.now_s - before.now_s,
-            {name: of - before.threads[name] for name, of in self.threads.items()},
-            {name: of - before.topologies[name] for name, of in self.topologies.items()},
+            {name: cluster - before.threads[name] for name, cluster in self.threads.items()},
+            {name: cluster - before.topologies[name] for name, cluster in self.topologies.items()},
             self.pairs - before.pairs,
             self.latency - before.latency,
             self.busy_s - before.busy_s,

@@ -167,7 +167,7 @@ class _Bar:
 
 
 @dataclass(frozen=True)
-class _Held:
+class _ComparedFigure:
     """A figure of one topology, measured and predicted; `off` is the deviation of the first from the second."""
 
     topology: str
@@ -259,7 +259,7 @@ def _bars(result: DemoResult) -> dict[str, list[tuple[str, list[_Bar]]]]:
     return {node: parts for node, parts in found.items() if parts}
 
 
-def _held(result: DemoResult) -> list[_Held]:
+def _held(result: DemoResult) -> list[_ComparedFigure]:
     rows = []
     for t in result.topologies:
         for phase, run in ((result.before, t.before), (result.after, t.after)):
@@ -273,10 +273,14 @@ def _held(result: DemoResult) -> list[_Held]:
     return rows
 
 
-def _against(topology: str, figure: str, phase: Phase, measured: float, promised: Interval, digits: int) -> _Held:
+def _against(
+    topology: str, figure: str, phase: Phase, measured: float, promised: Interval, digits: int
+) -> _ComparedFigure:
     value, low, high = (f"{each:,.{digits}f}" for each in (promised.value, promised.low, promised.high))
     off = f"{measured / promised.value - 1:+.0%}" if 0 < promised.value < float("inf") else "–"
-    return _Held(topology, figure, phase.scheduler, f"{measured:,.{digits}f}", f"{value} ({low} to {high})", off)
+    return _ComparedFigure(
+        topology, figure, phase.scheduler, f"{measured:,.{digits}f}", f"{value} ({low} to {high})", off
+    )
 
 
 def _chart(result: DemoResult) -> Chart:
@@ -297,7 +301,9 @@ def _chart(result: DemoResult) -> Chart:
         series = acked_series(result.records, t.id, result.start_ms, result.end_ms, 1000)
         rates = [(stretch, promise.topologies.get(t.id)) for stretch, _, promise in phases]
         promised = [
-            (second(of.start_ms), second(of.end_ms), forecast.rate_tps.value) for of, forecast in rates if forecast
+            (second(overload.start_ms), second(overload.end_ms), forecast.rate_tps.value)
+            for overload, forecast in rates
+            if forecast
         ]
         known = [forecast for forecast in promised if isfinite(forecast[-1])]
         curves.append(Curve(t.name, COLOURS[number % len(COLOURS)], *series, known))

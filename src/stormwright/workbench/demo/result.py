@@ -123,7 +123,7 @@ def limits(result: DemoResult) -> list[str]:
         for topology, each in phase.promise.topologies.items():
             if topology in names:
                 promised.setdefault(each.bottleneck, []).append(names[topology])
-        forecast = "; ".join(f"{what} ({', '.join(of)})" for what, of in promised.items())
+        forecast = "; ".join(f"{what} ({', '.join(topologies)})" for what, topologies in promised.items())
         lines.append(f"under {phase.scheduler}: {measured}; predicted limit: {forecast}")
     return lines
 

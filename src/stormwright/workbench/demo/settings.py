@@ -145,10 +145,13 @@ class Criterion:
         """Return the predicted ratio for `compare`; None if unknown."""
         if self.objective == LATENCY:
             times = [
-                [each.latency_ms.value for each in of.topologies.values() if each.latency_ms] for of in (before, after)
+                [each.latency_ms.value for each in prediction.topologies.values() if each.latency_ms]
+                for prediction in (before, after)
             ]
             return fmean(times[0]) / fmean(times[1]) if all(times) and fmean(times[1]) else None
-        now, new = (sum(each.rate_tps.value for each in of.topologies.values()) for of in (before, after))
+        now, new = (
+            sum(each.rate_tps.value for each in prediction.topologies.values()) for prediction in (before, after)
+        )
         return new / now if 0 < now < float("inf") and new < float("inf") else None
 
     def change(self, ratio: float) -> str:

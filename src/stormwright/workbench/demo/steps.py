@@ -131,7 +131,7 @@ def finish(service: Service, names: list[str]) -> None:
 
 
 @dataclass(frozen=True)
-class _Decided:
+class _Decision:
     """Problem with its load at a decision, the wanted placement, and its promises."""
 
     problem: Problem
@@ -172,7 +172,7 @@ class ClusterStage:
         self._starts: list[MeasuredStart] = []
         self._share: float | None = None
         self._arrived: dict[str, tuple[WorkerSlot, ...]] = {}
-        self._decided: dict[int, _Decided] = {}
+        self._decided: dict[int, _Decision] = {}
 
     def measure(self, trial: int) -> MeasuredStart:
         """Wait until the placement of a trial is warm, and measure it.
@@ -220,7 +220,7 @@ class ClusterStage:
         decision = self._service.look(triggers, self._settings.adapts)
         log.info(decision.reason)
         wanted = {**problem.current, **{move.topology.id: move.after for move in decision.plan.moves}}
-        self._decided[trial] = _Decided(problem, wanted, decision.promises)
+        self._decided[trial] = _Decision(problem, wanted, decision.promises)
         now, then = (self.promised(problem, placement) for placement in (problem.current, wanted))
         return DecidedPlacement(decision, now, then)
 

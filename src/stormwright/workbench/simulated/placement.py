@@ -129,8 +129,8 @@ class Simulation:
         }
 
     def _topology(self, number: int) -> dict[str, Any]:
-        of, latency = self.whole.topologies, self.whole.latency[number]
-        counts = {name: int(of[name][number]) for name in ("begun", "completed", "timed_out", "replayed", "lost")}
+        events, latency = self.whole.topologies, self.whole.latency[number]
+        counts = {name: int(events[name][number]) for name in ("begun", "completed", "timed_out", "replayed", "lost")}
         times = {f"{name}_ms": _finite_or_none(quantile_ms(latency, part)) for name, part in QUANTILES.items()}
         p95 = self.latencies_ms(number, QUANTILES["p95"])
         return {
@@ -168,32 +168,32 @@ def simulate(
         Changes of the rates of spouts.
     """
     begun_s = time.perf_counter()
-    of = Events(problem, slots, settings)
+    events = Events(problem, slots, settings)
     instants = sorted(
         {*np.linspace(0.0, seconds, STEPS + 1)[1:].tolist(), *(c.at_s for c in trace if c.at_s < seconds)}
     )
     ends = set(np.linspace(0.0, seconds, STEPS + 1)[1:].tolist())
-    first = before = of.seen
-    _change(of, trace, 0.0)
+    first = before = events.seen
+    _change(events, trace, 0.0)
     steps = []
     for instant in instants:
-        of.until(instant)
+        events.until(instant)
         if instant in ends:
-            now = of.seen
+            now = events.seen
             steps.append(_Step(instant, now.since(before)))
             before = now
-        _change(of, trace, instant)
+        _change(events, trace, instant)
     return Simulation(
         problem=problem,
         slots=slots,
         steps=steps,
         whole=before.since(first),
-        pending=of.pending,
-        queue_peak=of.queue_peaks,
-        queue_limit=of.queue_limits,
-        hops=of.hops,
+        pending=events.pending,
+        queue_peak=events.queue_peaks,
+        queue_limit=events.queue_limits,
+        hops=events.hops,
         took_s=time.perf_counter() - begun_s,
-        at_once=of.at_once,
+        at_once=events.at_once,
     )
 
 
@@ -275,12 +275,12 @@ def _change_of(line: str, topologies: dict[str, int]) -> RateChange | str:
     return RateChange(at_s, factor, topologies[parts[2]])
 
 
-def _change(of: Events, trace: Sequence[RateChange], at_s: float) -> None:
+def _change(events: Events, trace: Sequence[RateChange], at_s: float) -> None:
     for change in trace:
         if change.at_s == at_s:
-            every = range(len(of.problem.topologies)) if change.topology is None else [change.topology]
+            every = range(len(events.problem.topologies)) if change.topology is None else [change.topology]
             for topology in every:
-                of.rate(topology, change.factor)
+                events.rate(topology, change.factor)
 
 
 def _finite_or_none(value: float) -> float | None:

@@ -22,7 +22,7 @@ from stormwright.optimize.bounds.relaxation.certificate import ROUNDING, Certifi
 from stormwright.optimize.bounds.relaxation.multipliers import Multipliers
 from stormwright.optimize.bounds.relaxation.semidefinite import approach, best_certificate
 from stormwright.optimize.bounds.relaxation.sharing import PIECES, NodeSizes, share
-from stormwright.optimize.bounds.relaxed import Relaxed
+from stormwright.optimize.bounds.relaxed import Relaxation
 from stormwright.predict.bounds.program import Rows
 
 # Whole pieces -------------------------------------------------------------------------------------
@@ -194,7 +194,7 @@ def saved_in_pieces(topologies: Sequence[PiecedTopology], room: NodeSizes, until
     now = time.perf_counter()
     rounds_until = now + (until - now) * _ROUNDS_S
     best, parts = program.solve(until, whole=False)
-    under_way = [_UnderWay(number, each, room) for number, each in enumerate(topologies) if each.groups > 1]
+    under_way = [_TopologyBound(number, each, room) for number, each in enumerate(topologies) if each.groups > 1]
     before = np.inf
     while parts and best < before * (1 - _ENOUGH) and time.perf_counter() < rounds_until:
         before = best
@@ -209,7 +209,7 @@ def saved_in_pieces(topologies: Sequence[PiecedTopology], room: NodeSizes, until
     return min(best, program.solve(until, whole=True)[0])
 
 
-class _UnderWay:
+class _TopologyBound:
     """A topology, and the multipliers that its certificates come from."""
 
     def __init__(self, number: int, topology: PiecedTopology, room: NodeSizes) -> None:
@@ -262,7 +262,7 @@ class RelaxedBound:
         The problem.
     """
 
-    def __init__(self, relaxed: Relaxed) -> None:
+    def __init__(self, relaxed: Relaxation) -> None:
         self._relaxed = relaxed
         self._size, capacity = _scarcest(relaxed)
         sizes, counts = np.unique(capacity, return_counts=True)
@@ -302,7 +302,7 @@ class RelaxedBound:
         return relaxed.base - relaxed.near * saved - relaxed.inner * min(saved, relaxed.total_tps - apart)
 
     def _tps_between(self, first: int, last: int) -> FloatArray:
-        """Return the result of `Relaxed.tps_between`; cached if the program of whole pieces needs it, too."""
+        """Return the result of `Relaxation.tps_between`; cached if the program of whole pieces needs it, too."""
         if not self._small:
             return self._relaxed.tps_between(first, last)
         if (first, last) not in self._made:
@@ -381,7 +381,7 @@ class RelaxedBound:
         return int(np.argmin(saved))
 
 
-def _scarcest(relaxed: Relaxed) -> tuple[FloatArray, FloatArray]:
+def _scarcest(relaxed: Relaxation) -> tuple[FloatArray, FloatArray]:
     """Return the use and capacity of the scarcest resource, shapes (E,) and (n,).
 
     Nodes without a limit have capacity for all, those without any capacity take no part; and if some executor fits on

@@ -31,7 +31,7 @@ from scipy.sparse import csc_array
 
 from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.optimize.bounds.sets.node_sets import find_sets
-from stormwright.optimize.bounds.sets.put_together import STEPS_PER_S, Puzzle, Unproven, fitting, put_together
+from stormwright.optimize.bounds.sets.put_together import STEPS_PER_S, EnumerationInput, ProofGap, fitting, put_together
 from stormwright.optimize.bounds.sets.small_problem import Executors, FoundSets, Kind, Scratch, SetPrices, members_of
 
 #: Most sets from one pass of the search.
@@ -246,8 +246,8 @@ class Proof:
         """Enumerate everything that could be better than the known solution; return whether that is complete."""
         if self._best is None:
             return False
-        left = Unproven(self._best, self._best_tops, self._paid(self._best), self._least_nodes, self.most, self._known)
-        puzzle = Puzzle(self._executors, self._workers, self._kinds, self._same)
+        left = ProofGap(self._best, self._best_tops, self._paid(self._best), self._least_nodes, self.most, self._known)
+        puzzle = EnumerationInput(self._executors, self._workers, self._kinds, self._same)
         most = put_together(puzzle, left, until, self._scratch)
         if most is None:
             return False

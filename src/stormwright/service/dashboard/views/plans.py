@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import get_args
 
 from stormwright.client.shapes import Goal
-from stormwright.errors import NotThereError
+from stormwright.errors import NotFoundError
 from stormwright.service.dashboard.state import DashboardState
 from stormwright.service.dashboard.views.page import Page, Query
 
@@ -58,7 +58,7 @@ def plans(known: DashboardState) -> Page:
 def plan(known: DashboardState, name: str) -> Page:
     """Return the page of one plan, with its actions."""
     if known.sources.desk is None:
-        raise NotThereError("there are no plans here: nobody serves a cluster")
+        raise NotFoundError("there are no plans here: nobody serves a cluster")
     found = known.sources.desk.plan(name, _STEPS)
     can = []
     if found.state in OPEN and found.steps:

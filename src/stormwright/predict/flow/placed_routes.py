@@ -19,7 +19,7 @@ from stormwright.predict.queueing.result_cache import ResultCache
 from stormwright.predict.workers import SteadyWorkers
 
 
-class Fair(NamedTuple):
+class FairRates(NamedTuple):
     """Rates of the spout executors of a topology, None for none; by costs, and by the CPU available to them."""
 
     costs: Costs
@@ -27,13 +27,13 @@ class Fair(NamedTuple):
     room: FloatArray
     rates: FloatArray | None = None
 
-    def is_as(self, other: Fair) -> bool:
+    def is_as(self, other: FairRates) -> bool:
         """Return whether both have the same inputs."""
         same = self.costs is other.costs and self.corrections is other.corrections
         return same and np.array_equal(self.room, other.room)
 
 
-class Claimed(NamedTuple):
+class KnownClaims(NamedTuple):
     """Claims of trees if a fraction of shuffled tuples stays local, by costs and corrections."""
 
     costs: Costs
@@ -41,7 +41,7 @@ class Claimed(NamedTuple):
     claims: Claims
 
 
-class Derived(NamedTuple):
+class DerivedRoutes(NamedTuple):
     """Routes that equal others except for some topologies, and the routes of these."""
 
     routes: Routes
@@ -50,7 +50,7 @@ class Derived(NamedTuple):
     own: Routes
 
 
-class Demanded(NamedTuple):
+class KnownDemand(NamedTuple):
     """The demand along routes, by costs and corrections."""
 
     routes: Routes
@@ -63,7 +63,7 @@ class Demanded(NamedTuple):
         return self.routes is routes and self.costs is costs and self.corrections is corrections
 
 
-class Before(NamedTuple):
+class PreviousResults(NamedTuple):
     """Results of another placement.
 
     Workers; topologies that have moved since, shape (T,); routes and claims by locality; routes at highest rates and
@@ -73,14 +73,14 @@ class Before(NamedTuple):
     workers: SteadyWorkers
     moved: BoolArray
     routes: dict[float, Routes]
-    claims: dict[float, Claimed]
+    claims: dict[float, KnownClaims]
     varied: dict[str, tuple[FloatArray, Routes]]
-    demands: tuple[Demanded, ...]
-    fair: dict[int, Fair]
+    demands: tuple[KnownDemand, ...]
+    fair: dict[int, FairRates]
     cache: ResultCache
 
 
-class Standing:
+class PlacedRoutes:
     """Routes of tuples under a placement; only topologies that moved are recomputed.
 
     Parameters
@@ -103,7 +103,7 @@ class Standing:
     """
 
     def __init__(
-        self, profile: Profile, problem: Problem, slot_of_executor: IntArray, before: Before | None = None
+        self, profile: Profile, problem: Problem, slot_of_executor: IntArray, before: PreviousResults | None = None
     ) -> None:
         self._profile, self._problem, self._before = profile, problem, before
         if before is None:
@@ -111,21 +111,21 @@ class Standing:
         else:
             self.workers = before.workers.moved(problem, slot_of_executor, before.moved)
         self._known: dict[float, Routes] = {}
-        self._claims: dict[float, Claimed] = {}
+        self._claims: dict[float, KnownClaims] = {}
         self._variants: dict[str, tuple[FloatArray, Routes]] = {}
-        self._derived: list[Derived] = []
-        self._demands: list[Demanded] = []
-        self.fair: dict[int, Fair] = before.fair if before else {}
+        self._derived: list[DerivedRoutes] = []
+        self._demands: list[KnownDemand] = []
+        self.fair: dict[int, FairRates] = before.fair if before else {}
         self.cache = before.cache if before else ResultCache()
 
-    def moved(self, slot_of_executor: IntArray) -> Standing:
+    def moved(self, slot_of_executor: IntArray) -> PlacedRoutes:
         """Return the same load under another placement, shape (E,)."""
         executor_topology = self._profile.layout.executor_topology
         elsewhere = self.workers.scopes.slot != slot_of_executor
         moved = np.bincount(executor_topology, elsewhere, len(self._profile.rate_tps)) > 0
         claims = self._claims.copy()
-        fair = {topology: of for topology, of in self.fair.items() if not moved[topology]}
-        before = Before(
+        fair = {topology: rates for topology, rates in self.fair.items() if not moved[topology]}
+        before = PreviousResults(
             workers=self.workers,
             moved=moved,
             routes=self._known.copy(),
@@ -135,7 +135,7 @@ class Standing:
             fair=fair,
             cache=self.cache.after(moved),
         )
-        return Standing(self._profile, self._problem, slot_of_executor, before)
+        return PlacedRoutes(self._profile, self._problem, slot_of_executor, before)
 
     def routes(self, near: float = 1.0) -> Routes:
         """Return the routes if the given fraction of all shuffled tuples stays local, the rest going to all alike."""
@@ -156,7 +156,7 @@ class Standing:
                 return known.demand
         demand = self._changed(routes, costs, corrections)
         demand = demand or TreeDemand.of(self._profile, routes, self._problem, costs, corrections)
-        self._demands.append(Demanded(routes, costs, corrections, demand))
+        self._demands.append(KnownDemand(routes, costs, corrections, demand))
         return demand
 
     def _changed(self, routes: Routes, costs: Costs, corrections: Mapping[str, Correction]) -> TreeDemand | None:
@@ -173,7 +173,7 @@ class Standing:
     def _with(self, others: Routes, part: ProfilePart, own: Routes) -> Routes:
         """Return routes that equal others except for some topologies."""
         routes = others.with_part(part.chosen, own, self.workers)
-        self._derived.append(Derived(routes, others, part, own))
+        self._derived.append(DerivedRoutes(routes, others, part, own))
         return routes
 
     def claims(self, near: float, costs: Costs, corrections: Mapping[str, Correction]) -> Claims:
@@ -192,10 +192,10 @@ class Standing:
             claims = self._with_old(new, before.claims, self._before)
         else:
             claims = TreeDemand.of(self._profile, self.routes(near), self._problem, costs, corrections).claims
-        self._claims[near] = Claimed(costs, corrections, claims)
+        self._claims[near] = KnownClaims(costs, corrections, claims)
         return claims
 
-    def _with_old(self, new: Claims, old: Claims, before: Before) -> Claims:
+    def _with_old(self, new: Claims, old: Claims, before: PreviousResults) -> Claims:
         """Return new claims of topologies that moved, and old claims of the others."""
         moved = before.moved
         shared = np.empty((3, len(self.workers.places.node)))
