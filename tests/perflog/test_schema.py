@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql.types import ArrayType, DataType, DoubleType, LongType, StringType, StructType
 
 from stormwright.perflog import LATENCY_EDGES_MS, RejectedLine, json_schema, parse
+from stormwright.perflog.schema import sample_record
 from stormwright.pipeline.parsing.parsed import record_type
 from tests.perflog.samples import RECORD, edited, encoded
 
@@ -139,3 +140,20 @@ def assert_same_shape(spark_type: DataType, schema: dict[str, Any]) -> None:
     if isinstance(spark_type, ArrayType):
         for element in schema.get("prefixItems", [schema.get("items")]):
             assert_same_shape(spark_type.elementType, element)
+
+
+@pytest.mark.parametrize("optional", [True, False])
+def test_sample_record_is_a_record(optional: bool) -> None:
+    record = sample_record(optional=optional)
+    VALIDATOR.validate(record)
+    assert isinstance(parse(encoded(record)), dict)
+    assert (None in without_numbers(parse(encoded(record)))) != optional, "all fields are set, or those that have to be"
+
+
+def without_numbers(value: Any) -> set[object]:
+    """Texts and None anywhere in a value."""
+    if isinstance(value, dict):
+        return set().union(*map(without_numbers, value.values()))
+    if isinstance(value, list):
+        return set().union(*map(without_numbers, value))
+    return set() if isinstance(value, int | float) else {value}

@@ -20,8 +20,9 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from stormwright.errors import StormwrightError
 from stormwright.file_lock import alone
 from stormwright.model import LoadProfile, Problem
-from stormwright.perflog import VERSION, encode
+from stormwright.perflog import encode
 from stormwright.perflog.landing import SUFFIX, Landing
+from stormwright.perflog.schema import sample_record
 from stormwright.pipeline.measurement.measurement import Measurement, capacity_cores
 from stormwright.pipeline.monitoring.alarms import Alarm, AlarmStream
 from stormwright.pipeline.parsing.quarantine import Quarantine
@@ -129,27 +130,12 @@ def warm_up(spark: SparkSession, settings: StreamSettings) -> None:
     """
     with scratch("warm-up") as directory:
         landing = Landing(directory / "landing")
-        landing.write([encode(_sample(round(time.time() * 1000)))])
+        landing.write([encode(sample_record(round(time.time() * 1000) - 1000))])
         sink = ProfileSink(
             landing.directory, directory / "raw", directory / "state", directory / "latest.json", settings
         )
         writer = loads_writer(spark, landing.directory, directory / "checkpoint", sink, settings)
         writer.trigger(availableNow=True).start().awaitTermination()
-
-
-def _sample(now_ms: int) -> dict[str, Any]:
-    """Return a record in which every field is set."""
-    worker = {"topology": "t", "supervisor": "s", "host": "h", "port": 1, "pid": 1, "start_ms": now_ms, "last": 0}
-    counts = dict.fromkeys(("cpu_ns", "received", "emitted", "trees", "acked", "failed", "execute_ns"), 1)
-    return {
-        "version": VERSION, "worker": worker, "seq": 0, "start_ms": now_ms - 1000, "length_ns": 1_000_000_000,
-        "written_ms": now_ms, "process_cpu_ns": 1, "heap_bytes": 1,
-        "executors": [{"component": "a", "first_task": 1, "last_task": 1, **counts}],
-        "streams": [["a", "default", "b", "shuffle"]], "pairs": [[1, 2, 0, 1, 1]],
-        "complete_latency": {"counts": [0, 1]},
-        "threads": dict.fromkeys(("messaging_ns", "gc_ns", "compiler_ns", "other_ns"), 1),
-        "gc": {"collections": 1, "ms": 1}, "node": {"sent_bytes": 1, "received_bytes": 1, "millicores": 1000},
-    }  # fmt: skip
 
 
 __all__ = ["LoadStream", "StreamSettings"]
@@ -260,13 +246,13 @@ class LoadStream:
         ending.callback(sink.write_latest)
         ending.callback(sink.end)
         self._rebuild(spark, sink)
-        self._query = query = self._kept_query(spark, sink, directory / "checkpoint")
+        self._query = query = self._started_query(spark, sink, directory / "checkpoint")
         ending.callback(self._stop_query, query)
         if self._alarms:
             ending.callback(self._alarms.stop)
             self._alarms.start(spark)
 
-    def _kept_query(self, spark: SparkSession, sink: ProfileSink, checkpoint: Path) -> SupervisedQuery:
+    def _started_query(self, spark: SparkSession, sink: ProfileSink, checkpoint: Path) -> SupervisedQuery:
         begun = 0
 
         def begin() -> StreamingQuery:
