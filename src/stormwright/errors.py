@@ -119,7 +119,7 @@ class NotFoundError(StormwrightError):
 
 
 class ConflictError(StormwrightError):
-    """The request is impossible in the current state; the message states what has to be different."""
+    """The request is impossible in the current state; the message states the required one."""
 
 
 class NotAllowedError(StormwrightError):

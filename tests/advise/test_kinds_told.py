@@ -86,4 +86,4 @@ def test_a_name_is_told_once():
     faults: list[Fault] = []
     kind = parse_kind("a=1000:1:1:1", faults)
     assert kind is not None
-    assert [str(fault) for fault in twice([kind, kind])] == ["node kind a: is told twice"]
+    assert [str(fault) for fault in twice([kind, kind])] == ["node kind a: is given twice"]

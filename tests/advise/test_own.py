@@ -220,7 +220,7 @@ def test_latency_is_bought_with_executors_and_said_to_be_out_of_reach_where_it_i
     quick = advised(problem, Wish(rates={"": 150.0}, headroom=0.05, p95_ms=0.6 * plain.topologies[0].p95_ms))
     assert quick.topologies[0].p95_ms <= 0.6 * plain.topologies[0].p95_ms
     assert sum(each.executors for each in quick.components) > sum(each.executors for each in plain.components)
-    with pytest.raises(InputError, match=r"the 95th percentile would be .* 0\.01 ms are asked for"):
+    with pytest.raises(InputError, match=r"the 95th percentile would be .* above the requested 0\.01 ms"):
         advised(problem, Wish(rates={"": 150.0}, p95_ms=0.01))
 
 

@@ -92,7 +92,7 @@ def test_what_makes_no_plan_takes_no_wishes(run, file):
 def test_options_without_effect_are_refused(run, file):
     code, _, err = run("plan", file, "--list", "--by", "anna")
     assert code == 2
-    assert "--list: has no effect: a plan of a FILE is not kept" in err
+    assert "--list: has no effect: a plan of a FILE is not stored" in err
     assert "--by: has no effect" in err
     assert "--scheduler: has no effect: a running service decides" in run("plan", "--scheduler", "even")[2]
 
@@ -140,7 +140,7 @@ def test_modes_are_shown_and_said(run, port: int) -> None:  # noqa: F811
     assert run("mode", *where)[1] == "mode observe\n"
     code, out, _ = run("mode", "suggest", *where, "--topology", "pay-*=observe", "--window", "22:00-04:00")
     *said, warning = out.splitlines()
-    assert (code, said) == (0, ["mode suggest", "pay-*: observe", "moves things by itself in 22:00-04:00 (UTC)"])
+    assert (code, said) == (0, ["mode suggest", "pay-*: observe", "moves automatically in 22:00-04:00 (UTC)"])
     assert warning.startswith("warning: pay-* fits no topology now; there is ")
     assert [f"warning: {each}" for each in json.loads(run("mode", *where, "--json")[1])["warnings"]] == [warning]
     assert "frozen: month end" in run("mode", *where, "--freeze", "month end")[1]
@@ -154,7 +154,7 @@ def test_modes_are_shown_and_said(run, port: int) -> None:  # noqa: F811
     assert "--until: should be as in" in run("mode", *where, "--freeze", "x", "--until", "soon")[2]
     assert "--until: has no effect without --freeze" in run("mode", *where, "--until", "8h")[2]
     zone = run("mode", *where, "--window", "Mon-Fri 01:00-05:00", "--time-zone", "Europe/Berlin")[1]
-    assert "moves things by itself in Mon-Fri 01:00-05:00 (Europe/Berlin)" in zone
+    assert "moves automatically in Mon-Fri 01:00-05:00 (Europe/Berlin)" in zone
     wrong = run("mode", *where, "--time-zone", "Mars/Olympus", "--window", "whenever")[2]
     assert "--time-zone: should be a time zone" in wrong
     assert "--window: should be as in 22:00-04:00" in wrong

@@ -64,7 +64,7 @@ def test_nothing_runs(run, tmp_path):
 @pytest.mark.parametrize(
     ("word_count", "factor", "why"),
     [
-        (WordCount(cores=0.4), 100, "more would be asked of the CPU of node n0 than there is"),
+        (WordCount(cores=0.4), 100, "the CPU of node n0 would be overloaded"),
         (WordCount(cores=4, pending=1), 10, f"more trees would have to be pending than {MAX_SPOUT_PENDING} allows"),
     ],
 )
@@ -158,7 +158,7 @@ def test_highest_rates_and_given_ones_stand_apart(run, file):
     code, out, _ = run("predict", file)
     assert code == 0
     highest, given = (out.index(f"words-1-0: {what} rates") for what in ("highest", "at given"))
-    assert highest < out.index("trees/s at most") < given < out.index("trees/s asked for")
+    assert highest < out.index("trees/s at most") < given < out.index("trees/s requested")
 
 
 def test_a_rate_within_the_interval_is_perhaps_not_sustained(run, file):

@@ -24,7 +24,7 @@ def test_it_tells_what_needs_a_look_what_waits_and_what_was_done(
     assert (code, err) == (1, ""), "an alarm is up"
     assert "look" in out.splitlines()[0]
     assert "is overloaded, says its alarm" in out
-    assert f"http://{HOST}:{port}, mode observe, scheduler {SERVED.scheduler}; Nimbus asked 4 s ago" in out
+    assert f"http://{HOST}:{port}, mode observe, scheduler {SERVED.scheduler}; last call from Nimbus 4 s ago" in out
     assert "waits for approval: nothing" in out
     assert "changed last: nothing so far" in out
     less = ("--goal", "traffic", "--gain", 0, "--reason", "less traffic", "--by", "anna", "--json")

@@ -123,9 +123,9 @@ def simulated_ms(of: Problem, trees: int = 4_000) -> tuple[float, float]:
     engine = Events(of, of.current_slot, Settings(DELAYS, startup_s=0.0, seed=1))
     found = []
     for batch in range(BATCHES + 1):
-        before = engine.seen
+        before = engine.counts
         engine.until((batch + 1) * trees / RATE_TPS / BATCHES)
-        topologies = engine.seen.since(before).topologies
+        topologies = engine.counts.since(before).topologies
         found.append(1e3 * topologies["latency_s"][0] / topologies["completed"][0])
     return float(np.mean(found[1:])), DEVIATIONS * float(np.std(found[1:], ddof=1)) / BATCHES**0.5
 

@@ -134,7 +134,7 @@ def test_what_nothing_has_come_near_to_is_not_worked_out_again(pending, costs, m
     placements = [np.concatenate([kept, each]).astype(np.int32) for each in moves]
     asked = ResultCache.known
     monkeypatch.setattr(ResultCache, "known", lambda *of: known_before.append(asked(*of)) or known_before[-1])
-    monkeypatch.setattr("tests.predict.test_standing.KNOWN", [(costs, {})])
+    monkeypatch.setattr("tests.predict.test_placed_routes.KNOWN", [(costs, {})])
     both = (states(profile, problem, placements, from_scratch=from_scratch) for from_scratch in (True, False))
     for fresh, known in zip(*both, strict=True):
         assert_same(fresh, known)

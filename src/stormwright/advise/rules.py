@@ -156,7 +156,7 @@ class Stela:
             return self._out(observation, per_machine)
         if observation.workers > 1 and max(each.busiest for each in observation.components) < self._idle_below:
             return self._in(observation, per_machine)
-        return TargetSize(observation.executors, why="nobody asks for a machine more or less")
+        return TargetSize(observation.executors, why="no change of the number of nodes is needed")
 
     def _out(self, observation: Observation, room: int) -> TargetSize:
         counts = observation.executors

@@ -66,7 +66,7 @@ _MODULES = {"import": "importing"}
 BAD_INPUT, BUG, INTERRUPTED, BROKEN_PIPE = 2, 70, 130, 141
 
 #: Names the program and, for a shell that completes, the environment variable by which it asks.
-PROGRAM, ASKED_BY_SHELL = "stormwright", "_STORMWRIGHT_COMPLETE"
+PROGRAM, COMPLETION_VARIABLE = "stormwright", "_STORMWRIGHT_COMPLETE"
 
 #: First part of a missing module's name → the extra that brings it.
 EXTRAS = {
@@ -130,7 +130,7 @@ def main() -> NoReturn:
     """Run the command line; every failure ends in one message and an exit code."""
     _open_standard_streams()
     try:
-        requested = os.environ.get(ASKED_BY_SHELL)
+        requested = os.environ.get(COMPLETION_VARIABLE)
         code = _complete(requested) if requested else run(sys.argv[1:])
         sys.stdout.flush()
     except OSError as error:  # standard output: nobody reads on, or its disk is full
@@ -182,11 +182,11 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _complete(requested: str) -> int:
-    """Answer a shell that completes what is typed (`stormwright.cli.completion`)."""
+    """Answer a completion request of a shell (`stormwright.cli.completion`)."""
     from click.shell_completion import shell_complete
 
     try:
-        return shell_complete(cli, {}, PROGRAM, ASKED_BY_SHELL, requested)
+        return shell_complete(cli, {}, PROGRAM, COMPLETION_VARIABLE, requested)
     except OSError:
         raise
     except Exception:  # somebody is typing: whatever is said would stand in the middle of that

@@ -74,10 +74,10 @@ def print_advice(
 
 def _topology(one: TopologyAdvice) -> Iterator[str]:
     now = {True: "; what runs is enough for that", False: "; what runs is not enough for that", None: ""}
-    yield f"{one.name}: {one.rate_tps:,.0f} trees/s asked for, {one.measured_tps:,.0f} measured{now[one.enough_now]}"
+    yield f"{one.name}: {one.rate_tps:,.0f} trees/s requested, {one.measured_tps:,.0f} measured{now[one.enough_now]}"
     most = f"{one.highest_tps:,.0f} trees/s" if isfinite(one.highest_tps) else "any rate"
     yield (
-        f"{one.name}: as advised it sustains {most}, then limited by {one.bottleneck}; at the rate asked for "
+        f"{one.name}: as advised it sustains {most}, then limited by {one.bottleneck}; at the requested rate "
         f"{one.mean_ms:,.1f} ms on average, 95 % of trees within {one.p95_ms:,.1f} ms; "
         f"{counted(one.workers, 'worker')}, now {one.workers_now}"
     )
@@ -291,7 +291,7 @@ def command(
 
 
 def _texts(texts: Sequence[str], option: str, faults: list[Fault]) -> dict[str, float]:
-    """A topology, empty where none is named → the number; what is wrong is added to `faults`."""
+    """Return the numbers by topology, empty for all; invalid ones are added to `faults`."""
     rates: dict[str, float] = {}
     for text in texts:
         match = _NAMED.fullmatch(text)
@@ -299,7 +299,7 @@ def _texts(texts: Sequence[str], option: str, faults: list[Fault]) -> dict[str, 
             example = "9000, of one topology as in NAME=9000" if option == "--rate" else "×1.5, of one as in NAME=×1.5"
             faults.append(Fault(f"should be a number above 0 as in {example}; got {text}", option))
         elif (match["name"] or "") in rates:
-            faults.append(Fault(f"{match['name'] or 'what has no name'} is told twice", option))
+            faults.append(Fault(f"{match['name'] or 'the rate without a topology'} is given twice", option))
         else:
             rates[match["name"] or ""] = float(match["value"])
     return rates

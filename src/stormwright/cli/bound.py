@@ -88,5 +88,5 @@ def command(
         say(assumed)
     if answer.unplaced:
         left = counted(len(answer.unplaced), "executor")
-        say(f"the search left {left} without a slot; `stormwright schedule {file}` tells why")
+        say(f"the search left {left} without a slot; `stormwright schedule {file}` explains why")
     say(proof_text(figures))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from click.shell_completion import ShellComplete, get_completion_class
 
-from stormwright.cli import ASKED_BY_SHELL, PROGRAM, cli
+from stormwright.cli import COMPLETION_VARIABLE, PROGRAM, cli
 from stormwright.cli.lines import say_lines
 
 
@@ -19,4 +19,4 @@ def command(shell: str) -> None:
     """
     kind = get_completion_class(shell) or ShellComplete
     # Click's own would start bash to see how old it is, and it may be another machine's.
-    say_lines(ShellComplete.source(kind(cli, {}, PROGRAM, ASKED_BY_SHELL)))
+    say_lines(ShellComplete.source(kind(cli, {}, PROGRAM, COMPLETION_VARIABLE)))

@@ -78,7 +78,7 @@ def opened(where: HistoryLocation, to_read: bool = True) -> Iterator[tuple[Spark
     """Spark and the tables; those `to_read` have to be there."""
     state_dir, uri, kind = where.state_dir, where.uri, where.kind
     if state_dir is None and uri is None:
-        raise InputError("history", [Fault("is needed to tell where the tables are", "--state or --history")])
+        raise InputError("history", [Fault("is required: it locates the tables", "--state or --history")])
     if state_dir is not None and not state_dir.is_dir():
         raise InputError("--state", [Fault("no such directory", str(state_dir))])
     from stormwright.history.tables.definitions import TABLES
@@ -131,7 +131,7 @@ def print_audit(state_dir: Path, limit: int, as_json: bool) -> None:
     table = text_table("at", "who", "role", "from", "what", "status", "why")
     for each in found:
         why = each.get("why") or each.get("reason") or ""
-        who = each.get("who") or each.get("by") or "nobody known"
+        who = each.get("who") or each.get("by") or "unknown"
         cells = (each.get("at"), who, each.get("role"), each.get("from"), each.get("what"), each.get("status"), why)
         table.add_row(*("" if cell is None else cell for cell in cells))
     print_table(table)
@@ -144,8 +144,8 @@ def print_audit(state_dir: Path, limit: int, as_json: bool) -> None:
 MOST = 1000
 
 #: Mode → what the service does by itself.
-_BY_ITSELF = {
-    "observe": "it moves nothing by itself",
+_AUTOMATION = {
+    "observe": "it moves nothing automatically",
     "suggest": "it makes plans, which people apply",
     "auto": "it moves what pays",
 }
@@ -171,7 +171,7 @@ def print_done(address: str, by: str, limit: int, as_json: bool) -> None:
     if not found.done:
         say("nothing was done so far: moves, reverts and changes of mode will stand here, with what came of them")
         mode = client.modes().default
-        say(f"the mode is {mode}: {_BY_ITSELF[mode]}; `stormwright plan` shows what could be moved")
+        say(f"the mode is {mode}: {_AUTOMATION[mode]}; `stormwright plan` shows what could be moved")
         return
     table = text_table("n", "at", "what", "who", "why", "came of it")
     for each in found.done:
@@ -221,7 +221,7 @@ def ingest(where: HistoryLocation, as_json: bool) -> None:
         raise InputError("history ingest", [Fault("is needed: rows are staged there", "--state")])
     staging = Staging(where.state_dir / DIRECTORY)
     if where.state_dir.is_dir() and not staging.waiting()[0]:
-        _tell_nothing(as_json)  # nobody waits for Spark to hear it
+        _print_no_history(as_json)  # nobody waits for Spark to hear it
         return
     with opened(where, to_read=False) as (spark, store):
         taken = take_in(spark, store, staging)
@@ -231,7 +231,7 @@ def ingest(where: HistoryLocation, as_json: bool) -> None:
     for name, rows in taken.items():
         say(f"{name}: {rows:,} rows")
     if not taken:
-        _tell_nothing(as_json)
+        _print_no_history(as_json)
 
 
 @click.command()
@@ -262,7 +262,7 @@ def retain(keep: tuple[str, ...], where: HistoryLocation, as_json: bool) -> None
     _print_days(deleted, "deleted", as_json)
 
 
-def _tell_nothing(as_json: bool) -> None:
+def _print_no_history(as_json: bool) -> None:
     if as_json:
         print_json({"rows": {}})
     else:
@@ -374,7 +374,7 @@ def decisions(stretch: str, where: HistoryLocation, moving: bool, as_json: bool)
     if as_json:
         print_json({"decisions": found})
         return
-    table = text_table("at", "scheduler", "cost", "tuples/s between nodes", "decided", "judged")
+    table = text_table("at", "scheduler", "cost", "tuples/s between nodes", "decided", "outcome")
     for row in found[-MAX_ROWS:]:
         table.add_row(
             in_utc(row["at_ms"]),

@@ -128,7 +128,7 @@ def nimbus(storm_home: Path | None, settings: tuple[str, ...], output: Path | No
     command = storm_command(find_storm_home(storm_home), "stormwright.NimbusGateway", *settings)
     with NimbusGateway(command) as gateway:
         document = gateway.problem()
-    _deliver(document, "what Nimbus tells", output)
+    _deliver(document, "the response of Nimbus", output)
 
 
 @command.command()

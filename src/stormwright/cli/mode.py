@@ -42,7 +42,7 @@ _SPAN, _SECONDS = re.compile(r"(\d{1,6})([mhd])"), {"m": 60, "h": 3600, "d": 86_
 @click.command()
 @click.argument("default", type=click.Choice(_MODES), required=False, metavar="[observe|suggest|auto]")
 @options.service
-@options.reason("said by hand")
+@options.reason("manual")
 @click.option(
     "--topology",
     "topologies",
@@ -115,11 +115,11 @@ def command(
     for pattern, mode in modes.topologies.items():
         say(f"{pattern}: {mode}")
     if modes.windows:
-        say(f"moves things by itself in {', '.join(modes.windows)} ({modes.time_zone})")
+        say(f"moves automatically in {', '.join(modes.windows)} ({modes.time_zone})")
     for kind, response in modes.responses.items():
         say(f"on {kind}: {response}")
     if modes.two_people:
-        say("who applies a plan is not who asked for it")
+        say("a plan is applied by another person than the one who requested it")
     for warning in modes.warnings:
         say(f"warning: {warning}")
 

@@ -60,7 +60,7 @@ def from_iso(text: str) -> datetime:
 
 
 def to_ms(moment: datetime) -> int:
-    """In ms since 1970; ValueError for what is before, or after the year 2999."""
+    """Return a moment in ms since 1970; ValueError outside of the supported years."""
     try:
         year = moment.astimezone(UTC).year
     except OverflowError:  # a moment at the end of all calendars, in another time zone

@@ -129,7 +129,7 @@ class Goals(click.ParamType[tuple[str, ...]]):
 
 
 def scheduler_names(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
-    """Names of schedulers that begin with what is typed, for the shell; of several with commas the last is typed."""
+    """Return the names of schedulers that complete the input, or its last part after a comma."""
     from stormwright.schedulers import scheduler_names
 
     typed, comma, last = incomplete.rpartition(",")
@@ -261,12 +261,12 @@ def reason(default: str) -> Callable[[Function], Function]:
 
 
 def output(text: str) -> Callable[[Function], Function]:
-    """``--output``, a path; `text` says what is written there."""
+    """Add ``--output``, a path, with the help `text`."""
     return click.option("--output", type=OUTPUT_PATH, help=text)
 
 
 def as_json(text: str) -> Callable[[Function], Function]:
-    """``--json``; `text` says what is printed then."""
+    """Add ``--json`` with the help `text`."""
     return click.option("--json", "as_json", is_flag=True, help=text)
 
 

@@ -86,7 +86,7 @@ def cut_short(lines: Sequence[str], most: int, rest: str = "") -> Iterator[str]:
 
 
 class _Table:
-    """Names and numbers in columns as wide as what is in them; none of them can steer the terminal.
+    """A text table whose columns are as wide as their content; control characters are escaped.
 
     Parameters
     ----------

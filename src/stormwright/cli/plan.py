@@ -142,7 +142,7 @@ def _check(file: Path | None, ctx: click.Context) -> None:
     if file is None:
         faults = options.idle(dict.fromkeys(("scheduler_name", "settings"), _OF_A_FILE)) + _stored_plan(ctx)
     else:
-        of_service = "a plan of a FILE is not kept"
+        of_service = "a plan of a FILE is not stored"
         faults = options.idle(dict.fromkeys(("address", "by", "reason", "show", "discard", "listed"), of_service))
         faults = [fault for fault in faults if not _from_environment(ctx, fault)]
     if ctx.params["only"] is not None:

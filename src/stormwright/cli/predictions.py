@@ -43,7 +43,7 @@ _HIGHEST: Sequence[_Row] = (
 _GIVEN: Sequence[_Row] = (
     ("trees/s as measured", lambda one: "" if one.assumed else f"{one.measured_tps:,.0f}"),
     ("trees/s as assumed", lambda one: f"{one.measured_tps:,.0f}" if one.assumed else ""),
-    ("trees/s asked for", lambda one: f"{one.rate_tps:,.0f}"),
+    ("trees/s requested", lambda one: f"{one.rate_tps:,.0f}"),
     ("… which is", lambda one: NOT_SUSTAINED.get(one.sustained, "sustained") if one.sustained else ""),
     ("… mean complete latency", lambda one: _ms(one.latency_ms)),
     ("… 99 % of trees within", lambda one: _ms(one.p99_ms)),
@@ -51,7 +51,7 @@ _GIVEN: Sequence[_Row] = (
 
 
 def say_problem(problem: Problem, more: str = "") -> None:
-    """Say what is predicted from, and first of all where its load was not measured; `more` ends the first line."""
+    """Print the problem and the origin of its load; `more` ends the first line."""
     say(f"{problem.name or 'problem'}: {size_of(problem)}{more}")
     if assumed := assumed_text(problem):
         say(assumed)
@@ -76,7 +76,7 @@ def print_predictions(predictions: Mapping[str, Prediction]) -> None:
     left = len(last.topologies) - _MAX_TOPOLOGIES
     if left > 0:
         say(f"and {counted(left, 'topology')} more; --json has all")
-    _print_nodes(last, f"{name}, at the rates asked for")
+    _print_nodes(last, f"{name}, at the requested rates")
     for thread in last.busiest:
         say(f"{thread.use:.0%} of a core: {thread.thread}, {thread.topology}")
     if last.fullest_use > 0:

@@ -18,7 +18,7 @@ def shown(
     write: Callable[[str], None] | None = None,
     shape: Callable[[logging.LogRecord], str] = logging.LogRecord.getMessage,
 ) -> Iterator[None]:
-    """Show what is logged while the block runs, a line for each message.
+    """Print log messages while the block runs, one line each.
 
     Parameters
     ----------
@@ -43,9 +43,9 @@ def shown(
 class _Lines(logging.Handler):
     def __init__(self, write: Callable[[str], None], shape: Callable[[logging.LogRecord], str]) -> None:
         super().__init__()
-        self._tell, self._shape = write, shape
+        self._write, self._shape = write, shape
 
     def emit(self, record: logging.LogRecord) -> None:
         # Nobody may read standard output any more: no reason for a service to end.
         with suppress(OSError):
-            self._tell(self._shape(record))
+            self._write(self._shape(record))

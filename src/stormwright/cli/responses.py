@@ -1,4 +1,4 @@
-"""``--on``: what is done about anomalies."""
+"""Option ``--on``: responses to anomalies."""
 
 from __future__ import annotations
 

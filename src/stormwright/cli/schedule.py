@@ -72,7 +72,7 @@ def _moved(problem: Problem, after: IntArray) -> dict[str, int]:
     return {
         "executors": len(changes.moved_executors),
         "topologies": len(changes.topologies),
-        "workers_kept": len(changes.kept_workers),
+        "workers_kept": len(changes.unchanged_workers),
         "workers_stopped": len(changes.stopped_workers),
         "workers_started": len(changes.started_workers),
     }
@@ -206,7 +206,7 @@ def _print_summary(problem: Problem, assignment: Assignment, cost: Cost) -> None
     print_table(table)
     if "before" in placements:
         say(_moves(problem, after))
-    if lines := assignment.parameters.get("told"):
+    if lines := assignment.parameters.get("reason"):
         say(lines)
     for line in _predicted(assignment):
         say(line)
@@ -261,7 +261,7 @@ def _moves(problem: Problem, after: IntArray) -> str:
     return (
         f"moved: {counted(len(changes.moved_executors), 'executor')} of "
         f"{counted(len(changes.topologies), 'topology')}; "
-        f"workers: {len(changes.kept_workers)} run on, {len(changes.stopped_workers)} stop, "
+        f"workers: {len(changes.unchanged_workers)} run on, {len(changes.stopped_workers)} stop, "
         f"{len(changes.started_workers)} start"
     )
 

@@ -55,10 +55,12 @@ def _lines(now: Overview, address: str) -> Iterator[str]:
     yield now.verdict
     for each in now.findings:
         yield f"{_CALLED[each.level]}: {each.text}"
-    nimbus = "Nimbus has not asked yet" if now.nimbus_age_s is None else f"Nimbus asked {_ago(now.nimbus_age_s)}"
+    nimbus = (
+        "no call from Nimbus yet" if now.nimbus_age_s is None else f"last call from Nimbus {_ago(now.nimbus_age_s)}"
+    )
     load = "no load measured yet" if now.load_age_s is None else f"load measured {_ago(now.load_age_s)}"
-    by_itself = f"mode {now.mode}{', frozen' if now.frozen else ''}"
-    yield f"service: {now.service} at {address}, {by_itself}, scheduler {now.scheduler}; {nimbus}, {load}"
+    automation = f"mode {now.mode}{', frozen' if now.frozen else ''}"
+    yield f"service: {now.service} at {address}, {automation}, scheduler {now.scheduler}; {nimbus}, {load}"
     if now.topologies is not None and now.executors is not None and now.nodes is not None:
         sizes = zip((now.topologies, now.executors, now.nodes), ("topology", "executor", "node"), strict=True)
         rate = f"; measured {now.rate_tps:,.0f} trees/s" if now.rate_tps is not None else ""

@@ -115,7 +115,7 @@ def _print(problem: Problem, found: WhatIf) -> None:
     say_problem(problem, f"; then {size_of(found.problem)}")
     if found.assignment.scheduler:
         moves = f"; {counted(found.moved, 'executor')} would move" if found.today else ""
-        resubmitted = f"; all of {', '.join(found.resubmitted)} would start anew" if found.resubmitted else ""
+        resubmitted = f"; all of {', '.join(found.resubmitted)} would be resubmitted" if found.resubmitted else ""
         say(f"placed by {found.assignment.scheduler}{moves}{resubmitted}")
     for topology, count, reasons in found.assignment.reasons_together():
         say(f"no slot for {counted(count, 'executor')} of {topology}: {'; '.join(reasons)}")

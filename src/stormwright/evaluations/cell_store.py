@@ -89,7 +89,7 @@ class CellStore:
                 self.errors[key] = str(document["error"])
                 return True
             figures = {str(name): [float(each) for each in values] for name, values in document["figures"].items()}
-            details, rate = dict(document.get("told", {})), float(document.get("rate_tps", 0.0))
+            details, rate = dict(document.get("details", {})), float(document.get("rate_tps", 0.0))
             placement = [[(int(n), int(p)) for n, p in each] for each in document.get("placement", ())]
             self.found[key] = CellOutcome(figures, details, placement, document.get("problem"), rate)
             self.errors.pop(key, None)
@@ -109,7 +109,7 @@ class CellStore:
         if isinstance(found, str):
             document["error"] = found
         else:
-            document |= {"figures": found.figures, "told": found.details, "placement": found.placement}
+            document |= {"figures": found.figures, "details": found.details, "placement": found.placement}
             document |= {"rate_tps": found.rate_tps, "problem": found.problem}
         line = (b"" if self._whole else b"\n") + orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY) + b"\n"
         try:

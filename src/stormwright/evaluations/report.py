@@ -97,16 +97,16 @@ def as_dict(paper: Paper, rows: Sequence[RowVerdict], cells: Sequence[Cell], sto
         "failed": {cell.name: store.errors[cell.key] for cell in cells if cell.key in store.errors},
         "rows": [
             {
-                "where": judged.row.where,
-                "says": judged.row.says,
-                "verdict": judged.verdict,
-                "why_not": judged.row.why_not or None,
+                "where": verdict_row.row.where,
+                "says": verdict_row.row.says,
+                "verdict": verdict_row.verdict,
+                "why_not": verdict_row.row.why_not or None,
                 "claims": [
                     {"what": c.what, "published": c.published, "ours": c.ours, "verdict": c.verdict}
-                    for c in judged.claims
+                    for c in verdict_row.claims
                 ],
             }
-            for judged in rows
+            for verdict_row in rows
         ],
     }
 

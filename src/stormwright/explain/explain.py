@@ -251,7 +251,7 @@ class _State:
             slot=None if slot == UNPLACED else problem.cluster.slot_name(problem.slots[slot]),
             nodes=tuple(verdicts.values()),
             counts=count_first(ruled_out, elsewhere),
-            said=self.obstacles.said(topology, executor),
+            scheduler_reasons=self.obstacles.scheduler_reasons(topology, executor),
             reasons=self.obstacles.reasons(topology, executor),
             status=self.assignment.status.get(definition.id, ""),
             workers_wanted=min(definition.num_workers, definition.num_executors),

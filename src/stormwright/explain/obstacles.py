@@ -33,8 +33,8 @@ def status_texts(problem: Problem, assignment: Assignment, topologies: Collectio
         ]
         executor, counts = max(candidates, key=lambda candidate: sum(count.nodes for count in candidate[1]))
         component = state.component(topology, executor)
-        said = state.said(topology, executor)
-        texts[name] = status_text(assignment.scheduler, said, component, counts, len(everywhere))
+        reasons = state.scheduler_reasons(topology, executor)
+        texts[name] = status_text(assignment.scheduler, reasons, component, counts, len(everywhere))
     return texts
 
 
@@ -78,11 +78,11 @@ class Obstacles:
         """Return the scheduler's reasons for an executor."""
         return self._reasons.get((self._problem.topologies[topology].id, executor), ())
 
-    def said(self, topology: int, executor: int) -> tuple[str, ...]:
+    def scheduler_reasons(self, topology: int, executor: int) -> tuple[str, ...]:
         """Return the scheduler's reasons for an executor, or else for its topology."""
         status = self._assignment.status.get(self._problem.topologies[topology].id, "")
-        definition = (status.removeprefix(f"{self._assignment.scheduler}: "),) if status else ()
-        return self.reasons(topology, executor) or definition
+        topology_reasons = (status.removeprefix(f"{self._assignment.scheduler}: "),) if status else ()
+        return self.reasons(topology, executor) or topology_reasons
 
     def own_slots(self, topology: int) -> IntArray:
         """Return the slots of the executors of a topology that have one."""

@@ -67,18 +67,18 @@ def _without_slots_of_others(name: object, placed: object, owner: dict[tuple[str
     if not isinstance(slots, list) or not isinstance(of_executor, list):
         return placed
     number: dict[int, int] = {}
-    kept: list[object] = []
+    remaining: list[object] = []
     for position, slot in enumerate(slots):
         host = owner.setdefault((slot[0], slot[1]), name) if _is_slot(slot) else name
-        number[position] = len(kept) if host == name else UNPLACED
+        number[position] = len(remaining) if host == name else UNPLACED
         if host == name:
-            kept.append(slot)
+            remaining.append(slot)
         else:
-            log.warning("%s and %s are both in slot %s:%d: %s is placed anew", host, name, *slot, name)
-    if len(kept) == len(slots):
+            log.warning("%s and %s are both in slot %s:%d: %s is placed again", host, name, *slot, name)
+    if len(remaining) == len(slots):
         return placed
     moved = [number.get(each, each) if type(each) is int else each for each in of_executor]
-    return {**placed, "slots": kept, "slot_of_executor": moved}
+    return {**placed, "slots": remaining, "slot_of_executor": moved}
 
 
 def _is_slot(slot: object) -> bool:

@@ -22,7 +22,7 @@ class AssignmentDiff:
         Executors that lose their slot, numbered over the problem.
     started_executors
         Executors that had no slot and get one.
-    stopped_workers, started_workers, kept_workers
+    stopped_workers, started_workers, unchanged_workers
         Slots whose worker stops, starts, or keeps running because neither its topology nor its executors change. Storm
         restarts a worker whose executors change: it is in both of the first two.
     topologies
@@ -33,7 +33,7 @@ class AssignmentDiff:
     started_executors: tuple[int, ...]
     stopped_workers: tuple[WorkerSlot, ...]
     started_workers: tuple[WorkerSlot, ...]
-    kept_workers: tuple[WorkerSlot, ...]
+    unchanged_workers: tuple[WorkerSlot, ...]
     topologies: tuple[str, ...]
 
     @property
@@ -60,7 +60,7 @@ def diff(problem: Problem, before: IntArray, after: IntArray) -> AssignmentDiff:
         started_executors=tuple(np.flatnonzero(changed & (before == UNPLACED)).tolist()),
         stopped_workers=_named(problem, workers_before.keys() - same),
         started_workers=_named(problem, workers_after.keys() - same),
-        kept_workers=_named(problem, set(same)),
+        unchanged_workers=_named(problem, set(same)),
         topologies=tuple(problem.topologies[t].id for t in np.unique(problem.executor_topology[changed])),
     )
 

@@ -66,7 +66,7 @@ def amount_range(least: float, most: float, unit: str) -> str:
 
 
 def reach_texts(predicted: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[str]:
-    """Yield a line per topology: its predicted rate and bottleneck, beside those of what runs.
+    """Yield a line per topology: its predicted rate and bottleneck, beside those of the running placement.
 
     Parameters
     ----------

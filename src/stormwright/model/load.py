@@ -198,25 +198,25 @@ def requested(topology: Topology, conf: Mapping[str, Any] | None = None) -> list
     return [requests.of(component.id, component.resources) for component in topology.components]
 
 
-def cpu_hz_of(topology: Topology, asked: Sequence[Mapping[str, float]], core_hz: float) -> FloatArray:
-    """CPU in Hz that every executor asks for, shape (E,); `asked` is by component, cores have `core_hz`."""
+def cpu_hz_of(topology: Topology, requests: Sequence[Mapping[str, float]], core_hz: float) -> FloatArray:
+    """CPU in Hz that every executor asks for, shape (E,); `requests` is by component, cores have `core_hz`."""
     return frozen(
-        np.array([amounts[CPU] / 100 * core_hz for amounts in asked])[topology.executor_component], np.float64
+        np.array([amounts[CPU] / 100 * core_hz for amounts in requests])[topology.executor_component], np.float64
     )
 
 
-def memory_mb_of(topology: Topology, asked: Sequence[Mapping[str, float]]) -> FloatArray:
-    """Memory in MB, on and off heap, that every executor asks for, shape (E,); `asked` is by component."""
-    amounts = np.array([amounts[ON_HEAP] + amounts[OFF_HEAP] for amounts in asked])
+def memory_mb_of(topology: Topology, requests: Sequence[Mapping[str, float]]) -> FloatArray:
+    """Memory in MB, on and off heap, that every executor asks for, shape (E,); `requests` is by component."""
+    amounts = np.array([amounts[ON_HEAP] + amounts[OFF_HEAP] for amounts in requests])
     return frozen(amounts[topology.executor_component], np.float64)
 
 
 def silent_load(topology: Topology, core_hz: float, conf: Mapping[str, Any] | None = None) -> TopologyLoad:
     """Return the load of a topology that was not measured: requests, and no traffic."""
-    asked, none, no_rate = requested(topology, conf), np.empty(0, np.int32), np.empty(0)
+    requests, none, no_rate = requested(topology, conf), np.empty(0, np.int32), np.empty(0)
     return TopologyLoad(
-        cpu_hz=cpu_hz_of(topology, asked, core_hz),
-        memory_mb=memory_mb_of(topology, asked),
+        cpu_hz=cpu_hz_of(topology, requests, core_hz),
+        memory_mb=memory_mb_of(topology, requests),
         pair_source=none,
         pair_target=none,
         pair_tps=no_rate,

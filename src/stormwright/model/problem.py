@@ -296,7 +296,7 @@ def assumed_text(problem: Problem) -> str:
     if not assumed:
         return ""
     whose = "the load" if assumed == len(problem.topologies) else f"the load of {counted(assumed, 'topology')}"
-    return f"{whose} was not measured, but assumed: 1 tuple/s from each spout executor, CPU and memory as asked for"
+    return f"{whose} was not measured, but assumed: 1 tuple/s from each spout executor, CPU and memory as requested"
 
 
 def slots_in(problem: Problem, assignment: Assignment) -> IntArray:

@@ -40,7 +40,7 @@ class CurrentPlacement:
         object.__setattr__(self, "_held", dict(self.current))
 
     def with_current(self, current: Mapping[str, TopologyAssignment]) -> CurrentPlacement:
-        """Return another assignment on the same cluster, reusing what both have in common."""
+        """Return another assignment on the same cluster, reusing the common parts."""
         left = {name: held for name, held in self._held.items() if current.get(name) is not held}
         new = {name: given for name, given in current.items() if self._held.get(name) is not given}
         slots = self.__dict__.get("current_slot")

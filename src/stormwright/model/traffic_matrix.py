@@ -146,7 +146,7 @@ def is_local(load: TopologyLoad) -> BoolArray:
 
 
 def member_limit(load: TopologyLoad, component: int, members: int) -> float:
-    """Return what one executor of a component takes of flows before the rest spills over, in tuples/s.
+    """Return the tuples/s that one executor of a component takes of flows before the rest spills over.
 
     At least its share if all take equally much: there is nowhere else to go then.
     """
@@ -222,7 +222,7 @@ class _LocalMembers(NamedTuple):
 
 
 def _sent_on(group: IndexArray, tps: FloatArray, rest: FloatArray, takes: FloatArray) -> FloatArray:
-    """Return what each flow sends beyond its group, in tuples/s: its part of what the members cannot take."""
+    """Return the tuples/s that each flow sends beyond its group: its part of the members' excess."""
     groups, number = np.unique(group, return_inverse=True)
     arriving, wanting = (np.bincount(number, rates, len(groups))[number] for rates in (tps, rest))
     too_much = np.maximum(arriving - takes, 0.0)
@@ -251,7 +251,7 @@ class Traffic(ByContent):
     tps: FloatArray
 
     def symmetric(self, num_executors: int) -> csr_array:
-        """R + Rᵀ as a CSR matrix, shape (E, E): what two executors exchange in either direction."""
+        """Return R + Rᵀ as a CSR matrix, shape (E, E): the traffic of two executors in both directions."""
         from scipy.sparse import csr_array  # takes longer to import than all of the model
 
         one_way = csr_array((self.tps, (self.source, self.target)), shape=(num_executors, num_executors))

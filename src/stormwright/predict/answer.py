@@ -91,7 +91,7 @@ def why_no_latency(placed: PlacedLoad, steady: SteadyState, topology: int, fulle
     if steady.given.rate_tps[topology] == 0:
         return "its spouts began no trees while it was measured"
     if steady.given_use[topology] >= 1:
-        return f"more would be asked of {bottleneck(placed.problem, steady.demand, fullest)} than there is"
+        return f"{bottleneck(placed.problem, steady.demand, fullest)} would be overloaded"
     return f"more trees would have to be pending than {MAX_SPOUT_PENDING} allows"
 
 
@@ -108,7 +108,7 @@ def notes_of_all(placed: PlacedLoad, steady: SteadyState, costs: Costs) -> Itera
     if costs.fitted_in is None:
         yield "what messages cost was not fitted to this cluster: intervals are as wide as that makes them"
     if len(np.unique(steady.demand.worker_node)) > 1 and not np.isfinite(steady.demand.nodes.link_bytes_per_s).all():
-        yield "not all nodes tell the speed of their links (link_bps): those limit nothing"
+        yield "some nodes do not declare link_bps: their links are assumed unlimited"
     unsized = [each.bytes_per_tuple is None and each.pair_bytes_per_s is None for each in placed.profile.problem.loads]
     if any(unsized):
         yield f"sizes of tuples were not measured everywhere: {BYTES_PER_TUPLE:g} bytes each are taken there"

@@ -164,7 +164,13 @@ class InputWork(NamedTuple):
 
     def as_dict(self) -> dict[str, Any]:
         """Return the work for JSON."""
-        return {"source": self.source, "stream": self.stream, "us": self.us, "part": self.part, "told": self.identified}
+        return {
+            "source": self.source,
+            "stream": self.stream,
+            "us": self.us,
+            "part": self.part,
+            "identified": self.identified,
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,7 @@ class LearnedScheduler:
        load, as it follows from rates.
 
     A file that is of another version, damaged, or trained on other features is refused. The answer names its rule and
-    the reason (`told`).
+    the reason (`reason`).
 
     Deterministic: the same problem, seed and file give the same answer. Ties go to the rule that comes first in the
     list of schedulers, and to the step generated first.
@@ -113,7 +113,7 @@ class LearnedScheduler:
         ranked = best_of(asking.answers)
         if not ranked:
             found, why = asking.none_usable(_NAME, self.params)
-            return replace(found, parameters={**asdict(self.params), "told": why})
+            return replace(found, parameters={**asdict(self.params), "reason": why})
         best = ranked[0]
         slots, steps = self._climbed(problem, judge, best.slots, best.rank[0])
         reason = f"{best.name} is the best of {counted(len(ranked), 'answer')} by what was learned"
@@ -128,7 +128,7 @@ class LearnedScheduler:
                 "chosen": best.name,
                 "steps": steps,
                 "left_out": asking.left_out,
-                "told": reason,
+                "reason": reason,
             },
             seconds=0.0,
         )

@@ -108,7 +108,7 @@ class NVersionScheduler:
     5. If nothing runs and there are up to 64 executors, the answer by traffic is fed back as if it ran, until it no
        longer changes: the result is stable.
 
-    The answer names the chosen scheduler and the reason (`told`), its prediction, and the runner-up; `answers` lists
+    The answer names the chosen scheduler and the reason (`reason`), its prediction, and the runner-up; `answers` lists
     all.
 
     With built-in schedulers only, there is no time limit unless a time budget is given: the same problem and seed give
@@ -215,10 +215,10 @@ class NVersionScheduler:
             "left_out": asking.left_out,
         }
         if not ranked:
-            found, report["told"] = asking.none_usable(_NAME, self.params)
+            found, report["reason"] = asking.none_usable(_NAME, self.params)
             report["chosen"] = WHAT_RUNS
         else:
-            found, report["chosen"], report["told"] = ranked[0].answer, ranked[0].name, _reason(judge, asking, ranked)
+            found, report["chosen"], report["reason"] = ranked[0].answer, ranked[0].name, _reason(judge, asking, ranked)
         return replace(
             found,
             slot_of_executor=frozen_ints(found.slot_of_executor),

@@ -103,7 +103,7 @@ class OptimizerParams(Params):
             raise InputError("scheduler parameters", faults)
 
     def _idle(self) -> Iterator[tuple[str, str]]:
-        """Yield parameters without effect, and what they require."""
+        """Yield parameters without effect, and the setting that they require."""
         if self.objective != "nodes":
             yield "headroom_percent", "objective=nodes"
         if self.objective == "traffic":

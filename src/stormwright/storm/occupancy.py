@@ -138,7 +138,7 @@ class Occupancy:
         wanted, free = _workers(topology), self._free - int(np.count_nonzero(owners == UNPLACED))
         short = len(used) < wanted and np.all(current == UNPLACED) and free >= wanted - len(used)
         if len(used) > wanted or (short and not self._isolated):
-            return f"wants {counted(len(used), 'worker')} where {wanted} are asked for"
+            return f"wants {counted(len(used), 'worker')} where {wanted} are requested"
         return None
 
     def take(self, topology: Topology, slots: IntArray) -> None:

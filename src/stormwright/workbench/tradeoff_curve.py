@@ -50,7 +50,7 @@ def write_tradeoff(path: Path, found: Tradeoff) -> None:
 def _marks(
     found: Tradeoff, points: Sequence[tuple[int | None, TradeoffPoint]]
 ) -> list[tuple[float, float, int | None, TradeoffPoint]]:
-    """Return the drawn position of every point, numbers equally spaced as each is a multiple of the one before."""
+    """Return the position of every point in the picture, equally spaced as each is a multiple of the previous one."""
     step = (_WIDTH - _LEFT) / len(points)
     return [
         (_LEFT + step * (number + 0.5), _y(found, point.cost), most, point)
@@ -91,8 +91,8 @@ class MoveLimit:
     restarts: int | None = None
 
     def __str__(self) -> str:
-        told = (self.moves, "executor", "move"), (self.restarts, "worker", "restart")
-        texts = [f"at most {counted(most, noun)} may {verb}" for most, noun, verb in told if most is not None]
+        values = (self.moves, "executor", "move"), (self.restarts, "worker", "restart")
+        texts = [f"at most {counted(most, noun)} may {verb}" for most, noun, verb in values if most is not None]
         return " and ".join(texts) or "anything goes"
 
     def allow(self, point: TradeoffPoint) -> bool:
@@ -102,8 +102,8 @@ class MoveLimit:
 
     def settings(self) -> dict[str, object]:
         """Return the limits as settings of the scheduler `optimizer`."""
-        told = {"max_moves": self.moves, "max_restarts": self.restarts}
-        return {name: most for name, most in told.items() if most is not None}
+        values = {"max_moves": self.moves, "max_restarts": self.restarts}
+        return {name: most for name, most in values.items() if most is not None}
 
 
 @dataclass(frozen=True)
@@ -185,10 +185,10 @@ class Tradeoff:
         """Return the curve as JSON."""
         points = []
         for point in self.points:
-            told = asdict(point)
-            limits = told.pop("limits")
+            values = asdict(point)
+            limits = values.pop("limits")
             most = {"most_moves": limits["moves"], "most_restarts": limits["restarts"]}
-            points.append({**most, **told, "part_gained": self.part_gained(point)})
+            points.append({**most, **values, "part_gained": self.part_gained(point)})
         return {
             "problem": self.problem.name,
             "executors": self.problem.num_executors,

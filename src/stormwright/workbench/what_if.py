@@ -19,8 +19,7 @@ from stormwright.predict.changes import with_links, with_nodes, with_parallelism
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.prediction import Prediction
 from stormwright.schedulers import Scheduler
-from stormwright.schedulers.toolkit.from_scratch import always
-from stormwright.schedulers.toolkit.from_scratch import apply_from_scratch as as_asked
+from stormwright.schedulers.toolkit.from_scratch import always, apply_from_scratch
 from stormwright.schedulers.toolkit.plugin_guard import checked
 from stormwright.schedulers.toolkit.resolve import resolve_scheduler, scheduler_keeping_running
 from stormwright.schedulers.toolkit.traits import warm_up
@@ -220,7 +219,7 @@ def _placed(problem: Problem, changes: Changes, factors: list[float]) -> Assignm
             (type(requested).__name__, requested) if requested else (KEEPING, scheduler_keeping_running(KEEPING))
         )
     if requested:
-        scheduler = as_asked(name, scheduler, changes.from_scratch, always)
+        scheduler = apply_from_scratch(name, scheduler, changes.from_scratch, always)
     warm_up(scheduler)
     return replace(checked(problem, scheduler.schedule(with_rates(problem, np.array(factors))), name), scheduler=name)
 

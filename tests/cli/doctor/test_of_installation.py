@@ -75,7 +75,7 @@ def test_the_jar_is_that_of_the_package(jar, built, verdict):
         ({"storm.scheduler": None}, "storm.scheduler is not set"),
         ({"storm.scheduler": "stormwright.PlacementSheduler"}, "PlacementSheduler (nearly)"),
         ({"storm.scheduler": "org.apache.storm.scheduler.resource.ResourceAwareScheduler"}, "storm.scheduler is org"),
-        ({"stormwright.service.url": None}, "Nimbus asks nobody"),
+        ({"stormwright.service.url": None}, "Nimbus calls no service"),
     ],
 )
 def test_nimbus_has_to_be_told_the_class_and_the_address(told, said):

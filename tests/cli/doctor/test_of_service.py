@@ -40,7 +40,7 @@ def test_both_ways_are_looked_at():
     assert checks.reached(replace(SERVICE, why_not="refused")).verdict == "wrong"
     found = checks.reached(replace(SERVICE, why_not="say who you are", asks=True))
     assert (found.verdict, "--token-file" in found.fix) == ("wrong", True)
-    assert [checks.nimbus_asks(replace(SERVICE, asked=asked)).verdict for asked in (False, None)] == [
+    assert [checks.nimbus_asks(replace(SERVICE, has_asked=has_asked)).verdict for has_asked in (False, None)] == [
         "wrong",
         "unknown",
     ]

@@ -93,7 +93,9 @@ class Search:
                     self.steps.append(f"{found.used}: these alone are used where a search places the executors")
                 return found
             late = trials.late_ms(found)
-            refused.add(mix, f"the 95th percentile would be {late:,.1f} ms, {trials.wish.p95_ms:g} ms are asked for")
+            refused.add(
+                mix, f"the 95th percentile would be {late:,.1f} ms, above the requested {trials.wish.p95_ms:g} ms"
+            )
             in_vain = in_vain + 1 if late > quickest * (1 - _QUICKER) else 0
             quickest = min(quickest, late)
             if in_vain > len(trials.kinds):

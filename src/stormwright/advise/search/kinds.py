@@ -123,7 +123,7 @@ def _kind(name: str, values: Mapping[str, object], at: str, faults: list[Fault])
 def twice(kinds: Sequence[NodeKind]) -> list[Fault]:
     """Return faults of duplicate names of kinds."""
     names = [kind.name for kind in kinds]
-    return [Fault("is told twice", f"node kind {name}") for name in sorted(set(names)) if names.count(name) > 1]
+    return [Fault("is given twice", f"node kind {name}") for name in sorted(set(names)) if names.count(name) > 1]
 
 
 # Kinds --------------------------------------------------------------------------------------------

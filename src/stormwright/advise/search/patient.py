@@ -80,7 +80,7 @@ class PredictiveAdviser:
             The observation has no measured problem.
         """
         if observation.problem is None:
-            raise InputError("observation", [Fault("has no measured problem, which tells where executors are", "$")])
+            raise InputError("observation", [Fault("has no measured problem, so the placement is unknown", "$")])
         self._pace.note(observation.wanted_tps)
         self._wait = max(self._wait - 1, 0)
         last = self._useless(observation)

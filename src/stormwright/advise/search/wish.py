@@ -15,7 +15,7 @@ MOST_NODES, MOST_EXECUTORS = 1_000, 100_000
 #: Default for a topology without any data.
 _UNKNOWN = (
     "its load was not measured, or it began no trees then, so nothing is known of what they take: have a service "
-    "measure it, or give what Storm's UI tells with --ui"
+    "measure it, or give the response of Storm's UI with --ui"
 )
 
 #: Maximum number of topologies listed by name.
@@ -91,7 +91,7 @@ class Wish:
                 found = _named(problem, name, option, measured_tps, faults)
                 for index in found:
                     if index in requested:
-                        faults.append(Fault("is asked for twice", problem.topologies[index].id))
+                        faults.append(Fault("is requested twice", problem.topologies[index].id))
                     elif index not in measured_tps:
                         faults.append(Fault(_UNKNOWN, problem.topologies[index].id))
                     else:

@@ -43,7 +43,7 @@ def stands_by(service: ServiceFacts) -> Finding | None:
     if leads := pair.get("leads"):
         return Finding("leads", "ok", f"this one stands by, and {leads} leads: ask that one with --service, too")
     fix = "wait some seconds, and see its log"
-    return Finding("leads", "wrong", "this one stands by, and nobody leads", fix)
+    return Finding("leads", "wrong", "this service stands by, and no service leads", fix)
 
 
 def nimbus_reached(found: Installation) -> Finding:
@@ -61,10 +61,10 @@ def nimbus_reached(found: Installation) -> Finding:
 def nimbus_asks(service: ServiceFacts) -> Finding:
     """Check that Nimbus has reached the service."""
     name = "Nimbus asks the service"
-    if service.asked is None:
-        return Finding(name, "unknown", "the service does not tell", "see that it is reached first")
-    if service.asked:
-        return Finding(name, "ok", "it has asked")
+    if service.has_asked is None:
+        return Finding(name, "unknown", "the service did not report it", "make the service reachable first")
+    if service.has_asked:
+        return Finding(name, "ok", "Nimbus has called the service")
     fix = "see stormwright.service.url in storm.yaml of Nimbus, that Nimbus reaches it, and its log"
     return Finding(name, "wrong", "it never has since the service started", fix)
 
@@ -84,7 +84,7 @@ def clock_skew(service: ServiceFacts) -> Finding:
     """The service's clock goes with this machine's."""
     name = "clock skew"
     if service.skew_s is None:
-        return Finding(name, "unknown", "the service tells no time", "compare `date` on both")
+        return Finding(name, "unknown", "the service reported no time", "compare `date` on both")
     if abs(service.skew_s) > MOST_SKEW_S:
         side = "ahead of" if service.skew_s > 0 else "behind"
         text = f"the service's clock is {abs(service.skew_s):.0f} s {side} this machine's"
@@ -98,7 +98,7 @@ def record_gaps(service: ServiceFacts) -> Iterator[Finding]:
     """Records come, all of them, and are worked on."""
     name, pipeline = "records", service.status.get("pipeline")
     if not isinstance(pipeline, dict):
-        yield Finding(name, "unknown", "the service does not tell", "see that it is reached first")
+        yield Finding(name, "unknown", "the service did not report it", "make the service reachable first")
         return
     age_s, ledger = pipeline.get("profile_age_s"), pipeline.get("ledger") or {}
     log = "see the service's log, and `stormwright pipeline quarantine`"
@@ -129,7 +129,7 @@ def measured(service: ServiceFacts) -> Finding:
     """All topologies report."""
     name, waits = "topologies measured", service.status.get("waits")
     if not isinstance(waits, list):
-        return Finding(name, "unknown", "the service does not tell", "see that it is reached first")
+        return Finding(name, "unknown", "the service did not report it", "make the service reachable first")
     if waits:
         more = f"; and {len(waits) - 3} more" if len(waits) > 3 else ""
         fix = "those without the probe get it at their next submission; the others need time"
@@ -240,7 +240,7 @@ def scheduler_class(found: Installation, conf: Mapping[str, Any]) -> Finding:
         return Finding(name, "wrong", f"storm.scheduler is {text}{near}", fix)
     if not conf.get("stormwright.service.url"):
         add = f'write stormwright.service.url: "http://SERVICE-HOST:7070" into {found.yaml_path} and restart Nimbus'
-        return Finding(name, "wrong", "stormwright.service.url is not set: Nimbus asks nobody", add)
+        return Finding(name, "wrong", "stormwright.service.url is not set: Nimbus calls no service", add)
     return Finding(name, "ok", f"{text}, which asks {conf['stormwright.service.url']}")
 
 
@@ -251,7 +251,7 @@ def credentials(found: Installation, conf: Mapping[str, Any]) -> Finding:
         fix = "copy the file there, for the user of Nimbus to read: `stormwright token create` makes a token"
         return Finding(name, "wrong", "; ".join(wrong), fix)
     if not found.credentials:
-        return Finding(name, "ok", "nothing says it: a service that asks nobody who he is needs no more")
+        return Finding(name, "ok", "no token is configured: enough for a service without authentication")
     return Finding(name, "ok", ", ".join(f"{key} {conf[key]}" for key in found.credentials))
 
 
@@ -302,7 +302,7 @@ def fallback(conf: Mapping[str, Any]) -> Finding:
     text = conf.get(key, STORMS_OWN)
     fix = f"write {key}: {STORMS_OWN}, none, or the class that storm.scheduler named before; then restart Nimbus"
     if text in (STORMS_OWN, "none"):
-        who = "EvenScheduler places" if text == STORMS_OWN else "nobody places"
+        who = "EvenScheduler places" if text == STORMS_OWN else "no scheduler places"
         return Finding(name, "ok", f"{text}: {who} what the service does not")
     if not isinstance(text, str) or not _CLASS.fullmatch(text):
         return Finding(name, "wrong", f"{key} is {text}, which is no class", fix)
@@ -337,7 +337,7 @@ def compiled_code(facts: Facts) -> Finding:
     if facts.able is None:
         return Finding(name, "unknown", "Numba cannot be loaded here", "install stormwright again")
     if not facts.able:
-        text = "none is brought for this processor: each function is compiled at its first use, and kept"
+        text = "no prebuilt code for this processor: each function is compiled at its first use, then cached"
         return Finding(name, "unknown", text, "none is needed; the first decisions take a minute longer")
     if not facts.compiled:
         return Finding(name, "wrong", "there is none of these sources: it is compiled at first use", fix)

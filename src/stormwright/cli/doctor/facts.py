@@ -75,7 +75,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Jar:
-    """A jar of ours: its file, the version in its name, and a digest of what is in it."""
+    """A stormwright jar: its file, the version in its name, and a digest of its content."""
 
     path: str
     version: str
@@ -129,7 +129,7 @@ class ServiceFacts:
         What it says it is; None where it says none.
     skew_s
         Its clock before this machine's; None where it told no time.
-    asked
+    has_asked
         Whether Nimbus has asked it; None where that is not known.
     status
         Its status; empty where it did not tell.
@@ -141,7 +141,7 @@ class ServiceFacts:
     why_not: str | None = None
     version: str | None = None
     skew_s: float | None = None
-    asked: bool | None = None
+    has_asked: bool | None = None
     status: Mapping[str, Any] = field(default_factory=dict)
     asks: bool = False
 

@@ -78,7 +78,7 @@ _SECONDS = options.FiniteRange(0, 1e6)
 @click.option(
     "--objective",
     type=click.Choice(["throughput", "latency", "nodes", "balanced", "traffic"]),
-    help="Predicted improvement that a move is judged by: a higher rate (throughput), shorter latency, fewer "
+    help="Objective of moves: a higher rate (throughput), shorter latency, fewer "
     "nodes, less CPU per tuple tree (balanced), or less traffic between nodes.  [default: throughput; for "
     "published schedulers what their source uses]",
 )
@@ -217,7 +217,7 @@ _SECONDS = options.FiniteRange(0, 1e6)
     help="TOML file with options as keys; the command line and environment variables take precedence.",
 )
 @click.option("--check", is_flag=True, help="Check the configuration without starting; exit with 0 or 2.")
-def command(check: bool, log_format: str, **told: Any) -> None:
+def command(check: bool, log_format: str, **values: Any) -> None:
     """Run the service: answer Nimbus, collect the performance log, and move topologies when it pays.
 
     Storm needs `storm.scheduler: stormwright.PlacementScheduler` and `stormwright.service.url` in storm.yaml, and
@@ -231,22 +231,24 @@ def command(check: bool, log_format: str, **told: Any) -> None:
     if check:
         from stormwright.cli.serve.check import tried
 
-        with somewhere(told["state_dir"]) as state_dir:
-            click.get_current_context().exit(tried(told | {"state_dir": state_dir}, LOCK, log_format))
-    with somewhere(told["state_dir"]) as state_dir:
-        told["state_dir"] = state_dir
-        what = beginning(told)
+        with somewhere(values["state_dir"]) as state_dir:
+            click.get_current_context().exit(tried(values | {"state_dir": state_dir}, LOCK, log_format))
+    with somewhere(values["state_dir"]) as state_dir:
+        values["state_dir"] = state_dir
+        what = beginning(values)
         with shown(err=True, shape=SHAPES[log_format]):  # as faults, which may follow: what comes next takes seconds
-            log.info("stormwright %s", ", ".join(f"{name} {text}" for name, text in what.items()), extra={"told": what})
-        made = prepared(told)
+            log.info(
+                "stormwright %s", ", ".join(f"{name} {text}" for name, text in what.items()), extra={"fields": what}
+            )
+        parts = prepared(values)
         with (
             alone(state_dir, f"{state_dir}: another service uses it: stop that, or name another --state", LOCK),
             shown(shape=SHAPES[log_format]),
         ):
-            _serve(made, what["address"])
+            _serve(parts, what["address"])
 
 
-def _serve(made: ServiceParts, address: str) -> None:
+def _serve(parts: ServiceParts, address: str) -> None:
     """Until a signal ends it."""
     from stormwright.cli.serve.access import warnings_of
     from stormwright.cli.serve.reload import ConfigReloader
@@ -259,14 +261,14 @@ def _serve(made: ServiceParts, address: str) -> None:
     if context.params["config_file"] or not sys.stdin.isatty():
         signal.signal(signal.SIGHUP, lambda *_: again.set())
     end_at_signals(stop)
-    cluster = made.cluster
-    gateway, loads = (cluster.storm.gateway(), cluster.loads) if cluster else (made.gateway, None)
+    cluster = parts.cluster
+    gateway, loads = (cluster.storm.gateway(), cluster.loads) if cluster else (parts.gateway, None)
     with ExitStack() as running:
-        settings = running.enter_context(paired(made.pair, made.settings, stop))
+        settings = running.enter_context(paired(parts.pair, parts.settings, stop))
         if settings is None:
             return
         service = running.enter_context(
-            Service(settings, made.scheduler, made.name, gateway, made.deciders, LiveTrials(), loads)
+            Service(settings, parts.scheduler, parts.name, gateway, parts.deciders, LiveTrials(), loads)
         )
         end_at_signals(stop)
         if cluster:
@@ -274,9 +276,9 @@ def _serve(made: ServiceParts, address: str) -> None:
         else:
             ConfigReloader(context.command, given(), context.params, service).start(again)
         log.info("serving at %s", address)
-        for warning in warnings_of(context.params, made.settings.access):
+        for warning in warnings_of(context.params, parts.settings.access):
             log.warning("%s", warning)
-        if why := why_nothing_moves(made.name, made.scheduler):
+        if why := why_nothing_moves(parts.name, parts.scheduler):
             log.warning("%s", why)
         service.run(stop)
 

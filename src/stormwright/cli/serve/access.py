@@ -69,7 +69,9 @@ def _tokens(values: Mapping[str, Any], faults: list[Fault]) -> Path | None:
         now_ms = time.time() * 1000
         if not any(not each.ended(now_ms) for each in Tokens(path).kept()):
             how = f"stormwright token create NAME --role operator --tokens {path}"
-            faults.append(Fault(f"has no token that counts, so that nobody could ask: `{how}` makes one", str(path)))
+            faults.append(
+                Fault(f"has no valid token, so every request would be refused: `{how}` creates one", str(path))
+            )
     return path
 
 

@@ -37,10 +37,10 @@ class ConfigurableCommand(ValidatedCommand):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """See click."""
         ctx.meta[_GIVEN] = tuple(args)
-        told = ctx.meta[_FILE] = self._read(ctx, list(args))
-        ctx.default_map = told.values
+        config = ctx.meta[_FILE] = self._read(ctx, list(args))
+        ctx.default_map = config.values
         rest = super().parse_args(ctx, args)
-        if faults := [*told.faults, *self._unknown_variables()]:
+        if faults := [*config.faults, *self._unknown_variables()]:
             raise click.UsageError("\n  ".join(faults), ctx)
         return rest
 
@@ -55,8 +55,8 @@ class ConfigurableCommand(ValidatedCommand):
         yield from super()._wrong(ctx, args)
 
     def _hint(self, ctx: click.Context, parameter: click.Parameter, source: ParameterSource) -> str | None:
-        said = _source_of(ctx, parameter, source)
-        return said and f"'{said}'"
+        source_text = _source_of(ctx, parameter, source)
+        return source_text and f"'{source_text}'"
 
     def _options(self) -> list[click.Option]:
         return [each for each in self.params if isinstance(each, click.Option)]
@@ -91,9 +91,9 @@ def source_of(option: str) -> str:
 
 def _source_of(ctx: click.Context, parameter: click.Parameter, source: ParameterSource) -> str | None:
     """Return the origin of an option's value; None for the option itself."""
-    told: ConfigFile = ctx.meta[_FILE]
-    if source is ParameterSource.DEFAULT_MAP and parameter.name in told.keys:
-        return f"{told.file}: {told.keys[parameter.name]}"
+    config: ConfigFile = ctx.meta[_FILE]
+    if source is ParameterSource.DEFAULT_MAP and parameter.name in config.keys:
+        return f"{config.file}: {config.keys[parameter.name]}"
     if source is ParameterSource.ENVIRONMENT and isinstance(parameter, click.Option):
         return variable(parameter)
     return None
@@ -153,39 +153,39 @@ def read_config(path: Path, options: Sequence[click.Option]) -> ConfigFile:
     options
         That it may name.
     """
-    told = ConfigFile(str(path))
+    config = ConfigFile(str(path))
     try:
         document = tomllib.loads(path.read_bytes().decode())
     except OSError as error:
-        told.faults.append(f"{path}: cannot be read: {error.strerror}: name another with --config")
+        config.faults.append(f"{path}: cannot be read: {error.strerror}: name another with --config")
     except UnicodeDecodeError as error:
-        told.faults.append(f"{path}: is no text in UTF-8 (byte {error.start}): write it as that")
+        config.faults.append(f"{path}: is no text in UTF-8 (byte {error.start}): write it as that")
     except tomllib.TOMLDecodeError as error:
-        told.faults.append(f"{path}: is no TOML: {error}")
+        config.faults.append(f"{path}: is no TOML: {error}")
     else:
         known = {key_of(option): option for option in options if key_of(option) not in NOT_IN_FILE}
-        for section, key, value in _entries(document, told):
-            _take(told, known, section, key, value)
-    return told
+        for section, key, value in _entries(document, config):
+            _take(config, known, section, key, value)
+    return config
 
 
-def _entries(document: Mapping[str, Any], told: ConfigFile) -> Iterator[tuple[str, str, Any]]:
+def _entries(document: Mapping[str, Any], config: ConfigFile) -> Iterator[tuple[str, str, Any]]:
     """Section (empty for none), key and value of each line."""
     for key, value in document.items():
         if key == PARAMETERS and isinstance(value, dict):
-            yield "", key, _assignments(value, told)
+            yield "", key, _assignments(value, config)
         elif key in SECTIONS and isinstance(value, dict):
             yield from ((key, inner, each) for inner, each in value.items())
         elif isinstance(value, dict):
             near = nearest(key, [*SECTIONS, PARAMETERS])
             there = ", ".join(f"[{name}]" for name in (*SECTIONS, PARAMETERS))
             meant = f"did you mean [{near}]?" if near else f"there are {there}"
-            told.wrong(f"[{key}]", f"unknown section: {meant}")
+            config.wrong(f"[{key}]", f"unknown section: {meant}")
         else:
             yield "", key, value
 
 
-def _assignments(section: Mapping[str, Any], told: ConfigFile) -> list[str]:
+def _assignments(section: Mapping[str, Any], config: ConfigFile) -> list[str]:
     found = []
     for name, value in section.items():
         if isinstance(value, bool):
@@ -193,23 +193,23 @@ def _assignments(section: Mapping[str, Any], told: ConfigFile) -> list[str]:
         elif isinstance(value, str | int | float):
             found.append(f"{name}={value}")
         else:
-            told.wrong(f"{PARAMETERS}.{name}", "should be a number, a text in quotes, true or false")
+            config.wrong(f"{PARAMETERS}.{name}", "should be a number, a text in quotes, true or false")
     return found
 
 
-def _take(told: ConfigFile, known: Mapping[str, click.Option], section: str, key: str, value: Any) -> None:
+def _take(config: ConfigFile, known: Mapping[str, click.Option], section: str, key: str, value: Any) -> None:
     shown = f"{section}.{key}" if section else key
     option = known.get(key)
     if key in NOT_IN_FILE:
-        told.wrong(shown, f"stands on the command line alone: say --{key} there")
+        config.wrong(shown, f"stands on the command line alone: say --{key} there")
     elif option is None or (section and key not in SECTIONS[section]):
-        told.wrong(shown, _unknown(section, key, known))
+        config.wrong(shown, _unknown(section, key, known))
     elif what := _unfit(option, value):
-        told.wrong(shown, f"{what}, got {_brief(value)}")
-    elif option.name in told.keys:
-        told.wrong(shown, f"{told.keys[option.name]} says it, too: leave one of them out")
+        config.wrong(shown, f"{what}, got {_brief(value)}")
+    elif option.name in config.keys:
+        config.wrong(shown, f"{config.keys[option.name]} says it, too: leave one of them out")
     elif option.name:
-        told.values[option.name], told.keys[option.name] = value, shown
+        config.values[option.name], config.keys[option.name] = value, shown
 
 
 def _unknown(section: str, key: str, known: Mapping[str, click.Option]) -> str:

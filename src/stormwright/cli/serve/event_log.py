@@ -32,7 +32,7 @@ def as_json(record: logging.LogRecord) -> str:
         "from": record.name,
         "message": printable(record.getMessage()),
     }
-    return json.dumps(values | getattr(record, "told", {}))
+    return json.dumps(values | getattr(record, "fields", {}))
 
 
 #: What ``--log-format`` may say → how a message is written.
@@ -64,8 +64,8 @@ def stored_mode(state_dir: Path) -> str:
 
     with suppress(sqlite3.Error, ValueError, KeyError, TypeError):
         uri = f"file:{quote(str((state_dir / FILE).absolute()))}?mode=ro"
-        with closing(sqlite3.connect(uri, uri=True)) as kept:
-            row = kept.execute("SELECT document FROM modes").fetchone()
+        with closing(sqlite3.connect(uri, uri=True)) as database:
+            row = database.execute("SELECT document FROM modes").fetchone()
         return str(json.loads(row[0])["default"])
     return FIRST_MODE
 

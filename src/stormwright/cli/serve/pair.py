@@ -169,7 +169,7 @@ def paired(pair: Pair | None, settings: ServiceSettings, stop: threading.Event) 
                 return
             if position and (settings.mode or settings.modes):
                 # Another service was told other modes by people meanwhile, and has led until now.
-                log.info("modes are those that were kept: `stormwright mode` changes them")
+                log.info("using the stored modes; `stormwright mode` changes them")
                 settings = replace(settings, mode=None, modes={})
             yield replace(settings, lead=leading)
 
@@ -180,7 +180,7 @@ def found(pair: Pair) -> str:
 
     with ZooKeeper(pair.hosts, pair.secret, pair.tls) as agreed:
         leader = agreed.leader()
-    return f"{pair.hosts} answers, and {leader.address if leader else 'nobody'} leads"
+    return f"{pair.hosts} answers, and {leader.address if leader else 'no service'} leads"
 
 
 def _stood_by(settings: ServiceSettings, agreed: Any, lease: Any, stop: threading.Event) -> int | None:

@@ -71,7 +71,7 @@ class ConfigReloader:
         threading.Thread(target=self._run, args=(requested,), name="stormwright-reload", daemon=True).start()
 
     def once(self) -> None:
-        """Reload and apply what can change; with any fault nothing changes."""
+        """Reload the configuration and apply changed settings; on any fault nothing changes."""
         try:
             values, made = self._read()
         except click.ClickException as error:

@@ -96,8 +96,8 @@ PAPER = Paper(
     source='L. Aniello, R. Baldoni, L. Querzoni, "Adaptive online scheduling in Storm", DEBS 2013, '
     "https://doi.org/10.1145/2488222.2488267",
     how="Five alike nodes, one worker each under default. Every scheduler runs a topology at the same rate, half of "
-    "the highest under default. Offline knows its streams; online, and the optimizer, are told what was measured under "
-    "default, and everything begins anew where they put it: what a move itself costs is not in these figures. Storm 2 "
+    "the highest under default. Offline knows its streams; online, and the optimizer, get the load measured under "
+    "default, and everything restarts where they put it: what a move itself costs is not in these figures. Storm 2 "
     "keeps shuffled tuples in the worker where it can; theirs did not, so that is switched off. The grand "
     "challenge's data and queries are replaced by words that are counted by key.",
     rows=(

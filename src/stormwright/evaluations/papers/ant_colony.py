@@ -48,7 +48,7 @@ PAPER = Paper(
             "Abstract, efficiency",
             "21.6 % more efficient than round robin",
             (ReportedFigure(_BLOCK.name, "acked_tps"), ReportedFigure(_BLOCK.name, "latency_ms")),
-            "Of what is not said in the text at hand.",
+            "The available text lacks this part.",
         ),
         PublishedRow(
             "Abstract, parameters",

@@ -43,8 +43,8 @@ PAPER = Paper(
     "Aniello, Baldoni, Querzoni that their moves discard no events (§1)",
     how="Word count at half of its highest rate on three nodes; every worker goes to the next node, once by Storm's "
     "own rebalance without a wait and once by the safe move of `stormwright serve`. What was sent to bolts less what "
-    "they got is lost, as far as probes can tell: what is left is held against a thousandth of a second of the stream. "
-    "Workers that Storm kills tell nothing of their last half second. Without ackers nothing begins those again that "
+    "they got is lost, as far as probes can measure: the rest is compared with a thousandth of a second of the stream. "
+    "Workers that Storm kills report nothing of their last half second. Without ackers nothing begins those again that "
     "are lost.",
     rows=(
         PublishedRow(

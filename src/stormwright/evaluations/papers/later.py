@@ -39,7 +39,7 @@ PAPER = Paper(
     "ACSW 2016, https://doi.org/10.1145/2843043.2843056 (P-Scheduler); X. Liu, R. Buyya, ICPADS 2017, "
     "https://doi.org/10.1109/ICPADS.2017.00070 (D-Storm); Y. Liu, 2017 (TOSS); P. Smirnov and others, Procedia "
     "Computer Science 108, 2017, https://doi.org/10.1016/j.procs.2017.05.249",
-    how="Word count at half of the highest rate under default; all are told what was measured there. Shuffled tuples "
+    how="Word count at half of the highest rate under default; all get the load measured there. Shuffled tuples "
     "go to all tasks alike, as in Storm before 2.0.",
     rows=(
         PublishedRow(

@@ -48,17 +48,17 @@ class Column:
         self._check((array >= 0) & (array <= MOST_AMOUNT), AMOUNT_WANTED)
         return frozen_floats(array)
 
-    def indices(self, lowest: int, count: int, what: str) -> IntArray:
-        """Return the values as whole numbers from `lowest` to below `count`; `what` names the items, in messages."""
+    def indices(self, lowest: int, count: int, wanted: str) -> IntArray:
+        """Return the values as integers from `lowest` to below `count`; `wanted` describes valid ones, in messages."""
         array = self._numbers({int}, "should be an integer", default=lowest)
         sound = (array >= lowest) & (array < count)
-        self._check(sound, f"should be {what}")
+        self._check(sound, f"should be {wanted}")
         return frozen_ints(np.where(sound, array, lowest).astype(np.int32))  # whole numbers, as checked above
 
-    def names(self, known: Mapping[str, int], what: str) -> IntArray:
-        """Return the values as mapped by `known`; `what` describes valid ones, in messages."""
+    def names(self, known: Mapping[str, int], wanted: str) -> IntArray:
+        """Return the values as mapped by `known`; `wanted` describes valid ones, in messages."""
         positions = frozen_ints([known.get(value, -1) if isinstance(value, str) else -1 for value in self.values])
-        self._check(positions >= 0, f"should be {what}")
+        self._check(positions >= 0, f"should be {wanted}")
         return positions
 
     def rows(self, width: int) -> list[Column]:

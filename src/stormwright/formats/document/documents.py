@@ -167,14 +167,14 @@ Between = Annotated[tuple[Total, Total], Field(strict=False)]
 class InputWorkDocument(Document):
     """Work of a tuple at a component by one of several input streams: µs of a core, and the fraction of its tuples.
 
-    `told` is whether the stream's own cost could be identified.
+    `identified` is whether the stream's own cost could be identified.
     """
 
     source: Name
     stream: str
     us: Amount
     part: Amount
-    told: bool = True
+    identified: bool = True
 
 
 class CorrectionDocument(Document):

@@ -87,16 +87,16 @@ def submitted(
         (sized for sized in [*users, *system] if sized.tasks and sized.component.parallelism),
         key=lambda sized: sized.component.id.encode("utf-16-be", "surrogatepass"),
     )
-    kept = conf.selected(TOPOLOGY_KEYS)
+    topology_conf = conf.selected(TOPOLOGY_KEYS)
     if resource_aware:
-        kept[ACKERS] = ackers
+        topology_conf[ACKERS] = ackers
     return Topology(
         id=f"{name}-{number}-0",
         name=name,
         num_workers=workers,
         components=tuple(_runnable(sized, alive) for sized in everything),
         executor_runs=tuple(_runs(everything)),
-        conf=kept,
+        conf=topology_conf,
     )
 
 

@@ -128,7 +128,7 @@ def retain(store: Store, keep_days: Mapping[str, int], today: date | None = None
     """
     faults = [Fault(f"no table; there are {', '.join(TABLES)}", name) for name in keep_days if name not in TABLES]
     faults += [
-        Fault(f"{days} days; from 1 to {MOST_DAYS:,} can be kept", name)
+        Fault(f"{days} days; from 1 to {MOST_DAYS:,} are possible", name)
         for name, days in keep_days.items()
         if not 1 <= days <= MOST_DAYS
     ]

@@ -67,7 +67,7 @@ class OnBlacklisted(Violation):
 
 
 class BlacklistedHosts:
-    """No executor comes to a blacklisted host. What runs there already, in its slot, may stay.
+    """Blacklisted hosts get no new executors; those already there may stay in their slots.
 
     Nimbus offers no slots of such a host: an answer that uses one cannot be carried out. Greylisted supervisors, which
     our schedulers avoid too, are no violation.

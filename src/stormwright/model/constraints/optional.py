@@ -22,7 +22,7 @@ UNTAGGED: Final = "untagged"
 
 
 class Forbidden(NamedTuple):
-    """Nodes that a constraint forbids, shape (N,), its kind, and what is missing as text."""
+    """Nodes that a constraint forbids, shape (N,), its kind, and the missing tag or resource as text."""
 
     kind: str
     text: str

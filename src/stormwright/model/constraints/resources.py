@@ -85,7 +85,7 @@ def max_heap_mb(conf: Mapping[str, Any]) -> float:
 
 
 def _requested(problem: Problem, *resources: str) -> FloatArray:
-    """What every executor asks for of resources together, shape (E,)."""
+    """Return the sum of every executor's requests for some resources, shape (E,)."""
     of_topology = (
         np.array([sum(component.get(name, 0.0) for name in resources) for component in requested])[
             topology.executor_component
@@ -123,7 +123,7 @@ class NodeRequestViolation(Violation):
     resource: str
 
     def __str__(self) -> str:
-        return f"{self.node}: {self.resource} asked for {amount_of(self.amount, self.allowed, self.unit)}"
+        return f"{self.node}: {self.resource} requested {amount_of(self.amount, self.allowed, self.unit)}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,7 +133,7 @@ class HeapRequestViolation(Violation):
     limit: ClassVar[str] = "heap of a worker"
 
     def __str__(self) -> str:
-        return f"heap of {self.place} asked for {amount_of(self.amount, self.allowed, self.unit)}"
+        return f"heap of {self.place} requested {amount_of(self.amount, self.allowed, self.unit)}"
 
 
 class Requests:
@@ -260,7 +260,7 @@ class Memory(NodeResources):
 
 
 class Generic(NodeResources):
-    """Generic resources, such as GPUs, within what a node declares; none if it declares none."""
+    """Generic resources, such as GPUs, within a node's declared amounts; none if it declares none."""
 
     def __init__(self) -> None:
         super().__init__(slice(2, None))

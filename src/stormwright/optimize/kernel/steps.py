@@ -24,7 +24,7 @@ from stormwright.optimize.kernel.rules import bring, put_in, rise_of_step, take_
 
 @inner
 def takes(layout: Layout, node: int, cpu_hz: float, memory_mb: float) -> bool:
-    """Return whether a node has capacity for an additional load, or the load does not increase what it lacks.
+    """Return whether a node has capacity for an additional load, or the load does not increase its shortage.
 
     An overloaded node may so be relieved by any step, also by one that leaves it overloaded.
 

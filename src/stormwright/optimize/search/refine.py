@@ -379,7 +379,7 @@ def refine(layout: Layout, steps: int, temperature: float) -> None:
 
 @inner
 def _step_any_worker(layout: Layout, topology: int, temperature: float) -> None:
-    """Make a step of a random worker of a topology; none if the one drawn may not move."""
+    """Make a step of a random worker of a topology; none if that worker may not move."""
     first, last = layout.topologies[topology].first_worker, layout.topologies[topology].last_worker
     worker = first + draw_below(layout, last - first)
     if layout.workers[worker].movable and layout.workers[worker].node != NOWHERE:
@@ -388,7 +388,7 @@ def _step_any_worker(layout: Layout, topology: int, temperature: float) -> None:
 
 @compiled
 def relieve(layout: Layout, nodes: IndexArray) -> None:
-    """Take load off overloaded `nodes`, by random steps of what is on them; some may stay overloaded.
+    """Take load off overloaded `nodes`, by random steps of their executors and workers; some may stay overloaded.
 
     These are no steps of the search, and not counted. Nor does the cost count in steps that relieve a node; others
     are accepted only if they do not raise it.

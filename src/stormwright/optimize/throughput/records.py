@@ -60,7 +60,7 @@ COST = _record(
 )
 SCORING = _record("score rise short scale limit", "kind touched logged")
 #: Change by a step: an executor and its previous worker, or a worker (as -1 - its number) and the node.
-CHANGE = _record("", "what before")
+CHANGE = _record("", "changed before")
 
 
 #: Memory by which a missing port counts; so does 1 of violation of `rules`, a power of two.

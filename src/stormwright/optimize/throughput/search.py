@@ -37,11 +37,11 @@ def carry(state: PlacementState, worker: int, node: int) -> None:
 def take_back(state: PlacementState) -> None:
     """Undo all changes since `take_note`, the last first."""
     for number in range(state.scoring[0].logged - 1, -1, -1):
-        what, before = state.changes[number].what, state.changes[number].before
-        if what >= 0:
-            _put(state, what, before)
+        changed, before = state.changes[number].changed, state.changes[number].before
+        if changed >= 0:
+            _put(state, changed, before)
         else:
-            _carry(state, -1 - what, before)
+            _carry(state, -1 - changed, before)
     state.scoring[0].logged = 0
 
 
@@ -52,9 +52,9 @@ def take_note(state: PlacementState) -> None:
 
 
 @inner
-def _note(state: PlacementState, what: int, before: int) -> None:
+def _note(state: PlacementState, changed: int, before: int) -> None:
     number = state.scoring[0].logged
-    state.changes[number].what, state.changes[number].before = what, before
+    state.changes[number].changed, state.changes[number].before = changed, before
     state.scoring[0].logged = number + 1
 
 
@@ -110,8 +110,8 @@ def _shortage(state: PlacementState, node: int) -> float:
 def is_allowed(state: PlacementState) -> bool:
     """Return whether changed workers are within their limit of executors."""
     for number in range(state.scoring[0].logged):
-        what, before = state.changes[number].what, state.changes[number].before
-        if what >= 0 and not (_may_hold(state, before) and _may_hold(state, state.executors[what].worker)):
+        changed, before = state.changes[number].changed, state.changes[number].before
+        if changed >= 0 and not (_may_hold(state, before) and _may_hold(state, state.executors[changed].worker)):
             return False
     return True
 

@@ -55,7 +55,7 @@ def rejected(audit: pa.Table) -> pa.Table:
 
 #: Maximum size: beyond it the oldest files are deleted, down to this part of it.
 MAX_BYTES, MAX_FILES = 256 * 2**20, 50_000
-_KEPT_PART = 0.9
+_RETAINED_PART = 0.9
 
 
 class Quarantine:
@@ -107,7 +107,7 @@ class Quarantine:
         stored = self._files()
         self._count, self._bytes = len(stored) + 1, sum(size for _, size, _ in stored) + size
         for _, freed, path in stored:
-            if self._count <= _KEPT_PART * MAX_FILES and self._bytes <= _KEPT_PART * MAX_BYTES:
+            if self._count <= _RETAINED_PART * MAX_FILES and self._bytes <= _RETAINED_PART * MAX_BYTES:
                 return
             path.unlink(missing_ok=True)
             self._count, self._bytes = self._count - 1, self._bytes - freed

@@ -280,7 +280,7 @@ def _last_words(log: Path) -> str:
     """Return the last output of a JVM before it ended."""
     lines = log.read_text("utf-8", errors="replace").splitlines() if log.exists() else []
     last_lines = [line.strip() for line in lines if line.strip()][-_LAST_LINES:]
-    return "; ".join(last_lines) or "it said nothing"
+    return "; ".join(last_lines) or "it printed nothing"
 
 
 def _configure(directory: Path, niceness: int) -> Path:

@@ -69,7 +69,9 @@ def save(state: LiveState, directory: Path) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     try:
         for start_ms, pane in state.panes.items():
-            for table, path in zip((pane.facts, pane.seen), _paths(directory, start_ms, pane.batch), strict=True):
+            for table, path in zip(
+                (pane.facts, pane.source_records), _paths(directory, start_ms, pane.batch), strict=True
+            ):
                 # There may be one that a batch of the same number wrote, which then did not come to count.
                 if pane.batch == state.batch or not path.exists():
                     _write(table, path)
@@ -218,7 +220,7 @@ class ProfileSink:
         """
         self.end()
         turn = self._turn
-        take_away(self._landing, self.state.files, self._kept_in())
+        take_away(self._landing, self.state.files, self._stored_directory())
 
         def take_in_turn(rows: DataFrame, _: int) -> None:
             with self._busy:
@@ -259,7 +261,7 @@ class ProfileSink:
         self._lags_ms.extend(self.updated * 1000 - ms for ms in written_ms.to_pylist())
         if time.monotonic() >= self._latest_due:
             self.write_latest()
-        take_away(self._landing, state.files, self._kept_in())
+        take_away(self._landing, state.files, self._stored_directory())
 
     def lag_ms(self) -> dict[str, float]:
         """Return quantiles of the time from a record's writing until a profile held it, for recent records."""
@@ -284,5 +286,5 @@ class ProfileSink:
         ended = time.monotonic()
         self._latest_due = ended + (ended - begun) / LATEST_SHARE
 
-    def _kept_in(self) -> Path | None:
+    def _stored_directory(self) -> Path | None:
         return self._raw if self._settings.keep_raw_s else None

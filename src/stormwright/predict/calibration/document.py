@@ -103,7 +103,7 @@ def costs_from_dict(document: object, source: str = "costs") -> StoredCosts:
 
 def _correction(parsed: CorrectionDocument) -> Correction:
     inputs = {
-        component: tuple(InputWork(one.source, one.stream, one.us, one.part, one.told) for one in work)
+        component: tuple(InputWork(one.source, one.stream, one.us, one.part, one.identified) for one in work)
         for component, work in parsed.inputs.items()
     }
     return Correction(parsed.work, parsed.messages, parsed.error, inputs)

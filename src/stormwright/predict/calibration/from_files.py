@@ -95,7 +95,7 @@ def _why_nothing(reading: _RecordReader, windows: Windows) -> str:
         return f"holds no record of the performance log: {reading.reason}"
     if not windows.taken:
         if windows.without_threads:
-            return "its records do not tell of threads: they are of a probe of before, or of no Linux"
+            return "its records lack threads: they are from an older probe, or not from Linux"
         return "holds only the last records of workers, which are cut short"
     return (
         f"no worker was warm for long enough: {WARM_S:g} s after its start, heard of for {LEAST_COVERED:.0%} of "

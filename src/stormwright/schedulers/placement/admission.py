@@ -202,7 +202,7 @@ def densest_first(problem: Problem, pull_tps: FloatArray, wanted: Sequence[Wante
 
 
 def _joined(placement: PartialPlacement, wanted: Iterable[WantedWorkers], may_join: MayJoin) -> Iterator[WantedWorkers]:
-    """Yield what still needs workers after live workers have taken the rest of new ones."""
+    """Yield the workers still needed after live ones have taken the rest of new ones."""
     for group in wanted:
         waiting = join_running(placement, group.topology, group.executors, group.workers, may_join)
         if waiting is not None and len(waiting):

@@ -285,10 +285,10 @@ class Portfolio:
         return again if next(lacking) < next(lacking) else answer
 
     def _ways(self, scheduler: Scheduler, keep_running: bool) -> Iterator[Scheduler]:
-        by_itself = declared(scheduler).moves_running
-        if by_itself or not self._runs.all():
+        moves = declared(scheduler).moves_running
+        if moves or not self._runs.all():
             yield scheduler
-        if self._runs.any() and not by_itself and not keep_running:
+        if self._runs.any() and not moves and not keep_running:
             yield FromScratchScheduler(scheduler)
 
     def _unusable(self, slots: IntArray) -> str:

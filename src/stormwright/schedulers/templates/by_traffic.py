@@ -169,7 +169,7 @@ class TrafficSearch:
         return CompletePlan(keep_slots(arranged, slots), placement.reasons)
 
     def _constructed(self, task: Task, budget: Budget, *, keep_running: bool) -> PartialPlacement:
-        """Return an initial placement of what fits the cluster in total; nodes may be overloaded."""
+        """Return an initial placement of the topologies that fit the cluster in total; nodes may be overloaded."""
         problem, links = task.problem, task.links
 
         def draft_on(usable: BoolArray) -> PartialPlacement:
@@ -189,7 +189,7 @@ class TrafficSearch:
         return plan_with_last_resort(problem, draft_on)
 
     def _improve(self, placement: PartialPlacement, links: Links, budget: Budget, share: float = 1.0) -> None:
-        """Search for a share of the remaining time, then leave out what still overloads nodes.
+        """Search for a share of the remaining time, then leave out topologies that still overload nodes.
 
         Topologies left out free resources, so the others are then searched once more.
         """

@@ -147,7 +147,7 @@ class Meters:
         self._carry(slots[source], slots[target], tuples, self.tuple_bytes[source])
         self.sent.add(source, target, tuples)
 
-    def tell(self, executors: IndexArray) -> None:
+    def reset_counts(self, executors: IndexArray) -> None:
         """Reset the counts of executors after they were reported, or lost with their worker."""
         for count in self.counts.values():
             count[executors] = 0
@@ -155,7 +155,7 @@ class Meters:
     def begin(self, executors: IndexArray) -> None:
         """Reset executors that start in a new worker."""
         self.sent.take(executors)
-        self.tell(executors)
+        self.reset_counts(executors)
         self.pending[executors] = 0
         self.queue[executors] = 0.0
 

@@ -156,7 +156,7 @@ class RecordWriter:
         meters.messaging_ns[slot] = 0.0
         pairs = self._pairs(own, worker, len(workers))
         spouts = np.bincount(worker, meters.spout[own], len(workers)).tolist()
-        meters.tell(own)
+        meters.reset_counts(own)
         parts = zip(
             workers,
             spans_ms,

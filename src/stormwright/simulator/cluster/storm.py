@@ -122,7 +122,7 @@ class VirtualStorm:
             self._meters.begin(worker.executors)
         self._known[worker.pid] = self._now_ms()
 
-    def tell(self, worker: Worker, *, last: bool = False) -> None:
+    def report(self, worker: Worker, *, last: bool = False) -> None:
         """Write a record of a worker, possibly its last one."""
         if self.deliver is None:
             return

@@ -134,4 +134,4 @@ def _swap(cluster: Cluster, last: int, number: int) -> None:
     one.tree, other.tree = other.tree, one.tree
     one.use, other.use = other.use, one.use
     one.pair, other.pair = other.pair, one.pair
-    one.what, other.what = other.what, one.what
+    one.kind, other.kind = other.kind, one.kind

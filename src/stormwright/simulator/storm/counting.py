@@ -19,7 +19,7 @@ _OF_TOPOLOGIES = ("begun", "completed", "timed_out", "replayed", "lost", "latenc
 
 
 @dataclass(frozen=True, eq=False)
-class TakenCounts:
+class EngineTotals:
     """Counts up to a time.
 
     Parameters
@@ -43,7 +43,7 @@ class TakenCounts:
     link_bytes: NDArray[np.float64]
 
     @classmethod
-    def of(cls, cluster: Cluster, at_once: int = 1) -> TakenCounts:
+    def of(cls, cluster: Cluster, at_once: int = 1) -> EngineTotals:
         """Return the present counts, with `at_once` tuples per event."""
         run, cores = cluster.run[0], cluster.shares.cores
         executors, now = int(run["executors"]), float(run["now"])
@@ -63,9 +63,9 @@ class TakenCounts:
             link_bytes=np.array(cluster.links["sent_bytes"]).reshape(2, -1),
         )
 
-    def since(self, before: TakenCounts) -> TakenCounts:
+    def since(self, before: EngineTotals) -> EngineTotals:
         """Return the difference to earlier counts; `now_s` is the duration."""
-        return TakenCounts(
+        return EngineTotals(
             self.now_s - before.now_s,
             {name: cluster - before.threads[name] for name, cluster in self.threads.items()},
             {name: cluster - before.topologies[name] for name, cluster in self.topologies.items()},
@@ -84,7 +84,7 @@ def _to_come(cluster: Cluster, now: float) -> NDArray[np.float64]:
     return np.bincount(threads["core"][alone], left, len(cluster.shares.cores)).astype(np.float64)
 
 
-def counted(cluster: Cluster, before: TakenCounts, now: TakenCounts) -> tuple[TakenCounts, EngineCounts]:
+def counted(cluster: Cluster, before: EngineTotals, now: EngineTotals) -> tuple[EngineTotals, EngineCounts]:
     """Return the counts up to now, and since `before`."""
     new = now.since(before)
     executors = len(now.threads["received"])

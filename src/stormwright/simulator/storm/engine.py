@@ -25,7 +25,7 @@ from stormwright.simulator.kernel.turns import (
 )
 from stormwright.simulator.settings import Settings
 from stormwright.simulator.storm.carrying import link_done
-from stormwright.simulator.storm.counting import TakenCounts, counted
+from stormwright.simulator.storm.counting import EngineTotals, counted
 from stormwright.simulator.storm.placing import Workers, fitting, freed, put_together, seated
 from stormwright.simulator.storm.queues import call_waiting, end_tuple, lose, note_lost, take
 from stormwright.simulator.storm.records import (
@@ -342,7 +342,7 @@ class Events:
         self._down = np.zeros(len(problem.supervisors), dtype=bool)
         self._slots = np.full(problem.num_executors, NOWHERE, np.int32)
         self._workers = Workers(problem, self._profile, self.settings, self.at_once)
-        self._taken = self.seen
+        self._taken_counts = self.counts
         self._place(slots, startup_s=0.0)
 
     @property
@@ -361,13 +361,13 @@ class Events:
 
     def take(self) -> EngineCounts:
         """Return the counts since the last call."""
-        self._taken, found = counted(self.cluster, self._taken, self.seen)
+        self._taken_counts, found = counted(self.cluster, self._taken_counts, self.counts)
         return found
 
     @property
-    def seen(self) -> TakenCounts:
+    def counts(self) -> EngineTotals:
         """All counts so far, including those that `take` leaves out."""
-        return TakenCounts.of(self.cluster, self.at_once)
+        return EngineTotals.of(self.cluster, self.at_once)
 
     @property
     def pending(self) -> NDArray[np.int64]:
@@ -379,7 +379,7 @@ class Events:
     @property
     def queue_peaks(self) -> NDArray[np.int64]:
         """Peak length of every executor's receive queue so far, shape (E,)."""
-        return self.at_once * np.array(self.cluster.seen["most"][: self.problem.num_executors])
+        return self.at_once * np.array(self.cluster.queue_loads["most"][: self.problem.num_executors])
 
     @property
     def queue_limits(self) -> NDArray[np.int64]:
@@ -455,11 +455,11 @@ class Events:
         if not self._down[self.cluster.workers["node"][worker]]:
             self._command(START, worker, self.now_s + startup_s)
 
-    def _command(self, what: int, which: int = 0, amount: float = 0.0, until_s: float = -1.0) -> None:
-        go_on_until(self.cluster, what, int(which), float(amount), until_s if what == NOTHING else self.now_s)
+    def _command(self, command: int, which: int = 0, amount: float = 0.0, until_s: float = -1.0) -> None:
+        go_on_until(self.cluster, command, int(which), float(amount), until_s if command == NOTHING else self.now_s)
         while self.cluster.run[0]["full"]:
             tuples, trees = len(self.cluster.tuples), len(self.cluster.trees)
             short = int(self.cluster.run[0]["tuples_left"]) < int(self.cluster.run[0]["most_sent"])
             needed = max(tuples, int(self.cluster.run[0]["most_sent"]))
             self.cluster = with_room(self.cluster, needed if short else 0, 0 if short else trees)
-            go_on_until(self.cluster, NOTHING, 0, 0.0, until_s if what == NOTHING else self.now_s)
+            go_on_until(self.cluster, NOTHING, 0, 0.0, until_s if command == NOTHING else self.now_s)

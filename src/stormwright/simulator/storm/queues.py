@@ -10,14 +10,14 @@ from stormwright.simulator.storm.working import looks_at, work
 
 
 @inner
-def make_tuple(cluster: Cluster, pair: int, what: int, tree: int, use: int) -> int:
-    """Create a tuple in no queue of `cluster`, of kind `what`, with its `pair`, `tree` and the `use` of that record."""
+def make_tuple(cluster: Cluster, pair: int, kind: int, tree: int, use: int) -> int:
+    """Create a tuple in no queue: its `kind`, `pair`, `tree` and the `use` of that record."""
     run = cluster.run[0]
     number = run.free_tuple
     made = cluster.tuples[number]
     run.free_tuple = made.next
     run.tuples_left -= 1
-    made.next, made.pair, made.what, made.tree, made.use = NONE, pair, what, tree, use
+    made.next, made.pair, made.kind, made.tree, made.use = NONE, pair, kind, tree, use
     return int(number)
 
 
@@ -70,9 +70,9 @@ def take(cluster: Cluster, queue: Record) -> int:
 def hand(cluster: Cluster, who: int, number: int, ready: float) -> None:
     """Append tuple `number` to the queue of the thread `who` in `cluster`, visible once it is `ready`."""
     thread = cluster.threads[who]
-    if thread.count >= cluster.seen[who].most:
-        cluster.seen[who].most = thread.count + 1
-    if thread.state == ASLEEP and thread.count == 0 and begins_by_itself(cluster, thread, ready):
+    if thread.count >= cluster.queue_loads[who].most:
+        cluster.queue_loads[who].most = thread.count + 1
+    if thread.state == ASLEEP and thread.count == 0 and starts_without_tuple(cluster, thread, ready):
         thread.tuple = number
         work(cluster, who, looks_at(thread, ready))
         call_waiting(cluster, thread, cluster.run[0].now)
@@ -85,7 +85,7 @@ def hand(cluster: Cluster, who: int, number: int, ready: float) -> None:
 
 
 @inner
-def begins_by_itself(cluster: Cluster, thread: Record, ready: float) -> bool:
+def starts_without_tuple(cluster: Cluster, thread: Record, ready: float) -> bool:
     """Return whether a thread will begin with a tuple once that is ready without an event.
 
     That holds if it has a core of its own, and no tuple can overtake the present one, as a message from another worker

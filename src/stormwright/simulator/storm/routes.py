@@ -57,9 +57,9 @@ def look_at_loads(cluster: Cluster) -> None:
     """Check loads of queues, and adapt all shuffles."""
     run = cluster.run[0]
     for who in range(run.executors):
-        cluster.seen[who].here = cluster.threads[who].count / cluster.threads[who].limit
+        cluster.queue_loads[who].current = cluster.threads[who].count / cluster.threads[who].limit
         if run.looks % _REPORT_EVERY == 0:
-            cluster.seen[who].told = cluster.seen[who].here
+            cluster.queue_loads[who].reported = cluster.queue_loads[who].current
     run.looks += 1
     for number in range(len(cluster.routes)):
         route = cluster.routes[number]
@@ -177,4 +177,4 @@ def _within(cluster: Cluster, route: Record, pair: int, scope: int) -> bool:
 def _load(cluster: Cluster, route: Record, pair: int) -> float:
     target = cluster.pairs[pair].target
     here = cluster.threads[target].worker == cluster.threads[route.source].worker
-    return float(cluster.seen[target].here if here else cluster.seen[target].told)
+    return float(cluster.queue_loads[target].current if here else cluster.queue_loads[target].reported)

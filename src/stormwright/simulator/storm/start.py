@@ -32,11 +32,11 @@ from stormwright.simulator.storm.records import (
     MOST_WEIGHT,
     NONE,
     PAIR,
+    QUEUE_LOADS,
     RECEIVER,
     ROUND,
     ROUTE,
     RUN,
-    SEEN,
     SENDER,
     SHUFFLE,
     SPOUT,
@@ -273,7 +273,7 @@ def start(problem: Problem, settings: Settings, profile: Profile) -> Cluster:
     times[of_times[2] : of_times[3]] = topologies["timeout_s"]
     times[last] = 1.0
     tuples, trees = records(0, TUPLE), records(0, TREE)
-    seen, pairs = records(len(threads), SEEN), edges.pairs
+    queue_loads, pairs = records(len(threads), QUEUE_LOADS), edges.pairs
     cluster = Cluster(
         threads=threads,
         spouts=_spouts(profile, spouts, settings),
@@ -284,7 +284,7 @@ def start(problem: Problem, settings: Settings, profile: Profile) -> Cluster:
         workers=records(workers, WORKER),
         topologies=topologies,
         links=links,
-        seen=seen,
+        queue_loads=queue_loads,
         run=run,
         choices=edges.choices,
         racks=problem.node_rack.astype(np.int64),

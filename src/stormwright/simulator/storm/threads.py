@@ -9,12 +9,12 @@ from stormwright.simulator.kernel.clock import set_time
 from stormwright.simulator.kernel.times import draw_time
 from stormwright.simulator.storm.carrying import carry_on, deliver
 from stormwright.simulator.storm.queues import (
-    begins_by_itself,
     call_waiting,
     end_tuple,
     hand,
     make_tuple,
     note_lost,
+    starts_without_tuple,
     take,
     wait_for,
 )
@@ -72,7 +72,7 @@ def _copies(cluster: Cluster, thread: Record, route: Record) -> int:
     if route.kind == TO_ACKER:
         return 1 if cluster.tuples[thread.tuple].tree != NONE else 0
     if route.kind == TO_SPOUT:
-        return 1 if cluster.tuples[thread.tuple].what == DONE else 0
+        return 1 if cluster.tuples[thread.tuple].kind == DONE else 0
     count = route.whole
     if route.part > 0.0 and draw(cluster) < route.part:
         count += 1
@@ -104,11 +104,11 @@ def _send(cluster: Cluster, who: int, route: Record, pair: int, now: float) -> b
         if not near and cluster.threads[sender].count >= cluster.threads[sender].limit:
             wait_for(cluster, who, cluster.threads[sender])
             return False
-    what, tree, use = DATA, current.tree, current.use
+    kind, tree, use = DATA, current.tree, current.use
     if route.kind == TO_ACKER:
-        what = BEGUN if thread.kind == SPOUT else ACK
+        kind = BEGUN if thread.kind == SPOUT else ACK
     elif route.kind == TO_SPOUT:
-        what = DONE
+        kind = DONE
     elif tree != NONE and cluster.trees[tree].use == use:
         cluster.trees[tree].alive += 1
     thread.emitted += 1
@@ -116,7 +116,7 @@ def _send(cluster: Cluster, who: int, route: Record, pair: int, now: float) -> b
     if not there:
         note_lost(cluster, tree, use)
         return True
-    number = make_tuple(cluster, pair, what, tree, use)
+    number = make_tuple(cluster, pair, kind, tree, use)
     if not near:
         cluster.tuples[number].bytes = route.bytes
         thread.debt_s += (run.serialise_s + route.bytes * run.serialise_byte_s) * thread.message_factor
@@ -194,7 +194,7 @@ def _next(cluster: Cluster, thread: Record, now: float) -> float:
         return NEVER
     ready = float(cluster.tuples[thread.first].ready)
     if ready > now:
-        if not begins_by_itself(cluster, thread, ready):
+        if not starts_without_tuple(cluster, thread, ready):
             return ready
         if thread.state != ASLEEP:
             thread.idle_since = now

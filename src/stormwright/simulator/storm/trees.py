@@ -53,9 +53,9 @@ def hear(cluster: Cluster, who: int, now: float) -> None:
         tree.alive -= 1
         if tree.alive == 0:
             tree.heard = now - tree.heard
-            message.what = DONE
+            message.kind = DONE
             return
-    message.what = DATA
+    message.kind = DATA
 
 
 @inner

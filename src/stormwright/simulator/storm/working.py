@@ -20,7 +20,7 @@ from stormwright.simulator.storm.records import NONE, RECEIVER, SENDER, WORKS, C
 
 @inner
 def looks_at(thread: Record, ready: float) -> float:
-    """Return when an idle thread notices what is ready at a time, as it may sleep then."""
+    """Return when an idle thread notices a tuple that is `ready` at a time, as it may sleep then."""
     asleep_s = ready - thread.idle_since - thread.parks_s
     if thread.sleeps_s == 0.0 or asleep_s <= 0.0:
         return ready

@@ -106,7 +106,7 @@ class LocalCluster:
         return RunningCluster(plan, self._keeper.pid)
 
     def _make_plan(self, java: str) -> ClusterPlan:
-        reason = "asked for" if self._config.network == "loopback" else network.why_no_namespaces()
+        reason = "requested" if self._config.network == "loopback" else network.why_no_namespaces()
         if reason and self._config.network == "namespaces":
             raise ClusterError(f"nodes cannot be network namespaces: {reason}")
         return make_plan(self._config, state.work_dir(), java, reason, self._why_no_cpu_limits())

@@ -42,8 +42,8 @@ def describe(cluster: RunningCluster) -> dict[str, Any]:
     supervisors = {supervisor["host"]: supervisor for supervisor in known.get("supervisors", [])}
     ended = exit_codes(read_events(plan))
     traffic = cluster.net_bytes()
-    asked_s = time.monotonic() - since
-    cpu = {node: _cpu(late, cpu_before[node], asked_s) for node, late in cluster.node_cpu().items()}
+    waited_s = time.monotonic() - since
+    cpu = {node: _cpu(late, cpu_before[node], waited_s) for node, late in cluster.node_cpu().items()}
     return {
         "nimbus": f"{cluster.nimbus_host}:{cluster.nimbus_port}",
         "service": cluster.service_url,

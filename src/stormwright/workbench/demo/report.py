@@ -62,7 +62,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class _Line:
-    """A drawn curve: its points, and dashes (from x, to x, y) for predictions."""
+    """A curve of a chart: its points, and dashes (from x, to x, y) for predictions."""
 
     name: str
     colour: str
@@ -72,7 +72,7 @@ class _Line:
 
 @dataclass(frozen=True)
 class Span:
-    """A drawn stretch of time."""
+    """A stretch of time in a chart."""
 
     x: float
     width: float
@@ -139,7 +139,7 @@ _LABELLED = 6
 
 @dataclass(frozen=True)
 class PlacedWorker:
-    """A drawn worker: its topology, its port, and its executors with their number."""
+    """A worker in the picture: its topology, its port, and its executors with their number."""
 
     topology: str
     colour: str
@@ -149,7 +149,7 @@ class PlacedWorker:
 
 @dataclass(frozen=True)
 class PlacedNode:
-    """A drawn node; free slots are only counted."""
+    """A node in the picture; free slots are only counted."""
 
     host: str
     supervisor: str
@@ -159,7 +159,7 @@ class PlacedNode:
 
 @dataclass(frozen=True)
 class _Bar:
-    """A drawn share of a node's resource: measured, and predicted if known; in percent."""
+    """A bar of a node's resource: measured, and predicted if known; in percent."""
 
     phase: str
     percent: float

@@ -117,7 +117,7 @@ def snapshot_of(service: Service) -> Problem:
     """
     snapshot = service.bridge.snapshot()
     if snapshot is None:
-        raise ClusterError("Nimbus has not asked for a placement yet")
+        raise ClusterError("Nimbus has not requested a placement yet")
     return snapshot
 
 

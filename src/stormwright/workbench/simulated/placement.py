@@ -18,7 +18,7 @@ from stormwright.model.arrays import FloatArray, IntArray
 from stormwright.model.requests import ACKER
 from stormwright.predict.workers import nodes_of
 from stormwright.simulator.settings import Settings
-from stormwright.simulator.storm.counting import TakenCounts, quantile_s
+from stormwright.simulator.storm.counting import EngineTotals, quantile_s
 from stormwright.simulator.storm.engine import Events
 
 #: Number of time steps.
@@ -40,7 +40,7 @@ class _Step(NamedTuple):
     """A part of time: its end, and its counts."""
 
     until_s: float
-    seen: TakenCounts
+    counts: EngineTotals
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +70,7 @@ class Simulation:
     problem: Problem
     slots: IntArray
     steps: Sequence[_Step]
-    whole: TakenCounts
+    whole: EngineTotals
     pending: NDArray[np.int64]
     queue_peak: NDArray[np.int64]
     queue_limit: NDArray[np.int64]
@@ -85,16 +85,16 @@ class Simulation:
 
     def rates(self, topology: int) -> FloatArray:
         """Return the completed trees/s in every step."""
-        return np.array([step.seen.topologies["completed"][topology] / step.seen.now_s for step in self.steps])
+        return np.array([step.counts.topologies["completed"][topology] / step.counts.now_s for step in self.steps])
 
     def latencies_ms(self, topology: int, part: float) -> FloatArray:
         """Return a quantile of the latency in every step, in ms; nan without a completed tree."""
-        return np.array([quantile_ms(step.seen.latency[topology], part) for step in self.steps])
+        return np.array([quantile_ms(step.counts.latency[topology], part) for step in self.steps])
 
     def cpu(self) -> FloatArray:
         """Return the used part of every node's CPU in every step, shape (steps, N)."""
         cores = np.maximum(nodes_of(self.problem).cores, 1e-9)
-        return np.array([step.seen.busy_s / step.seen.now_s / cores for step in self.steps])
+        return np.array([step.counts.busy_s / step.counts.now_s / cores for step in self.steps])
 
     def acked(self, topology: int) -> bool:
         """Return whether a topology has ackers; without them completed trees are unknown."""
@@ -173,13 +173,13 @@ def simulate(
         {*np.linspace(0.0, seconds, STEPS + 1)[1:].tolist(), *(c.at_s for c in trace if c.at_s < seconds)}
     )
     ends = set(np.linspace(0.0, seconds, STEPS + 1)[1:].tolist())
-    first = before = events.seen
+    first = before = events.counts
     _change(events, trace, 0.0)
     steps = []
     for instant in instants:
         events.until(instant)
         if instant in ends:
-            now = events.seen
+            now = events.counts
             steps.append(_Step(instant, now.since(before)))
             before = now
         _change(events, trace, instant)

@@ -94,7 +94,7 @@ class Pieces:
         self._rows.add((1,), terms, -np.inf, fixed / self._unit)
 
     def solve(self, until: float, *, whole: bool) -> tuple[float, list[FloatArray]]:
-        """Return an upper bound on the kept traffic, in tuples/s, and x of each topology; inf and none if out of time.
+        """Return an upper bound on the local traffic, in tuples/s, and x of each topology; inf and none if out of time.
 
         Parameters
         ----------
@@ -276,7 +276,7 @@ class RelaxedBound:
         """Return the bound after about `budget_s` seconds, or as soon as it cannot be improved.
 
         Topologies get an equal part of the time that is left, in the order of their numbers. For those of more than
-        1,200 executors, and those of more than 100 without any time left, all of their traffic counts as kept.
+        1,200 executors, and those of more than 100 without any time left, all of their traffic counts as local.
         """
         relaxed = self._relaxed
         until = time.perf_counter() + budget_s * (1 - _FOR_PIECES if self._small else 1.0)

@@ -89,7 +89,7 @@ def approach(
     multipliers
         Updated.
     saved
-        Returns the traffic kept by a certificate: less is better.
+        Returns the local traffic of a certificate: less is better.
     triangles
         Whether to use triangle inequalities as well (`Triangles`): takes longer, and is valid for all executors only,
         not for a part of them by their part of `row_worth`.

@@ -71,7 +71,7 @@ class NodeSizes:
 
 
 def share(worth: FloatArray, size: FloatArray, room: NodeSizes, until: float = math.inf) -> tuple[float, FloatArray]:
-    """Return an upper bound on the traffic kept by all executors, and the price of capacity by piece, shape (Q,).
+    """Return an upper bound on the local traffic of all executors, and the price of capacity by piece, shape (Q,).
 
     Better prices are searched until the deadline (of `time.perf_counter`).
 

@@ -7,14 +7,14 @@ executors, workers and nodes at which the best known sets just pay, and a search
 https://doi.org/10.1016/S0167-6377(98)00006-6). Then the sets that could be part of a better solution than the known
 one are few: they are listed, and combined in every way (`put_together`).
 
-With kept(S) the traffic that set S keeps, w_t(S) its workers of topology t, and x_Sk how many nodes of kind k have it::
+With local(S) the traffic within set S, w_t(S) its workers of topology t, and x_Sk how many nodes of kind k have it::
 
-    most  Σ kept(S) x_Sk    where  Σ_{S ∋ e} x_Sk = 1          each executor e,    price π_e
+    most  Σ local(S) x_Sk    where  Σ_{S ∋ e} x_Sk = 1          each executor e,    price π_e
                                    Σ w_t(S) x_Sk  = W_t        each topology t,    price σ_t
                                    Σ_S x_Sk       ≤ n_k        each kind k of node
                                    Σ x_Sk         ≥ least      fewest nodes,       price ν ≥ 0
 
-    worth(S) = kept(S) + ν - Σ_{e ∈ S} π_e - Σ_t σ_t w_t(S)
+    worth(S) = local(S) + ν - Σ_{e ∈ S} π_e - Σ_t σ_t w_t(S)
     bound    = Σ π_e + Σ σ_t W_t - ν · least + Σ_k n_k · max(0, max_S worth(S))         at any π, σ and ν ≥ 0
 """
 
@@ -92,7 +92,7 @@ class Proof:
     columns
         Known sets, such as those of a good placement.
     known
-        Traffic kept by the best known placement; weighted tuples/s.
+        Local traffic of the best known placement; weighted tuples/s.
     """
 
     def __init__(
@@ -231,7 +231,7 @@ class Proof:
         return float(column.saved + prices.node - prices.executor @ members - prices.worker @ column.workers)
 
     def _column(self, bits: int, workers: IndexArray, prices: SetPrices, worth: float) -> KnownSet:
-        """Return a found set: its kept traffic, by subtracting its price, and all kinds of nodes that take it."""
+        """Return a found set: its local traffic, by subtracting its price, and all kinds of nodes that take it."""
         members = members_of(bits, len(prices.executor))
         saved = float(worth - prices.node + prices.executor @ members + prices.worker @ workers)
         asks = self._executors.demand @ members

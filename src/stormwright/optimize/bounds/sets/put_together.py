@@ -446,7 +446,7 @@ def _by_workers(
 
 
 def _saved(puzzle: EnumerationInput, sets: Sets, way: IndexArray, scratch: Scratch) -> float:
-    """Return the traffic kept by these sets with the required number of workers; -inf if that is impossible."""
+    """Return the local traffic of these sets with the required number of workers; -inf if that is impossible."""
     executors, workers = puzzle.executors, puzzle.workers
     ports = np.repeat([kind.ports for kind in puzzle.kinds], [kind.nodes for kind in puzzle.kinds])
     lost = {(0,) * len(workers): 0.0}  # workers so far, by topology → what is lost by them
