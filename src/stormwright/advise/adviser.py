@@ -93,7 +93,7 @@ class Observation:
 
 @dataclass(frozen=True)
 class TargetSize:
-    """Size of a topology that an adviser wants.
+    """Size of a topology that an adviser recommends.
 
     Parameters
     ----------
@@ -102,10 +102,10 @@ class TargetSize:
     workers
         Number of workers; None for no change.
     why
-        Reason as text.
+        Reason, for people.
     problem, assignment
-        The topology with these executors on the wanted nodes, and its placement; None if the adviser does not determine
-        them.
+        The topology with these executors on the recommended nodes, and its placement; None if the adviser does not
+        determine them.
     """
 
     executors: Mapping[str, int]

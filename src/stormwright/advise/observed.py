@@ -30,9 +30,9 @@ def observed(problem: Problem, topology: int, wanted_tps: float | None = None) -
     Parameters
     ----------
     problem
-        With a load, measured under its current placement.
+        Problem with a load, measured under its current placement.
     topology
-        Its index.
+        Index of the topology.
     wanted_tps
         Offered trees/s; by default those that it began.
     """
@@ -59,7 +59,7 @@ def observation_of(
     placed, state
         The placement, and its steady state.
     topology
-        Its index.
+        Index of the topology.
     wanted_tps
         Offered trees/s; by default those of the state.
     problem

@@ -39,20 +39,20 @@ def advised(
     Parameters
     ----------
     problem
-        With a measured load.
+        Problem with a measured load.
     wish
-        What is wanted.
+        Required rates, latency and headroom.
     kinds
         Available kinds of nodes; by default those of the cluster, at a price per core.
     held_cores
-        As `MixTrials` takes them.
+        Busy threads by component, as for `MixTrials`.
     alternatives
-        Whether to look for some with other headroom, too.
+        Whether to search for clusters with other headrooms, too.
 
     Raises
     ------
     InputError
-        Nothing is enough within the wish, or it does not fit the problem; why, and what would help.
+        Nothing suffices within the wish, or it does not fit the problem; the faults state why, and a remedy.
     """
     trials = MixTrials(problem, wish, kinds or kinds_of(problem), held_cores)
     search = Search(trials)
@@ -142,7 +142,7 @@ def _alternatives(
     found = [(trials, best)]
     for headroom in _HEADROOMS:
         if abs(headroom - trials.wish.headroom) > 1e-9:
-            log.info("what else there is: with %.0f%% to stay free …", 100 * headroom)
+            log.info("searching alternatives with %.0f%% headroom …", 100 * headroom)
             other = MixTrials(problem, replace(trials.wish, headroom=headroom), trials.kinds, held_cores)
             try:
                 found.append((other, Search(other).best()))

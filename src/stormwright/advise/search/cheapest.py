@@ -2,12 +2,11 @@
 
 ::
 
-    mixes of nodes, cheapest first ─▶ fewest executors that can do ─▶ placed by `optimizer` ─▶ judged by `predict`
+    mixes of nodes, cheapest first ─▶ fewest possible executors ─▶ placed by `optimizer` ─▶ evaluated by `predict`
            ▲                                     ▲                                                   │
            └── too little CPU, memory, link ─────┴── an executor too full: more of its component ────┘
 
-Where latency is to be short, executors are added where that shortens it most. What is found is thinned out: executors
-that are not needed go again.
+If a latency is required, executors are added where that shortens it most. Finally unnecessary executors are removed.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ from stormwright.model.requests import ACKER
 
 log = logging.getLogger(__name__)
 
-#: Mixes of nodes that are tried; those with too little CPU or memory in any case are not counted. And how many are
-#: looked at of which several kinds may be.
+#: Maximum number of mixes of nodes that are tried, without those that have too little CPU or memory in any case; and of
+#: mixes of several kinds that are considered.
 _MOST_MIXES, _MOST_LOOKED_AT = 60, 50_000
 
-#: Of what all executors and messages took on some nodes, they take at least this part on as many nodes or more.
+#: Minimum resources of all executors and messages on as many nodes or more, relative to those found on some nodes.
 _TAKES_AS_WELL = 0.95
 
 #: Times that executors are added for one mix, for each component; and in a row without that the fullest node, link or
@@ -41,10 +40,10 @@ _MOST_RAISES, _MOST_IN_VAIN, _LESS_FULL = 4, 6, 1e-3
 #: Number of executors per step of one.
 _PART = 8
 
-#: Where all nodes together are fuller than allowed by this factor, no other executors help.
+#: Factor by which all nodes together exceed the allowed load so that other executors cannot help.
 _PACKED = 1.02
 
-#: Executors that are added for less latency, and by what part each has to lower it.
+#: Maximum number of executors added for less latency, and the minimum fraction by which each has to lower it.
 _MOST_QUICKER, _QUICKER = 24, 0.005
 
 
@@ -54,7 +53,7 @@ class Search:
     Parameters
     ----------
     trials
-        Of a problem, with what is wished for.
+        Trials of the problem, with the wish.
     """
 
     def __init__(self, trials: MixTrials) -> None:
@@ -69,7 +68,7 @@ class Search:
         Raises
         ------
         InputError
-            Nothing is: tasks, nodes or executors are too few, or no placement is quick enough.
+            None suffices: tasks, nodes or executors are too few, or no placement is fast enough.
         """
         trials, least = self.trials, self.least()
         self.steps.append(work(trials, least))
@@ -104,7 +103,7 @@ class Search:
         if self._given_up:
             message = f"{_MOST_MIXES} mixes of nodes were tried, and none was enough; the last one was {tries}"
             raise InputError("advice", [Fault(message, "nodes")])
-        raise InputError("advice", [Fault(f"no number of nodes that is allowed is enough: {tries}", "nodes")])
+        raise InputError("advice", [Fault(f"no allowed number of nodes is sufficient: {tries}", "nodes")])
 
     def least(self) -> dict[Key, int]:
         """Return a lower bound of executors of every component, without messages.
@@ -148,7 +147,7 @@ class Search:
     def _mixes(self, least: ExecutorCounts, refused: RefusedMixes) -> Iterator[NodeMix]:
         """Yield mixes with enough CPU and memory for the work alone, cheapest first.
 
-        So are those that have too little for what it came to with messages on as many nodes or fewer.
+        Mixes that have too little for the work with messages, as found on as many nodes or fewer, are left out.
         """
         trials, tried = self.trials, 0
         memory_mb, work_hz = trials.memory_mb(least), trials.work_hz
@@ -269,7 +268,7 @@ class Search:
 
 
 def _note(steps: list[str], step: str) -> None:
-    """One step more, which is logged, too: a search may take minutes."""
+    """Add a step to the list and log it, as a search may take minutes."""
     log.info("%s", step)
     steps.append(step)
 

@@ -85,7 +85,7 @@ def _toml(path: Path) -> object:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(str(path), [Fault(f"is no TOML: {error}", "$")]) from error
+        raise InputError(str(path), [Fault(f"is not valid TOML: {error}", "$")]) from error
 
 
 def _kind(name: str, values: Mapping[str, object], at: str, faults: list[Fault]) -> NodeKind | None:

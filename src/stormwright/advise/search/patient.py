@@ -23,7 +23,7 @@ from stormwright.predict.flow.profile import Profile
 #: Part of the required rate from which it counts as reached.
 _REACHED = 0.97
 
-#: Of the rise that a change promised, less than this part is no help; after so many windows of it that is said.
+#: Minimum fraction of a promised rise that counts as help, and the number of windows before a useless one is reported.
 _HELP, _IN_VAIN = 0.5, 2
 
 
@@ -38,24 +38,24 @@ class _Change:
 class PredictiveAdviser:
     """Cheapest sufficient size by `stormwright.predict`, changed as rarely as possible.
 
-    1. Where what runs would be too full at the rate that is wanted, or too slow, or does not reach it, the cheapest
-       that is enough with all headroom is wanted at once: for the rate to which it rises in the next windows, or, once
-       a season is known, for the most that is expected of them, so that one step covers the coming peak.
-    2. Less is wanted only after some windows in which it would have been enough, for the most trees of these; once a
-       season is known after fewer, but only where it is enough for what is expected, too.
-    3. Where a change brings next to nothing of the rate that it promised, that is said, and the way back is wanted; for
-       some windows nothing more is added. Where it brings part of it, more is wanted by what is measured now.
+    1. If the running placement would be overloaded or too slow at the offered rate, or does not reach it, the cheapest
+       sufficient one with full headroom is recommended at once: for the extrapolated rate of the next windows, or, with
+       a known season, for its highest expected rate, so that one step covers the coming peak.
+    2. Less is recommended only after several windows in which it would have been enough, for the highest rate of these;
+       with a known season after fewer, but only if it is enough for the expected rates, too.
+    3. If a change gains almost nothing of the promised rate, that is reported, and it is reversed; for some windows
+       nothing more is added. If it gains a part, the next recommendation is based on the new measurement.
 
     Parameters
     ----------
     wish
-        Latency, headroom and quotas; its rates count for nothing.
+        Latency, headroom and quotas; its rates are ignored.
     kinds
         Available kinds of nodes; by default those of the cluster.
     patience
-        When something is changed.
+        Parameters of the timing.
     past
-        Trees/s of windows before the first, as a history has them.
+        Trees/s of windows before the first, for instance from a history.
     """
 
     def __init__(

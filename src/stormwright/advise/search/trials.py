@@ -30,15 +30,14 @@ def distributed(problem: Problem, work_hz: FloatArray) -> IntArray:
     """Return the slot of every executor, (E,): each on the node that it leaves least full, one worker per node.
 
     That is Graham's rule of the longest first (R. L. Graham, "Bounds on multiprocessing timing anomalies", SIAM Journal
-    on Applied Mathematics 17, 1969, https://doi.org/10.1137/0117039), for nodes of unlike size. Of nodes that it
-    leaves equally full it goes to the one with fewest of its component, and then to the first. A slot is kept for each
-    topology that is still to come; where slots are too few for that, nothing is placed. Other limits are left to who
-    goes on from there.
+    on Applied Mathematics 17, 1969, https://doi.org/10.1137/0117039), for nodes of different sizes. Ties go to the node
+    with fewest executors of the component, then to the first node. A slot is reserved for each of the remaining
+    topologies; with too few slots for that, nothing is placed. Other limits are left to the search.
 
     Parameters
     ----------
     problem
-        Topologies and nodes.
+        Problem with the topologies and nodes.
     work_hz
         CPU of every executor, shape (E,).
     """
@@ -89,9 +88,9 @@ class Size:
     task_cores
         Cores of each task at the required rates, in the order of tasks, shape (tasks,).
     pooled
-        Whether what it gets is shuffled, so that its executors have equally much to do however many tasks they have.
+        Whether its input is shuffled, so that all executors get the same load whatever their number of tasks.
     handled_tps
-        Tuples/s of all of them then.
+        Tuples/s of all its executors at these rates.
     """
 
     topology: int
@@ -141,10 +140,10 @@ def sizes_of(
     problem, profile
         Problem with loads at the required rates, without the CPU of messages.
     known
-        Costs and corrections.
+        Costs and corrections of the cluster.
     held_cores
-        Threads that a component keeps busy at these rates, where that was measured: of a bolt that waits for something
-        outside they are more than its CPU.
+        Busy threads of a component at these rates, if measured: more than its CPU for a bolt that waits for an external
+        system.
     """
     layout = profile.layout
     cores = profile.work_cycles(*known) * profile.handled_tps / problem.core_hz
@@ -189,25 +188,25 @@ _ITERATIONS = 15_000
 class MixTrials:
     """Trials of numbers of executors on mixes of nodes.
 
-    Topologies that are not asked for keep their executors and their measured rates, and are placed along with the
-    others; only nodes and links count that they fill, not their own threads.
+    Topologies without a request keep their executors and their measured rates, and are placed along with the others;
+    they count for the load of nodes and links, but their own threads are not checked.
 
     Parameters
     ----------
     problem
-        With a measured load.
+        Problem with a measured load.
     wish
-        What is wanted.
+        Required rates, latency and headroom.
     kinds
         Available kinds of nodes.
     held_cores
-        Topology and component → threads that it kept busy while the load was measured, where that is known: of a bolt
-        that waits for something outside they are more than its CPU.
+        Topology and component → busy threads while the load was measured, if known: more than its CPU for a bolt that
+        waits for an external system.
 
     Raises
     ------
     InputError
-        What is wished for does not fit the problem.
+        The wish does not fit the problem.
     """
 
     def __init__(
@@ -215,7 +214,7 @@ class MixTrials:
     ) -> None:
         self.wish, self.kinds = wish, tuple(kinds)
         if not kinds:
-            raise InputError("advice", [Fault("no node has CPU and a slot and takes anything new", "nodes")])
+            raise InputError("advice", [Fault("no schedulable node has CPU and a free slot", "nodes")])
         assumptions, profile = Assumptions.of(problem), Profile.of(problem)
         self.known = assumptions.costs, assumptions.corrections
         rates = profile.rate_tps
@@ -242,8 +241,8 @@ class MixTrials:
     def most_cores(self, key: Key) -> float:
         """Return the maximum cores of one executor of a component, at the reference speed.
 
-        That is what is allowed of a core, and of a node what is allowed besides the worker; what a bolt waits for
-        something outside takes no CPU of its node.
+        It is limited by one core, and by the capacity of a node besides the worker; waiting for an external system
+        takes no CPU of the node.
 
         Raises
         ------
@@ -282,12 +281,12 @@ class MixTrials:
     def evaluated(self, counts: ExecutorCounts, mix: NodeMix, *, thoroughly: bool = False) -> EvaluatedPlacement:
         """Return the evaluation of these executors on some nodes, distributed greedily or by a search.
 
-        Searched is only where dealing out is not enough; or in any case, and the better one counts.
+        The search runs only if the greedy placement is insufficient, or if `thoroughly`; the better one is returned.
 
         Parameters
         ----------
         counts, mix
-            Executors and nodes.
+            Number of executors of each component, and the nodes.
         thoroughly
             Whether to search in any case.
         """
@@ -315,9 +314,9 @@ class MixTrials:
         Parameters
         ----------
         problem
-            What `made` gives of them, on the nodes of the mix.
+            Result of `made` for the counts, on the nodes of the mix.
         mix, assignment, counts
-            The nodes, where executors are, and how many there are of each component that is asked for.
+            The nodes, the placement, and the number of executors of each requested component.
         """
         held = {key: self.sizes[key].busiest(count) for key, count in counts.items() if key in self._held}
         return EvaluatedPlacement.of(problem, mix, assignment, self.made(counts)[1], self.known, held)
