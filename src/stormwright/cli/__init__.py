@@ -8,6 +8,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 from importlib import import_module
+from inspect import cleandoc
 from typing import TYPE_CHECKING, NoReturn
 
 import click
@@ -21,7 +22,8 @@ from stormwright.gc_pause import collection_paused
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-#: Verb → what it does. Each is `command` in the module of its name, with ``_`` for ``-``.
+#: Verb → what it does: in the list of verbs, in completions, and as the first sentence of its own help, which the
+#: docstring of its function continues. Each is `command` in the module of its name, with ``_`` for ``-``.
 VERBS = {
     "schedule": "Place the executors of a problem file.",
     "compare": "Compare the placements of several schedulers.",
@@ -38,7 +40,7 @@ VERBS = {
     "convert": "Convert a problem file between JSON and NumPy arrays.",
     "bound": "Prove a bound that no placement can beat.",
     "tradeoff": "Show the gain of moving few executors, and of moving more.",
-    "import": "Create a problem file from Flux and storm.yaml files, or from a running Nimbus.",
+    "import": "Create a problem file from Flux and storm.yaml files, a running Nimbus, or serialized topologies.",
     "cluster": "Start, show or stop a real Storm cluster on this machine.",
     "demo": "Show the gain of a better placement on a real cluster.",
     "experiment": "Repeat published evaluations on a real cluster.",
@@ -106,6 +108,9 @@ class _Verbs(Verbs):
         # Imports make much that stays and little that does not: to look for it in between costs a twentieth.
         with collection_paused():
             command: click.Command = import_module(f"stormwright.cli.{module}").command
+        summary = VERBS[cmd_name]
+        if not (command.help or "").startswith(summary):  # a command is asked for more than once
+            command.help = "\n\n".join(filter(None, (summary, cleandoc(command.help or ""))))
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:

@@ -250,7 +250,7 @@ def command(
     wait_s: int,
     as_json: bool,
 ) -> None:
-    """Find the cheapest number of executors, workers and nodes that sustains the requested rates.
+    """The result is the cheapest that sustains the requested rates.
 
     FILE is a problem with running topologies and a measured load: from `GET /v1/problem` of a service, or from
     `stormwright import nimbus` together with `--ui`. Executors stay within the number of tasks, which Storm fixes when

@@ -42,7 +42,7 @@ _UNDER_WAY = ("planning", "applying", "judging", "taking back")
 def command(
     ctx: click.Context, plan: str, address: str, by: str, reason: str, change: str | None, no_wait: bool, as_json: bool
 ) -> None:
-    """Apply a PLAN of a running service, and follow it until it is done or waits for a person.
+    """PLAN is one of a running service. It is followed until it is done or waits for a person.
 
     One topology moves first, then a few, then the rest. A topology that gets worse is rolled back automatically. If the
     result is unclear, the plan waits: `--resume` accepts it, `stormwright revert` rolls it back. A plan is refused if

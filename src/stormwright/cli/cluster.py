@@ -28,7 +28,7 @@ _NONE = "no local cluster is up"
 
 @click.group(cls=options.Verbs)
 def command() -> None:
-    """Run a real Storm cluster on this machine."""
+    pass
 
 
 @command.command()

@@ -56,9 +56,7 @@ def command(
     output: Path | None,
     as_json: bool,
 ) -> None:
-    """Place the executors of the problem in FILE with several schedulers, and compare the results.
-
-    If something runs, every scheduler answers as if nothing did; moved executors and restarted workers are counted.
+    """If something runs, every scheduler answers as if nothing did; moved executors and restarted workers are counted.
 
     FILE may also be - or ready:NAME, as for `stormwright schedule`.
 

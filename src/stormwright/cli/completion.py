@@ -12,7 +12,7 @@ from stormwright.cli.lines import say_lines
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def command(shell: str) -> None:
-    """Print the shell completion script of SHELL: verbs, options, files and names of schedulers.
+    """It completes verbs, options, files and names of schedulers in SHELL.
 
     Add `eval "$(stormwright completion bash)"` (or `zsh`) to ~/.bashrc or ~/.zshrc. For fish:
     `stormwright completion fish > ~/.config/fish/completions/stormwright.fish`. Requires bash 4.4 or later.

@@ -24,10 +24,8 @@ _ENDINGS = (".json", ".json.gz", ".npz")
 @click.argument("out", type=options.OUTPUT_PATH)
 @options.as_json("Print how large it is as JSON; not where OUT is standard output.")
 def command(file: Path, out: Path, as_json: bool) -> None:
-    """Convert the problem in FILE to OUT.
-
-    The extension selects the format: *.npz, a NumPy archive, several times as fast to read; *.json
-    (stormwright-problem/1); *.json.gz, gzipped. OUT may be -, standard output, as JSON.
+    """The problem in FILE is written to OUT. The extension selects the format: *.npz, a NumPy archive, several times as
+    fast to read; *.json (stormwright-problem/1); *.json.gz, gzipped. OUT may be -, standard output, as JSON.
 
     Every verb reads either. FILE may also be - or ready:NAME, as for `stormwright schedule`.
     """

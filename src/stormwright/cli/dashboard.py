@@ -28,10 +28,7 @@ from stormwright.workbench.ready_problems import read_problem
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Scheduler parameter.")
 @options.as_json("Say as JSON where it is.")
 def command(file: Path, host: str, port: int, scheduler_name: str, settings: tuple[str, ...], as_json: bool) -> None:
-    """Show the dashboard for the problem in FILE, without Storm; nothing can be moved.
-
-    A running service has the same pages at its own address, live. Ctrl-C stops it.
-    """
+    """Nothing can be moved. A running service has the same pages at its own address, live. Ctrl-C stops it."""
     from stormwright.defaults import KEEPING
     from stormwright.schedulers.toolkit.resolve import scheduler_keeping_running
     from stormwright.service.dashboard.over_file import serve, site_over

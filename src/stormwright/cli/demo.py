@@ -118,7 +118,8 @@ def command(
     keep: bool,
     as_json: bool,
 ) -> None:
-    """Run topologies on a real Storm cluster, decide, move them safely, and measure the gain.
+    """Topologies run on a real Storm cluster, are moved safely to where a scheduler places them, and measured before
+    and after.
 
     Nodes have CPU limits of their own where this machine supports them. The prediction for each placement is shown
     beside the measurement. A placement that turns out to be worse is rolled back, costs are corrected by the

@@ -37,7 +37,7 @@ def command(
     no_wait: bool,
     as_json: bool,
 ) -> None:
-    """Cordon NODE (a host, or the id of a supervisor) and move its workers elsewhere; without NODE, list drained nodes.
+    """NODE is a host, or the id of a supervisor; without NODE, drained nodes are listed.
 
     The moves are a plan like any other, applied in evaluated stages, and can be rolled back by `stormwright revert`.
     Draining a drained node again moves what is left there. `stormwright uncordon` makes it schedulable again.

@@ -39,9 +39,7 @@ _CELLS = "cells.jsonl"
 @options.as_json("Print the result, or the list, as JSON; progress goes to standard error.")
 @click.pass_context
 def command(ctx: click.Context, name: str | None, output: Path, fresh: bool, quick: bool, as_json: bool) -> None:
-    """Repeat published evaluations on a real local cluster.
-
-    Without NAME the experiments are listed with their approximate duration; NAME may be all. Interrupted experiments
+    """Without NAME the experiments are listed with their approximate duration; NAME may be all. Interrupted experiments
     resume. Exits with 1 if a cell could not be measured; the verdicts are in the pages.
     """
     from stormwright.evaluations.cell_store import CellStore

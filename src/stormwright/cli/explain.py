@@ -32,7 +32,7 @@ _MAX_EXPLANATIONS, _MAX_NODES, _MAX_SHARES, _MAX_NAMES = 20, 20, 4, 4
 @click.option("--executor", type=int, metavar="N", help="Explain a single executor, by its number within the topology.")
 @options.as_json("Print it as JSON, with every node.")
 def command(file: Path, assignment: Path | None, topology: str | None, executor: int | None, as_json: bool) -> None:
-    """Explain the ASSIGNMENT of the problem in FILE; by default the running placement.
+    """ASSIGNMENT is a placement of the problem in FILE; by default the current one.
 
     For an executor without a slot: how many nodes are ruled out, and why. For a running one: its cost on every other
     node, and why it cannot go there. Without options: all executors without a slot, and all overloaded nodes with

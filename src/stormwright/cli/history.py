@@ -504,8 +504,8 @@ def _number(value: float | None) -> str:
 @options.as_json("Print them as JSON.")
 @click.pass_context
 def command(ctx: click.Context, address: str, by: str, limit: int, audit_of: Path | None, as_json: bool) -> None:
-    """List the changes made by a running service: author, reason, prediction and outcome; or, with a command, query the
-    tables below its state directory.
+    """Without a command: the changes made by a running service, with author, reason, prediction and outcome. Commands
+    query the tables below its state directory.
 
     RANGE is a day (2026-11-21) or FROM..TO (2026-11-01..2026-11-30, 2026-11-21T10:00..), TO included, in UTC.
     """

@@ -49,7 +49,7 @@ def _nodes(function: options.Function) -> options.Function:
 
 @click.group(cls=options.Verbs)
 def command() -> None:
-    """Create a problem file from Flux and storm.yaml files, a running Nimbus, or Storm's serialized topologies."""
+    pass
 
 
 @command.command()

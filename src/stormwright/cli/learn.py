@@ -67,7 +67,7 @@ def command(
     where: HistoryLocation,
     as_json: bool,
 ) -> None:
-    """Train the model of the `learned` scheduler (used with --set model=FILE).
+    """The scheduler uses the model with --set model=FILE.
 
     Random problems are placed by fast rules and the placements are predicted; the model learns which placements perform
     best. With --state or --history it also learns from the recorded decisions of a service, with --sweep from the cells

@@ -82,9 +82,8 @@ def command(
     responses: dict[str, str],
     as_json: bool,
 ) -> None:
-    """Show or set the automation mode of a running service: observe, suggest or auto.
-
-    A WINDOW is as in 22:00-04:00 or Mon-Fri 22:00-04:00. Settings that are not given stay unchanged.
+    """The mode of a running service is observe, suggest or auto. A WINDOW is as in 22:00-04:00 or Mon-Fri 22:00-04:00.
+    Settings that are not given stay unchanged.
     """
     _check(freeze, until, unfreeze, windows, any_time)
     until_ms = moment_ms(until) if until else None

@@ -29,7 +29,7 @@ _LATE_HELP = "Seconds after its beginning that a record may land and count."
 
 @click.group(cls=options.Verbs)
 def command() -> None:
-    """Process landed performance logs."""
+    pass
 
 
 @command.command()

@@ -103,7 +103,7 @@ def command(
     as_json: bool,
     **wished: object,
 ) -> None:
-    """Plan moves with a running service, or for the problem in FILE without one. Nothing moves.
+    """Plans are made by a running service, or for the problem in FILE without one. Nothing moves.
 
     A plan of a service is stored: `stormwright apply PLAN` applies it, as long as the cluster has not changed. FILE may
     be anything that `stormwright schedule` takes.

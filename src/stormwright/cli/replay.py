@@ -48,7 +48,7 @@ def command(
     where: HistoryLocation,
     as_json: bool,
 ) -> None:
-    """Replay the recorded decisions in a RANGE of time with another scheduler, and report the costs of its placements.
+    """The decisions are those in a RANGE of time; the costs of the scheduler's placements are reported.
 
     Each decision starts from the placement that really ran; traffic volumes are as measured, their paths follow the
     cost model.

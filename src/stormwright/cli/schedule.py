@@ -158,11 +158,9 @@ def command(
     output: Path | None,
     as_json: bool,
 ) -> None:
-    """Place the executors of the problem in FILE (stormwright-problem/1, or a case that holds one; gzipped or not).
-
-    FILE may also be -, standard input, or ready:NAME, a built-in problem: those of the TOP-Storm paper,
-    top-storm-word-count-1 to -6 and top-storm-exclamation-1 to -6; or a generated cluster: cluster-20, -200, -1000,
-    -5000 (nodes).
+    """FILE is a problem (stormwright-problem/1, or a case that holds one; gzipped or not); -, standard input; or
+    ready:NAME, a built-in problem: those of the TOP-Storm paper, top-storm-word-count-1 to -6 and
+    top-storm-exclamation-1 to -6; or a generated cluster: cluster-20, -200, -1000, -5000 (nodes).
 
     Exits with 0 if all executors are placed, 1 if some are not, 2 if the input is bad.
     """

@@ -25,7 +25,7 @@ _WIDTH = 116
 @click.argument("name", required=False, shell_complete=options.scheduler_names)
 @options.as_json("Print it as JSON.")
 def command(name: str | None, as_json: bool) -> None:
-    """List the schedulers, or describe the scheduler NAME: rule, use, parameters and source."""
+    """With NAME: its rule, use, parameters and source."""
     if name is not None:
         description = describe_scheduler(name)
         if as_json:

@@ -86,11 +86,9 @@ def command(
     costs_file: Path | None,
     as_json: bool,
 ) -> None:
-    """Simulate the placement of the problem in FILE in virtual time, tuple by tuple.
-
-    Spouts emit trees at the measured rate, at random times; all workers are up, and all queues are initially empty. The
-    current placement is used unless a scheduler or an assignment is given. The same seed gives the same result. Exits
-    with 1 if an executor has no slot.
+    """FILE is the problem. Spouts emit trees at the measured rate, at random times; all workers are up, and all queues
+    are initially empty. The current placement is used unless a scheduler or an assignment is given. The same seed
+    gives the same result. Exits with 1 if an executor has no slot.
     """
     from stormwright.cli.predictions import assumptions_of
     from stormwright.simulator.precompile import ready_simulator

@@ -34,8 +34,7 @@ _CALLED = {"bad": "fault", "warn": "short", "note": "note"}
 @options.as_json("Print all of it as JSON.")
 @click.pass_context
 def command(ctx: click.Context, address: str, as_json: bool) -> None:
-    """Show the health of a running service, the change that it would make, its last change, and plans that wait for
-    approval: the first page of the dashboard as text.
+    """This is the first page of the dashboard as text, with the last change.
 
     Exits with 0 if all is well, 1 if something needs attention or nothing is known yet, 2 if the service cannot be
     reached.

@@ -64,8 +64,8 @@ def command(
     spark_conf: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Run every cell of SPEC (stormwright-sweep/1, YAML or JSON) on Spark: problem × scheduler × parameters × seed ×
-    repeat. With `simulate` each placement also runs in virtual time, without a trace and with each of the given ones.
+    """SPEC (stormwright-sweep/1, YAML or JSON) lists the cells: problem × scheduler × parameters × seed × repeat. With
+    `simulate` each placement also runs in virtual time, without a trace and with each of the given ones.
 
     Cells that are in the table already are skipped, so that an interrupted sweep resumes. A failed cell is a row with
     its error.

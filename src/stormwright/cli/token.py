@@ -41,10 +41,8 @@ def _where(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.group(cls=options.Verbs)
 def command() -> None:
-    """Create, list and revoke the tokens that authenticate users of a service.
-
-    They are stored in a file; no running service is needed. A running one picks up changes within a second. A service
-    that was started without authentication has to be restarted.
+    """They authenticate users, and are stored in a file; no running service is needed. A running one picks up changes
+    within a second. A service that was started without authentication has to be restarted.
     """
 
 

@@ -46,7 +46,7 @@ def command(
     output: Path | None,
     as_json: bool,
 ) -> None:
-    """Show the gain of moving executors of the problem in FILE, which must contain a current placement.
+    """The problem in FILE must contain a current placement.
 
     For every number of moves, and of restarts, the scheduler `optimizer` searches the best placement with no more than
     that: 0, 1, 2, 5, 10 and so on if no numbers are given, every combination if both are. A worker restarts if its

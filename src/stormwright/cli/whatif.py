@@ -66,7 +66,7 @@ def command(
     output: Path | None,
     as_json: bool,
 ) -> None:
-    """Predict the effect of changes to the problem in FILE, beside today. Several changes are applied together.
+    """Several changes to the problem in FILE are applied together; the prediction is shown beside today's.
 
     Executors stay where they are, or where an ASSIGNMENT (written by `stormwright schedule --output`) has them, unless
     a scheduler is given. Executors without a slot, because their node is gone or their number has grown, are placed in

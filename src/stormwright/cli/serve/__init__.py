@@ -218,7 +218,7 @@ _SECONDS = options.FiniteRange(0, 1e6)
 )
 @click.option("--check", is_flag=True, help="Check the configuration without starting; exit with 0 or 2.")
 def command(check: bool, log_format: str, **values: Any) -> None:
-    """Run the service: answer Nimbus, collect the performance log, and move topologies when it pays.
+    """It answers Nimbus, collects the performance log, and moves topologies when it pays.
 
     Storm needs `storm.scheduler: stormwright.PlacementScheduler` and `stormwright.service.url` in storm.yaml, and
     topologies the probe in `topology.auto.task.hooks`.
