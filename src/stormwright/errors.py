@@ -64,7 +64,7 @@ class InputError(StormwrightError):
     source
         The file, option or endpoint that was read.
     faults
-        Its faults.
+        Faults of the source.
     more
         Number of faults besides those.
     """

@@ -20,7 +20,7 @@ def load_or_default(path: Path, read: Callable[[], _T], from_scratch: Callable[[
     Parameters
     ----------
     path
-        The file.
+        Path of the state file.
     read
         Reads it; raises if it is damaged.
     from_scratch

@@ -144,7 +144,7 @@ def test_where_nothing_was_staged_that_is_said_without_spark(
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["history", "tables"], "--state or --history: is needed"),
+        (["history", "tables"], "--state or --history: is required"),
         (["history", "tables", "--state", "/no/such/place"], "no such directory"),
         (["history", "report", "2026-13-01", "--history", "file:///somewhere"], "no day or time"),
         (["history", "report", "2026-11-02..2026-11-01", "--history", "file:///somewhere"], "ends before it begins"),

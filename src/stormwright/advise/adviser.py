@@ -16,7 +16,7 @@ class ComponentObservation:
     Parameters
     ----------
     component
-        Its name.
+        Name of the component.
     is_spout
         Whether it begins trees.
     executors, tasks
@@ -59,7 +59,7 @@ class Observation:
     Parameters
     ----------
     topology
-        Its id.
+        Id of the topology.
     components
         In the topology's order.
     wanted_tps, reached_tps

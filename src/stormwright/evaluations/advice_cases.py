@@ -164,7 +164,7 @@ class AdviceCase:
     Parameters
     ----------
     name
-        Shape and variant.
+        Shape of the topology, and variant of the load.
     base
         The topology with its true work and every node, at `rate_tps`; see `stormwright.evaluations.advice_cases`.
     kinds

@@ -253,7 +253,7 @@ class AdviserRun:
     Parameters
     ----------
     case, adviser, trace
-        Names.
+        Names of the case, the adviser and the trace.
     steps
         Changes until what is wanted was reached first, counted from the beginning; None where it never was.
     restarts

@@ -71,7 +71,7 @@ class Block:
     Parameters
     ----------
     name
-        Within the paper.
+        Name of the block, unique within the paper.
     topologies
         Texts as ``stormwright demo --topology`` takes them; without workers, which follow from `workers`.
     variants
@@ -120,7 +120,7 @@ class OrderClaim:
     block, figure
         Block and measured figure.
     first, second
-        Variants.
+        Names of the compared variants.
     more
         Whether it is the first that has more.
     published

@@ -80,7 +80,7 @@ def same_as(cell: Cell, placement: CellPlacement, shown: CellOutcome, alike: Map
     cell
         Cell to place.
     placement
-        Of it.
+        Placement of the cell.
     shown
         What the first cell of its block has shown.
     alike

@@ -85,7 +85,7 @@ def as_dict(paper: Paper, rows: Sequence[RowVerdict], cells: Sequence[Cell], sto
     Parameters
     ----------
     paper, cells, store
-        See `write_page`.
+        As for `write_page`.
     rows
         What that has found of its rows.
     """

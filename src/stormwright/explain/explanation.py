@@ -45,7 +45,7 @@ class RuledOutNodes:
     kind, text, unit
         As of an `Obstacle`.
     nodes
-        Which, shape (N,).
+        Nodes that it rules out, shape (N,).
     short_by
         Missing amount of each, shape (N,), if the obstacle has an amount.
     """
@@ -118,7 +118,7 @@ def status_text(scheduler: str, reasons: Sequence[str], component: str, counts: 
     reasons
         Reasons given by the scheduler itself.
     component
-        Of the executor.
+        Component of the executor.
     counts
         Nodes by their first obstacle (`count_first`).
     total

@@ -92,7 +92,7 @@ def answers(
     Parameters
     ----------
     store
-        The tables.
+        Tables of the history.
     stretch
         Which looks: all where it is open at both ends.
     ask

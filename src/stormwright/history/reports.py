@@ -115,7 +115,7 @@ def hourly_trees(
     Parameters
     ----------
     store
-        The tables.
+        Tables of the history.
     stretch
         What is looked at.
     left_out

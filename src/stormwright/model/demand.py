@@ -19,7 +19,7 @@ class Demand:
     Parameters
     ----------
     workload
-        The executors.
+        Topologies with their executors.
     load
         Measured load; topologies missing from it have an assumed one.
     core_hz

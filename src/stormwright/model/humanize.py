@@ -47,7 +47,7 @@ def amount_of(used: float, capacity: float, unit: str) -> str:
     Parameters
     ----------
     used, capacity
-        Amounts, in `unit`.
+        Used amount and capacity, in `unit`.
     unit
         Unit of the model, such as Hz; empty for a count.
     """

@@ -144,7 +144,7 @@ def with_streams(load: TopologyLoad, topology: Topology, streams: Iterable[Strea
     load
         The load, whose own traffic is replaced.
     topology
-        The topology.
+        Topology of the load.
     streams
         The streams, in the order of the resulting traffic.
     """

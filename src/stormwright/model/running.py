@@ -21,9 +21,9 @@ class CurrentPlacement:
     Parameters
     ----------
     cluster
-        The slots.
+        Cluster with the slots.
     workload
-        The executors.
+        Topologies with their executors.
     current
         Topology id → its current assignment.
     """

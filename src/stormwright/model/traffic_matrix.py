@@ -35,7 +35,7 @@ def scopes_of(problem: Problem, slot_of_executor: IntArray) -> Scopes:
     Parameters
     ----------
     problem
-        The problem.
+        Problem with the load.
     slot_of_executor
         Index into the problem's slots, -1 for none, shape (E,).
     """
@@ -120,7 +120,7 @@ def flow_pairs(flows: Flows, scopes: tuple[IntArray, ...]) -> tuple[IntArray, In
     Parameters
     ----------
     flows
-        The flows.
+        Flows whose traffic follows the placement.
     scopes
         Slot, node and rack of every executor, -1 for none; each of shape (E,). An executor without a slot is distant
         from all others.

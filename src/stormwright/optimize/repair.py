@@ -394,7 +394,7 @@ def take_steps(state: RepairState, most_looks: int) -> bool:
     Parameters
     ----------
     state
-        Written.
+        State of the repair; written.
     most_looks
         Pairs of nodes to examine, about.
     """

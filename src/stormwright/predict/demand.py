@@ -292,7 +292,7 @@ class TreeDemand:
         part
             The topologies that are replaced.
         other
-            Their own demand.
+            Demand of these topologies.
         workers, base_cores
             Those of all topologies, under the new placement.
         """

@@ -42,9 +42,9 @@ class RateGain:
     Parameters
     ----------
     value
-        Corrected for optimism.
+        Predicted gain, corrected for optimism.
     predicted
-        As predicted.
+        Predicted gain without correction.
     sd
         Standard deviation of the logarithm of `value`.
     """
@@ -124,7 +124,7 @@ def shrunk(predicted: float, sd: float, change: float) -> RateGain:
     predicted
         The logarithm of the predicted ratio; may be infinite.
     sd
-        Its standard deviation.
+        Standard deviation of `value`.
     change
         The `cost_change` that comes with it.
     """

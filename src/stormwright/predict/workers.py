@@ -64,7 +64,7 @@ class SteadyWorkers:
     nodes
         Capacities of nodes.
     scopes
-        Where executors are.
+        Slot, node and rack of every executor.
     running
         Whether all executors of a topology have a slot, shape (T,); others have no workers.
     topology, slot, node

@@ -68,9 +68,9 @@ def storm_command(storm_home: Path, main: str, *args: str, flags: Sequence[str] 
     main
         Name of the class.
     *args
-        For its ``main``.
+        Arguments of its ``main``.
     flags
-        For the JVM.
+        Options of the JVM.
 
     Raises
     ------
@@ -159,7 +159,7 @@ def java_command(
     properties
         System properties (``-D``) by name.
     args
-        For the class.
+        Arguments of the class.
     """
     return [
         java,

@@ -144,7 +144,7 @@ class _Examples:
     Parameters
     ----------
     most, strategies
-        See `for_any`.
+        As for `for_any`.
     """
 
     def __init__(self, most: int, strategies: dict[str, st.SearchStrategy[Any]]) -> None:

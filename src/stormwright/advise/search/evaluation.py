@@ -32,7 +32,7 @@ class EvaluatedPlacement:
     problem, mix
         The topologies with their executors on the nodes of a mix.
     assignment
-        Where they run.
+        Placement of the executors.
     placed, state
         Result of the evaluation.
     held
@@ -62,7 +62,7 @@ class EvaluatedPlacement:
         Parameters
         ----------
         problem, mix, assignment, held
-            As above.
+            As in the class.
         profile
             Load of the same executors at the required rates.
         known

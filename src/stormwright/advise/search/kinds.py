@@ -252,7 +252,7 @@ def mixes(kinds: Sequence[NodeKind], most_nodes: int, most_mixed: int | None = N
     Parameters
     ----------
     kinds
-        Available kinds.
+        Available kinds of nodes.
     most_nodes
         Nodes of all kinds together.
     most_mixed

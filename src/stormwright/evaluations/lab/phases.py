@@ -23,7 +23,7 @@ def begin(lab: ClusterLab, problem: Problem, cell: Cell, rate_tps: float) -> flo
     lab
         Lab with a running cluster.
     problem
-        Running problem.
+        Problem with the running placement.
     cell
         Cell to measure.
     rate_tps

@@ -91,13 +91,13 @@ def with_load(problem: Problem, records: Sequence[LogRecord], cores: float, link
     Parameters
     ----------
     problem
-        Running problem.
+        Problem with the running placement.
     records
         Of a while in which all was warm.
     cores, link
         Limits of each node during the records.
     following
-        See `facts_of`.
+        Streams that follow the placement, as for `facts_of`.
     """
     from stormwright.pipeline.measurement.load_profile import topology_load
     from stormwright.pipeline.settings import StreamSettings

@@ -47,7 +47,7 @@ def random_problem(rng: np.random.Generator, name: str) -> Problem:
     Parameters
     ----------
     rng
-        Random generator.
+        Source of all random numbers.
     name
         Name of the problem.
     """
@@ -64,7 +64,7 @@ def measured(problem: Problem, rng: np.random.Generator) -> Problem:
     problem
         As `stormwright.sketch` makes it: with rates, and nothing that runs.
     rng
-        Random generator.
+        Source of all random numbers.
     """
     worked = [_worked(topology, load, rng) for topology, load in zip(problem.topologies, problem.loads, strict=True)]
     there = float(problem.node_cpu_hz.sum())

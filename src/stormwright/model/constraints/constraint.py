@@ -83,7 +83,7 @@ class PlacedExecutors:
     Parameters
     ----------
     problem
-        The problem.
+        Problem of the placement.
     slot_of_executor
         Index into the problem's slots, -1 for none, shape (E,).
     """
@@ -130,7 +130,7 @@ def node_sum(problem: Problem, slot_of_executor: IntArray, demand: FloatArray) -
     Parameters
     ----------
     problem
-        The problem.
+        Problem of the placement.
     slot_of_executor
         The placement, -1 for none, shape (E,).
     demand

@@ -47,7 +47,7 @@ class ExtraLimit:
         Parameters
         ----------
         problem
-            The problem.
+            Problem with the topologies and nodes.
         topology, component
             Indices of the topology, and of the component in it.
         """

@@ -78,7 +78,7 @@ class OverLimit(Violation):
     Parameters
     ----------
     user
-        The user.
+        Name of the user.
     name
         Name of the limit, one of `LIMITED`.
     """

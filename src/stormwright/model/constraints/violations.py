@@ -158,7 +158,7 @@ def violations(problem: Problem, slot_of_executor: IntArray) -> list[Violation]:
     Parameters
     ----------
     problem
-        The problem.
+        Problem of the placement.
     slot_of_executor
         Index into the problem's slots, -1 for none, shape (E,).
 
@@ -177,7 +177,7 @@ def broken_limits(problem: Problem, slot_of_executor: IntArray) -> list[Violatio
     Parameters
     ----------
     problem
-        The problem.
+        Problem of the placement.
     slot_of_executor
         Index into the problem's slots, -1 for none, shape (E,).
     """

@@ -69,7 +69,7 @@ def bound_cost(problem: Problem, slots: IntArray, budget_s: float, weights: Cost
     Parameters
     ----------
     problem
-        Of any size; up to 40 executors are solved exactly.
+        Problem of any size; up to 40 executors are solved exactly.
     slots
         A good placement, shape (E,): the better it is, the sooner it is proven to be optimal.
     budget_s

@@ -354,7 +354,7 @@ def place_topology(layout: Layout, topology: int, blink: float, node_first: floa
     layout
         Written: workers and nodes; `waiting`, `near` and `close` are scratch.
     topology
-        The topology.
+        Index of the topology.
     blink
         Probability with which a node is overlooked, as in Christiaens, Vanden Berghe, "Slack Induction by String
         Removals", 2020, https://doi.org/10.1287/trsc.2019.0914.

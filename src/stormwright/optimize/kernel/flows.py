@@ -150,7 +150,7 @@ def rise_of_flows_by_worker(layout: Layout, worker: int, to: int, other: int) ->
     layout
         Unchanged in the end.
     worker
-        On a node.
+        Worker with a node.
     to
         A node; whether it has a port or capacity is not checked.
     other

@@ -63,7 +63,7 @@ def put_in(rules: Rules, topology: int, executor: int, worker: int, node: int) -
     Parameters
     ----------
     rules
-        Written.
+        Limits, whose state is updated.
     topology, executor, worker, node
         The executor, which is in no worker, and the worker.
     """
@@ -77,7 +77,7 @@ def take_from(rules: Rules, topology: int, executor: int, worker: int, node: int
     Parameters
     ----------
     rules
-        Written.
+        Limits, whose state is updated.
     topology, executor, worker, node
         The executor, which is in that worker, and the worker.
     """
@@ -93,7 +93,7 @@ def rise_of_step(rules: Rules, topology: int, executor: int, places: tuple[int, 
     rules
         Unchanged afterwards.
     topology, executor
-        The executor.
+        Topology and executor that change.
     places
         Its worker and the node of that; the other worker and its node.
     partner
@@ -155,7 +155,7 @@ def bring(rules: Rules, topology: int, worker: int, node: int, sign: int) -> flo
     Parameters
     ----------
     rules
-        Written.
+        Limits, whose state is updated.
     topology, worker, node
         The worker and the node.
     sign

@@ -149,7 +149,7 @@ def settle(rules: Rules, topology: IndexArray, worker: IndexArray, node: IndexAr
     Parameters
     ----------
     rules
-        With nothing placed.
+        Limits with nothing placed.
     topology, worker
         Of every executor, worker -1 for none, shape (E,), int64.
     node

@@ -118,7 +118,7 @@ def stretches(
     layout
         Its arrays are written by each stretch; between two it may be read.
     cooling
-        Temperatures.
+        Temperatures of the search.
     effort
         If in steps, each stretch has the same number. If in seconds, the first has 500, and each later one as many as
         fit into its part of the time at the speed so far, at least 500.

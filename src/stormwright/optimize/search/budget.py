@@ -128,7 +128,7 @@ def search_apart(layout: Layout, cooling: Cooling, effort: Effort, threads: int)
     cooling
         The same for all.
     effort
-        Of each thread.
+        Steps or seconds of each thread.
     threads
         Number of threads.
     """

@@ -59,7 +59,7 @@ def settle(layout: Layout, topology: int) -> int:
         With right tables; workers of the topology are on nodes, its executors take one place each. `reach` is scratch.
         The total cost is unchanged.
     topology
-        The topology.
+        Index of the topology.
     """
     first, last = layout.topologies[topology].first, layout.topologies[topology].last
     _fill_reach(layout, topology)

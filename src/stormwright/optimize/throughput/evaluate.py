@@ -114,7 +114,7 @@ def handle(state: PlacementState, executor: int, tuples: float, more: float) -> 
     state
         The placement.
     executor
-        The executor.
+        Executor that handles the tuples.
     tuples, more
         Number of tuples, and the excess of their weight over the mean.
     """

@@ -79,7 +79,7 @@ def of_topology(state: PlacementState, rate: float, busiest_s: float, messages: 
     state
         The placement.
     rate
-        Trees/s.
+        Rate of the topology, in trees/s.
     busiest_s
         Seconds of a tree in its busiest thread.
     messages

@@ -90,7 +90,7 @@ def make_placement_state(
     problem
         The problem with the nodes; executors are those of the load's problem.
     load
-        The measured load.
+        Measured load, with costs and corrections.
     seats
         The placement.
     aim

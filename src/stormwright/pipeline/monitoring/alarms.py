@@ -53,7 +53,7 @@ class SecondsFeed:
     Parameters
     ----------
     final_s
-        As `stormwright.pipeline.monitoring.episodes.final_after_s`.
+        Seconds after which episodes are final, as for `episodes.final_after_s`.
     followed
         Nodes already followed by the query.
     """

@@ -87,7 +87,7 @@ def follow(
     new_seconds
         Further seconds; at least one if `newest_s` is None.
     after_s
-        X.
+        Minimum duration of an overload, X.
     final_s
         How long a second may still turn out to be over (`final_after_s`).
     """
@@ -172,7 +172,7 @@ def episodes(
     capacities
         Capacities of nodes; those of one node do not overlap. A node without capacity has no episode.
     after_s
-        X.
+        Minimum duration of an overload, X.
     settle_s
         As in `stormwright.pipeline.settings.StreamSettings`.
     start_s, end_s

@@ -158,13 +158,13 @@ class LiveState:
         Parameters
         ----------
         batch
-            Its number.
+            Number of the batch.
         facts
             Of its new records, as `PANES`.
         audit
             A row for each of its lines, as `sorted_out` gives them.
         settings
-            Of the stream.
+            Settings of the stream.
         """
         starts = audit["start_ms"].filter(pc.is_null(audit["reason"]))
         newest = max((ms for ms in (self.newest_ms, pc.max(starts).as_py()) if ms is not None), default=None)

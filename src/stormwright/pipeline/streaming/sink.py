@@ -176,7 +176,7 @@ class ProfileSink:
     latest
         File for the newest measurement as JSON.
     settings
-        Of the stream.
+        Settings of the stream.
     history
         Receives closed panes; None to drop them.
     feed

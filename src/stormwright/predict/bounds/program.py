@@ -169,7 +169,7 @@ def rows_of(case: Case, at: Columns, low: float, high: float) -> Rows:
     Parameters
     ----------
     case
-        The case.
+        Case with the topologies and nodes.
     at
         Columns of its unknowns.
     low, high

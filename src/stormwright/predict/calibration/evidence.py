@@ -133,7 +133,7 @@ class Evidence:
     reference_hz
         Speed of the core in whose time costs are given: that of most nodes in the first minute; None before.
     topologies
-        By id.
+        Evidence of each topology, by id.
     of_gone
         Of messages, of the base CPU and of executors' common costs, by topologies that were removed.
     wire

@@ -26,7 +26,7 @@ class FileFit:
     Parameters
     ----------
     calibration
-        The costs.
+        Fitted costs with intervals.
     lines, rejected, twice
         Number of lines, of lines that are not records, and of duplicate records.
     reason

@@ -94,7 +94,7 @@ class StretchRows:
     Parameters
     ----------
     topologies
-        By id.
+        Rows of each topology, by id.
     wire
         Of a message and of the base traffic.
     utilisation

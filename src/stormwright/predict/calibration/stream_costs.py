@@ -59,7 +59,7 @@ class InputObservations:
     Parameters
     ----------
     inputs
-        Its input streams.
+        Input streams of the component.
     moments
         Of a tuple of each, then of a message, a kB of it, and of the time that threads could run.
     tuples_tps
@@ -164,7 +164,7 @@ def row_of(
     Parameters
     ----------
     worker, component
-        Of the row.
+        Worker and component of the row.
     part
         Part of one window.
     length_s

@@ -22,7 +22,7 @@ class GraphEdges:
     Parameters
     ----------
     source, target
-        Components, shape (D,).
+        Source and target component of each edge, shape (D,).
     sources, targets
         The ends of edges on either side.
     level

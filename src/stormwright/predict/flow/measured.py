@@ -29,13 +29,13 @@ class Measured:
     Parameters
     ----------
     pair_source, pair_target, flow_source
-        Executors.
+        Executors at the ends of pairs and flows.
     flow_target
         Component, numbered over the problem.
     flow_local
         Whether the grouping knows only the worker and all.
     pair_tps, flow_tps
-        Tuples/s.
+        Tuples/s of pairs and flows.
     pair_size, flow_size
         Bytes of a tuple.
     """

@@ -42,7 +42,7 @@ class Routes:
     Parameters
     ----------
     workers
-        Where executors are.
+        Workers of the placement.
     handled
         Tuples of a tree that each executor handles, shape (E,).
     edge_tuples
@@ -98,7 +98,7 @@ class Paths:
     profile
         Profile of the load.
     workers
-        Where executors are.
+        Workers of the placement.
     """
 
     profile: Profile

@@ -78,13 +78,13 @@ def spread(
     Parameters
     ----------
     scopes
-        Where executors are.
+        Slot, node and rack of every executor.
     component
         Component of every executor, numbered over the problem, shape (E,).
     target
         Target component of each edge, shape (D,).
     flows
-        The traffic.
+        Flows to be spread.
     executors
         Executors of its topologies; all by default.
     near

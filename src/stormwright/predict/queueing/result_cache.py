@@ -88,7 +88,7 @@ class ResultCache:
     moved
         Topologies that have moved since the previous placement, shape (T,); None if there is no previous one.
     before, now
-        The results.
+        Previous and current results.
     """
 
     moved: BoolArray | None = None

@@ -208,7 +208,7 @@ def _completed(chosen: dict[int, int], place: Sequence[object], there: Sequence[
     Parameters
     ----------
     chosen
-        Matched ones.
+        Substitute of each matched one.
     place, there
         Required kind of each one's substitute, and kind of each one.
     """

@@ -91,7 +91,7 @@ class VirtualNimbus:
     ask, fallback
         Scheduler, and its fallback, such as Storm's own, if it does not answer.
     timings, delay
-        Durations.
+        Durations of operations, and the function that draws them.
 
     Attributes
     ----------

@@ -138,7 +138,7 @@ class Supervisors:
     nimbus
         Source of assignments.
     engine
-        Processes tuples.
+        Engine that processes tuples.
     probes
         Probes of workers, called before every change.
 

@@ -25,7 +25,7 @@ class EngineTotals:
     Parameters
     ----------
     now_s
-        The time.
+        Present time.
     threads, topologies
         Name → values by executor, shape (E,), and by topology, shape (T,).
     pairs, latency

@@ -61,11 +61,11 @@ def go_on_until(cluster: Cluster, command: int, which: int, amount: float, until
     Parameters
     ----------
     cluster
-        The cluster.
+        Cluster; updated.
     command, which, amount
         Command, its target, and a time or factor.
     until
-        The end time.
+        Time to advance to.
     """
     run = cluster.run[0]
     if command != NOTHING:

@@ -133,7 +133,7 @@ def seated(cluster: Cluster, workers: Workers, come: Sequence[tuple[int, tuple[i
     Parameters
     ----------
     cluster
-        The cluster.
+        Records of the cluster.
     workers
         All workers.
     come

@@ -158,11 +158,11 @@ def client_command(plan: ClusterPlan, main: str, args: Sequence[str] = (), **pro
     Parameters
     ----------
     plan
-        Of the cluster.
+        Plan of the cluster.
     main
         Class to run: one with the ``main`` of a topology, or the Nimbus gateway.
     args
-        For the class.
+        Arguments of the class.
     **properties
         System properties beside our own, over which they win.
     """

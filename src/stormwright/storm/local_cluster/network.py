@@ -142,7 +142,7 @@ def limit_node(name: str, cluster: int, holder: int, link: str) -> None:
     Parameters
     ----------
     name
-        Of the node.
+        Name of the node.
     cluster, holder
         Processes in the cluster's namespace, and in the node's.
     link

@@ -48,7 +48,7 @@ class Curve:
     name, colour
         Name and colour of the line.
     seconds, acked_tps
-        Its points.
+        Time and acked tuples/s of each point.
     promised
         From second, to second, and the rate that was predicted for between them.
     """

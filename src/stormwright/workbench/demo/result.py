@@ -321,7 +321,7 @@ class Phase:
     stretch
         Measured period.
     placement
-        Where it runs.
+        Placement of all executors then.
     promise
         Prediction for the placement, by the load measured before the move.
     """

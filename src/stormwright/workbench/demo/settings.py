@@ -70,7 +70,7 @@ class MeasuredStart:
     trial
         Number of the trial, from 1; 0 for the placement by Storm's own scheduler.
     placement
-        Where everything ran.
+        Measured placement.
     stretch
         When it was measured.
     runs
@@ -217,7 +217,7 @@ def parse_submissions(specs: Sequence[str], source: str = "--topology") -> list[
     Parameters
     ----------
     specs
-        The texts.
+        Specifications as given on the command line.
     source
         Source for error messages.
 

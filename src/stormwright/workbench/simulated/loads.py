@@ -219,7 +219,7 @@ class CountedLoads:
     Parameters
     ----------
     storm
-        The cluster.
+        Virtual cluster that runs the topologies.
     every_s
         Virtual seconds from one profile to the next.
     """

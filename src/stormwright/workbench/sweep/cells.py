@@ -166,7 +166,7 @@ class SweepProblem:
     digest
         Digest of its content, independent of the file.
     content
-        Gzipped JSON.
+        Problem document, as gzipped JSON.
     """
 
     name: str

@@ -146,7 +146,7 @@ def write_sweep_report(path: Path, title: str, rows: Sequence[CellRow], found: S
     path
         File to write.
     title
-        The sweep's name.
+        Title of the report.
     rows
         Rows of the sweep's table.
     found

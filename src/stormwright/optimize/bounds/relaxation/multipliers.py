@@ -135,7 +135,7 @@ class Multipliers:
     limits
         Size limit of the group of each, shape (n,), no less than its own size.
     groups
-        Most groups.
+        Maximum number of groups.
 
     Attributes
     ----------

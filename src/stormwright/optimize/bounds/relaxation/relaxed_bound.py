@@ -160,7 +160,7 @@ class PiecedTopology:
     size
         Size of each executor in its piece, shape (n,).
     groups
-        Most nodes.
+        Maximum number of nodes of the topology.
     known
         Existing certificates: the constant of each, and the traffic that every executor keeps in a piece of each
         number, shape (n, Q), -inf if it does not fit.

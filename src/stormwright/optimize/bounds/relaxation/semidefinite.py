@@ -53,7 +53,7 @@ def certificates(
     limit
         Size limit of a group, in the unit of `size`.
     groups
-        Most groups.
+        Maximum number of groups.
     until, triangles
         As for `approach`.
     """
@@ -87,7 +87,7 @@ def approach(
     Parameters
     ----------
     multipliers
-        Updated.
+        State of the method; updated.
     saved
         Returns the local traffic of a certificate: less is better.
     triangles

@@ -84,7 +84,7 @@ class Proof:
     Parameters
     ----------
     executors
-        Of the whole problem.
+        Executors of the whole problem.
     workers
         Number of workers of each topology, shape (T,).
     kinds

@@ -55,7 +55,7 @@ def divide_pairs(executors: Executors, prices: SetPrices, capacity: float, above
     Parameters
     ----------
     executors
-        Of the problem; only the first resource counts.
+        Executors of the problem; only the first resource counts.
     prices
         `seat` is the price of an executor.
     capacity
@@ -134,7 +134,7 @@ def fill(
     Parameters
     ----------
     size, worth
-        Of each item, shape (n,); worth of 0 or less is never taken, and size 0 goes first.
+        Size and worth of each item, shape (n,); worth of 0 or less is never taken, and size 0 goes first.
     room
         Capacity; below 0 nothing is taken.
     without
@@ -224,11 +224,11 @@ def find_sets(
     Parameters
     ----------
     executors
-        Of the problem, sorted so that those with most traffic come first.
+        Executors of the problem, those with most traffic first.
     prices
-        Of executors, workers and nodes.
+        Prices of executors, workers and nodes.
     kind
-        Of the node.
+        Kind of the node.
     above
         The threshold, in weighted tuples/s. It rises with the sets found, if `slack` is finite.
     slack
@@ -406,9 +406,9 @@ def _worth(
     executors, prices, ports
         As in `find_sets`; ports of the node.
     scratch, depth
-        Where the set is.
+        Scratch with the set, and its depth in it.
     above
-        The threshold.
+        Threshold of the worth.
     workers
         Written, shape (T,): the best number of workers of each topology.
     """

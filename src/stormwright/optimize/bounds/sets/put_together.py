@@ -66,9 +66,9 @@ class Sets(NamedTuple):
         Parameters
         ----------
         bits, worth, fits
-            Shape (n,); no set is empty.
+            As in the class, unsorted, shape (n,); no set is empty.
         workers
-            Shape (n, T).
+            Number of workers of each set by topology, shape (n, T).
         num_executors
             E, no more than 63.
         """
@@ -230,11 +230,11 @@ def _next_choice(
     covered
         The executors in these, as bits.
     value
-        Their total worth.
+        Total worth of the sets chosen already.
     rest
         The most that all remaining nodes could be worth.
     above
-        The threshold.
+        Threshold of the worth.
     """
     kinds, tried, least = len(way.nodes_left), 0, math.inf
     for kind in range(kinds):
@@ -322,7 +322,7 @@ class EnumerationInput(NamedTuple):
     Parameters
     ----------
     executors
-        Of the problem.
+        Executors of the problem.
     workers
         Number of workers of each topology, shape (T,).
     kinds
@@ -343,13 +343,13 @@ def put_together(puzzle: EnumerationInput, unproven: ProofGap, until: float, scr
     Parameters
     ----------
     puzzle
-        The input.
+        Input of the enumeration.
     unproven
         The prices, and the gap that they leave.
     until
         Deadline, of `time.perf_counter`. Loops do not look at it: their steps are limited to what fits into it.
     scratch
-        Written.
+        Scratch arrays; written.
     """
     sets = _listed(puzzle, unproven, until, scratch)
     if sets is None:

@@ -88,7 +88,7 @@ def split_into_workers(
     least, most
         Least and most workers.
     price
-        Of a worker; may be below 0, so that more workers than needed pay.
+        Price of a worker; may be below 0, so that more workers than needed pay.
     below
         Upper limit of the loss.
 
@@ -231,9 +231,9 @@ def lost_in_workers(
     Parameters
     ----------
     executors
-        Of the problem.
+        Executors of the problem.
     bits
-        The set.
+        The set, bit e for executor e.
     topology
         Topology of the executors.
     workers
@@ -241,7 +241,7 @@ def lost_in_workers(
     below
         Upper limit of the loss.
     scratch
-        Written.
+        Scratch arrays; written.
     """
     members = 0
     for executor in range(executors.tps.shape[0]):
@@ -265,13 +265,13 @@ def tabulate_losses(
     Parameters
     ----------
     executors
-        Of the problem.
+        Executors of the problem.
     bits
         The sets, shape (n,).
     below
         Upper limit of the loss of each, shape (n,).
     scratch
-        Written.
+        Scratch arrays; written.
     lost
         Written, shape (n, T, most workers + 1): infinite if impossible or the loss reaches the limit.
     """
