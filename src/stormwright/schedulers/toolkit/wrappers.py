@@ -1,4 +1,4 @@
-"""Schedulers around another one: what they have in common, and the wrappers for isolated hosts and weights of nodes."""
+"""Wrappers of schedulers: their base class, and those for isolated topologies and weights of nodes."""
 
 from __future__ import annotations
 
