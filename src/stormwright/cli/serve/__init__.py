@@ -20,7 +20,7 @@ from stormwright.cli.serve.event_log import SHAPES, beginning
 from stormwright.cli.serve.pair import pair_options, paired
 from stormwright.cli.serve.prepare import ServiceParts, prepared
 from stormwright.cli.serve.simulated import RealClusterOption, simulated, somewhere
-from stormwright.defaults import STORMS_OWN
+from stormwright.defaults import STORMS_OWN, TRIGGER_COOL_DOWN_S, TRIGGER_OVERLOAD_S, TRIGGER_PERIOD_S
 from stormwright.file_lock import alone
 
 log = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ _SECONDS = options.FiniteRange(0, 1e6)
 @click.option(
     "--overload",
     "overload_s",
-    default=30.0,
+    default=TRIGGER_OVERLOAD_S,
     show_default=True,
     type=_SECONDS,
     help="Seconds at or over CPU capacity after which a node's overload alone justifies a move.",
@@ -70,7 +70,7 @@ _SECONDS = options.FiniteRange(0, 1e6)
 @click.option(
     "--period",
     "period_s",
-    default=60.0,
+    default=TRIGGER_PERIOD_S,
     show_default=True,
     type=_SECONDS,
     help="Seconds between two searches for a better placement.",
@@ -99,7 +99,7 @@ _SECONDS = options.FiniteRange(0, 1e6)
 @click.option(
     "--cool-down",
     "cool_down_s",
-    default=60.0,
+    default=TRIGGER_COOL_DOWN_S,
     show_default=True,
     type=_SECONDS,
     help="Seconds after a change during which nothing moves.",
@@ -249,7 +249,7 @@ def command(check: bool, log_format: str, **values: Any) -> None:
 
 
 def _serve(parts: ServiceParts, address: str) -> None:
-    """Until a signal ends it."""
+    """Run the service until a signal ends it."""
     from stormwright.cli.serve.access import warnings_of
     from stormwright.cli.serve.reload import ConfigReloader
     from stormwright.schedulers.toolkit.from_scratch import why_nothing_moves
@@ -284,6 +284,6 @@ def _serve(parts: ServiceParts, address: str) -> None:
 
 
 def end_at_signals(stop: threading.Event) -> None:
-    """To be called once more when Spark has started, which sets a handler of its own."""
+    """Set `stop` at SIGINT and SIGTERM; call it again after the start of Spark, which sets its own handler."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
