@@ -78,7 +78,7 @@ def test_a_file_with_faults(tmp_path, text, why):
 def test_no_toml(tmp_path):
     path = tmp_path / "kinds.toml"
     path.write_text("large = ")
-    with pytest.raises(InputError, match="is no TOML"):
+    with pytest.raises(InputError, match="is not valid TOML"):
         read_kinds(path)
 
 

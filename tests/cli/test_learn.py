@@ -93,7 +93,7 @@ def told(cell: SweepCell, problem: SweepProblem):
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        (("--table", "cells"), "it needs --sweep"),
+        (("--table", "cells"), "requires --sweep"),
         (("--problems", "0"), "should be at least 5 problems, got 0"),
         (("--problems", "0", "--examples", "nothing.json"), "cannot be read"),
         (("--problems", "0", "--state", "nowhere"), "no such directory"),

@@ -146,7 +146,7 @@ def test_faults_of_the_content(run, tmp_path, document, faults):
         (["schedule", PLACEABLE, "--seed", "x"], "'x' is not a valid integer"),
         (
             ["schedule", PLACEABLE, "--scheduler", "even", "--seed", "0"],
-            "--seed: has no effect: even draws no random numbers",
+            "--seed: has no effect: even uses no random numbers",
         ),
         (["schedule", PLACEABLE, "--output", "/dev/null/out.json"], "cannot be written: /dev/null: "),
         (["schedule", PLACEABLE, "--output", "/"], "/: is a directory, and a file is to be written"),

@@ -22,7 +22,7 @@ from stormwright.gc_pause import collection_paused
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-#: Verb → what it does: in the list of verbs, in completions, and as the first sentence of its own help, which the
+#: Verb → its summary: in the list of verbs, in completions, and as the first sentence of its own help, which the
 #: docstring of its function continues. Each is `command` in the module of its name, with ``_`` for ``-``.
 VERBS = {
     "schedule": "Place the executors of a problem file.",
@@ -138,20 +138,20 @@ def main() -> NoReturn:
         requested = os.environ.get(COMPLETION_VARIABLE)
         code = _complete(requested) if requested else run(sys.argv[1:])
         sys.stdout.flush()
-    except OSError as error:  # standard output: nobody reads on, or its disk is full
+    except OSError as error:  # standard output: its reader has ended, or its disk is full
         code = BROKEN_PIPE if isinstance(error, BrokenPipeError) else BAD_INPUT
         if code != BROKEN_PIPE:
             say_lines(f"stormwright: {_message(error)[0]}", err=True)
-        # Python flushes at exit, and must not fail there once more.
+        # Python flushes at exit, and must not fail again there.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(code)
 
 
 def _open_standard_streams() -> None:
-    """See that there are all three, and that standard output can hold any text.
+    """Make sure that all three standard streams exist, and that standard output accepts any text.
 
-    Where one is closed, as ``>&-`` does, nobody reads it; but the next file that is opened would get its number, and
-    with it what child processes print.
+    If one is closed, as by ``>&-``, the next file that is opened would get its number, and with it the output of child
+    processes.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
@@ -165,7 +165,7 @@ def _open_standard_streams() -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the verb that `arguments` name; its exit code."""
+    """Run the verb that `arguments` name; return its exit code."""
     debug = "--debug" in arguments
     try:
         with cli.make_context(PROGRAM, list(arguments)) as context:
@@ -194,7 +194,7 @@ def _complete(requested: str) -> int:
         return shell_complete(cli, {}, PROGRAM, COMPLETION_VARIABLE, requested)
     except OSError:
         raise
-    except Exception:  # somebody is typing: whatever is said would stand in the middle of that
+    except Exception:  # a message would appear in the line that the user types
         return BUG
 
 

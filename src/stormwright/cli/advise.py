@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _MAX_ROWS = 40
 
-#: Places of a bar, each for as much of what is full.
+#: Number of characters of a bar.
 _BAR = 20
 
 
@@ -47,11 +47,11 @@ def print_advice(
     Parameters
     ----------
     problem
-        What runs now.
+        Problem of the advice, with the running placement.
     advice, orders, warnings
-        What is advised, what carries it out, and what is to come.
+        Advice, the rebalances that apply it, and expected saturations.
     priced
-        Whether prices were told; else they are cores.
+        Whether prices are given; else they are cores.
     """
     say_problem(problem)
     for topology in advice.topologies:
@@ -86,7 +86,7 @@ def _topology(one: TopologyAdvice) -> Iterator[str]:
 
 
 def _numbered(steps: Sequence[str]) -> Iterator[str]:
-    """The first and the last steps, of which the last ones say most."""
+    """Yield the first and the last steps, the most informative ones."""
     left = max(len(steps) - _MAX_ROWS, 0)
     for number, step in enumerate(steps, 1):
         if left and number == _MAX_ROWS // 2 + 1:
@@ -264,7 +264,7 @@ def command(
     faults = options.idle({} if applies else dict.fromkeys(("storm_home", "wait_s"), "it needs --apply"))
     faults += options.idle({} if state_dir else {"left_out": "it needs --state"})
     if applies and storm_home is None:
-        faults.append(Fault("needs --storm-home: whose storm.yaml says where Nimbus is", "--apply"))
+        faults.append(Fault("needs --storm-home, whose storm.yaml has the address of Nimbus", "--apply"))
     wanted = [_texts(texts, name, faults) for texts, name in ((rates, "--rate"), (times, "--times"))]
     made = _kinds(kinds, kinds_file, faults)
     wish: Wish | None = None
@@ -332,7 +332,7 @@ def _with_measured(
         problem = with_ui(problem, measured)
         held |= held_cores(measured, problem)
     if costs_file is not None:
-        read_costs(costs_file)  # refuses what is none
+        read_costs(costs_file)  # raises if it is invalid
         costs = cast("dict[str, Any]", read_json(costs_file))
         problem = problem.with_load(replace(problem.load or LoadProfile({}), costs=costs))
     return problem, held

@@ -17,7 +17,7 @@ from stormwright.model.problem import assumed_text, size_of
 from stormwright.workbench.bounds import AUTO, OBJECTIVES, bound_of, proven_objective
 from stormwright.workbench.ready_problems import read_problem
 
-#: What is proven for an objective.
+#: Objective → the proven figure.
 _PROVEN = {"traffic": "least traffic", "throughput": "highest rates", "nodes": "fewest nodes"}
 
 

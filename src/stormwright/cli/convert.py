@@ -15,7 +15,7 @@ from stormwright.formats import write_problem
 from stormwright.model.problem import size_of, sizes
 from stormwright.workbench.ready_problems import read_problem
 
-#: What names of problem files end with.
+#: Extensions of problem files.
 _ENDINGS = (".json", ".json.gz", ".npz")
 
 
@@ -32,7 +32,7 @@ def command(file: Path, out: Path, as_json: bool) -> None:
     prepare_output(out, file, given_as="OUT")
     _check_ending(out)
     if as_json and is_standard_output(out):
-        raise InputError("convert", [Fault("has no effect: standard output gets the problem, which is JSON", "--json")])
+        raise InputError("convert", [Fault("has no effect: standard output has the problem as JSON", "--json")])
     problem = read_problem(file)
     write_problem(out, problem)
     if as_json:

@@ -37,7 +37,7 @@ def command(file: Path, host: str, port: int, scheduler_name: str, settings: tup
 
     problem = read_problem(file)
     scheduler_for = by_goal(scheduler_name, settings, None)
-    scheduler_for("throughput")  # what is wrong with its name or parameters is told before anything is served
+    scheduler_for("throughput")  # reports a wrong name or parameter before serving
     makers = PlanMakers("throughput", scheduler_for, scheduler_keeping_running(KEEPING))
     with site_over(problem, makers, LiveTrials()) as site:
         if as_json:

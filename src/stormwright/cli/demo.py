@@ -1,4 +1,4 @@
-"""``stormwright demo``: the main job on a real local cluster, from end to end."""
+"""``stormwright demo``: a complete demonstration on a real local cluster."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def command(
     from stormwright.workbench.simulated.cluster import run_simulated, virtual_cluster
 
     if keep and simulated:
-        raise InputError("demo", [Fault("a virtual cluster ends with its demonstration", "--keep")])
+        raise InputError("demo", [Fault("a virtual cluster ends with the demonstration", "--keep")])
     progress = Console(stderr=as_json, highlight=False)
     begin = time.monotonic()
 

@@ -1,4 +1,4 @@
-"""``stormwright experiment``: the published evaluations again, on a real local cluster."""
+"""``stormwright experiment``: repeat published evaluations on a real local cluster."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def command(ctx: click.Context, name: str | None, output: Path, fresh: bool, qui
 
     papers = papers_named(ALL if name is None else name)
     if name is None and fresh:
-        raise InputError("--fresh", [Fault("begins an experiment again: name it", "experiment")])
+        raise InputError("--fresh", [Fault("requires the NAME of an experiment", "experiment")])
     cells = {paper.name: _cells(paper, quick) for paper in papers}
     if name is None:
         stored = CellStore(output / _CELLS)

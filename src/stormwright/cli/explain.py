@@ -133,12 +133,12 @@ def _place(node: NodeVerdict, explanation: ComponentExplanation) -> str:
 
 
 def _names(nodes: Sequence[str]) -> str:
-    """The first of nodes that are alike, and how many more there are."""
+    """Return the first of several equal nodes, and the number of the others."""
     return ", ".join(cut_short(nodes, _MAX_NAMES, " like them"))
 
 
 def _numbers(executors: Sequence[int]) -> str:
-    """``executor 3``, ``executors 0–3, 7``."""
+    """Return numbers of executors as text: ``executor 3``, ``executors 0–3, 7``."""
     runs = [
         [executor for _, executor in run] for _, run in groupby(enumerate(executors), lambda pair: pair[1] - pair[0])
     ]

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class HistoryLocation:
-    """Where the tables are, and where Spark runs, as the options say."""
+    """Location of the tables, and of Spark, from the options."""
 
     state_dir: Path | None
     uri: str | None
@@ -46,7 +46,7 @@ class HistoryLocation:
 
 
 def place(function: Callable[..., None]) -> Callable[..., None]:
-    """``--state``, ``--history``, ``--history-format`` and those of Spark, as one argument `where`."""
+    """Add ``--state``, ``--history``, ``--history-format`` and the options of Spark, as one argument `where`."""
 
     @wraps(function)
     def placed(
@@ -58,7 +58,7 @@ def place(function: Callable[..., None]) -> Callable[..., None]:
         spark_conf: tuple[str, ...],
         **others: Any,
     ) -> None:
-        """`state_dir`, `uri`, `kind`, `master` and `spark_conf` as one `where`; `args` and `others` as they came."""
+        """Call the verb with `where` instead of `state_dir`, `uri`, `kind`, `master` and `spark_conf`."""
         function(*args, where=HistoryLocation(state_dir, uri, kind, master, spark_conf), **others)
 
     decorated = options.spark(placed)
@@ -75,7 +75,7 @@ def place(function: Callable[..., None]) -> Callable[..., None]:
 
 @contextmanager
 def opened(where: HistoryLocation, to_read: bool = True) -> Iterator[tuple[SparkSession, Store]]:
-    """Spark and the tables; those `to_read` have to be there."""
+    """Yield Spark and the tables; raise if `to_read` and there are none."""
     state_dir, uri, kind = where.state_dir, where.uri, where.kind
     if state_dir is None and uri is None:
         raise InputError("history", [Fault("is required: it locates the tables", "--state or --history")])
@@ -90,7 +90,7 @@ def opened(where: HistoryLocation, to_read: bool = True) -> Iterator[tuple[Spark
     target = SparkTarget.parsed(where.master, where.spark_conf)
     check_format(kind)
     if to_read and uri is None and not Path(place.removeprefix("file://")).is_dir():
-        raise _nothing_at(place)  # nobody waits for Spark to hear it
+        raise _nothing_at(place)  # without starting Spark
     with history_session(kind, target) as spark:
         store = open_store(spark, place, kind)
         if to_read and not any(store.days(table) for table in TABLES.values()):
@@ -116,7 +116,7 @@ def print_audit(state_dir: Path, limit: int, as_json: bool) -> None:
     Raises
     ------
     StormwrightError
-        It cannot be read.
+        The log cannot be read.
     """
     from stormwright.service.auth.audit import FILE, audit_lines
 
@@ -138,12 +138,12 @@ def print_audit(state_dir: Path, limit: int, as_json: bool) -> None:
 
 
 # Journal ------------------------------------------------------------------------------------------
-# What a service has done, as people read it.
+# Changes by a service, as text.
 
-#: Entries that are told at most.
+#: Maximum number of entries.
 MOST = 1000
 
-#: Mode → what the service does by itself.
+#: Mode → its description.
 _AUTOMATION = {
     "observe": "it moves nothing automatically",
     "suggest": "it makes plans, which people apply",
@@ -157,11 +157,11 @@ def print_done(address: str, by: str, limit: int, as_json: bool) -> None:
     Parameters
     ----------
     address, by
-        Of the service, and who asks it.
+        Address of the service, and the user's name.
     limit
-        Entries at most.
+        Maximum number of entries.
     as_json
-        Print them as JSON.
+        Whether to print them as JSON.
     """
     client = client_of(address, by)
     found = client.history(limit)
@@ -169,9 +169,9 @@ def print_done(address: str, by: str, limit: int, as_json: bool) -> None:
         print_json(found.model_dump(mode="json"))
         return
     if not found.done:
-        say("nothing was done so far: moves, reverts and changes of mode will stand here, with what came of them")
+        say("no entries yet: moves, reverts and changes of mode are listed here, with their outcome")
         mode = client.modes().default
-        say(f"the mode is {mode}: {_AUTOMATION[mode]}; `stormwright plan` shows what could be moved")
+        say(f"the mode is {mode}: {_AUTOMATION[mode]}; `stormwright plan` shows possible moves")
         return
     table = text_table("n", "at", "what", "who", "why", "came of it")
     for each in found.done:
@@ -205,7 +205,7 @@ def _entry_outcome(move: MoveEntry) -> Iterator[str]:
 
 
 # Tables -------------------------------------------------------------------------------------------
-# What is done to the tables of the history: taken in, tidied up, deleted.
+# Maintenance of the history's tables: ingest, compact, retain.
 
 
 @click.command()
@@ -218,10 +218,10 @@ def ingest(where: HistoryLocation, as_json: bool) -> None:
     from stormwright.service.storage.history import DIRECTORY
 
     if where.state_dir is None:
-        raise InputError("history ingest", [Fault("is needed: rows are staged there", "--state")])
+        raise InputError("history ingest", [Fault("is required: rows are staged there", "--state")])
     staging = Staging(where.state_dir / DIRECTORY)
     if where.state_dir.is_dir() and not staging.waiting()[0]:
-        _print_no_history(as_json)  # nobody waits for Spark to hear it
+        _print_no_history(as_json)  # without starting Spark
         return
     with opened(where, to_read=False) as (spark, store):
         taken = take_in(spark, store, staging)
@@ -270,7 +270,7 @@ def _print_no_history(as_json: bool) -> None:
 
 
 def _alone(where: HistoryLocation) -> AbstractContextManager[None]:
-    """Wards off the service, and others, where it is known which state directory the tables belong to."""
+    """Return the lock of the tables' state directory, if that is known."""
     from stormwright.history.tables.staging import Staging
     from stormwright.service.storage.history import DIRECTORY
 

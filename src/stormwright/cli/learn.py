@@ -21,7 +21,7 @@ from stormwright.model.humanize import counted
 if TYPE_CHECKING:
     from stormwright.evaluations.learning.examples import Group
 
-#: Problems that are drawn where nothing else is said: what the file that comes with the package was learned from.
+#: Default number of random problems, as for the model that comes with the package.
 _PROBLEMS = 120
 
 
@@ -79,11 +79,11 @@ def command(
     from stormwright.evaluations.learning.training import trained
 
     if table is not None and spec is None:
-        raise InputError("learn", [Fault("it needs --sweep", "--table")])
+        raise InputError("learn", [Fault("requires --sweep", "--table")])
     prepare_output(output, *files)
     prepare_output(keep, *files, given_as="--keep")
     if keep is not None and keep.resolve() == output.resolve():
-        raise InputError("learn", [Fault("is where the model goes: choose another name", "--keep")])
+        raise InputError("learn", [Fault("is the output file of the model; choose another name", "--keep")])
     groups: list[Group] = [group for file in files for group in read_examples(file)]
     made = [f"{counted(len(groups), 'group')} of files"] if files else []
     with shown(err=True):

@@ -129,18 +129,18 @@ def _check(freeze: str | None, until: str | None, unfreeze: bool, windows: tuple
     if freeze is not None and not freeze.strip():
         faults.append(Fault("should say why", "--freeze"))
     if freeze is not None and unfreeze:
-        faults.append(Fault("has no effect: --unfreeze says the opposite", "--freeze"))
+        faults.append(Fault("contradicts --unfreeze", "--freeze"))
     if until is not None and freeze is None:
         faults.append(Fault("has no effect without --freeze", "--until"))
     if windows and any_time:
-        faults.append(Fault("has no effect: --any-time says the opposite", "--window"))
+        faults.append(Fault("contradicts --any-time", "--window"))
     if faults:
         raise InputError("mode", faults)
 
 
 @contextmanager
 def _faults_by_option() -> Iterator[None]:
-    """Name in faults the option that was typed instead of the field that was sent."""
+    """Replace field names by option names in faults raised in the block."""
     try:
         yield
     except InputError as error:
@@ -168,7 +168,7 @@ def _topologies(texts: tuple[str, ...], known: Mapping[str, str]) -> dict[str, s
 
 
 def moment_ms(texts: str) -> int:
-    """A moment to come, in ms since 1970; InputError where it is none."""
+    """Return a future moment in ms since 1970; raise InputError if it is invalid or past."""
     now_s = time.time()
     if found := _SPAN.fullmatch(texts.strip()):
         return round((now_s + int(found[1]) * _SECONDS[found[2]]) * 1000)
@@ -179,5 +179,5 @@ def moment_ms(texts: str) -> int:
         wanted = f"should be as in 2026-12-31T06:00, 90m, 8h or 2d; got {texts}"
         raise InputError("mode", [Fault(wanted, "--until")]) from None
     if at_s <= now_s:
-        raise InputError("mode", [Fault(f"is over already: {texts}", "--until")])
+        raise InputError("mode", [Fault(f"is in the past: {texts}", "--until")])
     return round(at_s * 1000)

@@ -1,4 +1,4 @@
-"""``stormwright new-scheduler``: the skeleton of a package with a scheduler of one's own."""
+"""``stormwright new-scheduler``: create a package with a scheduler."""
 
 from __future__ import annotations
 

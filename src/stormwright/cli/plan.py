@@ -22,7 +22,7 @@ NOTHING, WRONG, CHANGES = 0, 1, 2
 
 _OF_A_FILE = "a running service decides with its own scheduler; name a FILE"
 
-#: What a plan is to be.
+#: Options that describe a plan.
 _WISHED = ("goals", "only", "topologies", "nodes", "least_gain_percent")
 
 
@@ -31,7 +31,7 @@ class _UsedWrongly(click.UsageError):
 
 
 class _DetailedExitCommand(click.Command):
-    """Exits with `WRONG` on usage errors if detailed exit codes are requested: 2 would mean changes."""
+    """Exits with `WRONG` on usage errors if detailed exit codes are requested, as 2 means changes."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """See click."""
@@ -153,7 +153,7 @@ def _check(file: Path | None, ctx: click.Context) -> None:
 
 
 def _stored_plan(ctx: click.Context) -> list[Fault]:
-    """Faults of options beside ``--show``, ``--discard`` and ``--list``, which make no plan."""
+    """Return faults for options that make no sense with ``--show``, ``--discard`` and ``--list``."""
     for name, option in (("show", "--show"), ("discard", "--discard"), ("listed", "--list")):
         if ctx.params[name] not in (None, False):
             others = {"show", "discard", "listed", "reason"} - {name} - ({"reason"} if name == "discard" else set())

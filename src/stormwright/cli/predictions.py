@@ -1,4 +1,4 @@
-"""Predictions as tables and sentences, for the verbs that print them."""
+"""Predictions as tables and sentences, for several verbs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _highest(one: TopologyPrediction) -> str:
     return "no limit is known" if isinf(one.highest_tps.value) else _rate(one.highest_tps)
 
 
-#: A row of a table: its label, and what stands there of a topology; nothing where that is not known.
+#: A row of a table: its label, and its text for a topology; empty if unknown.
 _Row = tuple[str, Callable[[TopologyPrediction], str]]
 
 _HIGHEST: Sequence[_Row] = (
@@ -58,17 +58,17 @@ def say_problem(problem: Problem, more: str = "") -> None:
 
 
 def assumptions_of(problem: Problem, costs_file: Path | None) -> Assumptions:
-    """With the costs in a file, or without one those of the problem."""
+    """Return assumptions with the costs of a file, or by default those of the problem."""
     return Assumptions.of(problem) if costs_file is None else Assumptions(*read_costs(costs_file))
 
 
 def print_predictions(predictions: Mapping[str, Prediction]) -> None:
-    """Print predictions side by side, and of the last one how full its nodes and threads are.
+    """Print predictions side by side, and the utilisation of nodes and threads for the last one.
 
     Parameters
     ----------
     predictions
-        What each column is called → what is predicted; topologies of the same names in each.
+        Title of each column → prediction; all with the same topologies.
     """
     name, last = list(predictions.items())[-1]
     for number, topology in enumerate(last.topologies[:_MAX_TOPOLOGIES]):
@@ -90,7 +90,7 @@ def _print_topology(columns: Mapping[str, TopologyPrediction], name: str) -> Non
     for column, one in columns.items():
         limit = f"at its highest rate limited by {one.bottleneck}"
         if one.highest_tps.value > 0:
-            say(f"{column}: {'nothing that is known limits it' if one.bottleneck.kind == 'nothing' else limit}")
+            say(f"{column}: {'no known limit' if one.bottleneck.kind == 'nothing' else limit}")
     _print_rows(f"{name}: at given rates", columns, _GIVEN)
     for column, one in columns.items():
         if one.no_latency:
@@ -141,7 +141,7 @@ def _between(text: Interval, form: str, unit: str = "") -> str:
 
 
 def _notes(predictions: Mapping[str, Prediction]) -> Iterator[str]:
-    """Notes of all predictions, each once, with the columns that it belongs to where there are several."""
+    """Yield the notes of all predictions, each once, with the columns that it applies to."""
     columns: dict[str, list[str]] = {}
     for column, each in predictions.items():
         of_topologies = [f"{one.topology}: {note}" for one in each.topologies for note in one.further_notes]

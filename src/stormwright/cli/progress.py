@@ -23,11 +23,11 @@ def shown(
     Parameters
     ----------
     err
-        On standard error, for standard output has JSON.
+        Whether to print to standard error, as standard output has JSON.
     write
-        Takes the lines instead.
+        Receives the lines instead of printing them.
     shape
-        Makes the text of a message.
+        Formats a record.
     """
     handler = _Lines(write or partial(say_lines, err=err), shape)
     level = LOGGER.level
@@ -46,6 +46,6 @@ class _Lines(logging.Handler):
         self._write, self._shape = write, shape
 
     def emit(self, record: logging.LogRecord) -> None:
-        # Nobody may read standard output any more: no reason for a service to end.
+        # A service goes on if the reader of its standard output ends.
         with suppress(OSError):
             self._write(self._shape(record))

@@ -95,7 +95,7 @@ def _print(looks: Sequence[ReplayedLook], name: str) -> None:
 
 
 def _cells(looks: Sequence[ReplayedLook]) -> list[str]:
-    """Means over looks."""
+    """Return means over looks, as cells of a table."""
     if any(look.error for look in looks):
         return ["–"] * 7
     return [

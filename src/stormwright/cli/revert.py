@@ -1,4 +1,4 @@
-"""``stormwright revert``: the placement as it was before an entry of the history."""
+"""``stormwright revert``: restore the placement before an entry of the history."""
 
 from __future__ import annotations
 

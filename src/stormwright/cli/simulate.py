@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _MAX_TOPOLOGIES, _MAX_NODES, _MAX_QUEUES = 10, 20, 5
 
-#: A queue is told of from this part of what it may hold.
+#: Minimum fraction of its limit from which a queue is reported.
 _FULL = 0.01
 
 #: Tuples that take minutes.
@@ -123,11 +123,11 @@ def _check(
 ) -> None:
     faults = []
     if scheduler and assignment:
-        faults.append(Fault("and --scheduler both say where executors are: name one of them", "--assignment"))
+        faults.append(Fault("and --scheduler both determine the placement: pass one of them", "--assignment"))
     if parameters and not scheduler:
-        faults.append(Fault("parameters of a scheduler need one: name it with --scheduler", "--set"))
+        faults.append(Fault("parameters require a scheduler: pass --scheduler", "--set"))
     if from_scratch is not None and not scheduler:
-        faults.append(Fault("needs a scheduler: name it with --scheduler", "--from-scratch, --keep-running"))
+        faults.append(Fault("requires --scheduler", "--from-scratch, --keep-running"))
     if saturated and trace:
         faults.append(Fault("has no effect on spouts that are offered no rate: leave out --saturated", "--trace"))
     if faults:
@@ -149,7 +149,7 @@ def _placed(
     from_scratch: bool | None,
     assignment: Path | None,
 ) -> tuple[IntArray, str]:
-    """Where executors are, and who says so."""
+    """Return the slots of executors, and the origin of the placement."""
     from stormwright.workbench.simulated.placement import running
 
     if assignment:
@@ -170,13 +170,15 @@ def _print(problem: Problem, found: Simulation, by: str) -> None:
     if assumed := assumed_text(problem):
         say(assumed)
     if missing := int(np.sum(found.slots == UNPLACED)):
-        say(f"no slot for {counted(missing, 'executor')}: what is sent to them is lost")
+        say(f"no slot for {counted(missing, 'executor')}: tuples sent to them are lost")
     say(
         f"{found.seconds:,.6g} s of virtual time in {found.took_s:.2f} s: {counted(found.hops, 'tuple')} handled, "
         f"{found.hops / max(found.took_s, 1e-9) / 1e6:.2f} million a second"
     )
     if found.at_once > 1:
-        say(f"{found.at_once} like tuples at once: latencies are longer by what so many take at each executor, at most")
+        say(
+            f"{found.at_once} tuples are simulated as one: latencies are longer, at most by their service times at each executor"
+        )
     _print_topologies(problem, found)
     _print_nodes(problem, found)
     for line in _queues(problem, found):
@@ -227,7 +229,7 @@ def _print_nodes(problem: Problem, found: Simulation) -> None:
 
 
 def _queues(problem: Problem, found: Simulation) -> list[str]:
-    """The fullest receive queues."""
+    """Return the fullest receive queues, a line each."""
     order = np.argsort(-found.queue_peak / np.maximum(found.queue_limit, 1), kind="stable")
     full = [e for e in order.tolist() if found.queue_peak[e] >= _FULL * found.queue_limit[e]][:_MAX_QUEUES]
     text = []
@@ -243,7 +245,7 @@ def _queues(problem: Problem, found: Simulation) -> list[str]:
 
 
 def _print_timeline(problem: Problem, found: Simulation, number: int) -> None:
-    """Rates and latencies as bars, one a step."""
+    """Print rates and latencies as bars, one per step."""
     name, rates = problem.topologies[number].id, found.rates(number)
     if not rates.any():
         return

@@ -1,4 +1,4 @@
-"""``stormwright status``: whether all is well at a running service."""
+"""``stormwright status``: show the health of a running service."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from stormwright.model.humanize import counted, in_utc
 if TYPE_CHECKING:
     from stormwright.client.shapes import Overview, PlanLine
 
-#: Exit code where something needs a look; that of a service that cannot be asked is 2, as of every verb.
+#: Exit code if something needs attention; it is 2 for an unreachable service, as for every verb.
 _NEEDS_A_LOOK = 1
 
 #: Lines of a kind.

@@ -1,4 +1,4 @@
-"""``stormwright sweep``: many decisions on Spark, into a table."""
+"""``stormwright sweep``: run many scheduling decisions on Spark, into a table."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from stormwright.workbench.ready_problems import read_problem
 if TYPE_CHECKING:
     from stormwright.workbench.tradeoff_curve import Tradeoff
 
-#: Characters of the longest bar, and how near to the least cost is near enough to be told.
+#: Characters of the longest bar, and the tolerance of costs reported as near the lowest.
 _BAR, _NEAR = 40, 0.02
 
 

@@ -50,7 +50,7 @@ def test_a_file_by_which_nimbus_says_who_it_is_can_be_read():
     assert "token create" in found.fix
 
 
-@pytest.mark.parametrize(("jars", "said"), [([], "there is none"), ([JAR, replace(JAR, version="1.2.2")], "several")])
+@pytest.mark.parametrize(("jars", "said"), [([], "no jar in"), ([JAR, replace(JAR, version="1.2.2")], "several")])
 def test_one_jar_has_to_be_there(jars, said):
     found = checks.jar(replace(STORM, jars=jars), "1.2.3")
     assert (found.verdict, said in found.text, "1.2.3" in found.fix) == ("wrong", True, True)
@@ -144,7 +144,10 @@ def test_compiled_code_is_taken_up(able, compiled, verdict):
 
 def test_compiled_code_of_other_sources_is_named_though_other_rooms_have_theirs():
     found = checks.compiled_code(replace(FACTS, compiled=4, unfit=("optimize",)))
-    assert (found.verdict, found.text) == ("wrong", "that of optimize is of other sources: it is compiled at first use")
+    assert (found.verdict, found.text) == (
+        "wrong",
+        "prebuilt code of optimize is of other sources: it is compiled at first use",
+    )
 
 
 def test_rooms_whose_machine_code_does_not_fit_are_found(tmp_path, monkeypatch):

@@ -42,7 +42,7 @@ def test_elsewhere_it_does_not_start_without_tokens(told: Any, host: str) -> Non
     assert "--without-authentication" in fault.message
     access, faults, (warning,) = told("--host", host, "--without-authentication")
     assert (access, faults) == (AccessSettings(), [])
-    assert "nobody is asked who he is" in warning
+    assert "every request is accepted" in warning
 
 
 def test_no_tokens_are_made_in_a_directory_that_is_removed(run: Any) -> None:
@@ -63,7 +63,7 @@ def test_with_tokens_it_does_and_says_that_they_are_to_be_seen(told: Any, tmp_pa
     assert told()[0].tokens == file, "who has made tokens is asked for one here, too"
     assert told("--without-authentication")[0].tokens is None
     _, (fault,), _ = told("--without-authentication", "--tokens", file)
-    assert "says the opposite" in fault.message
+    assert "contradicts" in fault.message
 
 
 def test_tokens_of_which_none_counts_are_none(told: Any, tmp_path: Path) -> None:

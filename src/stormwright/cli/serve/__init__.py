@@ -236,7 +236,7 @@ def command(check: bool, log_format: str, **values: Any) -> None:
     with somewhere(values["state_dir"]) as state_dir:
         values["state_dir"] = state_dir
         what = beginning(values)
-        with shown(err=True, shape=SHAPES[log_format]):  # as faults, which may follow: what comes next takes seconds
+        with shown(err=True, shape=SHAPES[log_format]):  # to standard error like faults; the next steps take seconds
             log.info(
                 "stormwright %s", ", ".join(f"{name} {text}" for name, text in what.items()), extra={"fields": what}
             )
@@ -257,7 +257,7 @@ def _serve(parts: ServiceParts, address: str) -> None:
     from stormwright.workbench.live_trials import LiveTrials
 
     stop, again, context = threading.Event(), threading.Event(), click.get_current_context()
-    # A terminal that is closed ends what runs in it, unless there is a file to read again.
+    # SIGHUP of a closed terminal ends the service, unless there is a file to reload.
     if context.params["config_file"] or not sys.stdin.isatty():
         signal.signal(signal.SIGHUP, lambda *_: again.set())
     end_at_signals(stop)

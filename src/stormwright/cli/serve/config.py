@@ -1,4 +1,4 @@
-"""The file of ``stormwright serve``: every option of the command line as a key of TOML."""
+"""Configuration file of ``stormwright serve``: every option of the command line as a key of TOML."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stormwright.cli.options import ValidatedCommand
 from stormwright.errors import nearest
 
 # Options from file and environment ----------------------------------------------------------------
-# A verb whose options a file and variables of the environment say as well.
+# A verb whose options can also be set by a file and environment variables.
 #
 # The command line goes before the environment, that before the file, that before the default.
 
@@ -71,12 +71,12 @@ class ConfigurableCommand(ValidatedCommand):
 
 
 def variable(option: click.Option) -> str:
-    """The variable that says an option: ``STORMWRIGHT_SERVE_STORM_HOME`` says ``--storm-home``."""
+    """Return the environment variable of an option: ``STORMWRIGHT_SERVE_STORM_HOME`` for ``--storm-home``."""
     return PREFIX + key_of(option).upper().replace("-", "_")
 
 
 def given() -> tuple[str, ...]:
-    """The command line of the verb that runs."""
+    """Return the command line of the current verb."""
     arguments: tuple[str, ...] = click.get_current_context().meta[_GIVEN]
     return arguments
 
@@ -107,7 +107,7 @@ SECTIONS: Mapping[str, Sequence[str]] = {
     "budget": ("max-topologies", "max-executors", "most-missing"),
 }
 
-#: Parameters of the scheduler; as a section, ``alpha = 0.5`` says what ``--set alpha=0.5`` does.
+#: Section of the scheduler's parameters, where ``alpha = 0.5`` is ``--set alpha=0.5``.
 PARAMETERS = "set"
 
 #: Options that stand on the command line alone.
@@ -121,11 +121,11 @@ class ConfigFile:
     Parameters
     ----------
     values
-        By the name of the option's parameter.
+        Name of an option's parameter → value.
     keys
-        The same names → key in the file, with its section.
+        Name of an option's parameter → key in the file, with its section.
     faults
-        What is wrong with it, a sentence each.
+        Faults of the file, a sentence each.
     """
 
     file: str = ""
@@ -134,12 +134,12 @@ class ConfigFile:
     faults: list[str] = field(default_factory=list)
 
     def wrong(self, key: str, what: str) -> None:
-        """Note a fault of a key."""
+        """Add a fault of a key."""
         self.faults.append(f"{self.file}: {key}: {what}")
 
 
 def key_of(option: click.Option) -> str:
-    """An option's name without dashes before it: ``--storm-home`` is ``storm-home``."""
+    """Return an option's name without leading dashes: ``storm-home`` for ``--storm-home``."""
     return max(option.opts, key=len).lstrip("-")
 
 
@@ -149,19 +149,19 @@ def read_config(path: Path, options: Sequence[click.Option]) -> ConfigFile:
     Parameters
     ----------
     path
-        In TOML.
+        Path of the TOML file.
     options
-        That it may name.
+        Options that it may set.
     """
     config = ConfigFile(str(path))
     try:
         document = tomllib.loads(path.read_bytes().decode())
     except OSError as error:
-        config.faults.append(f"{path}: cannot be read: {error.strerror}: name another with --config")
+        config.faults.append(f"{path}: cannot be read: {error.strerror}; pass another --config")
     except UnicodeDecodeError as error:
-        config.faults.append(f"{path}: is no text in UTF-8 (byte {error.start}): write it as that")
+        config.faults.append(f"{path}: is not UTF-8 (byte {error.start})")
     except tomllib.TOMLDecodeError as error:
-        config.faults.append(f"{path}: is no TOML: {error}")
+        config.faults.append(f"{path}: is not valid TOML: {error}")
     else:
         known = {key_of(option): option for option in options if key_of(option) not in NOT_IN_FILE}
         for section, key, value in _entries(document, config):
@@ -170,7 +170,7 @@ def read_config(path: Path, options: Sequence[click.Option]) -> ConfigFile:
 
 
 def _entries(document: Mapping[str, Any], config: ConfigFile) -> Iterator[tuple[str, str, Any]]:
-    """Section (empty for none), key and value of each line."""
+    """Yield section (empty for none), key and value of each line."""
     for key, value in document.items():
         if key == PARAMETERS and isinstance(value, dict):
             yield "", key, _assignments(value, config)
@@ -201,13 +201,13 @@ def _take(config: ConfigFile, known: Mapping[str, click.Option], section: str, k
     shown = f"{section}.{key}" if section else key
     option = known.get(key)
     if key in NOT_IN_FILE:
-        config.wrong(shown, f"stands on the command line alone: say --{key} there")
+        config.wrong(shown, f"is allowed on the command line only: pass --{key}")
     elif option is None or (section and key not in SECTIONS[section]):
         config.wrong(shown, _unknown(section, key, known))
     elif what := _unfit(option, value):
         config.wrong(shown, f"{what}, got {_brief(value)}")
     elif option.name in config.keys:
-        config.wrong(shown, f"{config.keys[option.name]} says it, too: leave one of them out")
+        config.wrong(shown, f"{config.keys[option.name]} sets it, too: remove one of them")
     elif option.name:
         config.values[option.name], config.keys[option.name] = value, shown
 

@@ -15,7 +15,7 @@ from urllib.parse import quote
 from stormwright import __version__
 from stormwright.escaping import printable
 
-#: What `ServiceSettings.mode` is where nothing was ever said.
+#: Default of `ServiceSettings.mode`.
 FIRST_MODE = "observe"
 
 
@@ -25,7 +25,7 @@ def as_line(record: logging.LogRecord) -> str:
 
 
 def as_json(record: logging.LogRecord) -> str:
-    """A message as a JSON object in one line: ``at``, ``level``, ``from`` (the module) and ``message``."""
+    """Return a log record as a JSON object in one line: ``at``, ``level``, ``from`` (the module) and ``message``."""
     values = {
         "at": _at(record),
         "level": record.levelname.lower(),
@@ -35,7 +35,7 @@ def as_json(record: logging.LogRecord) -> str:
     return json.dumps(values | getattr(record, "fields", {}))
 
 
-#: What ``--log-format`` may say → how a message is written.
+#: Value of ``--log-format`` → format of a record.
 SHAPES: Mapping[str, Callable[[logging.LogRecord], str]] = {"text": as_line, "json": as_json}
 
 

@@ -32,17 +32,17 @@ class ServiceParts:
     Parameters
     ----------
     settings
-        What it is told.
+        Settings of the service.
     scheduler, name
-        Who decides, and what it is called.
+        The scheduler, and its name.
     gateway
         Argument vector that starts the Nimbus gateway; empty for a virtual cluster.
     deciders
-        Goal of a plan → who decides about it.
+        Goal of a plan → its scheduler.
     pair
-        Where it agrees with other services; None where it is alone.
+        Settings of leader election; None for a single service.
     cluster
-        The virtual one; None for a real one.
+        The virtual cluster; None for a real one.
     """
 
     settings: ServiceSettings
@@ -60,7 +60,7 @@ def prepared(values: Mapping[str, Any]) -> ServiceParts:
     Raises
     ------
     InputError
-        What of it cannot be; all faults at once.
+        Settings are invalid; all faults at once.
     """
     from stormwright.clock import WALL
     from stormwright.controller.planning.plan import MoveBudget
@@ -133,14 +133,14 @@ def _checked(
     Parameters
     ----------
     decides, initial, on_failure, history_format, storm_home
-        As told.
+        Values of the options.
     faults
-        What was found before.
+        Faults of other options.
 
     Raises
     ------
     InputError
-        What of the settings cannot be; all faults at once.
+        Settings are invalid; all faults at once.
     """
     from stormwright.history.tables.store import check_format
     from stormwright.schedulers.toolkit.registry import scheduler_type
