@@ -225,5 +225,5 @@ def _as_placed(problem: Problem, watch: Watch) -> Problem:
     wanted = watch.placement.rule(replace(problem, current={}, load=None))
     nodes = problem.slot_node[problem.current_slot], problem.slot_node[wanted]
     if not np.array_equal(*nodes):
-        raise StormwrightError("Nimbus has placed it in its own way")
+        raise StormwrightError("Nimbus has placed it differently")
     return problem

@@ -188,7 +188,7 @@ def test_quotas_are_kept_or_said_to_be_too_small():
     problem = chain({"in": 2.0, "work": 5.0})
     with pytest.raises(InputError, match="chain: needs 3 executors at least, and --max-executors allows 2"):
         advised(problem, Wish(rates={"": 300.0}, max_executors=2))
-    with pytest.raises(InputError, match="no number of nodes that is allowed is enough"):
+    with pytest.raises(InputError, match="no allowed number of nodes is sufficient"):
         advised(problem, Wish(rates={"": 800.0}, max_nodes=1))
 
 

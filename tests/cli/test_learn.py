@@ -112,4 +112,4 @@ def test_examples_that_are_too_few_are_kept(run, tmp_path):
     assert (code, "at least 5 problems" in err) == (2, True)
     assert len(read_examples(kept)) == 1
     code, _, err = run("learn", "--problems", "1", "--keep", model, "-o", model)
-    assert (code, "--keep: is where the model goes" in err) == (2, True)
+    assert (code, "--keep: is the output file of the model" in err) == (2, True)

@@ -28,7 +28,7 @@ def test_what_runs_is_predicted(run, file):
     code, out, _ = run("predict", file)
     assert code == 0
     assert "today: at its highest rate limited by the CPU of node" in out
-    assert "note: what messages cost was not fitted to this cluster" in out
+    assert "note: message costs were not fitted to this cluster" in out
     code, out, _ = run("predict", file, "--json")
     assert code == 0
     (topology,) = orjson.loads(out)["today"]["topologies"]
@@ -88,7 +88,7 @@ def test_a_bottleneck_of_its_own_is_named_where_another_is_fuller(run, tmp_path)
     document = orjson.loads(run("whatif", path, "--rate", "×100", "--link", "100kbit", "--json")[1])
     one, other = (each["no_latency"] for each in document["then"]["topologies"])
     assert "the CPU of node n0" in one
-    assert "of the link " in other
+    assert "the link " in other
 
 
 def test_of_what_does_not_run_no_limit_is_said(run, tmp_path):
@@ -187,7 +187,7 @@ def test_notes_say_which_column_they_belong_to(capsys):
     then = replace(today, notes=(*today.notes, "the moon is full"))
     print_predictions({"today": today, "then": then})
     out = capsys.readouterr().out
-    assert "note on today and then: what messages cost was not fitted" in out
+    assert "note on today and then: message costs were not fitted" in out
     assert "note on then: the moon is full" in out
     print_predictions({"then": then})
     assert "note: the moon is full" in capsys.readouterr().out
@@ -251,16 +251,16 @@ def test_who_finds_no_slot_is_told_by_the_exit_code(run, tmp_path):
     [
         ("--rate", "fast", "should be a factor above 0"),
         ("--rate", "×0", "should be a factor above 0"),
-        ("--rate", "9000", "--rate: is a number without ×: say ×9000 for a factor"),
-        ("--rate", "words=9000", "say words=×9000 for a factor"),
+        ("--rate", "9000", "--rate: is a number without ×: write ×9000 for a factor"),
+        ("--rate", "words=9000", "write words=×9000 for a factor"),
         ("--parallelism", "split", "should be COMPONENT=N"),
         ("--parallelism", "split=0", "N at least 1"),
         ("--parallelism", "nobody=3", "no such component"),
         ("--link", "fast", "should be a speed above 0"),
         ("--kill-node", "nobody", "no such node; there is"),
         ("--scheduler", "nobody", "unknown scheduler"),
-        ("--set", "seed=1", "parameters of a scheduler need one"),
-        ("--set", "seed=1", "name a change"),
+        ("--set", "seed=1", "parameters require a scheduler"),
+        ("--set", "seed=1", "no change is given"),
     ],
 )
 def test_what_is_wrong_is_said(run, file, option, value, said):

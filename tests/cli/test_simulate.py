@@ -128,14 +128,14 @@ def test_nothing_runs(run, tmp_path):
     write_problem(path, WordCount().problem().with_current({}))
     code, _, err = run("simulate", path)
     assert code == 2
-    assert "nothing runs in this problem: name a scheduler" in err
+    assert "the problem has no current placement: pass a scheduler" in err
 
 
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
         (["--scheduler", "even", "--assignment", "a.json"], "both determine the placement"),
-        (["--set", "a=1"], "need one: name it with --scheduler"),
+        (["--set", "a=1"], "require a scheduler: pass --scheduler"),
         (["--keep-running"], "requires --scheduler"),
         (["--seconds", "0"], "--seconds"),
         (["--seconds", "nan"], "--seconds"),

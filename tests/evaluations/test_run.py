@@ -57,7 +57,7 @@ def test_a_cell_that_fails_is_tried_on_a_new_cluster_then_passed_over_and_tried_
     kept = CellStore(path)
     assert run_cells(CELLS, kept, StandIn(log, failing)) == 3
     assert kept.errors[CELLS[0].key] == "no worker reported"
-    assert "needs what it would have shown" in kept.errors[CELLS[1].key]
+    assert "requires its result" in kept.errors[CELLS[1].key]
     assert run_cells(CELLS, CellStore(path), StandIn(log, failing)) == 0
     assert CellStore(path).errors == {}
 

@@ -43,7 +43,7 @@ def test_moments_out_of_the_calendar_are_none(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: list[str], moment: str
 ) -> None:
     told = printed(capsys, "history", *verb, moment, "--state", str(tmp_path), code=BAD_INPUT)
-    assert f"{moment}: not a day or time" in told
+    assert f"{moment}: is not a day or time" in told
 
 
 @pytest.mark.parametrize("days", [0, 36_526, 3_652_059, 99_999_999_999])
@@ -152,7 +152,7 @@ def test_where_nothing_was_staged_that_is_said_without_spark(
         (["history", "overloads", "0001-01-01..", "--history", "file:///somewhere"], "not a day or time"),
         (["history", "at", "noon", "--history", "file:///somewhere"], "not a day or time"),
         (["history", "retain", "facts=", "ten", "--history", "file:///somewhere"], "2 faults"),
-        (["history", "ingest", "--history", "file:///somewhere"], "--state: is needed"),
+        (["history", "ingest", "--history", "file:///somewhere"], "--state: is required"),
         (["history", "tables", "--history", "file:///somewhere", "--history-format", "orc"], "orc: unknown"),
         (["replay", "yesterday", "--history", "file:///somewhere"], "not a day or time"),
     ],

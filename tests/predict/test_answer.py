@@ -103,7 +103,7 @@ def test_executors_without_a_slot_are_said():
     slots = np.where(np.arange(12) == 3, UNPLACED, 0).astype(np.int32)
     one = only(predict(WordCount().problem(), slots))
     assert one.highest_tps.value == 0
-    assert one.notes == ("1 executor has no slot: nothing is predicted, and it takes nothing",)
+    assert one.notes == ("1 executor has no slot: not predicted, and assumed to use nothing",)
 
 
 def test_an_assumed_load_is_said():

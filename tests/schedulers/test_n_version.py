@@ -307,7 +307,7 @@ def test_a_time_budget_is_shared():
     assert time.perf_counter() - begun < 10
     assert {each["scheduler"] for each in found.parameters["answers"]} == {"binpack", "optimizer", "spread"}
     none = answered(WORD_COUNT, schedulers="binpack,annealing", time_budget_s=1e-6)
-    assert none.parameters["left_out"]["binpack"] == "the time was over before it could begin"
+    assert none.parameters["left_out"]["binpack"] == "the time limit was reached before it began"
 
 
 def test_placements_that_take_turns_come_to_an_end(monkeypatch):

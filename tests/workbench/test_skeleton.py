@@ -89,7 +89,7 @@ def test_a_word_of_python_is_no_name(tmp_path):
 
 @pytest.mark.parametrize("name", list(registry.SCHEDULERS)[:2])
 def test_names_that_are_taken(tmp_path, name):
-    with pytest.raises(InputError, match="there is a scheduler of this name"):
+    with pytest.raises(InputError, match="a scheduler of this name exists; choose another name"):
         write_skeleton(name, tmp_path)
 
 

@@ -109,7 +109,7 @@ class _Verbs(Verbs):
         with collection_paused():
             command: click.Command = import_module(f"stormwright.cli.{module}").command
         summary = VERBS[cmd_name]
-        if not (command.help or "").startswith(summary):  # a command is asked for more than once
+        if not (command.help or "").startswith(summary):  # called several times
             command.help = "\n\n".join(filter(None, (summary, cleandoc(command.help or ""))))
         return command
 

@@ -204,7 +204,7 @@ def _go_on(report_to: Callable[[DemoResult], None], result: DemoResult, service:
     for topology in result.topologies:
         service.nimbus.activate(topology.name)
     address = f"http://{service.settings.host}:{service.settings.port}"
-    say(f"all goes on: the dashboard is at {address}; Ctrl-C ends cluster and service", err=True)
+    say(f"still running: the dashboard is at {address}; Ctrl-C stops cluster and service", err=True)
     service.run(stop)
 
 

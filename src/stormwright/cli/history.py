@@ -101,7 +101,7 @@ def opened(where: HistoryLocation, to_read: bool = True) -> Iterator[tuple[Spark
 def _nothing_at(place: str) -> InputError:
     wanted = (
         "nothing is recorded there; `history ingest --state DIR` takes in what a service has staged; one of a virtual "
-        "cluster stages nothing, and tells itself what it did and what came of it: `stormwright history`"
+        "cluster stages nothing; see its journal with `stormwright history`"
     )
     return InputError("history", [Fault(wanted, place)])
 

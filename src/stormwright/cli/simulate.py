@@ -176,9 +176,8 @@ def _print(problem: Problem, found: Simulation, by: str) -> None:
         f"{found.hops / max(found.took_s, 1e-9) / 1e6:.2f} million a second"
     )
     if found.at_once > 1:
-        say(
-            f"{found.at_once} tuples are simulated as one: latencies are longer, at most by their service times at each executor"
-        )
+        longer = "latencies are longer, at most by their service times at each executor"
+        say(f"{found.at_once} tuples are simulated as one: {longer}")
     _print_topologies(problem, found)
     _print_nodes(problem, found)
     for line in _queues(problem, found):

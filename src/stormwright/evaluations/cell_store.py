@@ -54,7 +54,7 @@ class CellStore:
     path
         JSON lines; made with the first cell.
     forgotten
-        Keys of cells to begin again; the file as it was is kept beside it, as ``….old``, if it has any of them.
+        Keys of cells to measure again; if the file has any of them, its old version remains as ``….old``.
 
     Raises
     ------
@@ -79,7 +79,7 @@ class CellStore:
         self._whole = not data or data.endswith(b"\n")
         broken = sum(not self._take(line) for line in left)
         if broken:
-            log.warning("%s: %s passed over, as no cell wrote it whole", path, counted(broken, "line"))
+            log.warning("%s: %s skipped, as it is incomplete", path, counted(broken, "line"))
 
     def _take(self, line: bytes) -> bool:
         with suppress(ValueError, KeyError, TypeError, AttributeError):

@@ -73,7 +73,7 @@ def run_cells(cells: Sequence[Cell], store: CellStore, make_lab: MakeLab) -> int
     ClusterError
         There can be no cluster.
     InputError
-        What was found cannot be kept.
+        The result cannot be stored.
     """
     left = [cell for cell in cells if cell.key not in store.found]
     failed = 0
@@ -93,7 +93,7 @@ def _tried(cell: Cell, store: CellStore, labs: _Labs) -> CellOutcome | str:
         return _measured(cell, None, 0.0, labs)
     shown = store.found.get(cell.first().key)
     if shown is None:
-        return f"{cell.first().name} has found nothing, and this needs what it would have shown"
+        return f"{cell.first().name} failed, and this cell requires its result"
     if cell.block.kind != "steady":
         return _measured(cell, None, shown.rate_tps, labs)
     try:
@@ -148,7 +148,7 @@ class _Labs:
         try:
             return self._stack.enter_context(self._make(kind))
         except ClusterError as failure:
-            log.warning("the cluster did not come up, and is tried once more: %s", str(failure).splitlines()[0])
+            log.warning("the cluster did not start, retrying: %s", str(failure).splitlines()[0])
         return self._stack.enter_context(self._make(kind))
 
     def close(self) -> None:

@@ -215,7 +215,7 @@ def _problem(
         "greylisted_supervisors": tuple(header.greylisted_supervisors),
         "core_hz": header.core_hz,
     }
-    if held is None:  # each line was found sound by itself, so what is left is whether placements are together
+    if held is None:  # each line is valid: only placements as a whole remain to be checked
         return Problem(**fields | {"current": {}}, parts=CHECKED).with_current(current)
     if same_header:
         fields["conf"] = held.conf

@@ -157,7 +157,7 @@ class _Draft:
 
 def _wrong_sizes(nodes: int | Sequence[Supervisor], **sizes: float) -> list[Fault]:
     if isinstance(nodes, str) or not isinstance(nodes, (int, Sequence)):
-        return [Fault(f"should be how many, or the supervisors themselves, got {nodes!r}", "nodes")]
+        return [Fault(f"should be a number of nodes, or supervisors, got {nodes!r}", "nodes")]
     given = {"nodes": nodes, **sizes} if isinstance(nodes, int) else sizes
     return [
         Fault(f"should be a finite number above 0, got {value}", name)

@@ -35,7 +35,7 @@ def known_at(store: Store, moment_ms: int) -> Problem:
     """
     snapshot = newest(store, SNAPSHOTS, moment_ms)
     if snapshot is None:
-        raise InputError("history", [Fault("nothing is recorded up to then", in_utc(moment_ms))])
+        raise InputError("history", [Fault("no record exists up to then", in_utc(moment_ms))])
     return problem_of(snapshot["document"], newest(store, PROFILES, moment_ms), in_utc(moment_ms))
 
 
@@ -115,7 +115,7 @@ def clusters(store: Store, stretch: TimeStretch) -> list[dict[str, Any]]:
     a `stormwright-problem/1` has them.
     """
     start_ms = None if stretch.start_ms is None else stretch.start_ms - _SNAPSHOT_BEFORE_MS
-    # Nearly all of a document is topologies, so the nodes are taken out there, and told where they have changed.
+    # Nearly all of a document is topologies, so nodes are left out there, and stored only if they have changed.
     part = {name: F.get_json_object("document", f"$.{name}") for name in ("supervisors", "core_hz")}
     before = Window.orderBy("at_ms")
     rows = within(store, SNAPSHOTS, TimeStretch(start_ms, stretch.end_ms)).select(

@@ -32,7 +32,7 @@ from stormwright.pipeline.streaming.batch import TimeStretch
 #: The service's own: what it raises alarms by is what is reported.
 _SETTINGS = StreamSettings()
 
-#: A pane that tells of a second began no longer before it: records land late by so much at most.
+#: Maximum time between the begin of a pane and a second in it: records land late by at most this.
 _PANE_BEFORE_MS = (_SETTINGS.watermark_s + _SETTINGS.window_s) * 1000
 
 
@@ -58,8 +58,8 @@ class Episode:
 def overload_episodes(store: Store, stretch: TimeStretch, after_s: float) -> list[Episode]:
     """Return episodes of more than `after_s` seconds in a stretch of time, clipped, oldest first.
 
-    Capacities are those that the nodes had at the time, as Nimbus told; before it first told in the stretch, or in the
-    day before it, those that it told then.
+    Capacities are those that Nimbus reported at the time; before its first report in the range, or in the
+    day before it, those of that report.
     """
     start_ms = None if stretch.start_ms is None else stretch.start_ms - _PANE_BEFORE_MS
     end_ms = None if stretch.end_ms is None else stretch.end_ms + _SETTINGS.settle_s * 1000
@@ -100,7 +100,7 @@ def _cores(state: Mapping[str, Any]) -> Mapping[str, float]:
 
 _HOUR_MS = 3_600_000
 
-#: Seconds of the panes in which facts are kept.
+#: Length of the panes of facts, in seconds.
 _PANE_S = 3.0
 
 #: An hour of which less is known does not count, in parts.
@@ -185,7 +185,7 @@ def topology_reports(store: Store, stretch: TimeStretch, by_day: bool = False) -
     rows = within(store, FACTS, stretch)
     keys = ["topology", *([DAY] if by_day else [])]
     # Nearly all rows are traffic, so it is added up with as little work a row as can be: bytes and samples are of
-    # nothing else, and of latency, which has tuples as well, the others tell how many to take off.
+    # nothing else; of latency, which has tuples as well, the others determine how many to subtract.
     sums = {"tuples": F.sum("tuples"), "bytes": F.sum("bytes"), "sampled": F.sum("sampled")}
     sent = rows.groupBy(keys).agg(*(column.alias(name) for name, column in sums.items()))
     detail = F.when(F.col("kind") == "executor", F.col("component")).otherwise(F.col("first").cast("string"))

@@ -161,7 +161,7 @@ class CachedCode(_Cache):  # type: ignore[misc]
             return None
         try:
             return self._own.load_overload(sig, target_context)
-        except Exception:  # damaged, as by a power failure: it would be in the way of what is kept from now on
+        except Exception:  # damaged, as by a power failure: it would prevent later writes
             with suppress(Exception):
                 self._own.flush()
             return None

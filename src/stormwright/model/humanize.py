@@ -83,7 +83,7 @@ def _reach_text(one: Mapping[str, Any]) -> str:
     rate, reached = f"{one['rate_tps']:,.0f}", one["highest_tps"] if one["pending_tps"] is None else one["pending_tps"]
     text = f"{rate} are not sustained" if one["latency_ms"] is None else f"{one['latency_ms']:,.1f} ms at {rate}"
     if reached is None:
-        return f"nothing that is known limits its trees/s, {text}"
+        return f"no known limit of its trees/s, {text}"
     return f"at most {reached:,.0f} trees/s by {one['bottleneck']['text']}, {text}"
 
 

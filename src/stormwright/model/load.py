@@ -23,7 +23,7 @@ _OPTIONAL_AMOUNTS = ("flow_limit_tps", "pair_bytes_per_s", "flow_bytes_per_s", "
 class TopologyLoad(ByContent):
     """Load of one topology; executors are numbered within the topology.
 
-    Arrays are kept read-only: those that can be written to are copied. Loads with equal arrays are equal.
+    Arrays are read-only: writable ones are copied. Loads with equal arrays are equal.
 
     Parameters
     ----------
@@ -42,8 +42,7 @@ class TopologyLoad(ByContent):
     pair_bytes_per_s, flow_bytes_per_s
         The same traffic in bytes/s, shapes (P,) and (F,), where measured.
     forecast_cpu_hz
-        What `cpu_hz` is expected to become, shape (E,), where there is a forecast. Limits are kept for the load of
-        now.
+        Expected future `cpu_hz`, shape (E,), if there is a forecast. Limits apply to the present load.
     """
 
     cpu_hz: FloatArray

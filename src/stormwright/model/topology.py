@@ -74,7 +74,7 @@ class ExecutorRun(NamedTuple):
 
     component: int
     start_task: int
-    count: int  # type: ignore[assignment]  # hides tuple.count, which nobody calls on a run
+    count: int  # type: ignore[assignment]  # hides tuple.count, which is not used
     tasks_per_executor: int
 
 

@@ -193,7 +193,7 @@ RECORD = Structure(
         Field("streams", Listing(Listing(Text(), len(STREAM_COLUMNS), len(STREAM_COLUMNS)))),
         Field("pairs", Listing(PAIR)),
         Field("complete_latency", LATENCY),
-        # Left out by probes of before, and where a system does not tell.
+        # Missing from older probes, and on systems that do not report it.
         Field("threads", THREADS, nullable=True),
         Field("gc", GC, nullable=True),
         Field("node", NODE, nullable=True),

@@ -57,10 +57,10 @@ def notes_of_topology(placed: PlacedLoad, steady: SteadyState, costs: Costs, top
     missing = int(np.count_nonzero(placed.standing.workers.scopes.slot[problem.executors_of(topology)] == UNPLACED))
     if missing:
         verb = "has" if missing == 1 else "have"
-        yield f"{counted(missing, 'executor')} {verb} no slot: nothing is predicted, and it takes nothing"
+        yield f"{counted(missing, 'executor')} {verb} no slot: not predicted, and assumed to use nothing"
         return
     if profile.rate_tps[topology] == 0:
-        yield "its spouts began no trees while it was measured: nothing to go by"
+        yield "its spouts began no trees while it was measured: no basis for a prediction"
         return
     components = slice(int(layout.component_offset[topology]), int(layout.component_offset[topology + 1]))
     # Edges are in the order of their sources, and these in that of their topologies.
@@ -106,7 +106,7 @@ def notes_of_all(placed: PlacedLoad, steady: SteadyState, costs: Costs) -> Itera
         Costs that the steady state was computed with.
     """
     if costs.fitted_in is None:
-        yield "what messages cost was not fitted to this cluster: intervals are as wide as that makes them"
+        yield "message costs were not fitted to this cluster: intervals are wide accordingly"
     if len(np.unique(steady.demand.worker_node)) > 1 and not np.isfinite(steady.demand.nodes.link_bytes_per_s).all():
         yield "some nodes do not declare link_bps: their links are assumed unlimited"
     unsized = [each.bytes_per_tuple is None and each.pair_bytes_per_s is None for each in placed.profile.problem.loads]
@@ -322,7 +322,7 @@ def predict(
     if slot_of_executor is None:
         slot_of_executor = problem.current_slot
         if np.all(slot_of_executor == UNPLACED):
-            message = "nothing runs in this problem: say which placement is meant, as predict(problem, place(problem))"
+            message = "the problem has no current placement: pass one, as in predict(problem, place(problem))"
             raise InputError("placement", [Fault(message, "$")])
     profile = profile or Profile.of(problem)
     rates = _named(problem, assumptions.rate_tps, profile.rate_tps)

@@ -20,7 +20,7 @@ class MetisParams(Params):
 
     objective: str = param(
         "volume",
-        "what METIS minimises; volume: to how many workers executors send; cut: what is exchanged between workers",
+        "objective of METIS; volume: number of workers that executors send to; cut: traffic between workers",
         choices=("volume", "cut"),
     )
     part: str = param(

@@ -172,7 +172,7 @@ class NVersionScheduler:
         asking.note_current()
         for name, budget_s in self._turns(problem, end_s):
             if budget_s < 0:
-                asking.left_out[name] = "the time was over before it could begin"
+                asking.left_out[name] = "the time limit was reached before it began"
                 continue
             scheduler = self._made(name, budget_s, apart)
             if isinstance(scheduler, Exception):

@@ -318,7 +318,7 @@ class OnlineParams(TriggerParams):
     )
     meaning: str = param(
         OWN,
-        "of beta and delta; authors: as in the code of the paper's authors, with its defaults for what is not set",
+        "of beta and delta; authors: as in the code of the paper's authors, with its defaults",
         choices=(OWN, AUTHORS),
     )
     capacity: float = param(

@@ -52,17 +52,19 @@ class OptimizerParams(Params):
     """Parameters of the scheduler."""
 
     objective: str = param(
-        "auto", "what is wanted; auto: throughput where a service measured the load, else traffic", choices=OBJECTIVES
+        "auto", "objective; auto: throughput if a service measured the load, else traffic", choices=OBJECTIVES
     )
     workers: str = param(
-        "free", f"how many, for all objectives but traffic; a topology's {WORKERS_KEY} goes first", choices=WORKERS
+        "free",
+        f"number of workers, for all objectives but traffic; a topology's {WORKERS_KEY} takes precedence",
+        choices=WORKERS,
     )
     headroom_percent: float = param(
-        20.0, "what is to stay free of all nodes and links, for objective nodes", low=0, high=99
+        20.0, "percentage of all nodes and links that stays free, for objective nodes", low=0, high=99
     )
     caution: float = param(
         1.6,
-        "standard deviations by which a throughput counts for less than predicted, where something runs",
+        "standard deviations subtracted from a predicted throughput if there is a current placement",
         low=0,
         high=9,
     )
@@ -72,17 +74,15 @@ class OptimizerParams(Params):
     )
     seed: int = param(0, "seed of the random numbers", low=0, high=MOST_SEED)
     threads: int = param(1, "cores to use in parallel; the answer depends on their number", low=1, high=64)
-    move_price: float = _price("what an executor that leaves its slot costs")
+    move_price: float = _price("cost of an executor that leaves its slot")
     max_moves: int = param(-1, "maximum executors that may leave their slots; -1: any number", low=-1, high=_MOST_COUNT)
-    restart_price: float = _price("what a worker that runs and is restarted costs")
+    restart_price: float = _price("cost of a restarted worker")
     max_restarts: int = param(
         -1, "maximum running workers that may be restarted; -1: any number", low=-1, high=_MOST_COUNT
     )
-    node_price: float = _price("what a node on which anything runs costs")
-    imbalance_price: float = _price("what CPU that is used unevenly costs, see the rule")
-    follow_flows: bool = param(
-        True, "whether shuffled traffic costs what the new placement makes of it, or as measured"
-    )
+    node_price: float = _price("cost of a used node")
+    imbalance_price: float = _price("cost of uneven CPU, see the rule")
+    follow_flows: bool = param(True, "whether shuffled traffic follows the new placement, or costs as measured")
     bound: bool = param(False, "whether to compute a bound on all placements; takes more time")
     bound_budget_s: float = param(10.0, "maximum seconds for the bound", low=0, high=MOST_SECONDS)
 
@@ -97,7 +97,7 @@ class OptimizerParams(Params):
         idle = {name: needs for name, needs in self._idle() if getattr(self, name) != usual[name]}
         faults += [Fault(f"has no effect: it needs {needs}", name) for name, needs in idle.items()]
         if self.time_budget_s and self.iterations not in (0, usual["iterations"]):
-            message = "has no effect beside time_budget_s, which counts instead: leave out one of them"
+            message = "has no effect with time_budget_s: remove one of them"
             faults.append(Fault(message, "iterations"))
         if faults:
             raise InputError("scheduler parameters", faults)
@@ -146,7 +146,7 @@ class OptimizerScheduler:
     the distance of messages; for nodes their number, as long as `headroom_percent` stays free, and then latency on
     these nodes; for balanced the CPU per tree, as long as rates are sustained. It starts from the running placement,
     from one of little traffic and from topologies gathered on few nodes; results are compared by the complete
-    prediction, and the running placement is kept if it is as good. The predicted throughput of another placement is
+    prediction, and the running placement stays if it is as good. The predicted throughput of another placement is
     reduced by `caution` standard deviations of its prediction error (`stormwright.predict.gain`), and no node in use is
     left idle for it; 0 disables both. CPU is no constraint here, as rates follow from it, so a node may get more than
     was measured. The number of workers is a decision (`workers`), applied by ``rebalance -n``. Topologies that began no

@@ -72,7 +72,7 @@ def comparison_table(comparison: Comparison) -> ComparisonTable:
     columns = {name: value for name, value in _COLUMNS.items() if name == "cost" or any(map(value, found))}
     rows = []
     if comparison.current:
-        rows.append(["(what runs now)", *_cells(comparison.current, columns), ""])
+        rows.append(["(current placement)", *_cells(comparison.current, columns), ""])
     for row in comparison.rows:
         cells = _cells(row.figures, columns) if row.figures else [*("–" for _ in columns), "failed"]
         rows.append([row.label, *cells, f"{row.seconds:.3f}"])
@@ -98,7 +98,7 @@ log = logging.getLogger(__name__)
 
 #: Mark before a cost that is not comparable, and its explanation.
 MARK = "*"
-MARK_MEANS = "not to be compared: the placement breaks limits or leaves executors out"
+MARK_MEANS = "not comparable: the placement breaks limits or leaves executors out"
 
 
 @dataclass(frozen=True)

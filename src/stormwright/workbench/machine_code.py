@@ -69,7 +69,7 @@ def make() -> int:
             if process.wait():
                 raise subprocess.CalledProcessError(process.returncode, command)
     if left := _without_code():
-        raise RuntimeError(f"nothing makes the machine code of {', '.join(left)}")
+        raise RuntimeError(f"no prebuilt machine code was written for {', '.join(left)}")
     return missing
 
 

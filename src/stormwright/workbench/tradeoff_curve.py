@@ -72,7 +72,7 @@ _STEPS = (1, 2, 5)
 
 #: Hint for a problem without a placement.
 _NOTHING_RUNS = (
-    "nothing runs, so nothing can move; what runs is in problems of `stormwright import nimbus`, "
+    "no current placement, so nothing can move; it is part of problems from `stormwright import nimbus`, "
     "of `stormwright history at`, and of a service (GET /v1/problem)"
 )
 

@@ -42,7 +42,7 @@ def parse_rate(text: str, faults: list[Fault]) -> tuple[str, float]:
     if match["times"] is None:
         # Elsewhere (`advise --rate 9000`) a number is trees/s, and a factor of 9000 is a mistake.
         factor = f"{match['of'] or ''}×{match['factor']}"
-        faults.append(Fault(f"is a number without ×: say {factor} for a factor of the rate; got {text}", "--rate"))
+        faults.append(Fault(f"is a number without ×: write {factor} for a factor of the rate; got {text}", "--rate"))
     return match["topology"] or "", float(match["factor"])
 
 
@@ -206,7 +206,7 @@ def _placed(problem: Problem, changes: Changes, factors: list[float]) -> Assignm
             return changes.assignment
         if np.all(problem.current_slot == UNPLACED):
             message = (
-                "nothing runs in this problem: name a scheduler that places it first, as in --scheduler optimizer, "
+                "the problem has no current placement: pass a scheduler, as in --scheduler optimizer, "
                 "or an assignment, as `stormwright schedule FILE --output ASSIGNMENT` writes it"
             )
             raise InputError("what if", [Fault(message, "$")])
@@ -242,12 +242,12 @@ def _checked(problem: Problem, changes: Changes) -> tuple[list[float], dict[int,
     """Return the factor of every topology's rate, and executors wanted by topology and component."""
     faults: list[Fault] = []
     if changes == Changes(settings=changes.settings, from_scratch=changes.from_scratch):
-        faults.append(Fault("nothing is to be different: name a change, as in --rate ×1.5", "$"))
+        faults.append(Fault("no change is given: pass one, as in --rate ×1.5", "$"))
     if changes.settings and not changes.scheduler:
-        faults.append(Fault("parameters of a scheduler need one: name it with --scheduler", "--set"))
+        faults.append(Fault("parameters require a scheduler: pass --scheduler", "--set"))
     if changes.from_scratch is not None and not changes.scheduler:
         way = "--from-scratch" if changes.from_scratch else "--keep-running"
-        faults.append(Fault("needs a scheduler: name it with --scheduler", way))
+        faults.append(Fault("requires --scheduler", way))
     faults += _out_of_range(changes)
     factors = [1.0] * len(problem.topologies)
     for name, factor in changes.rates.items():

@@ -48,9 +48,9 @@ def test_elsewhere_it_does_not_start_without_tokens(told: Any, host: str) -> Non
 def test_no_tokens_are_made_in_a_directory_that_is_removed(run: Any) -> None:
     code, _, err = run("serve", "--simulated", "ready:cluster-20", "--host", "0.0.0.0")  # noqa: S104
     assert code == 2
-    fault = next(line for line in err.splitlines() if "nobody would be asked" in line)
+    fault = next(line for line in err.splitlines() if "without authentication" in line)
     assert "--role operator --tokens FILE" in fault
-    assert "a --state that stays" in fault
+    assert "a permanent --state" in fault
     assert "stormwright-simulated-" not in fault
 
 

@@ -95,7 +95,9 @@ def test_what_breaks_limits_is_told():
 
 
 def test_nothing_runs():
-    with pytest.raises(InputError, match=r"nothing runs, .*; what runs is in problems of `stormwright import nimbus`"):
+    with pytest.raises(
+        InputError, match=r"no current placement, .*; it is part of problems from `stormwright import nimbus`"
+    ):
         tradeoff(problem(nodes(1, 1), (topology("t", 8, 2), load(8, PAIRS))))
 
 

@@ -254,9 +254,9 @@ def mixes(kinds: Sequence[NodeKind], most_nodes: int, most_mixed: int | None = N
     kinds
         Available kinds of nodes.
     most_nodes
-        Nodes of all kinds together.
+        Maximum number of nodes of all kinds together.
     most_mixed
-        After so many mixes, of which some kinds have more than anybody waits for, only those of one kind; None for all.
+        Number of mixes after which only those of one kind are yielded, as several kinds have very many; None for all.
     """
     kinds, last = tuple(kinds), 0.0
     for mix in islice(_mixed(kinds, most_nodes), most_mixed):

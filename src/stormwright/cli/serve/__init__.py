@@ -25,7 +25,7 @@ from stormwright.file_lock import alone
 
 log = logging.getLogger(__name__)
 
-#: Of a service in its state directory: two would take each other's records, and both move topologies.
+#: Of a service in its state directory: two would read each other's records, and both move topologies.
 LOCK = "service.lock"
 
 #: As far as triggers take them.

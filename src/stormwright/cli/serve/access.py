@@ -78,9 +78,9 @@ def _tokens(values: Mapping[str, Any], faults: list[Fault]) -> Path | None:
 def _how(state_dir: Path) -> str:
     """Return how to create tokens; a temporary state directory cannot hold them."""
     if click.get_current_context().params["state_dir"] is not None:
-        return f"make tokens (`stormwright token create NAME --role operator --state {state_dir}`)"
+        return f"create tokens (`stormwright token create NAME --role operator --state {state_dir}`)"
     made = "stormwright token create NAME --role operator --tokens FILE"
-    return f"make tokens (`{made}`) and name that file with --tokens, or name a --state that stays and has them"
+    return f"create tokens (`{made}`) and pass that file with --tokens, or pass a permanent --state with tokens"
 
 
 def _tls(values: Mapping[str, Any], faults: list[Fault]) -> Tls | None:

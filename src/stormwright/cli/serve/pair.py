@@ -257,7 +257,7 @@ def _address(values: Mapping[str, Any]) -> str:
     if values["known_as"]:
         return str(values["known_as"]).rstrip("/")
     host = values["host"]
-    if host in ("0.0.0.0", "::", ""):  # noqa: S104 (where it listens is said by somebody else)
+    if host in ("0.0.0.0", "::", ""):  # noqa: S104 (only compared)
         host = socket.getfqdn()
     shown = f"[{host}]" if ":" in host else host
     return f"{'https' if values['tls_cert'] else 'http'}://{shown}:{values['port']}"

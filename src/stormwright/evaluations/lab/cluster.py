@@ -229,7 +229,7 @@ class ClusterLab:
                 submitted.append(name)
             problem = self._reporting(names)
             if placement is not None and not _is_so(problem, placement):
-                raise ClusterError(f"{cell.name}: Nimbus has placed it in its own way")
+                raise ClusterError(f"{cell.name}: Nimbus has placed it differently")
             yield problem
         finally:
             for name in submitted:

@@ -140,7 +140,7 @@ def _next_to_die(lab: ClusterLab, problem: Problem, dead: Sequence[str]) -> str:
     living = [node.name for node in lab.cluster.plan.nodes if node.name not in dead]
     at = [node.name for node in lab.cluster.plan.nodes if node.address in used and node.name in living]
     if not at or len(living) < 2:
-        raise ClusterError("no node that the topology uses is left to kill")
+        raise ClusterError("no used node can be killed")
     return at[0]
 
 
@@ -233,7 +233,7 @@ def _move(lab: ClusterLab, problem: Problem, wanted: IntArray) -> None:
     with tempfile.TemporaryDirectory(prefix="stormwright-experiment-") as state:
         mover = Mover(lab.nimbus, lab.bridge, lab.tally, Pauses(Path(state) / "paused.json"), _LIMITS)
         for step in plan.steps:
-            mover.move(step, "as the experiment asks")
+            mover.move(step, "as required by the experiment")
 
 
 def _is_user_bolt(executor: Mapping[str, Any]) -> bool:

@@ -47,7 +47,7 @@ from stormwright.model.topology_config import MOST_NESTED, TOO_DEEP, conf_misfit
 #: Groupings of flows in the order of their positions in arrays.
 FLOW_GROUPINGS = sorted(PLACEMENT_FOLLOWING)
 _GROUPING_POSITION = {kind: position for position, kind in enumerate(FLOW_GROUPINGS)}
-_GROUPING_WANTED = f"one of {', '.join(FLOW_GROUPINGS)} (what other groupings send are pairs)"
+_GROUPING_WANTED = f"one of {', '.join(FLOW_GROUPINGS)} (the traffic of other groupings is given as pairs)"
 
 
 def parse_load(raw: object, topology: Topology | None, path: str, faults: FaultList) -> TopologyLoad | None:

@@ -28,7 +28,7 @@ def read_yaml(path: Path, change: Callable[[str], str] = lambda text: text) -> A
     ------
     InputError
         The file cannot be read, is not YAML, or has values that JSON does not support: integers of more than 64 bits,
-        lone surrogates; all its faults. (``.nan`` and ``.inf``, which JSON does not have either, are kept.)
+        lone surrogates; all its faults. (``.nan`` and ``.inf``, which JSON does not have either, are accepted.)
     """
     try:
         text = path.read_bytes().decode()

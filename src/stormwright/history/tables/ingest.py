@@ -19,7 +19,7 @@ from stormwright.history.tables.store import Store
 # Closed panes -------------------------------------------------------------------------------------
 # Panes that the stream has closed, on their way into the history.
 
-#: Batches whose panes are kept in memory while they cannot be written.
+#: Maximum number of batches whose panes are held in memory while they cannot be written.
 MAX_HELD = 1000
 
 
@@ -30,7 +30,7 @@ class ClosedPanes:
        batch that is repeated replaces it.
     2. Once the state is saved the batch is never repeated, and the file may be taken.
     3. A crash in between leaves it hidden. The state shows at the next start whether the batch counts.
-    4. A disk without room is no reason to stop: what cannot be written is kept in memory and tried again.
+    4. A full disk does not stop it: unwritten panes are held in memory and written later.
     """
 
     def __init__(self, staging: Staging) -> None:
@@ -82,7 +82,7 @@ log = logging.getLogger(__name__)
 
 # Ingest -------------------------------------------------------------------------------------------
 
-#: A hundred years of history are kept at most.
+#: Maximum retention of the history: a hundred years.
 MOST_DAYS = 36_525
 
 

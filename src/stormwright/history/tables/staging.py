@@ -6,8 +6,8 @@
     DIRECTORY/chunks/TABLE/vVERSION/NUMBER/           rows that become chunk NUMBER of the table
     DIRECTORY/damaged/                                files that cannot be read
 
-A chunk's rows are decided on by renaming files, before Spark is asked to write any. So a chunk that was interrupted
-anywhere is written again from the same files, in the place of what may be there of it.
+A chunk is fixed by renaming its files, before Spark writes any row. So an interrupted chunk is written again from the
+same files, replacing whatever was written of it.
 """
 
 from __future__ import annotations

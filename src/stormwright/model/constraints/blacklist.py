@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 #: Kinds of nodes that take nothing new.
 DRAINED, BLACKLISTED, GREYLISTED = "drained", "blacklisted", "greylisted"
 
-#: Drains that are told each by itself: by whom and since when.
+#: Maximum number of drains described one by one: by whom and since when.
 _MOST_DRAINS = 5
 
 

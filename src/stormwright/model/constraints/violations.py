@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from stormwright.model.problem import Problem
 
 
-# Components kept apart ----------------------------------------------------------------------------
+# Separated components -----------------------------------------------------------------------------
 # Components that a topology keeps apart.
 
 
@@ -134,7 +134,7 @@ def _of(placed: PlacedExecutors, index: int) -> tuple[IntArray, IntArray]:
 
 # Violations ---------------------------------------------------------------------------------------
 
-#: Every limit, in the order in which they are told.
+#: Every limit, in the order in which they are reported.
 LIMITS: Final[tuple[Limit, ...]] = (
     AllExecutorsPlaced(),
     ExistingPorts(),

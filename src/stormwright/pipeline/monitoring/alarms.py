@@ -155,7 +155,7 @@ class AlarmLog:
         self._batch, self.raised = -1, 0
         self.up: dict[str, Alarm] = {}
         self.ended: list[Alarm] = []
-        load_or_default(path, self._load, lambda: None, "alarms before now are forgotten")
+        load_or_default(path, self._load, lambda: None, "past alarms are lost")
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """Process one batch of `events`."""

@@ -176,7 +176,7 @@ def read_quarantines(directory: Path, newest: int) -> QuarantineContent:
 def _rows_of(path: Path) -> list[dict[str, Any]]:
     try:
         lines = path.read_bytes().splitlines()
-    except FileNotFoundError:  # the service, or whoever looked at it, has deleted it meanwhile
+    except FileNotFoundError:  # the service or another reader has deleted it meanwhile
         return []
     try:
         rows = [dict.fromkeys(QUARANTINE.names) | orjson.loads(line) for line in lines]

@@ -205,7 +205,7 @@ def batch_session(directory: Path, target: SparkTarget | None = None) -> SparkSe
     find_java("Spark")
     if _SUBMITTED in os.environ:
         if target.master is not None:
-            raise InputError("where Spark runs", [Fault("is for spark-submit to say, which runs this", "--master")])
+            raise InputError("where Spark runs", [Fault("is set by spark-submit, which runs this process", "--master")])
         return _started(None, {**CLUSTER, **target.conf}, lambda: "spark-submit's output says more")
     if target.local:
         log = _configure(directory.absolute(), niceness=0)

@@ -57,14 +57,14 @@ def require_own(into: Location, directories: Sequence[Location], spark: SparkSes
     else:
         path = Path(into)
         if path.exists() and not path.is_dir():
-            raise InputError("--into", [Fault("is a file, and a directory is to be written", str(into))])
+            raise InputError("--into", [Fault("is a file; a directory is required", str(into))])
         for directory in directories:
             if not is_uri(directory) and path.resolve().is_relative_to(Path(directory).resolve()):
-                raise InputError("--into", [Fault("is where landed files are read; name another", str(into))])
+                raise InputError("--into", [Fault("is the directory of landed files; choose another one", str(into))])
         found = (each.relative_to(path).as_posix() for each in sorted(path.rglob("*")))
     other = next((name for name in found if not _OF_A_TABLE.fullmatch(name)), None)
     if other is not None:
-        why = "holds what no backfill wrote, and tables there are replaced; name an empty directory"
+        why = "contains other files than a backfill's, which would be replaced; choose an empty directory"
         raise InputError("--into", [Fault(why, str(inside(into, other)))])
 
 

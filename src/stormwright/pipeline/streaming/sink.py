@@ -36,7 +36,7 @@ class ClosedPaneKeeper(Protocol):
     """Delivery of closed panes to the history, exactly once."""
 
     error: str | None
-    """Why panes that are complete could not be kept; None while they can."""
+    """Why complete panes could not be written; None while they can."""
 
     def begin(self, batch: int) -> None:
         """Continue after `batch`, the last one in the stream's state."""

@@ -225,7 +225,7 @@ class LoadStream:
 
     def _begin(self, ending: ExitStack) -> None:
         """Start everything and register with `ending` how each part ends."""
-        message = f"another process measures loads in {self._state_dir}; two would take each other's records"
+        message = f"another process measures loads in {self._state_dir}; two would read each other's records"
         ending.enter_context(alone(self._state_dir, message))
         self._landing.mkdir(parents=True, exist_ok=True)
         directory = self._state_dir / self.settings.state_name
@@ -293,7 +293,7 @@ class LoadStream:
             Its Spark has ended, which no restart of the query cures.
         """
         if self._query is not None and not self._query.running:
-            raise StormwrightError(f"{self._query.error}; start the service again, it goes on where it was")
+            raise StormwrightError(f"{self._query.error}; restart the service; it resumes where it stopped")
 
     def __enter__(self) -> Self:
         self.start()

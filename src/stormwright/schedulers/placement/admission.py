@@ -129,7 +129,7 @@ class _LiveWorkers:
         if not self._may_join(executor, self._mates[worker]):
             return "with executors that it may not join"
         if not self._placement.usable[node]:
-            return "on a node that gets nothing new"
+            return "on a node that is not schedulable"
         if self._in_worker[worker].sum() >= self._most:
             return f"full with {self._most} executors"
         if self._limits and np.any(self._limits.incompatible[component] & (self._in_worker[worker] > 0)):

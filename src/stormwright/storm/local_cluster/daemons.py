@@ -34,7 +34,7 @@ _TIMING = {
     "nimbus.monitor.freq.secs": 5,
     # How long a slot that runs a worker may take to see that it has to stop.
     "supervisor.monitor.frequency.secs": 1,
-    # A stopped worker gets this long to end by itself: time for the probe's last record. A slot is free only then.
+    # A stopped worker gets this long to end: time for the probe's last record. A slot is free only then.
     "supervisor.worker.shutdown.sleep.secs": 1,
     # Workers that stay learn of the new addresses of those that moved only by this poll.
     "task.refresh.poll.secs": 1,

@@ -110,7 +110,7 @@ def plan_exchange(problem: Problem, topologies: list[str]) -> MovePlan:
     """Return a plan by which two topologies (ids) exchange slots, as if the cluster had no others."""
     runs = [problem.current[topology] for topology in topologies]
     if len(runs) != 2 or len(runs[0].slots) != len(runs[1].slots):
-        raise ClusterError("it takes two topologies of as many workers to change places")
+        raise ClusterError("an exchange requires two topologies with equal numbers of workers")
     used = {slot for run in runs for slot in run.slots}
     full = replace(
         problem,

@@ -291,7 +291,7 @@ def crossing_per_tree(measurements: Sequence[TopologyRun]) -> float:
 
 # Result -------------------------------------------------------------------------------------------
 
-#: Parts of a figure before from which it counts as kept, and beyond which as more.
+#: Fractions of the previous figure from which it counts as unchanged, and beyond which as more.
 _AS_MUCH, _MORE = 0.95, 1.05
 
 

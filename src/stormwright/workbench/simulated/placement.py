@@ -220,7 +220,7 @@ def running(problem: Problem) -> IntArray:
     """
     if np.all(problem.current_slot == UNPLACED):
         message = (
-            "nothing runs in this problem: name a scheduler that places it, as in --scheduler even, or an assignment "
+            "the problem has no current placement: pass a scheduler, as in --scheduler even, or an assignment "
             "with --assignment, as `stormwright schedule FILE --output ASSIGNMENT` writes it"
         )
         raise InputError("simulate", [Fault(message, "$")])

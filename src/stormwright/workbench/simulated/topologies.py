@@ -101,7 +101,7 @@ def _simulated(number: int, submission: Submission, faults: list[Fault]) -> Simu
     known = _DEFAULTS | {part.argument: part.executors for part in parts}
     numbers = {name: _number(name, submission.args, default, path, faults) for name, default in known.items()}
     unknown = sorted(submission.args.keys() - known.keys())
-    faults += [Fault(f"{name!r} means nothing to a simulated {submission.name}", path) for name in unknown]
+    faults += [Fault(f"{name!r} has no effect on a simulated {submission.name}", path) for name in unknown]
     if any(fault.path == path for fault in faults):
         return None
     topology = _topology(submission.name, parts, numbers)
