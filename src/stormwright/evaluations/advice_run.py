@@ -40,8 +40,8 @@ def least_of_all(
 ) -> tuple[EvaluatedPlacement, list[dict[Key, int]]] | None:
     """Return the cheapest nodes with fewest executors, and all equally small executor counts; None if none.
 
-    Every mix of nodes, every number of executors, and every placement with a worker a node is tried, from the cheapest
-    and fewest on. Numbers of executors that are too few for their own work are left out, and those with many more than
+    Every mix of nodes, every number of executors, and every placement with a worker a node is tried, cheapest and
+    fewest first. Numbers of executors that are too few for their own work are left out, and those with many more than
     the fewest.
 
     Parameters
@@ -49,9 +49,9 @@ def least_of_all(
     trials
         Trials of a single topology.
     most_nodes
-        Of the mixes that are tried.
+        Maximum number of nodes of a mix.
     more
-        Executors beyond the fewest that are looked at before a mix is given up.
+        Maximum number of executors beyond the fewest for a mix.
     """
     keys = sorted(trials.sizes)
     fastest = max(kind.core_hz for kind in trials.kinds) / trials.base.core_hz
@@ -80,8 +80,8 @@ def least_of_all(
 def roomy_placements(trials: MixTrials, counts: ExecutorCounts, mix: NodeMix) -> Iterator[EvaluatedPlacement]:
     """Yield placements on all given nodes, a worker each, with enough headroom; without symmetric ones.
 
-    Alike are executors of a component that have equally much to do, and nodes of a kind. Placements that overfill a
-    node by their own work alone are left out.
+    Executors of a component with equal work are equivalent, and so are nodes of a kind. Placements that overfill a node
+    by the work alone are left out.
 
     Parameters
     ----------
@@ -175,15 +175,15 @@ class AdviceOutcome:
     case
         Name of the case.
     nodes, executors
-        Advised; nodes say why where nothing is.
+        Recommended nodes and executors; without advice the first is the reason.
     least_nodes, least_executors
-        Those of the exhaustive search, of several equally good ones the nearest; empty where it was not made.
+        Result of the exhaustive search, the nearest of equally good ones; empty without a search.
     p95_ms
         Required latency, if any.
     sustained
         Whether the rate is sustained in truth, as advised.
     fullest, true_p95_ms
-        How full the fullest is in truth, and the 95th percentile of latency.
+        True utilisation of the fullest resource, and true 95th percentile of latency.
     """
 
     case: str
@@ -255,13 +255,13 @@ class AdviserRun:
     case, adviser, trace
         Names of the case, the adviser and the trace.
     steps
-        Changes until what is wanted was reached first, counted from the beginning; None where it never was.
+        Number of changes until the offered rate was first reached; None if never.
     restarts
         Changes, each of which restarts the topology.
     reached_windows, windows
-        Windows in which the rate that was wanted was reached, and all.
+        Number of windows in which the offered rate was reached, and of all windows.
     executors, nodes
-        Mean over the windows, nodes being those that have an executor.
+        Mean number of executors and of used nodes over the windows.
     """
 
     case: str
@@ -283,11 +283,11 @@ def followed(
     Parameters
     ----------
     case, world
-        Case and world.
+        Case of the adviser, and the world that runs it.
     name, adviser
         Name and instance of the adviser.
     trace, rates_tps
-        Trees/s that are wanted by window, and what that is called.
+        Name of the trace, and its offered trees/s by window.
     """
     workers = _WORKERS if name in ("ours", "Stela") else _NODES
     wanted = TargetSize(_begin(case, 1), workers)

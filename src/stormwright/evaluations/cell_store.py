@@ -32,7 +32,7 @@ class CellOutcome:
     details
         Further data: full resources, speed of the machine, …
     placement
-        Of each topology in turn, where every executor is: node from 0 in the order of names, and port.
+        Node (from 0 in the order of names) and port of every executor, topology by topology.
     problem
         Snapshot with load (a problem document), of a cell that provides it to others.
     rate_tps
@@ -52,7 +52,7 @@ class CellStore:
     Parameters
     ----------
     path
-        JSON lines; made with the first cell.
+        File of JSON lines; created with the first cell.
     forgotten
         Keys of cells to measure again; if the file has any of them, its old version remains as ``….old``.
 

@@ -82,9 +82,9 @@ def same_as(cell: Cell, placement: CellPlacement, shown: CellOutcome, alike: Map
     placement
         Placement of the cell.
     shown
-        What the first cell of its block has shown.
+        Result of the first cell of its block.
     alike
-        What is done of the same block and repeat, by variant.
+        Completed results of the same block and repeat, by variant.
     """
     problem = problem_from_dict(shown.problem, cell.first().name)
     wanted = _shape(problem, placement)

@@ -52,7 +52,7 @@ def write_page(path: Path, paper: Paper, cells: Sequence[Cell], store: CellStore
     paper
         Paper of the page.
     cells
-        Those of this paper that were to be measured.
+        Cells of this paper that the run includes.
     store
         Results of the cells.
     """
@@ -87,7 +87,7 @@ def as_dict(paper: Paper, rows: Sequence[RowVerdict], cells: Sequence[Cell], sto
     paper, cells, store
         As for `write_page`.
     rows
-        What that has found of its rows.
+        Rows with verdicts, as returned by it.
     """
     return {
         "experiment": paper.name,

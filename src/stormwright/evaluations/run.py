@@ -42,9 +42,9 @@ class Lab(Protocol):
         cell
             Cell to measure.
         placement
-            Where everything is to go; None where the first variant of its block, or what the cell is about, decides.
+            Placement of all executors; None if the first variant of its block, or the cell itself, determines it.
         rate_tps
-            Trees/s that its spouts begin; 0 for as many as can be, and for the first variant, which finds it out.
+            Trees/s that its spouts begin; 0 for the maximum, and for the first variant, which measures it.
         """
         ...
 
@@ -56,22 +56,22 @@ MakeLab = Callable[[BlockKind], Lab]
 def run_cells(cells: Sequence[Cell], store: CellStore, make_lab: MakeLab) -> int:
     """Run the remaining cells and return the number of failures.
 
-    A cell that fails is tried once more on a cluster of its own, then passed over, with those that needed what it
-    would have shown. The next run tries it again.
+    A failed cell is tried again on a separate cluster, then skipped, together with cells that depend on its result. The
+    next run tries it again.
 
     Parameters
     ----------
     cells
         Cells in order of execution.
     store
-        Has what is done, and gets what is found.
+        Store of results; updated.
     make_lab
-        Makes clusters; one is up at a time.
+        Starts a cluster; one runs at a time.
 
     Raises
     ------
     ClusterError
-        There can be no cluster.
+        No cluster can be started.
     InputError
         The result cannot be stored.
     """

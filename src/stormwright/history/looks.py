@@ -26,12 +26,12 @@ from stormwright.pipeline.streaming.batch import TimeStretch
 
 
 def known_at(store: Store, moment_ms: int) -> Problem:
-    """Return the cluster and its placement under the load measured last, as known at a moment.
+    """Return the cluster and its placement with the last measured load, as known at a moment.
 
     Raises
     ------
     InputError
-        Nothing was recorded up to then.
+        There is no record up to then.
     """
     snapshot = newest(store, SNAPSHOTS, moment_ms)
     if snapshot is None:
@@ -42,8 +42,8 @@ def known_at(store: Store, moment_ms: int) -> Problem:
 def problem_of(snapshot: str, profile: Mapping[str, Any] | None, name: str) -> Problem:
     """Return the problem of a snapshot document and a row of profiles.
 
-    Topologies that are no longer as they were when the load was measured have none: they were killed, or have another
-    number of executors.
+    Topologies that have changed since the load was measured have no load: they were killed, or have another number of
+    executors.
     """
     document = orjson.loads(snapshot) | {"name": name}
     if profile is None:
@@ -87,20 +87,20 @@ def answers(
     ask: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
     schema: pa.Schema,
 ) -> list[dict[str, Any]]:
-    """Apply a function to the rounds in a closed stretch of time, one task each, in any order.
+    """Apply a function to the rounds in a closed range of time, one task each, in any order.
 
     Parameters
     ----------
     store
         Tables of the history.
     stretch
-        Which looks: all where it is open at both ends.
+        Range of time of the rounds; all if it is open at both ends.
     ask
         The function. It gets the columns of `DECISIONS`, ``document`` of the snapshot, and of the profile ``profile``
-        (its document), ``start_ms`` and ``end_ms``; those are null where the history has them no more. It travels to
-        Spark's Python workers, in which its module must be installed.
+        (its document), ``start_ms`` and ``end_ms``, null if the history no longer has them. It is sent to Spark's
+        Python workers, which need its module.
     schema
-        Of what it gives; integers and floats of 64 bits, and texts.
+        Schema of its results; integers and floats of 64 bits, and texts.
     """
     looks = within(store, DECISIONS, stretch)
     rows = _with_documents(store, looks, stretch).repartition(PARTITIONS)
@@ -109,10 +109,10 @@ def answers(
 
 
 def clusters(store: Store, stretch: TimeStretch) -> list[dict[str, Any]]:
-    """Return the states of the cluster in a stretch of time and right before it, oldest first.
+    """Return the states of the cluster in a range of time and right before it, oldest first.
 
-    Of each state ``at_ms``, when it was first seen, and as JSON ``supervisors`` and ``core_hz``, as
-    a `stormwright-problem/1` has them.
+    Each state has ``at_ms``, when it was first recorded, and ``supervisors`` and ``core_hz`` as JSON, as in
+    `stormwright-problem/1`.
     """
     start_ms = None if stretch.start_ms is None else stretch.start_ms - _SNAPSHOT_BEFORE_MS
     # Nearly all of a document is topologies, so nodes are left out there, and stored only if they have changed.

@@ -43,7 +43,7 @@ class Episode:
     Parameters
     ----------
     start_s, end_s
-        Seconds since 1970: the first over the capacity, and the first that is not any more.
+        Seconds since 1970: the first over the capacity, and the first one below it again.
     peak_cores, capacity_cores
         Maximum cores used by its workers in a second, and its capacity.
     """
@@ -117,9 +117,9 @@ def hourly_trees(
     store
         Tables of the history.
     stretch
-        What is looked at.
+        Range of time.
     left_out
-        What is taken as if it were not known: a test, an outage, a holiday.
+        Ranges of time treated as unknown: a test, an outage, a holiday.
     """
     rows = within(store, FACTS, stretch).where(F.col("kind") == "executor")
     for each in left_out:
@@ -152,15 +152,15 @@ class TopologyReport:
     Parameters
     ----------
     day
-        As ``2026-11-21``; None where it is the whole stretch.
+        Day as ``2026-11-21``; None for the whole range.
     sent_tuples, sent_bytes
-        From task to task; the bytes of tuples that were not sampled are taken to be as those that were.
+        Tuples and bytes from task to task; sizes of tuples that were not sampled are extrapolated.
     emitted, received, cpu_core_s
-        Of all executors: tuples, and CPU time.
+        Emitted and received tuples, and CPU time, of all executors.
     trees, acked, failed
         Tuple trees begun, completed and failed by its spouts.
     latency_p50_ms, latency_p99_ms
-        Complete latency within 19 %; None where none was sampled.
+        Complete latency within 19 %; None without samples.
     """
 
     topology: str
@@ -273,7 +273,7 @@ def run_sql(spark: SparkSession, store: Store, statement: str) -> DataFrame:
     Raises
     ------
     InputError
-        It is not SQL, or names what is not there.
+        It is not SQL, or uses unknown names.
     """
     for table in TABLES.values():
         store.read(table).createOrReplaceTempView(table.name)

@@ -35,7 +35,7 @@ class TopologyLoad(ByContent):
     flow_source, flow_component, flow_grouping, flow_tps
         Traffic of one executor towards a component that the grouping spreads according to the placement, shape (F,).
     flow_limit_tps
-        What one executor of each component can take of flows, in tuples/s, shape (C,); inf where nothing limits it.
+        Tuples/s of flows that one executor of each component can take, shape (C,); inf for no limit.
         More than that goes on to executors further away. None: nothing limits any.
     bytes_per_tuple
         Mean size of a tuple on the wire, where measured.

@@ -34,7 +34,7 @@ PLACEMENT_FOLLOWING = frozenset({"shuffle", "local_or_shuffle", "none"})
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """How a component subscribes to a stream of another one.
+    """Subscription of a component to a stream of another one.
 
     Parameters
     ----------

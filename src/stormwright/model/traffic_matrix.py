@@ -72,7 +72,7 @@ class Flows(NamedTuple):
     tps
         Tuples/s, shape (F,).
     limit_tps
-        What one executor of the component takes before the rest spills over, shape (F,).
+        Tuples/s that one executor of the component takes before the rest spills over, shape (F,).
     executor_component
         Component of every executor, shape (E,).
     """

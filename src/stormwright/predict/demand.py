@@ -294,7 +294,7 @@ class TreeDemand:
         other
             Demand of these topologies.
         workers, base_cores
-            Those of all topologies, under the new placement.
+            Workers and base CPU of all topologies, under the new placement.
         """
         unchanged, there = ~part.topologies[self.workers.topology], part.topologies[workers.topology]
         executors, chosen = len(self.executor_worker), part.executors

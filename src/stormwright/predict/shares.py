@@ -156,7 +156,7 @@ def fair_rates(use: FloatArray, waits: FloatArray) -> FloatArray:
     use
         Fraction of every resource that one tree/s of each class takes, shape (R, S); every class uses something.
     waits
-        How often a tree of each class waits at it, in any unit of each resource, shape (R, S).
+        Load of each resource by a tree of each class, in any unit of that resource, shape (R, S).
     """
     (rates,) = _fair([_limits(use, waits)])
     return rates

@@ -125,7 +125,7 @@ class NVersionScheduler:
 
     Ignores
     -------
-    What its members ignore, and everything that is not part of the objective: prices, tags, speeds of processors and
+    All that its members ignore, and all that is not part of the objective: prices, tags, speeds of processors and
     forecasts.
 
     Honours

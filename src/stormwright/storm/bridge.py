@@ -137,7 +137,7 @@ class Bridge:
 
     1. an order of the controller holds as long as all its slots are available; of topologies that change places, once
        one has no slots all others leave theirs in the same answer (`change_places`);
-    2. otherwise the initial scheduler places what has no slot, around everything that runs. Where it is Storm's own and
+    2. otherwise the initial scheduler places executors without a slot, around running ones. If it is Storm's own and
        the cluster keeps another class for placement (`fallback_class`), that class does, in Nimbus;
     3. one whose configuration has faults is left out.
 
@@ -198,7 +198,7 @@ class Bridge:
         """Cancel the moves of topologies (ids); their old workers are no longer waited for.
 
         Later answers leave each where it is, or restore the slots recorded in its order if Nimbus has taken them
-        meanwhile. An answer under way is waited for: then `snapshot` shows what was given before.
+        meanwhile. It waits for a current answer, so that `snapshot` shows the earlier ones.
         """
         with self._deciding, self._changed:
             runs = self._snapshot.current if self._snapshot else {}

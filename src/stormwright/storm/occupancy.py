@@ -154,7 +154,7 @@ def checked_slots(problem: Problem, placed: Assignment, name: str) -> IntArray:
     Raises
     ------
     SchedulerError
-        It is no such array, or holds what is no slot.
+        It is no such array, or holds invalid slots.
     """
     wanted, last = problem.num_executors, len(problem.slots) - 1
     try:

@@ -1,6 +1,6 @@
 """Java schedulers: any `IScheduler` class, run on a problem in a persistent JVM.
 
-What only Java code can decide alike (it follows hash order, recursion and time limits of its own) is not ported. The
+Decisions that only Java code reproduces (by hash order, recursion and time limits of its own) are not ported. The
 host (``stormwright.SchedulerHost``) makes of the problem the objects that Nimbus would hand to the class, and reads the
 cluster that it leaves. Each run has a new instance, so that its answer depends on the problem alone.
 """

@@ -39,7 +39,7 @@ class ReplayedLook:
     cost_decided, inter_node_decided_tps, moved_decided
         Costs of the wanted placement; executors to move within the budget.
     cost, inter_node_tps, moved_executors, unplaced
-        Of what the replayed scheduler wants, from the same start; None where it failed.
+        Figures of the replayed scheduler's placement, from the same start; None if it failed.
     seconds
         Duration in seconds.
     error

@@ -118,7 +118,7 @@ class TradeoffPoint:
         Number of moved executors.
     restarted
         Running workers that end or restart because their executors or slot change: the cost of moves in Storm.
-        Those that executors without a slot have to join may be more than the limit.
+        Workers that executors without a slot have to join may exceed the limit.
     broken
         Violations of the placement: too few moves may not repair the current ones.
     cost
@@ -142,9 +142,9 @@ class Tradeoff:
     Parameters
     ----------
     staying
-        Cost of what runs now.
+        Cost of the current placement.
     broken
-        Limits that what runs now breaks.
+        Limits broken by the current placement.
     points
         The last one has no limits. None breaks more limits than one with narrower ones, or costs more with as many.
     """
@@ -218,7 +218,7 @@ def tradeoff(
     Parameters
     ----------
     problem
-        With what runs now; moves and restarts are counted from there.
+        Problem with a current placement, from which moves and restarts are counted.
     moves, restarts
         Numbers of executors that may move, and of workers that may be restarted. Given both, every combination is
         looked at; given neither, `steps_up_to` all of either.

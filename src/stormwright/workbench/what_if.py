@@ -123,7 +123,7 @@ class WhatIf:
     then
         Prediction under the changes.
     problem, assignment
-        What would be, and where its executors would run; its scheduler is empty where they stay.
+        Changed problem, and its placement, whose scheduler is empty if executors stay.
     moved
         Executors that would run on another slot, of topologies that have as many as today.
     resubmitted

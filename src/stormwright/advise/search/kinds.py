@@ -136,9 +136,9 @@ class NodeKind:
     Parameters
     ----------
     name
-        What people call it.
+        Name of the kind.
     node
-        What one of them is like.
+        Resources of one node.
     price
         Of one, per hour, in whatever money; above 0.
     there
@@ -179,7 +179,7 @@ class NodeMix:
     Parameters
     ----------
     kinds, counts
-        How many of each.
+        Number of nodes of each kind.
     """
 
     kinds: tuple[NodeKind, ...]

@@ -80,7 +80,7 @@ def _is_so(problem: Problem, placement: CellPlacement) -> bool:
 
 
 class LabPlacing:
-    """Scheduler of the lab: topologies go where a cell wants them, or where Storm's scheduler puts them."""
+    """Scheduler of the lab: topologies go to the placement of a cell, or to that of Storm's scheduler."""
 
     def __init__(self) -> None:
         self._even = make_scheduler(STORMS_OWN)
@@ -89,7 +89,7 @@ class LabPlacing:
         self.other: Scheduler | None = None
 
     def schedule(self, problem: Problem) -> Assignment:
-        """Leave running executors, and place the rest where it is wanted."""
+        """Leave running executors in place, and put the others where the cell requires them."""
         if self.other is not None:
             return self.other.schedule(problem)
         slots = problem.current_slot.copy()
@@ -121,7 +121,7 @@ class ClusterLab:
     Attributes
     ----------
     cluster, nimbus, bridge, tally, placing
-        The cluster, calls to Nimbus, what answers it, counts of tuple trees, and where topologies go.
+        The cluster, calls to Nimbus, the scheduler bridge, counts of tuple trees, and the required placement.
     """
 
     cluster: RunningCluster

@@ -54,7 +54,7 @@ def measure_kills(lab: ClusterLab, cell: Cell, rate_tps: float) -> CellOutcome:
     cell
         Cell to measure.
     rate_tps
-        Trees/s of the first variant; it finds out what the block's share of the highest is.
+        Trees/s; ignored for the first variant, which measures the block's share of the highest rate.
 
     Raises
     ------
@@ -164,7 +164,7 @@ def measure_moves(lab: ClusterLab, cell: Cell, rate_tps: float) -> CellOutcome:
     cell
         Cell to measure.
     rate_tps
-        Trees/s of the first variant; it finds out what the block's share of the highest is.
+        Trees/s; ignored for the first variant, which measures the block's share of the highest rate.
 
     Raises
     ------

@@ -39,9 +39,9 @@ def facts_of(records: Iterable[LogRecord], spin: float = 0.0, following: bool = 
     records
         Records of any topologies.
     spin
-        CPU of idle threads in parts of the time for which they are idle: it is no load.
+        CPU of idle threads as a fraction of their idle time: it is no load.
     following
-        Whether shuffled tuples follow the placement, as they do unless a topology's configuration says otherwise.
+        Whether shuffled tuples follow the placement: Storm's default.
     """
     import pyarrow as pa
 
@@ -93,7 +93,7 @@ def with_load(problem: Problem, records: Sequence[LogRecord], cores: float, link
     problem
         Problem with the running placement.
     records
-        Of a while in which all was warm.
+        Records of a period with warm workers.
     cores, link
         Limits of each node during the records.
     following
@@ -134,9 +134,9 @@ def measure_steady(lab: ClusterLab, cell: Cell, placement: CellPlacement | None,
     cell
         Cell to measure.
     placement
-        Where everything goes; None for where Storm's own scheduler puts it.
+        Placement of all executors; None for that of Storm's own scheduler.
     rate_tps
-        Trees/s of the first variant; it finds out what the block's share of the highest is.
+        Trees/s; ignored for the first variant, which measures the block's share of the highest rate.
 
     Raises
     ------

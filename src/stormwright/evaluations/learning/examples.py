@@ -62,7 +62,7 @@ def measured(problem: Problem, rng: np.random.Generator) -> Problem:
     Parameters
     ----------
     problem
-        As `stormwright.sketch` makes it: with rates, and nothing that runs.
+        Problem from `stormwright.sketch`, with rates and no current placement.
     rng
         Source of all random numbers.
     """
@@ -158,9 +158,9 @@ class Group:
     kind
         Kind for cross-validation: groups of one kind (a measured topology) are never split between training and test.
     features
-        As `FeatureExtractor.features`, shape (n, F).
+        Features of each placement, as from `FeatureExtractor.features`, shape (n, F).
     badness
-        By how much each is worse than the best of them: a logarithm, at least 0, shape (n,).
+        Logarithm of how much worse each one is than the best, at least 0, shape (n,).
     """
 
     name: str
@@ -175,9 +175,9 @@ class Group:
         Parameters
         ----------
         name, kind, features
-            As of the class.
+            As in the class.
         badness
-            Of each placement, from wherever it is counted.
+            Badness of each placement, relative to any constant.
         """
         worse = np.array(badness) - min(badness)
         return cls(name, kind, np.array(features), np.asarray(np.round(np.minimum(worse, _MOST_BAD), 6)))
@@ -196,7 +196,7 @@ def random_examples(problems: int, seed: int) -> Iterator[Group]:
     problems
         Number of problems.
     seed
-        Of the random numbers; with it goes each problem, whatever their number.
+        Seed of the random numbers; each problem depends on it and on its position only.
     """
     for number in range(problems):
         rng = np.random.default_rng([seed, number])
@@ -292,7 +292,7 @@ def read_examples(path: Path) -> list[Group]:
     Raises
     ------
     InputError
-        It cannot be read, is something else, damaged, or about other features than this version has.
+        It cannot be read, is damaged or another kind of file, or has other features than this version.
     """
     document = read_json(path)
     if not isinstance(document, dict) or document.get("schema") != EXAMPLES_SCHEMA:

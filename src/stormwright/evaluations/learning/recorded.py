@@ -38,19 +38,19 @@ class SweepExamples:
     Parameters
     ----------
     spec
-        The sweep's file.
+        File of the sweep.
     table
-        Directory of its cells.
+        Directory of the table of its cells.
 
     Attributes
     ----------
     skipped
-        Cells that came out otherwise, or not at all.
+        Number of cells with another result, or a failure.
 
     Raises
     ------
     InputError
-        The file is wrong, or the table has none of its cells.
+        The file is invalid, or the table has none of its cells.
     """
 
     def __init__(self, spec: Path, table: Path) -> None:
@@ -91,9 +91,9 @@ def history_examples(store: Store, seed: int) -> Iterator[Group]:
     Parameters
     ----------
     store
-        The tables of its history.
+        Tables of the service's history.
     seed
-        Of the random numbers that steps are drawn with.
+        Seed of the random steps.
 
     Raises
     ------

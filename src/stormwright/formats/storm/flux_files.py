@@ -83,7 +83,7 @@ class VertexDocument(BeanDocument):
 
 
 class GroupingDocument(Document):
-    """How a stream is spread over the tasks of the bolt that takes it."""
+    """Grouping of a stream: its distribution over the tasks of the subscribed bolt."""
 
     type: Literal["ALL", "CUSTOM", "DIRECT", "SHUFFLE", "LOCAL_OR_SHUFFLE", "FIELDS", "GLOBAL", "NONE"]
     stream_id: _Text | None = Field(None, alias="streamId")

@@ -92,7 +92,7 @@ def ingest(spark: SparkSession, store: Store, staging: Staging) -> dict[str, int
     Raises
     ------
     StormwrightError
-        Another process is at it.
+        Another process is working on the tables.
     """
     taken: dict[str, int] = {}
     with staging.alone():

@@ -26,9 +26,9 @@ def history_session(kind: str = "parquet", target: SparkTarget | None = None) ->
     Raises
     ------
     InputError
-        There is no such format.
+        The format is unknown.
     MissingDependencyError
-        There is no Java, or it is too old; or what the format needs is not installed, or cannot be had.
+        There is no Java, or it is too old; or a package of the format is not installed or not available.
     StormwrightError
         Spark does not start, or fails inside the block.
     """

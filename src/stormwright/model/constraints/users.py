@@ -95,7 +95,7 @@ class OverLimit(Violation):
 class UserLimits:
     """The topologies of a user together stay within ``stormwright.users`` of the cluster's configuration.
 
-    What ran before may continue, and recover what it lost: only new usage beyond a limit is a violation.
+    Running executors may continue, and recover lost ones: only new usage beyond a limit is a violation.
     """
 
     def allowed(self, problem: Problem) -> Users:

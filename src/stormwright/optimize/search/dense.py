@@ -132,7 +132,7 @@ class DensePlacement(NamedTuple):
     cpu_room, memory_room, cpu_left, memory_left, ports, used, node_rack
         Of every node, shape (N,); the first two are the capacity left by executors that are not in `worker`.
     free_executors, free_workers
-        Those that may move.
+        Executors and workers that may move.
     far
         Cost of a tuple between two workers, shape (W, W).
     reach

@@ -67,7 +67,7 @@ class StreamTraffic:
     sent_tps
         Tuples per second, counted at the source once for each task that they go to.
     bytes_per_s
-        Their bytes per second, by the sizes of those that were sampled; None where none was.
+        Their bytes per second, from sampled sizes; None without samples.
     selectivity
         Tuples emitted per tuple that the source executes; one that an ``all`` grouping sends to many tasks counts once.
         None where the source executes none, as a spout.

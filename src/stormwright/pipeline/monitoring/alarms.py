@@ -356,7 +356,7 @@ class AlarmStream:
 def _drop_state_of_no_batch(checkpoint: Path) -> None:
     """Delete state without a recorded batch, over which Spark refuses to start.
 
-    No batch counted, so what it was to read is all there still (SPARK-53103).
+    No batch was recorded, so all of its input still exists (SPARK-53103).
     """
     if not any((checkpoint / "offsets").glob("[0-9]*")):
         shutil.rmtree(checkpoint / "state", ignore_errors=True)

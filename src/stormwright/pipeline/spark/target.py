@@ -104,7 +104,7 @@ class SparkTarget:
     Raises
     ------
     InputError
-        On creation: what is no master, or no setting; all faults at once, each with the option that it came by.
+        On creation: an invalid master or setting; all faults at once, each with its option.
     """
 
     master: str | None = None

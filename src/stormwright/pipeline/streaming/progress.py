@@ -134,7 +134,7 @@ class LiveState:
         """Return the audit of a batch, completed from the state.
 
         `record` marks valid records, and `new` those of them that are used: no duplicates, and not so late that
-        duplicates cannot be recognised. The latter get a `reason`. What lands in order is never among them
+        duplicates cannot be recognised. The latter get a `reason`. Records that land in order are never among them
         (`StreamSettings.watermark_s`).
         """
         record = pc.is_null(audit["reason"])

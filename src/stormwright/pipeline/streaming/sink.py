@@ -64,7 +64,7 @@ def save(state: LiveState, directory: Path) -> None:
     Raises
     ------
     OSError
-        It cannot be written; what was there before still counts.
+        It cannot be written; the previous state stays valid.
     """
     directory.mkdir(parents=True, exist_ok=True)
     try:
@@ -238,7 +238,7 @@ class ProfileSink:
     def take(self, rows: DataFrame, again: bool = False) -> None:
         """Process one batch of rows from `stormwright.pipeline.plan.prepared`.
 
-        With `again` a state before this one has taken it already: what it closes is in the history.
+        With `again` an earlier state has included it already: the panes that it closes are in the history.
         """
         batch = self.state.batch + 1
         facts, audit = batch_of(rows, self.state, self._settings)

@@ -156,8 +156,8 @@ class LoadStream:
     landing
         Directory that `stormwright.perflog.Landing` writes to. Files are deleted once they are processed.
     state_dir
-        For checkpoint, panes, ledger, quarantine, ``latest.json`` and Spark's log. A stream started again over the
-        same directory goes on where the last one ended, even if that one was killed.
+        Directory of checkpoint, panes, ledger, quarantine, ``latest.json`` and Spark's log. A stream over the
+        same directory resumes where the last one ended, even if that one was killed.
     settings
         Settings of the measurement; None for the defaults.
     spark
@@ -276,7 +276,7 @@ class LoadStream:
     def stop(self) -> None:
         """Stop the stream, and Spark if the stream owns it; the last measurement stays readable.
 
-        All of it is stopped, also where a part of it fails at that.
+        Every part is stopped, even if another part fails to stop.
         """
         self._closing.close()
 

@@ -48,7 +48,7 @@ class Routes:
     edge_tuples
         Along each edge of the graph, shape (D,).
     came
-        Those that come to each executor: at the target ends of edges, shape (K,).
+        Tuples that come to each executor: at the target ends of edges, shape (K,).
     sent, received
         Messages, at the source ends and at the target ends of edges.
     """

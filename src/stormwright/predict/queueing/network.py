@@ -170,7 +170,7 @@ class QueueNetwork:
     delay
         Constant delay of a tuple along an edge, besides waiting, shape (D,), by whether it leaves its worker.
     visits
-        How often a tuple along an edge visits the threads of workers and the links, shape (D, 2 W + 2 P).
+        Number of visits of the threads of workers and the links by a tuple along an edge, shape (D, 2 W + 2 P).
     tree
         The order in which times are summed.
     ends

@@ -36,8 +36,8 @@ def join_running(
 ) -> IndexArray | None:
     """Put executors for which new workers have no place into live workers of their topology.
 
-    Those with least CPU join, the largest of them first, each the possible worker with fewest executors; ties go to the
-    lower index.
+    Executors with least CPU join, the largest of them first, each the possible worker with fewest executors; ties go to
+    the lower index.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def join_running(
 
     Returns
     -------
-    Those of `waiting` that still need a new worker; None if one finds no live worker. Then none joins, and the reason
+    Executors of `waiting` that need a new worker; None if one finds no live worker. Then none joins, and the reason
     is recorded.
     """
     problem = placement.problem

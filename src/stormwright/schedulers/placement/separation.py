@@ -71,7 +71,7 @@ def apart_shortages(placement: PartialPlacement, topology: int, executors: Index
 def fewest_workers(limits: ComponentLimits, executors: IndexArray, most: int) -> int:
     """Return a lower bound of the number of workers of any placement.
 
-    Those of pairwise incompatible components add up; such components are selected greedily.
+    The numbers of pairwise incompatible components add up; such components are selected greedily.
 
     Parameters
     ----------

@@ -210,7 +210,7 @@ class RunningCluster:
         link
             Rate limit of each node's link, both ways, in ``tc`` syntax.
         weight
-            How many times the CPU of another process nodes get where the machine has too little, 1 to 100.
+            CPU weight of nodes relative to another process if the machine is overloaded, 1 to 100.
 
         Raises
         ------

@@ -171,7 +171,7 @@ class TrialPlan:
     look_back
         Whether placements that are not better are rolled back; otherwise one decision is made, measured once, and left.
     rounds
-        Starts of each placement at most, as long as it is undecided.
+        Maximum number of starts of each placement while it is undecided.
     decisions
         Decisions at most, as long as they are rolled back.
     """

@@ -55,7 +55,7 @@ class CpuCorrection:
     Parameters
     ----------
     predicted_us, corrected_us
-        By the costs with which it was decided, and by those fitted to what was recorded in it as well.
+        By the costs of the decision, and by costs fitted to records of this placement as well.
     measured_us
         Measured CPU per tuple tree.
     """

@@ -45,7 +45,7 @@ class ServedCluster:
     problem
         Problem with nodes, topologies and their load.
     trace
-        How the rates of their spouts change, in seconds from when it began.
+        Changes of the spouts' rates, in seconds since the start.
     speed
         Virtual seconds in a second of this machine, at most.
 

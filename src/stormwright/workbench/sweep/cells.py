@@ -210,7 +210,7 @@ class SweepCell:
     problem
         Digest of the problem.
     parameters
-        As the sweep's file gives them; what it leaves out has the scheduler's default.
+        Parameters as in the sweep's file; the scheduler's defaults for others.
     seed
         None where the sweep names no seeds, and for a scheduler that uses no random numbers if nothing is simulated.
     repeat

@@ -150,7 +150,7 @@ def write_sweep_report(path: Path, title: str, rows: Sequence[CellRow], found: S
     rows
         Rows of the sweep's table.
     found
-        What the cells of each scheduler come to, in the order of the page.
+        Summary of the cells of each scheduler, in the order of the page.
     """
     problems = {row["problem_digest"] for row in rows}
     machines = {(row["host"], row["cores"]) for row in rows}

@@ -32,7 +32,7 @@ class HistoryTable:
 
     1. Rows are staged hidden before the table has them, and may be taken once it has. Rows are appended atomically, so
     the first row shows whether all are present.
-    2. What a sweep has left hidden that was ended in between, the next one over the same table finds.
+    2. Rows that an interrupted sweep has left hidden are found by the next one over the same table.
 
     Parameters
     ----------
