@@ -107,7 +107,7 @@ def test_lines_that_are_none_are_told_and_passed_over(tmp_path, caplog):
     path.write_text('[]\n{"key": "a", "figures": {"x": [1]}}\n{"key": "b", "figures": 3}\nnonsense\n')
     with caplog.at_level(logging.WARNING):
         assert list(CellStore(path).found) == ["a"]
-    assert "3 lines passed over" in caplog.text
+    assert "3 lines skipped" in caplog.text
 
 
 def test_what_cannot_be_read_is_an_error_of_input(tmp_path):

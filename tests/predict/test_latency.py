@@ -24,8 +24,8 @@ from stormwright.model import (
 )
 from stormwright.predict.costs import Costs
 from stormwright.predict.flow.profile import Profile
+from stormwright.predict.queueing.neighbour_load import NeighbourLoad
 from stormwright.predict.queueing.network import Networks, QueueNetwork, narrowed
-from stormwright.predict.queueing.result_cache import NeighbourLoad
 from stormwright.predict.queueing.trees import Times
 from stormwright.predict.queueing.waits import QueueState
 from stormwright.predict.steady import PlacedLoad, steady_state

@@ -16,7 +16,7 @@ from stormwright.predict.evaluate import steady_states
 from stormwright.predict.flow.placed_routes import PlacedRoutes
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.flow.routes import Paths
-from stormwright.predict.queueing.result_cache import ResultCache
+from stormwright.predict.queueing import waits
 from stormwright.predict.steady import PlacedLoad, SteadyState
 from stormwright.testing.strategies import problems
 from stormwright.testing.word_counts import WordCount, two_word_counts
@@ -132,8 +132,8 @@ def test_what_nothing_has_come_near_to_is_not_worked_out_again(pending, costs, m
     profile, kept, known_before = Profile.of(problem), (rng.integers(0, 3, 12) * 2).astype(np.int32), []
     moves = [rng.integers(3, 6, 12) * 2 for _ in range(4)] + [rng.integers(0, 6, 12) * 2 + 1 for _ in range(3)]
     placements = [np.concatenate([kept, each]).astype(np.int32) for each in moves]
-    asked = ResultCache.known
-    monkeypatch.setattr(ResultCache, "known", lambda *of: known_before.append(asked(*of)) or known_before[-1])
+    asked = waits.unchanged
+    monkeypatch.setattr(waits, "unchanged", lambda *of: known_before.append(asked(*of)) or known_before[-1])
     monkeypatch.setattr("tests.predict.test_placed_routes.KNOWN", [(costs, {})])
     both = (states(profile, problem, placements, from_scratch=from_scratch) for from_scratch in (True, False))
     for fresh, known in zip(*both, strict=True):

@@ -58,7 +58,7 @@ def place(function: Callable[..., None]) -> Callable[..., None]:
         spark_conf: tuple[str, ...],
         **others: Any,
     ) -> None:
-        """Call the verb with `where` instead of `state_dir`, `uri`, `kind`, `master` and `spark_conf`."""
+        """Call the verb with `where` made of `state_dir`, `uri`, `kind`, `master` and `spark_conf`, and `args` and `others`."""
         function(*args, where=HistoryLocation(state_dir, uri, kind, master, spark_conf), **others)
 
     decorated = options.spark(placed)
@@ -151,7 +151,7 @@ _AUTOMATION = {
 }
 
 
-def print_done(address: str, by: str, limit: int, as_json: bool) -> None:
+def print_entries(address: str, by: str, limit: int, as_json: bool) -> None:
     """Print the newest entries of a service's history.
 
     Parameters
@@ -184,10 +184,10 @@ def print_done(address: str, by: str, limit: int, as_json: bool) -> None:
 
 def came_of(done: HistoryEntry) -> str:
     """Return the outcome of an entry in one line."""
-    return "; ".join(_came_of(done)) or done.text
+    return "; ".join(_outcome_parts(done)) or done.text
 
 
-def _came_of(done: HistoryEntry) -> Iterator[str]:
+def _outcome_parts(done: HistoryEntry) -> Iterator[str]:
     for move in done.moves:
         if move.failure:
             yield f"{move.name}: {move.failure}"
@@ -512,7 +512,7 @@ def command(ctx: click.Context, address: str, by: str, limit: int, audit_of: Pat
     if ctx.invoked_subcommand is None and audit_of is not None:
         print_audit(audit_of, limit, as_json)
     elif ctx.invoked_subcommand is None:
-        print_done(address, by, limit, as_json)
+        print_entries(address, by, limit, as_json)
 
 
 for _verb in (tables, report, decisions, overloads, sql, at, ingest, compact, retain):

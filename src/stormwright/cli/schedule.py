@@ -281,5 +281,5 @@ def _reasons(assignment: Assignment) -> Iterator[str]:
     if not assignment.unplaced:
         return
     yield f"unplaced: {counted(len(assignment.unplaced), 'executor')}"
-    for topology, count, reasons in assignment.reasons_together():
+    for topology, count, reasons in assignment.grouped_reasons():
         yield f"  {count} of {topology}: {'; '.join(reasons)}"

@@ -29,7 +29,7 @@ def command(name: str | None, as_json: bool) -> None:
     if name is not None:
         description = describe_scheduler(name)
         if as_json:
-            document = {"where_something_runs": _where_something_runs(description)}
+            document = {"where_something_runs": _running_text(description)}
             print_json({**asdict(description), **document, "options_of_all": [asdict(each) for each in _options(name)]})
         else:
             _print(description)
@@ -52,7 +52,7 @@ def _print(description: Description) -> None:
         ("When to use", description.when_to_use),
         ("Ignores", description.ignores),
         ("Honours", ", ".join(description.honours)),
-        ("Where something runs", _where_something_runs(description)),
+        ("Where something runs", _running_text(description)),
     ):
         if text:
             say_lines("\n" + fill(f"{title}: {text}", _WIDTH, break_on_hyphens=False))
@@ -67,7 +67,7 @@ def _print(description: Description) -> None:
     say(f"Class: {description.implementation}")
 
 
-def _where_something_runs(description: Description) -> str:
+def _running_text(description: Description) -> str:
     return running_text(traits_of(description.name)).replace("`", "")
 
 

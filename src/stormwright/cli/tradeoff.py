@@ -100,7 +100,7 @@ def _print(found: Tradeoff) -> None:
     print_table(table)
     if left := found.points[-1].broken:
         say(f"{counted(left, 'limit')} broken even when all may move; see stormwright explain")
-    near = found.near_least(_NEAR)
+    near = found.near_lowest_cost(_NEAR)
     moved, restarted = min(point.moved for point in near), min(point.restarted for point in near)
     part = f"{moved / problem.num_executors:.1%}"
     say(

@@ -117,7 +117,7 @@ def _print(problem: Problem, found: WhatIf) -> None:
         moves = f"; {counted(found.moved, 'executor')} would move" if found.today else ""
         resubmitted = f"; all of {', '.join(found.resubmitted)} would be resubmitted" if found.resubmitted else ""
         say(f"placed by {found.assignment.scheduler}{moves}{resubmitted}")
-    for topology, count, reasons in found.assignment.reasons_together():
+    for topology, count, reasons in found.assignment.grouped_reasons():
         say(f"no slot for {counted(count, 'executor')} of {topology}: {'; '.join(reasons)}")
     columns = {"today": found.today, "then": found.then} if found.today else {"then": found.then}
     print_predictions(columns)

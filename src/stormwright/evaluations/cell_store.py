@@ -79,7 +79,7 @@ class CellStore:
         self._whole = not data or data.endswith(b"\n")
         broken = sum(not self._take(line) for line in left)
         if broken:
-            log.warning("%s: %s skipped, as it is incomplete", path, counted(broken, "line"))
+            log.warning("%s: %s skipped: incomplete", path, counted(broken, "line"))
 
     def _take(self, line: bytes) -> bool:
         with suppress(ValueError, KeyError, TypeError, AttributeError):

@@ -60,7 +60,7 @@ class MoveCosts:
         A worker with as many executors as `limit`, or in a slot that is `barred`, cannot be joined.
         If several workers could be joined it is the one that makes the cost lowest, ties to the lower port.
         """
-        problem = self._roomy.with_load(LoadProfile({self.topology.id: self._load_around(executor)}))
+        problem = self._roomy.with_load(LoadProfile({self.topology.id: self._surrounding_load(executor)}))
         before = cost_of(problem, self._placed).total
 
         def change(slot: int) -> float:
@@ -91,7 +91,7 @@ class MoveCosts:
                 found.append((far[rack], None))
         return found
 
-    def _load_around(self, executor: int) -> TopologyLoad:
+    def _surrounding_load(self, executor: int) -> TopologyLoad:
         """Return the part of the load whose cost can change."""
         load = self.load
         component = int(self.topology.executor_component[executor])
@@ -228,7 +228,7 @@ class _State:
         for executor in executors:
             if self.slot(topology, executor) != UNPLACED:
                 one = self._explanation(topology, [executor], moves)
-                running.setdefault(one.what_matters, []).append(one)
+                running.setdefault(one.relevant_facts, []).append(one)
         for same in running.values():
             yield replace(same[0], executors=tuple(one.executors[0] for one in same))
 

@@ -233,7 +233,7 @@ class ComponentExplanation:
         return status_text(self.scheduler, self.scheduler_reasons, self.component, self.counts, len(self.nodes))
 
     @property
-    def what_matters(self) -> tuple[object, ...]:
+    def relevant_facts(self) -> tuple[object, ...]:
         """Key of equal explanations: all but the executor numbers, without rounding errors."""
         costs = tuple(None if node.cost_change is None else round(node.cost_change, 6) for node in self.nodes)
         alike = (replace(node, cost_change=None) for node in self.nodes)

@@ -56,10 +56,10 @@ def snapshot_from_dict(document: object, source: str = "snapshot") -> tuple[Prob
 def _without_guests(assignments: Mapping[object, object]) -> dict[object, object]:
     """Return assignments in which a slot has one topology; invalid ones are left for the fault report."""
     owner: dict[tuple[str, int], object] = {}
-    return {name: _without_slots_of_others(name, placed, owner) for name, placed in assignments.items()}
+    return {name: _without_foreign_slots(name, placed, owner) for name, placed in assignments.items()}
 
 
-def _without_slots_of_others(name: object, placed: object, owner: dict[tuple[str, int], object]) -> object:
+def _without_foreign_slots(name: object, placed: object, owner: dict[tuple[str, int], object]) -> object:
     """Return the placement without slots of others in `owner`; its executors there have no slot."""
     if not isinstance(placed, Mapping):
         return placed

@@ -360,7 +360,7 @@ class Assignment(ByContent):
             for index, topology in enumerate(problem.topologies)
         }
 
-    def reasons_together(self) -> list[tuple[str, int, tuple[str, ...]]]:
+    def grouped_reasons(self) -> list[tuple[str, int, tuple[str, ...]]]:
         """Return topology, number of its unplaced executors, and reasons, grouped by equal reasons."""
         together = Counter((executor.topology, executor.reasons) for executor in self.unplaced)
         return [(topology, count, reasons) for (topology, reasons), count in together.items()]

@@ -12,13 +12,14 @@ the demand of a tree of each class: the likelihood of a mixture, for which a kno
 T. M. Cover, An algorithm for maximizing expected log investment return, IEEE Transactions on Information Theory 30(2),
 1984, https://doi.org/10.1109/TIT.1984.1056869. This holds where a smaller demand waits less, as threads do for cores.
 At a link each message waits behind all others, however small: there p is by the message. The same iteration finds those
-prices. Messages of a tree that wait at the same time delay it once (`Graph.holding_up`).
+prices. Messages of a tree that wait at the same time delay it once (`Graph.blocking_weight`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,9 +28,9 @@ from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.predict.costs import NO_CORRECTIONS, Correction, Costs
 from stormwright.predict.demand import TreeDemand, base_cores_of, free_of
 from stormwright.predict.flow.part import numbers
-from stormwright.predict.flow.placed_routes import FairRates
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.flow.routes import Routes
+from stormwright.predict.placement_cache import CacheKey
 from stormwright.predict.steady import PlacedLoad
 from stormwright.predict.sums import sums
 from stormwright.predict.workers import SteadyWorkers
@@ -51,6 +52,13 @@ _AT_ONCE = 500_000
 _SETTLED, _MOST_STEPS = 1e-4, 5_000
 
 
+class _FairRates(NamedTuple):
+    """Rates of the spout executors of a topology, None for none, and the CPU available to its trees at its places."""
+
+    room: FloatArray
+    rates: FloatArray | None = None
+
+
 def with_shares(placed: PlacedLoad, costs: Costs, corrections: Mapping[str, Correction] = NO_CORRECTIONS) -> PlacedLoad:
     """Return the placement with routes at highest rates: executors of spouts begin trees in proportionally fair shares.
 
@@ -69,12 +77,13 @@ def with_shares(placed: PlacedLoad, costs: Costs, corrections: Mapping[str, Corr
     workers, begins = placed.standing.workers, placed.profile.begins.copy()
     base = base_cores_of(placed.profile, workers, costs)
     (room, first), topology = _available_cores(workers, base), placed.profile.layout.executor_topology
-    known, new = placed.standing.fair, []
+    key: CacheKey[_FairRates] = CacheKey("fair rates", costs, corrections)
+    known, new = placed.standing.cache.by_topology(key), []
     for own in spouts:
         number = int(topology[own[0]])
-        fair = FairRates(costs, corrections, room[first[number] : first[number + 1]])
-        if number not in known or not known[number].is_as(fair):
-            known[number] = fair
+        here = room[first[number] : first[number + 1]]
+        if number not in known or not np.array_equal(known[number].room, here):
+            known[number] = _FairRates(here)
             new.append(own)
     for number, rates in _alone(placed, new, base, costs, corrections).items():
         known[number] = known[number]._replace(rates=rates)
@@ -251,7 +260,7 @@ def _uses(demand: TreeDemand, profile: Profile, routes: Routes) -> tuple[FloatAr
 def _hops(demand: TreeDemand, profile: Profile, routes: Routes) -> FloatArray:
     """Return the hops of a tree over the link of every place, out of its node and into it, shape (2, …, P)."""
     graph = profile.graph
-    part = graph.holding_up(profile.layout, routes.edge_tuples)
+    part = graph.blocking_weight(profile.layout, routes.edge_tuples)
     place, count = demand.places.of_worker, len(demand.places.node)
     found = []
     for ends, messages in ((graph.sources, routes.sent), (graph.targets, routes.received)):

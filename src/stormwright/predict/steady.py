@@ -18,8 +18,9 @@ from stormwright.predict.flow.part import TopologySubset
 from stormwright.predict.flow.placed_routes import PlacedRoutes
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.flow.routes import Routes
+from stormwright.predict.placement_cache import CacheKey
+from stormwright.predict.queueing.neighbour_load import CacheEntry
 from stormwright.predict.queueing.network import Networks, QueueNetwork, demand_of
-from stormwright.predict.queueing.result_cache import CacheKey
 from stormwright.predict.queueing.waits import QueueState, closed
 from stormwright.predict.workers import SteadyWorkers
 
@@ -162,8 +163,8 @@ def steady_state(
 
     def with_all_pending() -> tuple[QueueState, FloatArray]:
         most, trees = np.nan_to_num(highest.rate_tps, posinf=_ENDLESS_TPS), profile.layout.pending
-        memory = CacheKey("pending", costs, corrections), cache
-        found = closed(full, trees, np.where(np.isfinite(trees), most, rate_tps), memory)
+        entry: CacheEntry = CacheKey("rates", costs, corrections), cache
+        found = closed(full, trees, np.where(np.isfinite(trees), most, rate_tps), entry)
         # Queueing times are approximations; capacities are exact.
         too_much = np.maximum(fullest_use(full_shares, full_free, found.rate_tps), 1.0)
         found = replace(found, rate_tps=found.rate_tps / too_much, times_at_tps=found.rate_tps)
@@ -174,7 +175,7 @@ def steady_state(
         full_demand=full_demand,
         highest_tps=highest.rate_tps,
         limit=highest.limit,
-        given=QueueState(rate_tps, network, costs=costs, cache=(CacheKey("given", costs, corrections), cache)),
+        given=QueueState(rate_tps, network, costs=costs, cache=(CacheKey("times", costs, corrections), cache)),
         given_use=fullest_use(shares, free, rate_tps),
         with_all_pending=with_all_pending,
     )

@@ -26,7 +26,7 @@ from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE
 from stormwright.model.topology_config import ALPHA, BETA, DELTA, GAMMA, MOST_GAMMA
 from stormwright.optimize.construction.greedy import Bins, Greedy, Items, Pairs
 from stormwright.optimize.kernel.records import NOWHERE
-from stormwright.schedulers.placement.admission import WantedWorkers, admit, find_wanted
+from stormwright.schedulers.placement.admission import WantedWorkers, admit, find_wanted_workers
 from stormwright.schedulers.placement.partial_placement import PartialPlacement
 from stormwright.schedulers.placement.repair import make_room
 from stormwright.schedulers.placement.staying import choose_slots, restore_cheaper, swap_nodes
@@ -60,7 +60,7 @@ class NodeTargets:
     on_node: dict[int, int] = field(default_factory=dict)
 
 
-def own_wishes(workers: Items, nodes: Bins, beta: Sequence[float], delta: Sequence[float]) -> NodeTargets:
+def default_wishes(workers: Items, nodes: Bins, beta: Sequence[float], delta: Sequence[float]) -> NodeTargets:
     """Return targets in which `beta` bounds the nodes of a topology from above; 1 is no bound, nor is a delta of 1.
 
     Parameters
@@ -99,7 +99,7 @@ def authors_wishes(workers: Items, nodes: Bins, beta: Sequence[float], delta: Se
     Parameters
     ----------
     workers, nodes, beta, delta
-        As for `own_wishes`.
+        As for `default_wishes`.
     """
     wishes = NodeTargets()
     num_nodes = int(np.count_nonzero(nodes.items))
@@ -428,7 +428,7 @@ class OnlineScheduler:
         self, problem: Problem, rates: Rates, params: _TopologyParams, keep_running: bool, usable: BoolArray
     ) -> CompletePlan:
         placement = PartialPlacement.empty(problem, usable)
-        for wanted in admit(placement, find_wanted(placement, keep_running)):
+        for wanted in admit(placement, find_wanted_workers(placement, keep_running)):
             for executors in self._workers(placement, rates, params, wanted):
                 placement.add_worker(wanted.topology, executors)
         self._choose_nodes(placement, rates, params)
@@ -469,7 +469,7 @@ class OnlineScheduler:
 
     def _choose_nodes(self, placement: PartialPlacement, rates: Rates, params: _TopologyParams) -> None:
         """Assign the workers of all topologies to nodes; phase 2."""
-        wishes = authors_wishes if self.params.meaning == AUTHORS else own_wishes
+        wishes = authors_wishes if self.params.meaning == AUTHORS else default_wishes
         nodes_by_traffic(placement, rates, _WEIGHTS, partial(wishes, beta=params.beta, delta=params.delta))
         # The greedy rule ignores limits on components and resources other than CPU and memory.
         if NOWHERE in placement.node or placement.problem.component_limits or len(placement.problem.resources) > 2:

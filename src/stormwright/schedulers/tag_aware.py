@@ -13,7 +13,7 @@ from stormwright.model import Assignment, Problem
 from stormwright.model.arrays import BoolArray
 from stormwright.model.constraints.optional import UNTAGGED, tags_of, tags_of_node
 from stormwright.model.topology_config import WORKERS_OF_TAG
-from stormwright.schedulers.placement.admission import WantedWorkers, find_wanted
+from stormwright.schedulers.placement.admission import WantedWorkers, find_wanted_workers
 from stormwright.schedulers.placement.partial_placement import PartialPlacement
 from stormwright.schedulers.placement.placing import FreeResources, Placing
 from stormwright.schedulers.placement.repair import Repair
@@ -91,7 +91,7 @@ class TagAwareScheduler:
 
     def _plan(self, problem: Problem, usable: BoolArray, workers_of_tag: Sequence[Mapping[str, int]]) -> CompletePlan:
         placement = PartialPlacement.empty(problem, usable)
-        queue = find_wanted(
+        queue = find_wanted_workers(
             placement, keep_running=True, may_join=lambda e, mates: _tags(problem, e) == _tags(problem, mates[0])
         )
         room = FreeResources(placement)

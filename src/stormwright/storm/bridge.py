@@ -205,7 +205,7 @@ class Bridge:
             for topology_id in self._orders.keys() & topologies:
                 order = self._orders.pop(topology_id)
                 if order.before is not None and runs.get(topology_id) != order.assignment:
-                    self._orders[topology_id] = order.turned_back("its move was given up")
+                    self._orders[topology_id] = order.cancelled("its move was given up")
                     self._ordered_s[topology_id] = self._clock.monotonic()
 
     def snapshot(self) -> Problem | None:

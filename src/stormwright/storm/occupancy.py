@@ -38,7 +38,7 @@ class Order:
     before: TopologyAssignment | None = None
     back: bool = False
 
-    def turned_back(self, why: str) -> Order:
+    def cancelled(self, why: str) -> Order:
         """Return a cancelled order; it needs `before`."""
         text = f"stormwright: back where it was: {why}"
         return replace(self, assignment=self.before or self.assignment, reason=text, together=frozenset(), back=True)
@@ -57,12 +57,12 @@ def change_places(problem: Problem, orders: Mapping[str, Order]) -> tuple[Proble
         if all(_has_slots(problem, topology) for topology in known):
             continue
         left = problem.with_current({t: runs for t, runs in problem.current.items() if t not in group})
-        if len(known) == len(group) and _can_be_had(left, {t: orders[t].assignment for t in known}):
+        if len(known) == len(group) and _is_available(left, {t: orders[t].assignment for t in known}):
             problem = left
             continue
         for topology in known:
             if orders[topology].before is not None:
-                orders[topology] = orders[topology].turned_back("not all that change places with it could")
+                orders[topology] = orders[topology].cancelled("not all that change places with it could")
     return problem, orders
 
 
@@ -71,7 +71,7 @@ def _has_slots(problem: Problem, topology: str) -> bool:
     return bool((problem.current_slot[own] >= 0).all())
 
 
-def _can_be_had(left: Problem, wanted: Mapping[str, TopologyAssignment]) -> bool:
+def _is_available(left: Problem, wanted: Mapping[str, TopologyAssignment]) -> bool:
     """Return whether all get the slots they want once they have left their own."""
     occupancy = Occupancy(left)
     return all(

@@ -172,7 +172,7 @@ def is_valid(problem: Problem, slots: Sequence[int]) -> bool:
             return False
         if max(sizes.values(), default=0) > definition.conf.get("stormwright.max.executors.per.worker", 10**9):
             return False
-    return keeps_apart(problem, slots) and not uses_blacklisted_hosts(problem, slots)
+    return separates(problem, slots) and not uses_blacklisted_hosts(problem, slots)
 
 
 def uses_blacklisted_hosts(problem: Problem, slots: Sequence[int]) -> bool:
@@ -196,7 +196,7 @@ def other_demands(problem: Problem, topology: str, number: int) -> dict[str, flo
     return {name: n for name, n in definition.components[component].resources.items() if name not in known}
 
 
-def keeps_apart(problem: Problem, slots: Sequence[int]) -> bool:
+def separates(problem: Problem, slots: Sequence[int]) -> bool:
     """Return whether a placement satisfies Storm's constraints on components, executor by executor."""
     for definition in problem.topologies:
         components = [
@@ -206,7 +206,7 @@ def keeps_apart(problem: Problem, slots: Sequence[int]) -> bool:
             slot for (topology, _), slot in zip(executors(problem), slots, strict=True) if topology == definition.id
         ]
         here = [(name, problem.slots[slot]) for name, slot in zip(components, placed, strict=True) if slot >= 0]
-        pairs = {frozenset(pair) for pair in pairs_apart(definition)}
+        pairs = {frozenset(pair) for pair in separated_pairs(definition)}
         for a, (one, slot) in enumerate(here):
             if any(frozenset((one, other)) in pairs for other, of_other in here[:a] if of_other == slot):
                 return False
@@ -217,7 +217,7 @@ def keeps_apart(problem: Problem, slots: Sequence[int]) -> bool:
     return True
 
 
-def pairs_apart(definition: Topology) -> Iterator[Sequence[str]]:
+def separated_pairs(definition: Topology) -> Iterator[Sequence[str]]:
     """Yield pairs of components that may not share a worker."""
     names = [component.id for component in definition.components]
     if definition.conf.get("topology.ras.one.executor.per.worker"):

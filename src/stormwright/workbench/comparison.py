@@ -198,8 +198,8 @@ class ComparedRow:
 
     @property
     def reasons(self) -> list[tuple[str, int, tuple[str, ...]]]:
-        """Return the reasons as `Assignment.reasons_together`; empty without an answer."""
-        return self.assignment.reasons_together() if self.assignment else []
+        """Return the reasons as `Assignment.grouped_reasons`; empty without an answer."""
+        return self.assignment.grouped_reasons() if self.assignment else []
 
     def as_dict(self) -> dict[str, Any]:
         """Return the row as JSON."""

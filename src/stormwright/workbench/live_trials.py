@@ -72,7 +72,7 @@ class LiveTrials:
             notes.append(f"placed by {found.assignment.scheduler}{moves}")
         if len(names) > _MOST:
             notes.append(f"and {counted(len(names) - _MOST, 'topology')} more: see the command line")
-        for topology, count, reasons in found.assignment.reasons_together():
+        for topology, count, reasons in found.assignment.grouped_reasons():
             notes.append(f"no slot for {counted(count, 'executor')} of {topology}: {'; '.join(reasons)}")
         return TextTable(
             ["topology", "", "trees/s requested", "reachable", "latency", "limited by"], rows, notes, texts=(1, 5)

@@ -164,7 +164,7 @@ class Tradeoff:
         gain = self.staying - self.least
         return (self.staying - point.cost) / gain if gain > 0 else 1.0
 
-    def near_least(self, part: float) -> list[TradeoffPoint]:
+    def near_lowest_cost(self, part: float) -> list[TradeoffPoint]:
         """Return the points whose cost exceeds the lowest by at most `part`."""
         enough = self.least * (1 + part)
         return [p for p in self.points if p.cost <= enough and p.broken <= self.points[-1].broken]

@@ -151,7 +151,7 @@ class WhatIf:
             "resubmitted": list(self.resubmitted),
             "unplaced": [
                 {"topology": topology, "executors": count, "reasons": list(reasons)}
-                for topology, count, reasons in self.assignment.reasons_together()
+                for topology, count, reasons in self.assignment.grouped_reasons()
             ],
         }
 

@@ -27,7 +27,7 @@ def test_a_service_as_it_should_be_has_no_fault():
     found = [
         checks.reached(SERVICE),
         checks.same_version(FACTS, SERVICE),
-        checks.nimbus_asks(SERVICE),
+        checks.nimbus_calls(SERVICE),
         checks.clock_skew(SERVICE),
         *checks.record_gaps(SERVICE),
         checks.measured(SERVICE),
@@ -41,7 +41,7 @@ def test_both_ways_are_looked_at():
     found = checks.reached(replace(SERVICE, why_not="say who you are", requires_token=True))
     assert (found.verdict, "--token-file" in found.fix) == ("wrong", True)
     assert [
-        checks.nimbus_asks(replace(SERVICE, called_by_nimbus=called_by_nimbus)).verdict
+        checks.nimbus_calls(replace(SERVICE, called_by_nimbus=called_by_nimbus)).verdict
         for called_by_nimbus in (False, None)
     ] == [
         "wrong",

@@ -20,7 +20,7 @@ from stormwright.optimize.bounds.relaxation.certificate import Certificate
 from stormwright.optimize.bounds.relaxation.relaxed_bound import RelaxedBound
 from stormwright.optimize.bounds.relaxation.semidefinite import best_certificate, certificates
 from stormwright.optimize.bounds.relaxed import Relaxation
-from stormwright.optimize.bounds.sets import exact, put_together
+from stormwright.optimize.bounds.sets import combinations, exact
 from stormwright.schedulers import make_scheduler
 from stormwright.testing import oracles
 from stormwright.testing.word_counts import two_word_counts
@@ -85,7 +85,7 @@ def test_no_placement_costs_less_than_a_bound(of):
 @pytest.mark.parametrize("ways", [pytest.param(1, marks=pytest.mark.slow), 2_000])
 @settings(max_examples=examples(60), deadline=None)
 @given(of=small_problems(), seed=st.integers(0, 2**32 - 1))
-def test_sets_put_together_are_the_optimum(of, seed, ways):
+def test_combinations_of_sets_are_the_optimum(of, seed, ways):
     """From any valid placement and the first prices that come, with numbers of workers apart or not."""
     every = itertools.product(range(len(of.slots)), repeat=of.num_executors)
     valid = [slots for slots in every if oracles.is_valid(of, slots)]
@@ -93,7 +93,7 @@ def test_sets_put_together_are_the_optimum(of, seed, ways):
     slots = valid[seed % len(valid)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(exact, "_ENOUGH", FOREVER)
-        patch.setattr(put_together, "_WAYS", ways)
+        patch.setattr(combinations, "_WAYS", ways)
         proof = bound_cost(of, np.array(slots, np.int32), FOREVER)
     least_cost = min(oracles.cost(of, other) for other in valid)
     assert proof.cost == pytest.approx(least_cost, rel=1e-6, abs=1e-6)
@@ -117,7 +117,7 @@ def crowded(seed):
 @pytest.mark.parametrize("seed", [2, 8, 17, 24, 30, 31])
 def test_no_bound_from_a_poor_placement_is_above_a_better_one(seed, monkeypatch):
     monkeypatch.setattr(exact, "_ENOUGH", FOREVER)
-    monkeypatch.setattr(put_together, "_WAYS", 1)
+    monkeypatch.setattr(combinations, "_WAYS", 1)
     of = crowded(seed)
     poor, good = (
         make_scheduler("optimizer", {"iterations": steps}).schedule(of).slot_of_executor for steps in (0, 20_000)

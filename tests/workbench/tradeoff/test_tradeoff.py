@@ -44,7 +44,7 @@ def test_more_moves_cost_no_more_and_limits_are_kept():
     assert found.least == pytest.approx(0.2 * 100)
     assert found.part_gained(first) == 0.0
     assert found.part_gained(found.points[-1]) == 1.0
-    assert [point.cost for point in found.near_least(0.0)] == [found.least] * len(found.near_least(0.0))
+    assert [point.cost for point in found.near_lowest_cost(0.0)] == [found.least] * len(found.near_lowest_cost(0.0))
 
 
 def test_restarted_workers_are_those_whose_executors_or_slot_change():
@@ -91,7 +91,7 @@ def test_what_breaks_limits_is_told():
     found = tradeoff(running(of, [0] * 7 + [4]), [0, 2], seconds=0.1)
     assert found.broken == 1
     assert found.points[-1].broken == 0
-    assert all(point.broken == 0 for point in found.near_least(0.02))
+    assert all(point.broken == 0 for point in found.near_lowest_cost(0.02))
 
 
 def test_nothing_runs():

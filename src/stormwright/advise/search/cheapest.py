@@ -129,7 +129,7 @@ class Search:
                 continue
             counts[key] = least
             if least > 1:
-                why = trials.too_much(key, size.busiest(least - 1))
+                why = trials.insufficient_reason(key, size.busiest(least - 1))
                 self.steps.append(
                     f"{trials.name(key)}: {counted(least - 1, 'executor')} {why} at "
                     f"{size.handled_tps / (least - 1):,.0f} tuples/s each, so {least} at least"
@@ -274,5 +274,5 @@ def _note(steps: list[str], step: str) -> None:
 
 
 def _unplaced(evaluated: EvaluatedPlacement) -> str:
-    reasons = [reason for _, _, why in evaluated.assignment.reasons_together() for reason in why]
+    reasons = [reason for _, _, why in evaluated.assignment.grouped_reasons() for reason in why]
     return f"not every executor finds a slot: {reasons[0]}" if reasons else "not every executor finds a slot"

@@ -259,7 +259,7 @@ class MixTrials:
             raise InputError("advice", [Fault(message, "nodes")])
         return float(most / self.base.core_hz)
 
-    def too_much(self, key: Key, cores: float) -> str:
+    def insufficient_reason(self, key: Key, cores: float) -> str:
         """Return why executors of a component that need these cores are too few."""
         fastest = max(kind.core_hz for kind in self.kinds) / self.base.core_hz
         if cores > self.allowed * fastest:

@@ -62,7 +62,7 @@ def nimbus_reached(found: Installation) -> Finding:
     )
 
 
-def nimbus_asks(service: ServiceFacts) -> Finding:
+def nimbus_calls(service: ServiceFacts) -> Finding:
     """Check that Nimbus has reached the service."""
     name = "Nimbus calls the service"
     if service.called_by_nimbus is None:
@@ -185,7 +185,7 @@ def _of_service(facts: Facts, service: ServiceFacts) -> Iterator[Finding]:
         if standing := stands_by(service):
             yield standing
             return
-        yield nimbus_asks(service)
+        yield nimbus_calls(service)
         yield clock_skew(service)
         yield from record_gaps(service)
         yield measured(service)

@@ -71,7 +71,7 @@ def _wide_cores(kind: BlockKind) -> float:
     return max(round(len(os.sched_getaffinity(0)) * _WIDE / NODES[kind], 2), cores_of(kind))
 
 
-def _is_so(problem: Problem, placement: CellPlacement) -> bool:
+def _is_placed_as(problem: Problem, placement: CellPlacement) -> bool:
     whole = zip(problem.topologies, placement, strict=True)
     return all(
         np.array_equal(slots_of(problem, number, own), problem.current_slot[problem.executors_of(number)])
@@ -228,7 +228,7 @@ class ClusterLab:
                 self._submit(cell, submission, name)
                 submitted.append(name)
             problem = self._reporting(names)
-            if placement is not None and not _is_so(problem, placement):
+            if placement is not None and not _is_placed_as(problem, placement):
                 raise ClusterError(f"{cell.name}: Nimbus has placed it differently")
             yield problem
         finally:

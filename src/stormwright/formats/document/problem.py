@@ -75,7 +75,7 @@ def parse_load(raw: object, topology: Topology | None, path: str, faults: FaultL
     source, target, tps = list_column(raw, "pairs", path, faults).rows(3)
     flow_source, component, grouping, flow_tps = list_column(raw, "flows", path, faults).rows(4)
 
-    def amounts_if_given(key: str, length: int, unit: str) -> FloatArray | None:
+    def optional_amounts(key: str, length: int, unit: str) -> FloatArray | None:
         if raw.get(key) is None:
             return None
         return list_column(raw, key, path, faults, length=length, unit=unit).amounts()
@@ -92,9 +92,9 @@ def parse_load(raw: object, topology: Topology | None, path: str, faults: FaultL
         flow_tps=flow_tps.amounts(),
         bytes_per_tuple=header.bytes_per_tuple,
         flow_limit_tps=_parse_limits(header.flow_limits, topology, f"{path}.flow_limits", faults),
-        pair_bytes_per_s=amounts_if_given("pair_bytes_per_s", len(tps.values), "pairs"),
-        flow_bytes_per_s=amounts_if_given("flow_bytes_per_s", len(flow_tps.values), "flows"),
-        forecast_cpu_hz=amounts_if_given("forecast_cpu_hz", num_executors, "executors"),
+        pair_bytes_per_s=optional_amounts("pair_bytes_per_s", len(tps.values), "pairs"),
+        flow_bytes_per_s=optional_amounts("flow_bytes_per_s", len(flow_tps.values), "flows"),
+        forecast_cpu_hz=optional_amounts("forecast_cpu_hz", num_executors, "executors"),
     )
     return load if len(faults) == found_before else None
 

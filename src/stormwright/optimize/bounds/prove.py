@@ -22,8 +22,8 @@ from stormwright.model.arrays import FloatArray, IndexArray, IntArray
 from stormwright.optimize.bounds.relaxation.relaxed_bound import RelaxedBound
 from stormwright.optimize.bounds.relaxation.semidefinite import best_certificate
 from stormwright.optimize.bounds.relaxed import Relaxation, cost_of_pairs
+from stormwright.optimize.bounds.sets.combinations import EnumerationInput, ProofGap, compile_loops
 from stormwright.optimize.bounds.sets.exact import KnownSet, Proof
-from stormwright.optimize.bounds.sets.put_together import EnumerationInput, ProofGap, compile_loops
 from stormwright.optimize.bounds.sets.small_problem import Executors, Kind, Scratch, SetPrices
 
 #: Most executors of a problem that is solved exactly, if time allows.

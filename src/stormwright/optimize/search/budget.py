@@ -24,9 +24,10 @@ from stormwright.optimize.search.tabu import improve_small, is_small
 # Searches on one or several threads, which run in parallel as compiled code needs no interpreter. The outcome depends
 # on the seed, the steps and the number of threads, and not on which thread is faster.
 #
-# There are two ways, as problems differ. `search_apart`: every thread searches the whole from the same placement with
-# separate random numbers, and the best counts: for few topologies, where all steps meet. `search_regions`: every thread
-# searches other regions of one placement at once, for very many topologies: with k threads k times as many steps.
+# There are two ways, as problems differ. `search_independently`: every thread searches the whole from the same
+# placement with separate random numbers, and the best counts: for few topologies, where all steps meet.
+# `search_regions`: every thread searches other regions of one placement at once, for very many topologies: with k
+# threads k times as many steps.
 
 #: Executors of a region, and how many executors of the largest topology make one larger, so that few lie across.
 _REGION, _OF_LARGEST = 2500, 8
@@ -116,7 +117,9 @@ def _refine_in_turn(
             pass
 
 
-def search_apart(layout: Layout, cooling: Cooling, effort: Effort, threads: int) -> tuple[SearchedPlacement, int]:
+def search_independently(
+    layout: Layout, cooling: Cooling, effort: Effort, threads: int
+) -> tuple[SearchedPlacement, int]:
     """Refine a layout by every thread separately, with other random numbers; return the best placement, and all steps.
 
     Of equal ones the first counts.
@@ -210,7 +213,7 @@ def search_levels(layout: Layout, effort: Effort, threads: int) -> tuple[Searche
         share = Effort(effort.steps / len(levels), seconds)
         steps = share.steps or seconds * _JOINED_STEPS_PER_S
         cooling = Cooling.of(level, steps).begun_at(min(_HEATS[number], _HEAT_PER_STEP * steps / executors))
-        best, steps_made = search_apart(level, cooling, share, threads)
+        best, steps_made = search_independently(level, cooling, share, threads)
         made += steps_made
         if number:
             best = replace(best, worker=best.worker[groups[number - 1]])
@@ -259,7 +262,7 @@ class Budget:
         Overloaded nodes come first, whatever that costs in traffic. Half as long as all but searching has taken so far
         is reserved for the steps after it. Few executors are searched on dense arrays (`improve_small`), very many
         topologies region by region (`search_regions`), very large ones level by level (`search_levels`), others as a
-        whole, by every thread separately (`search_apart`).
+        whole, by every thread separately (`search_independently`).
         """
         add_up_cost(layout)
         self._relieve(layout, share)
@@ -280,7 +283,7 @@ class Budget:
             best, made = search_levels(layout, effort, self._threads)
         else:
             cooling = Cooling.of(layout, steps)
-            best, made = search_apart(layout, cooling, effort, self._threads)
+            best, made = search_independently(layout, cooling, effort, self._threads)
         self.made += made
         self._searched_s += self._elapsed_s() - begun_s
         return best

@@ -23,7 +23,7 @@ from stormwright.pipeline.measurement.windows import with_more, worker_seconds
 from stormwright.pipeline.monitoring.alarms import SecondsFeed
 from stormwright.pipeline.parsing.clean import LineCounts
 from stormwright.pipeline.parsing.quarantine import Quarantine
-from stormwright.pipeline.parsing.source import take_away
+from stormwright.pipeline.parsing.source import remove_files
 from stormwright.pipeline.plan import batch_of
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.streaming.progress import LiveState, Pane
@@ -220,7 +220,7 @@ class ProfileSink:
         """
         self.end()
         turn = self._turn
-        take_away(self._landing, self.state.files, self._stored_directory())
+        remove_files(self._landing, self.state.files, self._stored_directory())
 
         def take_in_turn(rows: DataFrame, _: int) -> None:
             with self._busy:
@@ -261,7 +261,7 @@ class ProfileSink:
         self._lags_ms.extend(self.updated * 1000 - ms for ms in written_ms.to_pylist())
         if time.monotonic() >= self._latest_due:
             self.write_latest()
-        take_away(self._landing, state.files, self._stored_directory())
+        remove_files(self._landing, state.files, self._stored_directory())
 
     def lag_ms(self) -> dict[str, float]:
         """Return quantiles of the time from a record's writing until a profile held it, for recent records."""

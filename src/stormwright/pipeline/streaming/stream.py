@@ -242,7 +242,7 @@ class LoadStream:
         )
         spark = self._given_spark or self._start_spark(ending)
         spark.streams.addListener(self._figures)
-        ending.callback(_gone_is_stopped, lambda: spark.streams.removeListener(self._figures))
+        ending.callback(_stop_ended, lambda: spark.streams.removeListener(self._figures))
         ending.callback(sink.write_latest)
         ending.callback(sink.end)
         self._rebuild(spark, sink)
@@ -372,10 +372,10 @@ class LoadStream:
 
     def _stop_spark(self, spark: SparkSession) -> None:
         self._own_spark = None
-        _gone_is_stopped(spark.stop)
+        _stop_ended(spark.stop)
 
 
-def _gone_is_stopped(stop: Callable[[], Any]) -> None:
+def _stop_ended(stop: Callable[[], Any]) -> None:
     with suppress(*GONE):
         stop()
 

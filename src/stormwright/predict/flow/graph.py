@@ -43,7 +43,7 @@ class GraphEdges:
     begun: BoolArray
     answers: BoolArray
 
-    def holding_up(self, layout: FlowLayout, tuples: FloatArray) -> FloatArray:
+    def blocking_weight(self, layout: FlowLayout, tuples: FloatArray) -> FloatArray:
         """Return the weight of a tuple along each edge by which it delays a tree sequentially, shape (…, D).
 
         Simultaneous messages count as one: those to components at the same level of the tree, acks, of which the last

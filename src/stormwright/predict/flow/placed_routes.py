@@ -15,30 +15,8 @@ from stormwright.predict.demand import Claims, TreeDemand, base_cores_of
 from stormwright.predict.flow.part import ProfilePart
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.flow.routes import Paths, Routes
-from stormwright.predict.queueing.result_cache import ResultCache
+from stormwright.predict.placement_cache import CacheKey, PlacementCache
 from stormwright.predict.workers import SteadyWorkers
-
-
-class FairRates(NamedTuple):
-    """Rates of the spout executors of a topology, None for none; by costs, and by the CPU available to them."""
-
-    costs: Costs
-    corrections: Mapping[str, Correction]
-    room: FloatArray
-    rates: FloatArray | None = None
-
-    def is_as(self, other: FairRates) -> bool:
-        """Return whether both have the same inputs."""
-        same = self.costs is other.costs and self.corrections is other.corrections
-        return same and np.array_equal(self.room, other.room)
-
-
-class KnownClaims(NamedTuple):
-    """Claims of trees if a fraction of shuffled tuples stays local, by costs and corrections."""
-
-    costs: Costs
-    corrections: Mapping[str, Correction]
-    claims: Claims
 
 
 class DerivedRoutes(NamedTuple):
@@ -50,34 +28,7 @@ class DerivedRoutes(NamedTuple):
     own: Routes
 
 
-class KnownDemand(NamedTuple):
-    """The demand along routes, by costs and corrections."""
-
-    routes: Routes
-    costs: Costs
-    corrections: Mapping[str, Correction]
-    demand: TreeDemand
-
-    def is_of(self, routes: Routes, costs: Costs, corrections: Mapping[str, Correction]) -> bool:
-        """Return whether it is the demand along these routes, by these costs."""
-        return self.routes is routes and self.costs is costs and self.corrections is corrections
-
-
-class PreviousResults(NamedTuple):
-    """Results of another placement.
-
-    Workers; topologies that have moved since, shape (T,); routes and claims by locality; routes at highest rates and
-    their inputs; demands; fair rates; and results on times.
-    """
-
-    workers: SteadyWorkers
-    moved: BoolArray
-    routes: dict[float, Routes]
-    claims: dict[float, KnownClaims]
-    varied: dict[str, tuple[FloatArray, Routes]]
-    demands: tuple[KnownDemand, ...]
-    fair: dict[int, FairRates]
-    cache: ResultCache
+_WORKERS: CacheKey[SteadyWorkers] = CacheKey("workers")
 
 
 class PlacedRoutes:
@@ -91,83 +42,57 @@ class PlacedRoutes:
         The problem with the nodes; the executors are those of the profile.
     slot_of_executor
         Index into the problem's slots, -1 for none, shape (E,).
-    before
-        Results of another placement.
-
-    Attributes
-    ----------
-    fair
-        Results for topologies whose spouts have several executors; other modules may add to it.
     cache
-        Cache of results on times; other modules may add to it.
+        Cache of this placement; an empty one by default. Other modules add results to it.
     """
 
     def __init__(
-        self, profile: Profile, problem: Problem, slot_of_executor: IntArray, before: PreviousResults | None = None
+        self, profile: Profile, problem: Problem, slot_of_executor: IntArray, cache: PlacementCache | None = None
     ) -> None:
-        self._profile, self._problem, self._before = profile, problem, before
-        if before is None:
-            self.workers = SteadyWorkers.of(problem, profile.layout, slot_of_executor)
+        self._profile, self._problem, self.cache = profile, problem, cache or PlacementCache()
+        workers = self.cache.previous(_WORKERS)
+        if workers is None or self.cache.moved is None:
+            workers = SteadyWorkers.of(problem, profile.layout, slot_of_executor)
         else:
-            self.workers = before.workers.moved(problem, slot_of_executor, before.moved)
-        self._known: dict[float, Routes] = {}
-        self._claims: dict[float, KnownClaims] = {}
-        self._variants: dict[str, tuple[FloatArray, Routes]] = {}
+            workers = workers.moved(problem, slot_of_executor, self.cache.moved)
+        self.workers = self.cache.put(_WORKERS, workers)
         self._derived: list[DerivedRoutes] = []
-        self._demands: list[KnownDemand] = []
-        self.fair: dict[int, FairRates] = before.fair if before else {}
-        self.cache = before.cache if before else ResultCache()
 
     def moved(self, slot_of_executor: IntArray) -> PlacedRoutes:
         """Return the same load under another placement, shape (E,)."""
         executor_topology = self._profile.layout.executor_topology
         elsewhere = self.workers.scopes.slot != slot_of_executor
         moved = np.bincount(executor_topology, elsewhere, len(self._profile.rate_tps)) > 0
-        claims = self._claims.copy()
-        fair = {topology: rates for topology, rates in self.fair.items() if not moved[topology]}
-        before = PreviousResults(
-            workers=self.workers,
-            moved=moved,
-            routes=self._known.copy(),
-            claims=claims,
-            varied=self._variants.copy(),
-            demands=tuple(self._demands),
-            fair=fair,
-            cache=self.cache.after(moved),
-        )
-        return PlacedRoutes(self._profile, self._problem, slot_of_executor, before)
+        return PlacedRoutes(self._profile, self._problem, slot_of_executor, self.cache.after(moved))
 
     def routes(self, near: float = 1.0) -> Routes:
         """Return the routes if the given fraction of all shuffled tuples stays local, the rest going to all alike."""
-        if near not in self._known:
-            parts = None if near == 1 else np.full(len(self._profile.rate_tps), near)
-            before = self._before.routes.pop(near, None) if self._before else None
-            if before is None:
-                self._known[near] = self._all.routes(parts)
-            else:
-                part, paths = self._elsewhere
-                self._known[near] = self._with(before, part, paths.routes(parts))
-        return self._known[near]
+        key: CacheKey[Routes] = CacheKey("routes", near=near)
+        if (known := self.cache.get(key)) is not None:
+            return known
+        parts = None if near == 1 else np.full(len(self._profile.rate_tps), near)
+        before = self.cache.take_previous(key)
+        if before is None:
+            return self.cache.put(key, self._all.routes(parts))
+        part, paths = self._elsewhere
+        return self.cache.put(key, self._with(before, part, paths.routes(parts)))
 
     def demand(self, routes: Routes, costs: Costs, corrections: Mapping[str, Correction]) -> TreeDemand:
         """Return the demand of trees along routes of this placement."""
-        for known in self._demands:
-            if known.is_of(routes, costs, corrections):
-                return known.demand
+        key: CacheKey[TreeDemand] = CacheKey("demand", costs, corrections, routes)
+        if (known := self.cache.get(key)) is not None:
+            return known
         demand = self._changed(routes, costs, corrections)
-        demand = demand or TreeDemand.of(self._profile, routes, self._problem, costs, corrections)
-        self._demands.append(KnownDemand(routes, costs, corrections, demand))
-        return demand
+        return self.cache.put(key, demand or TreeDemand.of(self._profile, routes, self._problem, costs, corrections))
 
     def _changed(self, routes: Routes, costs: Costs, corrections: Mapping[str, Correction]) -> TreeDemand | None:
         """Return the demand derived from that of the routes that these are derived from, if it is known."""
-        before = self._before.demands if self._before else ()
         for derived in self._derived:
-            for known in (*self._demands, *before):
-                if derived.routes is routes and known.is_of(derived.others, costs, corrections):
-                    base = base_cores_of(self._profile, self.workers, costs)
-                    own = TreeDemand.of(derived.part, derived.own, self._problem, costs, corrections, base)
-                    return known.demand.with_part(derived.part.chosen, own, self.workers, base)
+            key: CacheKey[TreeDemand] = CacheKey("demand", costs, corrections, derived.others)
+            if derived.routes is routes and (known := self.cache.get(key) or self.cache.previous(key)):
+                base = base_cores_of(self._profile, self.workers, costs)
+                own = TreeDemand.of(derived.part, derived.own, self._problem, costs, corrections, base)
+                return known.with_part(derived.part.chosen, own, self.workers, base)
         return None
 
     def _with(self, others: Routes, part: ProfilePart, own: Routes) -> Routes:
@@ -180,27 +105,26 @@ class PlacedRoutes:
         """Return the claims of trees if the given fraction of all shuffled tuples stays local."""
         if near == 1:
             return self.demand(self.routes(), costs, corrections).claims
-        known = self._claims.get(near)
-        if known is not None and known.costs is costs and known.corrections is corrections:
-            return known.claims
-        before = self._before.claims.pop(near, None) if self._before else None
-        if self._before and before and before.costs is costs and before.corrections is corrections:
+        key: CacheKey[Claims] = CacheKey("claims", costs, corrections, near=near)
+        if (known := self.cache.get(key)) is not None:
+            return known
+        before, workers = self.cache.take_previous(key), self.cache.previous(_WORKERS)
+        if before is not None and workers is not None:
             part, paths = self._elsewhere
             routes = paths.routes(np.full(len(self._profile.rate_tps), near))
             none = np.zeros(len(self.workers.nodes.cores))
             new = TreeDemand.of(part, routes, self._problem, costs, corrections, none).claims
-            claims = self._with_old(new, before.claims, self._before)
-        else:
-            claims = TreeDemand.of(self._profile, self.routes(near), self._problem, costs, corrections).claims
-        self._claims[near] = KnownClaims(costs, corrections, claims)
-        return claims
+            return self.cache.put(key, self._with_old(new, before, workers))
+        return self.cache.put(
+            key, TreeDemand.of(self._profile, self.routes(near), self._problem, costs, corrections).claims
+        )
 
-    def _with_old(self, new: Claims, old: Claims, before: PreviousResults) -> Claims:
+    def _with_old(self, new: Claims, old: Claims, old_workers: SteadyWorkers) -> Claims:
         """Return new claims of topologies that moved, and old claims of the others."""
-        moved = before.moved
+        moved = self._moved
         shared = np.empty((3, len(self.workers.places.node)))
         at = moved[self.workers.places.topology]
-        shared[:, at], shared[:, ~at] = new.shared, old.shared[:, ~moved[before.workers.places.topology]]
+        shared[:, at], shared[:, ~at] = new.shared, old.shared[:, ~moved[old_workers.places.topology]]
         return Claims(shared, np.where(moved, new.busiest_s, old.busiest_s))
 
     def paths(self, topologies: BoolArray) -> tuple[ProfilePart, Paths]:
@@ -218,18 +142,19 @@ class PlacedRoutes:
 
     def _varied(self, name: str, values: FloatArray, usual: FloatArray, topology: IntArray | IndexArray) -> Routes:
         """Return the routes with values other than usual, derived from known ones that differ in fewer topologies."""
-        before = self._before.varied.get(name) if self._before else None
+        key: CacheKey[tuple[FloatArray, Routes]] = CacheKey("varied routes", name=name)
+        before = self.cache.previous(key)
         known, routes = (usual, self.routes()) if before is None else before
         chosen = np.bincount(topology, values != known, len(self._profile.rate_tps)) > 0
-        if before is not None and self._before is not None:
-            chosen |= self._before.moved
+        if before is not None:
+            chosen |= self._moved
         if before is None and np.count_nonzero(chosen) > len(chosen) / 2:  # what is known of all serves
             routes = self._all.routes(values) if name == "near" else self._all.routes(None, values)
         elif chosen.any():
             part, paths = self.paths(chosen)
             new = paths.routes(values) if name == "near" else paths.routes(None, values[part.chosen.executors])
             routes = self._with(routes, part, new)
-        self._variants[name] = values, routes
+        self.cache.put(key, (values, routes))
         return routes
 
     @cached_property
@@ -239,5 +164,9 @@ class PlacedRoutes:
     @cached_property
     def _elsewhere(self) -> tuple[ProfilePart, Paths]:
         """The part and paths of the topologies that moved."""
-        moved = self._before.moved if self._before else np.ones(len(self._profile.rate_tps), dtype=bool)
-        return self.paths(moved)
+        return self.paths(self._moved)
+
+    @property
+    def _moved(self) -> BoolArray:
+        """Topologies that moved since the previous placement, all if there is none, shape (T,)."""
+        return np.ones(len(self._profile.rate_tps), dtype=bool) if self.cache.moved is None else self.cache.moved

@@ -6,7 +6,6 @@ depended on the placement. Tuples by a fields grouping, and their processing, be
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,6 +22,7 @@ from stormwright.predict.flow.layout import FlowLayout, StreamRates
 from stormwright.predict.flow.measured import Measured
 from stormwright.predict.flow.mix import Mix
 from stormwright.predict.flow.spread import Flows, spread
+from stormwright.predict.placement_cache import CacheKey, RecentResults
 from stormwright.predict.sums import ratio, sums
 
 #: Least fraction of its CPU that is attributed to an executor's own work, whatever the costs of its messages.
@@ -157,9 +157,10 @@ class Profile:
         It is the executor's CPU minus the serialisation of messages that left its worker while it was measured, and
         minus the CPU spent waiting, divided by the number of tuples; `corrections` are by topology id.
         """
-        for known in self._worked:
-            if known[0] is costs and known[1] is corrections:
-                return known[2]
+        key: CacheKey[FloatArray] = CacheKey("work cycles", costs, corrections)
+        return self._recent.get_or_compute(key, lambda: self._work_cycles(costs, corrections))
+
+    def _work_cycles(self, costs: Costs, corrections: Mapping[str, Correction]) -> FloatArray:
         kilobytes = self.message_bytes_per_s / 1e3
         serialising_us = self.message_tps * costs.serialise_us + kilobytes * costs.serialise_us_per_kb
         of_topology = correction_factors(self.problem, corrections)
@@ -169,27 +170,18 @@ class Profile:
         each, component = ratio(work_hz, self.handled_tps), self.layout.executor_component
         together = ratio(*(sums(component, amounts, len(self.layout.size)) for amounts in (work_hz, self.handled_tps)))
         cycles: FloatArray = np.where(self.pooled[component], together[component], each) * own[0]
-        self._worked.append((costs, corrections, cycles))
         return cycles
 
     def mix(self, corrections: Mapping[str, Correction]) -> Mix | None:
         """Return the relative work of tuples by source; None if unknown."""
         if not any(one.inputs for one in corrections.values()):
             return None
-        for known in self._mixed:
-            if known[0] is corrections:
-                return known[1]
-        self._mixed.append((corrections, mix_of(self, corrections)))
-        return self._mixed[-1][1]
+        key: CacheKey[Mix | None] = CacheKey("mix", corrections=corrections)
+        return self._recent.get_or_compute(key, lambda: mix_of(self, corrections))
 
     @cached_property
-    def _mixed(self) -> deque[tuple[Mapping[str, Correction], Mix | None]]:
-        return deque(maxlen=3)
-
-    @cached_property
-    def _worked(self) -> deque[tuple[Costs, Mapping[str, Correction], FloatArray]]:
-        """Cache of the last requests: many placements of one load share the same costs."""
-        return deque(maxlen=3)
+    def _recent(self) -> RecentResults:
+        return RecentResults()
 
     def _without_polling_hz(self, costs: Costs) -> FloatArray:
         """Return the CPU of executors while they have work, in Hz, shape (E,).

@@ -21,8 +21,8 @@ from stormwright.model import UNPLACED
 from stormwright.model.arrays import BoolArray, FloatArray
 from stormwright.predict.costs import Costs
 from stormwright.predict.demand import TreeDemand
+from stormwright.predict.queueing.neighbour_load import CachedResult, CacheEntry, NeighbourLoad, unchanged
 from stormwright.predict.queueing.network import Networks, QueueNetwork, SojournTimes, TreeTimes
-from stormwright.predict.queueing.result_cache import CachedResult, CacheKey, NeighbourLoad, ResultCache
 from stormwright.predict.queueing.trees import Times
 from stormwright.predict.sums import ratio, sums
 
@@ -232,7 +232,7 @@ class QueueState:
     costs: Costs | None = None
     settled: bool = True
     times_at_tps: FloatArray | None = None
-    cache: tuple[CacheKey, ResultCache] | None = None
+    cache: CacheEntry | None = None
 
     @cached_property
     def ways(self) -> TreeTimes:
@@ -243,8 +243,8 @@ class QueueState:
             network = self.networks.whole
             stays = _stays(network, rate_tps, self._others, self._full)
             return with_stops(network, self.costs, stays, rate_tps) if self.costs else network.ways(stays)
-        (of, cache), demand = self.cache, self.networks.demand
-        known = cache.known(of, demand, self._others, rate_tps)
+        (key, cache), demand = self.cache, self.networks.demand
+        known = unchanged(self.cache, demand, self._others, rate_tps)
         if known is None:
             found = replace(self, cache=None).ways
         else:
@@ -253,7 +253,8 @@ class QueueState:
             new = QueueState(rate_tps, Networks.of(narrow), others, self.costs).ways
             old = TreeTimes(*(Times(*each) for each in known[1].reshape(2, 2, -1)))
             found = TreeTimes(*(_chosen(known[0], *each) for each in zip(old, new, strict=True)))
-        cache.keep(CachedResult(of, demand, self._others, rate_tps, np.concatenate([np.stack(of) for of in found])))
+        times = np.concatenate([np.stack(each) for each in found])
+        cache.put(key, CachedResult(demand, self._others, rate_tps, times))
         return found
 
     @property
@@ -298,7 +299,7 @@ def _stays(
 
 
 def closed(
-    networks: Networks, pending: FloatArray, rate_tps: FloatArray, memory: tuple[CacheKey, ResultCache] | None = None
+    networks: Networks, pending: FloatArray, rate_tps: FloatArray, cache: CacheEntry | None = None
 ) -> QueueState:
     """Return the state in which spouts have as many trees pending as allowed, with others at their fair rates.
 
@@ -314,19 +315,19 @@ def closed(
         Trees that each topology may have pending, inf for no limit, shape (T,).
     rate_tps
         Trees/s that the topologies have if pending trees are not limited, shape (T,): upper limits of the result.
-    memory
+    cache
         Cache and key of the result.
     """
     free = np.isfinite(pending) & (rate_tps > 0)
     if not free.any():
         return QueueState(rate_tps, networks)
     others, start = NeighbourLoad.of(networks.demand, rate_tps), rate_tps
-    known = memory[1].known(memory[0], networks.demand, others, rate_tps) if memory else None
+    known = unchanged(cache, networks.demand, others, rate_tps) if cache else None
     if known is not None:
         start, free = np.where(free & known[0], known[1][0], rate_tps), free & ~known[0]
     rate, settled = _sought(networks, others, np.where(free, pending, 0.0), start)
-    if memory and settled:
-        memory[1].keep(CachedResult(memory[0], networks.demand, others, rate_tps, rate[np.newaxis]))
+    if cache and settled:
+        cache[1].put(cache[0], CachedResult(networks.demand, others, rate_tps, rate[np.newaxis]))
     return QueueState(rate, networks, others, settled=settled)
 
 

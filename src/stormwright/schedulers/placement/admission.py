@@ -15,7 +15,7 @@ from stormwright.model.constraints.blacklist import closed_nodes
 from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE
 from stormwright.model.humanize import amount, counted
 from stormwright.schedulers.placement.partial_placement import PartialPlacement
-from stormwright.schedulers.placement.separation import apart_shortages
+from stormwright.schedulers.placement.separation import separation_shortages
 from stormwright.schedulers.placement.staying import running_workers
 from stormwright.schedulers.toolkit.limits import max_executors_per_worker, num_workers
 
@@ -69,7 +69,7 @@ def join_running(
         return waiting
     joining = _LiveWorkers(placement, topology, live, most, may_join)
     cpu_hz = problem.executor_cpu_hz
-    smallest_first = sorted(filter(joining.has_company, waiting.tolist()), key=lambda e: float(cpu_hz[e]))
+    smallest_first = sorted(filter(joining.is_shared, waiting.tolist()), key=lambda e: float(cpu_hz[e]))
     chosen = sorted(smallest_first[:joins], key=lambda e: (-float(cpu_hz[e]), e))
     for executor in chosen:
         if not joining.join(executor):
@@ -99,7 +99,7 @@ class _LiveWorkers:
             placement.node_of_executor()[own], self._component, len(placement.usable), len(topology_of.components)
         )
 
-    def has_company(self, executor: int) -> bool:
+    def is_shared(self, executor: int) -> bool:
         """Return whether there is a live worker that the executor may join, regardless of resources."""
         return any(self._may_join(executor, mates) for mates in self._mates.values())
 
@@ -156,7 +156,9 @@ class WantedWorkers:
     workers: int
 
 
-def find_wanted(placement: PartialPlacement, keep_running: bool, may_join: MayJoin = anybody) -> list[WantedWorkers]:
+def find_wanted_workers(
+    placement: PartialPlacement, keep_running: bool, may_join: MayJoin = anybody
+) -> list[WantedWorkers]:
     """Return the executors that need workers; running topologies first, then in the problem's order.
 
     With `keep_running`, live workers are fixed, and of a topology that lost executors only these are placed: in as many
@@ -270,7 +272,7 @@ def _shortages(
         yield f"{enough} cannot take {len(wanted.executors)}"
     if np.any(demand > left) or np.any(largest_demand > placement.largest[:-1]):
         yield from _lacking(placement, wanted.workers, left, demand, largest_demand)
-    yield from apart_shortages(placement, wanted.topology, wanted.executors, wanted.workers)
+    yield from separation_shortages(placement, wanted.topology, wanted.executors, wanted.workers)
 
 
 def _lacking(

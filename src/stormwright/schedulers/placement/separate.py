@@ -23,7 +23,7 @@ _REST = 7
 _NEVER = np.iinfo(np.int64).max
 
 
-def keep_apart(placement: PartialPlacement, *, soft_cpu: bool = False) -> None:
+def separate_components(placement: PartialPlacement, *, soft_cpu: bool = False) -> None:
     """Rearrange each topology with limits on components until it satisfies them, or leave it out.
 
     Other topologies and running workers do not move. With `soft_cpu` nodes may exceed their CPU.

@@ -16,7 +16,7 @@ from stormwright.schedulers.toolkit.limits import max_executors_per_worker
 _STARTS = 100
 
 
-def runs_apart(problem: Problem, topology: int) -> bool:
+def is_separated(problem: Problem, topology: int) -> bool:
     """Return whether a completely running topology satisfies its limits on components."""
     limits = problem.component_limits.get(topology)
     if limits is None:
@@ -29,7 +29,9 @@ def runs_apart(problem: Problem, topology: int) -> bool:
     return not limits.crowded(on_nodes).any() and not limits.clashes(in_workers).any()
 
 
-def apart_shortages(placement: PartialPlacement, topology: int, executors: IndexArray, workers: int) -> Iterator[str]:
+def separation_shortages(
+    placement: PartialPlacement, topology: int, executors: IndexArray, workers: int
+) -> Iterator[str]:
     """Yield why no placement in `workers` workers can satisfy the topology's limits on components.
 
     Reported shortages are certain; others are possible.

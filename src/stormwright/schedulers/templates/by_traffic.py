@@ -17,7 +17,7 @@ from stormwright.optimize.layout.start import Workers, make_layout
 from stormwright.optimize.search.anneal import SearchedPlacement
 from stormwright.optimize.search.budget import Budget
 from stormwright.optimize.search.tabu import is_small
-from stormwright.schedulers.placement.admission import admit, densest_first, find_wanted
+from stormwright.schedulers.placement.admission import admit, densest_first, find_wanted_workers
 from stormwright.schedulers.placement.partial_placement import PartialPlacement
 from stormwright.schedulers.placement.repair import leave_out_excessive_requests, make_room
 from stormwright.schedulers.placement.staying import choose_slots, keep_slots, restore_cheaper, swap_nodes
@@ -174,7 +174,7 @@ class TrafficSearch:
 
         def draft_on(usable: BoolArray) -> PartialPlacement:
             placement = PartialPlacement.empty(problem, usable)
-            wanted = admit(placement, find_wanted(placement, keep_running))
+            wanted = admit(placement, find_wanted_workers(placement, keep_running))
             for group in wanted:
                 for _ in range(group.workers):
                     placement.add_worker(group.topology, group.executors[:0])

@@ -10,7 +10,7 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem, Unplaced
 from stormwright.model.arrays import BoolArray, FloatArray, IntArray
-from stormwright.schedulers.placement.admission import admit, find_wanted
+from stormwright.schedulers.placement.admission import admit, find_wanted_workers
 from stormwright.schedulers.placement.partial_placement import PartialPlacement
 from stormwright.schedulers.placement.placing import FreeResources, Placing
 from stormwright.schedulers.placement.repair import make_room
@@ -56,7 +56,7 @@ def place_waiting(
 
     def plan_on(usable: BoolArray) -> CompletePlan:
         placement = PartialPlacement.empty(problem, usable)
-        admitted = admit(placement, find_wanted(placement, keep_running=True), soft_cpu=soft_cpu)
+        admitted = admit(placement, find_wanted_workers(placement, keep_running=True), soft_cpu=soft_cpu)
         room = FreeResources(placement)
         rule = make_rule(room)
         for group in admitted:

@@ -56,7 +56,10 @@ def link_done(cluster: Cluster, which: int, now: float) -> None:
 
 @inner
 def deliver(cluster: Cluster, who: int, number: int, now: float) -> None:
-    """Put tuple `number` into its executor's queue at `now` by receiving thread `who`, even if the queue is full."""
+    """Put tuple `number` into its executor's queue of `cluster` at `now`, by receiving thread `who`.
+
+    It is put there even if the queue is full.
+    """
     target = cluster.pairs[cluster.tuples[number].pair].target
     if cluster.threads[target].worker == cluster.threads[who].worker:
         hand(cluster, target, number, now + cluster.run[0].local_hop_s)

@@ -12,7 +12,7 @@ from stormwright.predict.flow.profile import Profile
 from stormwright.simulator.engine import NOWHERE, EngineCounts
 from stormwright.simulator.kernel.arrays import NEVER
 from stormwright.simulator.kernel.clock import first_of, set_time
-from stormwright.simulator.kernel.quotas import account, begin, count_held, give_back, serve
+from stormwright.simulator.kernel.quotas import account, begin, count_throttled, give_back, serve
 from stormwright.simulator.kernel.shares import drop_of, has_done, take_first
 from stormwright.simulator.kernel.turns import (
     end_turn,
@@ -26,7 +26,7 @@ from stormwright.simulator.kernel.turns import (
 from stormwright.simulator.settings import Settings
 from stormwright.simulator.storm.carrying import link_done
 from stormwright.simulator.storm.counting import EngineTotals, counted
-from stormwright.simulator.storm.placing import Workers, fitting, freed, put_together, seated
+from stormwright.simulator.storm.placing import Workers, combine_tuples, fitting, freed, seated
 from stormwright.simulator.storm.queues import call_waiting, end_tuple, lose, note_lost, take
 from stormwright.simulator.storm.records import (
     ASLEEP,
@@ -164,7 +164,7 @@ def _serve(cluster: Cluster, who: int, now: float) -> None:
     quota = cluster.quotas[who - cluster.run[0].first_quota]
     begin(quota, now)
     while True:
-        held = count_held(quota, cluster.shares.cores)
+        held = count_throttled(quota, cluster.shares.cores)
         number = serve(quota, cluster.shares.cores, draw_below(cluster, held))
         if number < 0:
             set_time(cluster.clock, who, quota.ends if held > 0 else NEVER)
@@ -336,7 +336,7 @@ class Events:
         self._profile = profile or Profile.of(problem)
         self.cluster = start(problem, self.settings, self._profile)
         self.at_once = fitting(self.cluster, self.settings.tuples_at_once)
-        put_together(self.cluster, self.at_once)
+        combine_tuples(self.cluster, self.at_once)
         self._rates = np.ones(len(problem.topologies))
         self._apart_s = self.cluster.spouts["apart_s"].copy()
         self._down = np.zeros(len(problem.supervisors), dtype=bool)

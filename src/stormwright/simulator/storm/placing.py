@@ -42,7 +42,7 @@ def fitting(cluster: Cluster, most: int) -> int:
     return max(min(most, int(min(rooms, default=0)) // _LEAST_SETS), 1)
 
 
-def put_together(cluster: Cluster, count: int) -> None:
+def combine_tuples(cluster: Cluster, count: int) -> None:
     """Combine `count` tuples into one in a cluster without events so far."""
     spouts, executors = cluster.spouts, int(cluster.run[0]["executors"])
     spouts["apart_s"] *= count

@@ -11,7 +11,7 @@ from stormwright.simulator.storm.working import looks_at, work
 
 @inner
 def make_tuple(cluster: Cluster, pair: int, kind: int, tree: int, use: int) -> int:
-    """Create a tuple in no queue: its `kind`, `pair`, `tree` and the `use` of that record."""
+    """Create a tuple of `cluster` in no queue: its `kind`, `pair`, `tree` and the `use` of that record."""
     run = cluster.run[0]
     number = run.free_tuple
     made = cluster.tuples[number]

@@ -60,7 +60,7 @@ def hear(cluster: Cluster, who: int, now: float) -> None:
 
 @inner
 def complete(cluster: Cluster, who: int, number: int, use: int) -> None:
-    """Report to spout `who` that its tree `number` is complete, unless the record was reused since `use`."""
+    """Report to spout `who` of `cluster` that tree `number` is complete, unless its record was reused since `use`."""
     tree, thread = cluster.trees[number], cluster.threads[who]
     if tree.use != use:
         return

@@ -320,7 +320,7 @@ def longest_silence_s(records: Iterable[LogRecord], topology: str, start_ms: flo
     return float(max(longest, end_ms - reached_end)) / 1000
 
 
-def around_move(moving_ms: float, after: tuple[float, float], warm_up_s: float) -> tuple[float, float]:
+def move_period(moving_ms: float, after: tuple[float, float], warm_up_s: float) -> tuple[float, float]:
     """Return the period from the first move until everything has run for a while, in epoch ms.
 
     Parameters

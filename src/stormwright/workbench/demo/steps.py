@@ -19,9 +19,9 @@ from stormwright.service.composition import Service
 from stormwright.workbench.demo.cluster import DemoCluster
 from stormwright.workbench.demo.measure import (
     NodeMeter,
-    around_move,
     compiler_share,
     measure,
+    move_period,
     ran_s,
     wait_until_as_warm,
     with_node_names,
@@ -194,7 +194,7 @@ class ClusterStage:
             records = tally.records()
             self._share = compiler_share(r for r in records if stretch.start_ms <= r["start_ms"] < stretch.end_ms)
         if self._moving_ms is not None:
-            self.moving.append(around_move(self._moving_ms, stretch.span_ms, settings.warm_up_s))
+            self.moving.append(move_period(self._moving_ms, stretch.span_ms, settings.warm_up_s))
             self._moving_ms = None
         # Before anything moves, so that no fit is to records of two placements.
         self._service.looking.observe(fit=True)

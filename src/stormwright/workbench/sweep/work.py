@@ -208,7 +208,7 @@ class _CellProcess:
         spawn = multiprocessing.get_context("spawn")
         self._connection, theirs = spawn.Pipe()
         # It ends with this process, when the pipe closes.
-        self.process = spawn.Process(target=_decide_apart, args=(theirs,), daemon=True)
+        self.process = spawn.Process(target=_decide_in_process, args=(theirs,), daemon=True)
         self.process.start()
         theirs.close()
 
@@ -241,7 +241,7 @@ def _within(time_limit_s: float, cell: SweepCell, packed: SweepProblem) -> dict[
     return {"error": f"its process ended with exit code {code}"}
 
 
-def _decide_apart(asking: Connection) -> None:
+def _decide_in_process(asking: Connection) -> None:
     # The kernel kills the process at the limit; Ctrl-C is handled by the parent.
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)

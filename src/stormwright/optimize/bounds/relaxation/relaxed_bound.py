@@ -294,7 +294,7 @@ class RelaxedBound:
             tps = None
             if last - first <= MOST_CERTIFIED and (seconds > 0 or last - first <= _AT_ONCE):
                 tps = self._tps_between(first, last)
-            apart += self._apart_in_workers(topology, tps, now + seconds / 3)
+            apart += self._split_in_workers(topology, tps, now + seconds / 3)
             options.append(list(self._options(topology, tps, now + seconds)))
         saved = self._priced(options, until)
         if self._small:
@@ -309,7 +309,7 @@ class RelaxedBound:
             self._made[first, last] = self._relaxed.tps_between(first, last)
         return self._made[first, last]
 
-    def _apart_in_workers(self, topology: int, tps: FloatArray | None, until: float) -> float:
+    def _split_in_workers(self, topology: int, tps: FloatArray | None, until: float) -> float:
         """Return traffic of a topology, in tuples/s, that is between its workers in any placement."""
         workers, most = int(self._relaxed.workers[topology]), int(self._relaxed.most[topology])
         if workers <= 1 or tps is None:

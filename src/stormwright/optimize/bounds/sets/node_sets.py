@@ -24,7 +24,7 @@ import numpy as np
 from stormwright.jit.compiled import compiled, inner
 from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.optimize.bounds.sets.small_problem import Executors, FoundSets, Kind, Scratch, SetPrices
-from stormwright.optimize.bounds.sets.worker_split import least_apart, split_into_workers
+from stormwright.optimize.bounds.sets.worker_split import least_split_loss, split_into_workers
 
 # Shares of pairs ----------------------------------------------------------------------------------
 # The traffic of two executors is divided between them so that a bound on any set of executors is low.
@@ -397,7 +397,7 @@ def _worth(
 
     1. By the bound that led here, with the price of the cheapest number of workers.
     2. By the real traffic, as if one worker took all of a topology.
-    3. Topology by topology: minus the least cost of splitting (`least_apart`), then by `split_into_workers`.
+    3. Topology by topology: minus the least cost of splitting (`least_split_loss`), then by `split_into_workers`.
 
     Whichever is not above the threshold ends it.
 
@@ -437,10 +437,10 @@ def _worth(
         if members <= limit and price >= 0:
             workers[topology] = 1
             continue
-        value += at_best - least_apart(executors, scratch, members, limit)
+        value += at_best - least_split_loss(executors, scratch, members, limit)
         if value - at_best <= above:
             return float(value - at_best)
-        value += least_apart(executors, scratch, members, limit)
+        value += least_split_loss(executors, scratch, members, limit)
         lost, count = split_into_workers(executors, scratch, members, limit, 1, most, price, value - above)
         if count == 0:  # none that loses little enough; the difference would be `above` but for rounding
             return above

@@ -19,7 +19,7 @@ from stormwright.optimize.bounds.sets.small_problem import Executors, Scratch
 
 
 @inner
-def least_apart(executors: Executors, scratch: Scratch, members: int, limit: int) -> float:
+def least_split_loss(executors: Executors, scratch: Scratch, members: int, limit: int) -> float:
     """Return a lower bound of the loss of members by a split: each shares a worker with at most `limit` - 1 others.
 
     `inner` / 2 · Σ over members a of the (members - limit) smallest t_ab, as each pair is counted from both ends; 0 if

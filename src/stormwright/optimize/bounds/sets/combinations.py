@@ -138,11 +138,11 @@ def partitions(
     way = PartialCombination(
         terms.nodes.copy(), workers.copy(), chosen, chosen.copy(), np.cumsum(terms.nodes) - terms.nodes
     )
-    return _put_together(sets, terms, way, most_steps, best_only, found)
+    return _combine(sets, terms, way, most_steps, best_only, found)
 
 
 @compiled
-def _put_together(
+def _combine(
     sets: Sets, terms: CombinationLimits, way: PartialCombination, most_steps: int, best_only: bool, found: IndexArray
 ) -> int:
     """Count combinations, see `partitions`."""
@@ -337,7 +337,7 @@ class EnumerationInput(NamedTuple):
     same: float
 
 
-def put_together(puzzle: EnumerationInput, unproven: ProofGap, until: float, scratch: Scratch) -> float | None:
+def combine_sets(puzzle: EnumerationInput, unproven: ProofGap, until: float, scratch: Scratch) -> float | None:
     """Return the most traffic of any combination, -inf if none exceeds the known one; None if incomplete.
 
     Parameters
