@@ -58,7 +58,7 @@ def place(function: Callable[..., None]) -> Callable[..., None]:
         spark_conf: tuple[str, ...],
         **others: Any,
     ) -> None:
-        """Call the verb with `where` made of `state_dir`, `uri`, `kind`, `master` and `spark_conf`, and `args` and `others`."""
+        """Call the verb with `where`: `state_dir`, `uri`, `kind`, `master`, `spark_conf`; pass `args` and `others` on."""
         function(*args, where=HistoryLocation(state_dir, uri, kind, master, spark_conf), **others)
 
     decorated = options.spark(placed)
