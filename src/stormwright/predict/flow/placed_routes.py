@@ -28,6 +28,7 @@ class DerivedRoutes(NamedTuple):
     own: Routes
 
 
+#: Key of the workers, which depend on the placement alone.
 _WORKERS: CacheKey[SteadyWorkers] = CacheKey("workers")
 
 
