@@ -1,4 +1,4 @@
-"""Cache of what was computed for a load under one placement, and under the placement before it.
+"""Cache of results for a load under one placement, and under the placement before it.
 
 A search evaluates thousands of placements that differ in few topologies. All that `predict` remembers from one
 evaluation to the next is in a `PlacementCache`, each result under a `CacheKey` that lists its inputs; a load and a
