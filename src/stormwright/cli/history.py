@@ -58,7 +58,7 @@ def place(function: Callable[..., None]) -> Callable[..., None]:
         spark_conf: tuple[str, ...],
         **others: Any,
     ) -> None:
-        """Call the verb with `where`: `state_dir`, `uri`, `kind`, `master`, `spark_conf`; pass `args` and `others` on."""
+        """Call the verb with `where`: `state_dir`, `uri`, `kind`, `master`, `spark_conf`; pass `args`, `others`."""
         function(*args, where=HistoryLocation(state_dir, uri, kind, master, spark_conf), **others)
 
     decorated = options.spark(placed)

@@ -128,8 +128,8 @@ class SteadyFlows:
         near = Flows(flows.source, graph.of_flow, flows.local)
         where = spread(routes.workers.scopes, profile.layout.executor_component, graph.target, near)
         # Every flow of a group goes to all its members.
-        order = np.argsort(where.of, kind="stable")
-        first, last = (np.searchsorted(where.of[order], where.lot, side) for side in _SIDES)
+        order = np.argsort(where.lot_of_member, kind="stable")
+        first, last = (np.searchsorted(where.lot_of_member[order], where.lot, side) for side in _SIDES)
         times = last - first
         row = np.repeat(np.arange(len(where.flow)), times)
         at = order[np.arange(len(row)) - np.repeat(np.cumsum(times) - times - first, times)]

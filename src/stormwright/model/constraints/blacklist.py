@@ -58,7 +58,7 @@ class OnBlacklisted(Violation):
     """
 
     limit: ClassVar[str] = "blacklisted hosts"
-    of: ClassVar[str] = "executors"
+    counted_items: ClassVar[str] = "executors"
 
     why: str = BLACKLISTED
 

@@ -33,11 +33,11 @@ _DEFAULT_MAX_HEAP_MB = 768.0
 class SharedMemory(NamedTuple):
     """Memory that components of a topology share, in MB: on and off the heap of each worker, on a node.
 
-    `of` are the indices of the components.
+    `components` are the indices of the components.
     """
 
     topology: int
-    of: tuple[int, ...]
+    components: tuple[int, ...]
     heap: float
     off_heap: float
     on_node: float
@@ -175,7 +175,7 @@ def _uses(problem: Problem, region: SharedMemory) -> BoolArray:
     """Return whether executors use a shared region, shape (E,)."""
     own = problem.executors_of(region.topology)
     uses = np.zeros(problem.num_executors, bool)
-    uses[own] = np.isin(problem.topologies[region.topology].executor_component, region.of)
+    uses[own] = np.isin(problem.topologies[region.topology].executor_component, region.components)
     return uses
 
 

@@ -26,7 +26,7 @@ class WorkerCount(Violation):
     """A topology with another number of workers (`amount`) than it should have (`allowed`)."""
 
     limit: ClassVar[str] = "number of workers"
-    of: ClassVar[str] = "workers"
+    counted_items: ClassVar[str] = "workers"
 
     @property
     def workers(self) -> int:
@@ -63,7 +63,7 @@ class CrowdedWorker(Violation):
     """A worker with more executors (`amount`) than `MAX_EXECUTORS_PER_WORKER` of its topology (`allowed`)."""
 
     limit: ClassVar[str] = "executors per worker"
-    of: ClassVar[str] = "executors"
+    counted_items: ClassVar[str] = "executors"
 
     def __str__(self) -> str:
         return f"{self.topology}: {self.amount} executors in {self.place}, limit {self.allowed}"
@@ -107,7 +107,7 @@ class MissingSlot(Violation):
     """
 
     limit: ClassVar[str] = "every executor placed"
-    of: ClassVar[str] = "executors"
+    counted_items: ClassVar[str] = "executors"
 
     executors: int
 
@@ -140,7 +140,7 @@ class NoSuchSlot(Violation):
     """
 
     limit: ClassVar[str] = "ports"
-    of: ClassVar[str] = "executors"
+    counted_items: ClassVar[str] = "executors"
 
     slots: int
 
@@ -177,7 +177,7 @@ class SharedSlot(Violation):
     """
 
     limit: ClassVar[str] = "one topology per slot"
-    of: ClassVar[str] = "topologies"
+    counted_items: ClassVar[str] = "topologies"
 
     topologies: tuple[str, ...]
 

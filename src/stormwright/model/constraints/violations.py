@@ -46,7 +46,7 @@ class CrowdedNode(Violation):
     """
 
     limit: ClassVar[str] = "components on a node"
-    of: ClassVar[str] = "executors"
+    counted_items: ClassVar[str] = "executors"
 
     component: str
 
@@ -67,7 +67,7 @@ class Incompatible(Violation):
     """
 
     limit: ClassVar[str] = "incompatible components"
-    of: ClassVar[str] = "executors"
+    counted_items: ClassVar[str] = "executors"
 
     component: str
     other: str

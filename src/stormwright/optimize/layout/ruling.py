@@ -109,18 +109,18 @@ def _count(
     topologies["first_region"] = np.searchsorted(of_region, np.arange(len(topologies)))
     topologies["last_region"] = np.searchsorted(of_region, np.arange(len(topologies)), side="right")
     for region, each in zip(regions, shared, strict=True):
-        region["users"] = begin(np.isin(np.arange(len(problem.topologies[each.topology].components)), each.of))
+        region["users"] = begin(np.isin(np.arange(len(problem.topologies[each.topology].components)), each.components))
     limited = np.flatnonzero(topologies["limited"]).tolist()
     crowded = []
     for index in limited:
-        resource, limits = topologies[index], problem.component_limits.get(index)
-        resource["components"] = len(problem.topologies[index].components)
+        record, limits = topologies[index], problem.component_limits.get(index)
+        record["components"] = len(problem.topologies[index].components)
         if limits is not None and limits.incompatible.any():
-            resource["apart"] = begin(limits.incompatible)
-        most = np.full(resource["components"], NO_LIMIT) if limits is None else limits.most_on_node
-        own = regions[resource["first_region"] : resource["last_region"]]
+            record["apart"] = begin(limits.incompatible)
+        most = np.full(record["components"], NO_LIMIT) if limits is None else limits.most_on_node
+        own = regions[record["first_region"] : record["last_region"]]
         if most.min(initial=NO_LIMIT) < NO_LIMIT or np.any(own["on_node"] > 0):
-            resource["most"] = begin(most)
+            record["most"] = begin(most)
             crowded.append(index)
     shelf["first_held"] = ends[-1]
     for index in limited:
