@@ -56,8 +56,8 @@ class Ranked:
 
     def predicted(self) -> FloatArray:
         """How bad each is as predicted from what Even's placement showed, shape (n,)."""
-        judge = PlacementEvaluator(self.problem, "throughput")
-        return np.array([judge.badness(slots) for slots, _ in self.placements.values()])
+        evaluator = PlacementEvaluator(self.problem, "throughput")
+        return np.array([evaluator.badness(slots) for slots, _ in self.placements.values()])
 
 
 def ranked(found: Sequence[Measured], noted: Path) -> Iterator[Ranked]:

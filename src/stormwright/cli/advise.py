@@ -24,8 +24,8 @@ from stormwright.workbench.ready_problems import read_problem
 if TYPE_CHECKING:
     from stormwright.advise.commands import RebalanceOrder
     from stormwright.advise.search.advice import Advice, TopologyAdvice
+    from stormwright.advise.search.goals import AdviceGoals
     from stormwright.advise.search.kinds import NodeKind
-    from stormwright.advise.search.wish import Wish
     from stormwright.advise.season import Saturation
     from stormwright.model import Problem
 
@@ -258,7 +258,7 @@ def command(
     """
     from stormwright.advise.commands import orders_of
     from stormwright.advise.search.advise import advised
-    from stormwright.advise.search.wish import Wish
+    from stormwright.advise.search.goals import AdviceGoals
     from stormwright.cli.advise import print_advice
 
     faults = options.idle({} if applies else dict.fromkeys(("storm_home", "wait_s"), "it needs --apply"))
@@ -267,16 +267,16 @@ def command(
         faults.append(Fault("needs --storm-home, whose storm.yaml has the address of Nimbus", "--apply"))
     wanted = [_texts(texts, name, faults) for texts, name in ((rates, "--rate"), (times, "--times"))]
     made = _kinds(kinds, kinds_file, faults)
-    wish: Wish | None = None
+    goals: AdviceGoals | None = None
     with collected(faults, "advice"):
-        wish = Wish(wanted[0], wanted[1], p95_ms, headroom_percent / 100, max_nodes, max_executors)
-    if faults or wish is None:
+        goals = AdviceGoals(wanted[0], wanted[1], p95_ms, headroom_percent / 100, max_nodes, max_executors)
+    if faults or goals is None:
         raise InputError("advise", faults)
     problem = read_problem(file)
     prepare_output(output, *filter(None, (file, kinds_file, costs_file)), *ui_files)
     problem, held = _with_measured(problem, ui_files, costs_file)
     with shown(err=True):
-        advice = advised(problem, wish, made, held, alternatives)
+        advice = advised(problem, goals, made, held, alternatives)
     orders, warnings = orders_of(advice), _warnings(problem, _HistorySource(state_dir, left_out))
     document = _document(problem, advice, orders, warnings)
     if output:

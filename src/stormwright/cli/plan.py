@@ -26,7 +26,7 @@ _OF_A_FILE = "a running service decides with its own scheduler; name a FILE"
 _WISHED = ("goals", "only", "topologies", "nodes", "least_gain_percent")
 
 
-class _UsedWrongly(click.UsageError):
+class _WrongUsage(click.UsageError):
     exit_code = WRONG
 
 
@@ -41,7 +41,7 @@ class _DetailedExitCommand(click.Command):
         except click.UsageError as error:
             if not detailed:
                 raise
-            raise _UsedWrongly(error.format_message(), error.ctx) from error
+            raise _WrongUsage(error.format_message(), error.ctx) from error
 
 
 @click.command(cls=_DetailedExitCommand)

@@ -12,11 +12,11 @@ from stormwright.advise.adviser import Adviser, Observation, TargetSize
 from stormwright.advise.rules import Dhalion, Ds2, Stela
 from stormwright.advise.search.cheapest import Search
 from stormwright.advise.search.evaluation import EvaluatedPlacement
+from stormwright.advise.search.goals import AdviceGoals
 from stormwright.advise.search.kinds import NodeMix, mixes
 from stormwright.advise.search.pace import Patience
 from stormwright.advise.search.patient import PredictiveAdviser
 from stormwright.advise.search.trials import ExecutorCounts, Key, MixTrials
-from stormwright.advise.search.wish import Wish
 from stormwright.errors import InputError
 from stormwright.evaluations.advice_cases import AdviceCase, PredictedWorld, World
 from stormwright.model import Assignment, LoadProfile
@@ -158,7 +158,7 @@ def world_of(case: AdviceCase) -> World:
 
 def advisers(case: AdviceCase, p95_ms: float | None = None) -> dict[str, Adviser]:
     """Return a new instance of each adviser."""
-    ours = PredictiveAdviser(Wish(p95_ms=p95_ms), case.kinds, Patience())
+    ours = PredictiveAdviser(AdviceGoals(p95_ms=p95_ms), case.kinds, Patience())
     roomy = Ds2(1 / (1 - ours.headroom))
     return {"ours": ours, "DS2": Ds2(), "DS2 with our headroom": roomy, "Dhalion": Dhalion(), "Stela": Stela()}
 
@@ -209,11 +209,13 @@ def sized(case: AdviceCase, world: World) -> AdviceOutcome:
     observed = world.run(TargetSize(_begin(case, 2), _WORKERS), 0.5 * case.rate_tps)
     true_costs = {"schema": case.known_costs["schema"], "costs": {}}
     load = case.base.load or LoadProfile({})
-    truth = MixTrials(case.base.with_load(replace(load, costs=true_costs)), Wish(rates={"": case.rate_tps}), case.kinds)
+    truth = MixTrials(
+        case.base.with_load(replace(load, costs=true_costs)), AdviceGoals(rates={"": case.rate_tps}), case.kinds
+    )
     known = least_of_all(truth, _MOST_NODES)
     p95_ms = None if case.p95_factor is None or known is None else case.p95_factor * truth.late_ms(known[0])
-    wish = Wish(rates={"": case.rate_tps}, p95_ms=p95_ms)
-    trials = MixTrials(observed.problem or case.base, wish, case.kinds)
+    goals = AdviceGoals(rates={"": case.rate_tps}, p95_ms=p95_ms)
+    trials = MixTrials(observed.problem or case.base, goals, case.kinds)
     try:
         found = Search(trials).best()
     except InputError as error:

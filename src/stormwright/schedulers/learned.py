@@ -105,8 +105,8 @@ class LearnedScheduler:
 
     def schedule(self, problem: Problem) -> Assignment:
         """Place the executors without a slot."""
-        judge = LearnedJudge(problem, self._model)
-        asking = Portfolio(problem, judge)
+        evaluator = LearnedEvaluator(problem, self._model)
+        asking = Portfolio(problem, evaluator)
         asking.note_current()
         for name in cheap_rules(problem.num_executors):
             asking.ask(name, scheduler_keeping_running(name), keep_running=True)
@@ -115,10 +115,10 @@ class LearnedScheduler:
             found, why = asking.none_usable(_NAME, self.params)
             return replace(found, parameters={**asdict(self.params), "reason": why})
         best = ranked[0]
-        slots, steps = self._climbed(problem, judge, best.slots, best.rank[0])
+        slots, steps = self._climbed(problem, evaluator, best.slots, best.rank[0])
         reason = f"{best.name} is the best of {counted(len(ranked), 'answer')} by what was learned"
         reason += f", and {counted(steps, 'step')} away is a better one" if steps else ""
-        reason += f": {judge.comparison(slots, [each.slots for each in ranked])}"
+        reason += f": {evaluator.comparison(slots, [each.slots for each in ranked])}"
         return replace(
             best.answer,
             slot_of_executor=frozen_ints(slots),
@@ -133,23 +133,25 @@ class LearnedScheduler:
             seconds=0.0,
         )
 
-    def _climbed(self, problem: Problem, judge: LearnedJudge, slots: IntArray, broken: int) -> tuple[IntArray, int]:
+    def _climbed(
+        self, problem: Problem, evaluator: LearnedEvaluator, slots: IntArray, broken: int
+    ) -> tuple[IntArray, int]:
         """Return a placement improved by steps, and their number."""
         variants = Variants(problem, np.random.default_rng(self.params.seed))
         left = min(self.params.variants, _MOST_EVALUATED // max(problem.num_executors, 1))
-        score, steps = judge.badness(slots), 0
+        score, steps = evaluator.badness(slots), 0
         while left > 0:
-            near = [each for each in variants.of(slots, min(left, _AT_ONCE)) if len(judge.broken(each)) <= broken]
+            near = [each for each in variants.of(slots, min(left, _AT_ONCE)) if len(evaluator.broken(each)) <= broken]
             left -= _AT_ONCE
             if near:
-                badness = judge.of_all(near)
+                badness = evaluator.of_all(near)
                 best = int(np.argmin(badness))
                 if badness[best] < score - _SAME:
                     slots, score, steps = near[best], float(badness[best]), steps + 1
         return slots, steps
 
 
-class LearnedJudge(PlacementEvaluator):
+class LearnedEvaluator(PlacementEvaluator):
     """Evaluates placements by a trained model.
 
     Parameters

@@ -26,7 +26,7 @@ from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE
 from stormwright.model.topology_config import ALPHA, BETA, DELTA, GAMMA, MOST_GAMMA
 from stormwright.optimize.construction.greedy import Bins, Greedy, Items, Pairs
 from stormwright.optimize.kernel.records import NOWHERE
-from stormwright.schedulers.placement.admission import WantedWorkers, admit, find_wanted_workers
+from stormwright.schedulers.placement.admission import RequiredWorkers, admit, find_wanted_workers
 from stormwright.schedulers.placement.partial_placement import PartialPlacement
 from stormwright.schedulers.placement.repair import make_room
 from stormwright.schedulers.placement.staying import choose_slots, restore_cheaper, swap_nodes
@@ -440,7 +440,7 @@ class OnlineScheduler:
     # Phase 1 -------------------------------------------------------------------------------------
 
     def _workers(
-        self, placement: PartialPlacement, rates: Rates, params: _TopologyParams, wanted: WantedWorkers
+        self, placement: PartialPlacement, rates: Rates, params: _TopologyParams, wanted: RequiredWorkers
     ) -> Iterator[IndexArray]:
         """Yield the executors of each worker of a topology; phase 1."""
         problem, members, count = placement.problem, wanted.executors, wanted.workers

@@ -18,7 +18,7 @@ from stormwright.optimize.throughput.start import MeasuredLoad
 from stormwright.predict.calibration.document import costs_of
 from stormwright.predict.flow.profile import Profile
 from stormwright.schedulers.placement.repair import ready_repair
-from stormwright.schedulers.templates.by_rates import RateSearch, RateWish, wanted_of
+from stormwright.schedulers.templates.by_rates import RateGoal, RateSearch, wanted_of
 from stormwright.schedulers.templates.by_traffic import WEIGHTS, TrafficSearch
 from stormwright.schedulers.templates.proof_by_rates import PROVEN, proof_by_rates
 from stormwright.schedulers.templates.waiting import answer
@@ -244,7 +244,7 @@ class OptimizerScheduler:
         )
         first = OptimizerScheduler(traffic).schedule(with_room_for_cpu(problem))
         load = MeasuredLoad(Profile.of(problem), *costs_of(problem))
-        wish = RateWish(objective, given.workers, given.headroom_percent / 100, given.seed, given.caution)
+        wish = RateGoal(objective, given.workers, given.headroom_percent / 100, given.seed, given.caution)
         search = RateSearch(problem, load, wish)
         steps = 0 if given.time_budget_s else min(given.iterations, _STEPS_PER_EXECUTOR * problem.num_executors)
         left_s = max(given.time_budget_s - (time.perf_counter() - begun_s), _NO_TIME_S) if given.time_budget_s else 0.0

@@ -13,7 +13,7 @@ from stormwright.model import Assignment, Problem
 from stormwright.model.arrays import BoolArray
 from stormwright.model.constraints.optional import UNTAGGED, tags_of, tags_of_node
 from stormwright.model.topology_config import WORKERS_OF_TAG
-from stormwright.schedulers.placement.admission import WantedWorkers, find_wanted_workers
+from stormwright.schedulers.placement.admission import RequiredWorkers, find_wanted_workers
 from stormwright.schedulers.placement.partial_placement import PartialPlacement
 from stormwright.schedulers.placement.placing import FreeResources, Placing
 from stormwright.schedulers.placement.repair import Repair
@@ -116,7 +116,7 @@ def _tags(problem: Problem, executor: int) -> TagSet:
 def _place(
     placement: PartialPlacement,
     room: FreeResources,
-    wanted: WantedWorkers,
+    wanted: RequiredWorkers,
     of_node: list[TagSet],
     workers_of_tag: Mapping[str, int],
 ) -> tuple[str, ...]:
@@ -184,7 +184,7 @@ def _repair(placement: PartialPlacement, overloading: list[_Group]) -> tuple[str
     )
 
 
-def _groups(problem: Problem, wanted: WantedWorkers) -> dict[TagSet, list[int]]:
+def _groups(problem: Problem, wanted: RequiredWorkers) -> dict[TagSet, list[int]]:
     """Return the executors by the tags of their components, in order of the tags' names."""
     topology = problem.topologies[wanted.topology]
     offset = int(problem.executor_offset[wanted.topology])

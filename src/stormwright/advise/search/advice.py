@@ -62,7 +62,7 @@ def work(trials: MixTrials, least: ExecutorCounts) -> str:
     cores, core_ghz = trials.work_hz / trials.base.core_hz, trials.base.core_hz / 1e9
     return (
         f"at the requested rates all executors take {cores:,.2f} cores of {core_ghz:g} GHz and "
-        f"{trials.memory_mb(least):,.0f} MB, messages left aside; {trials.wish.headroom:.0%} is to stay free"
+        f"{trials.memory_mb(least):,.0f} MB, messages left aside; {trials.goals.headroom:.0%} is to stay free"
     )
 
 

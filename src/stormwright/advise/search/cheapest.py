@@ -53,7 +53,7 @@ class Search:
     Parameters
     ----------
     trials
-        Trials of the problem, with the wish.
+        Trials of the problem, with the goals.
     """
 
     def __init__(self, trials: MixTrials) -> None:
@@ -93,13 +93,13 @@ class Search:
                 return found
             late = trials.late_ms(found)
             refused.add(
-                mix, f"the 95th percentile would be {late:,.1f} ms, above the requested {trials.wish.p95_ms:g} ms"
+                mix, f"the 95th percentile would be {late:,.1f} ms, above the requested {trials.goals.p95_ms:g} ms"
             )
             in_vain = in_vain + 1 if late > quickest * (1 - _QUICKER) else 0
             quickest = min(quickest, late)
             if in_vain > len(trials.kinds):
                 break
-        tries = refused.newest or f"{counted(trials.wish.max_nodes, 'node')} have too little CPU or memory"
+        tries = refused.newest or f"{counted(trials.goals.max_nodes, 'node')} have too little CPU or memory"
         if self._given_up:
             message = f"{_MOST_MIXES} mixes of nodes were tried, and none was enough; the last one was {tries}"
             raise InputError("advice", [Fault(message, "nodes")])
@@ -136,8 +136,8 @@ class Search:
                 )
         for topology in trials.requested:
             total = sum(count for key, count in counts.items() if key[0] == topology)
-            if total > trials.wish.max_executors:
-                message = f"needs {total} executors at least, and --max-executors allows {trials.wish.max_executors}"
+            if total > trials.goals.max_executors:
+                message = f"needs {total} executors at least, and --max-executors allows {trials.goals.max_executors}"
                 faults.append(Fault(message, trials.base.topologies[topology].name))
         if faults:
             raise InputError("advice", faults)
@@ -151,7 +151,7 @@ class Search:
         """
         trials, tried = self.trials, 0
         memory_mb, work_hz = trials.memory_mb(least), trials.work_hz
-        for mix in mixes(trials.kinds, trials.wish.max_nodes, _MOST_LOOKED_AT):
+        for mix in mixes(trials.kinds, trials.goals.max_nodes, _MOST_LOOKED_AT):
             if why := too_small(trials, mix, work_hz, memory_mb) or self._too_small_for_messages(mix):
                 refused.add(mix, why)
                 continue
@@ -206,7 +206,7 @@ class Search:
     def _raise(self, counts: dict[Key, int], key: Key) -> None:
         """Add executors to a component, if allowed: an eighth, or one."""
         size, has = self.trials.sizes[key], counts[key]
-        left = self.trials.wish.max_executors - self._total(counts, key[0])
+        left = self.trials.goals.max_executors - self._total(counts, key[0])
         for step in (max(has // _PART, 1), 1):
             more = size.more(min(has + step - 1, size.tasks))
             if more is not None and more - has <= left:

@@ -10,10 +10,10 @@ import numpy as np
 from stormwright.advise.adviser import Observation, TargetSize
 from stormwright.advise.search.cheapest import Search
 from stormwright.advise.search.evaluation import EvaluatedPlacement
+from stormwright.advise.search.goals import AdviceGoals
 from stormwright.advise.search.kinds import NodeKind, NodeMix, kinds_of
 from stormwright.advise.search.pace import Patience, WindowPace
 from stormwright.advise.search.trials import MixTrials
-from stormwright.advise.search.wish import Wish
 from stormwright.errors import Fault, InputError
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.predict.answer import Assumptions
@@ -48,7 +48,7 @@ class PredictiveAdviser:
 
     Parameters
     ----------
-    wish
+    goals
         Latency, headroom and quotas; its rates are ignored.
     kinds
         Available kinds of nodes; by default those of the cluster.
@@ -59,9 +59,13 @@ class PredictiveAdviser:
     """
 
     def __init__(
-        self, wish: Wish, kinds: Sequence[NodeKind] = (), patience: Patience | None = None, past: Iterable[float] = ()
+        self,
+        goals: AdviceGoals,
+        kinds: Sequence[NodeKind] = (),
+        patience: Patience | None = None,
+        past: Iterable[float] = (),
     ) -> None:
-        self._wish, self._kinds, self._patience = wish, tuple(kinds), patience or Patience()
+        self._wish, self._kinds, self._patience = goals, tuple(kinds), patience or Patience()
         self._pace = WindowPace(self._patience, past)
         self._in_vain = self._wait = 0
         self._last: _Change | None = None
@@ -162,8 +166,8 @@ class PredictiveAdviser:
         return TargetSize(before.executors, before.workers, why, problem, placed)
 
     def _best(self, problem: Problem, topology: str, rate_tps: float) -> tuple[EvaluatedPlacement, list[str]]:
-        wish = replace(self._wish, rates={topology: rate_tps}, times={})
-        search = Search(MixTrials(problem, wish, self._kinds or kinds_of(problem)))
+        goals = replace(self._wish, rates={topology: rate_tps}, times={})
+        search = Search(MixTrials(problem, goals, self._kinds or kinds_of(problem)))
         return search.best(), search.steps
 
     def _price_now(self, problem: Problem) -> float:

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from stormwright.advise.search.evaluation import EvaluatedPlacement
+from stormwright.advise.search.goals import AdviceGoals
 from stormwright.advise.search.kinds import NodeKind, NodeMix
-from stormwright.advise.search.wish import Wish
 from stormwright.errors import Fault, InputError
 from stormwright.model import UNPLACED, Assignment, Problem, Topology
 from stormwright.model.arrays import FloatArray, IntArray
-from stormwright.model.constraints.resources import Overused
+from stormwright.model.constraints.resources import ResourceOveruse
 from stormwright.model.constraints.violations import broken_limits
 from stormwright.predict.answer import Assumptions
 from stormwright.predict.changes import rebalanced, tasks_of, with_rates
@@ -195,7 +195,7 @@ class MixTrials:
     ----------
     problem
         Problem with a measured load.
-    wish
+    goals
         Required rates, latency and headroom.
     kinds
         Available kinds of nodes.
@@ -206,21 +206,25 @@ class MixTrials:
     Raises
     ------
     InputError
-        The wish does not fit the problem.
+        The goals do not fit the problem.
     """
 
     def __init__(
-        self, problem: Problem, wish: Wish, kinds: Sequence[NodeKind], held_cores: Mapping[Key, float] | None = None
+        self,
+        problem: Problem,
+        goals: AdviceGoals,
+        kinds: Sequence[NodeKind],
+        held_cores: Mapping[Key, float] | None = None,
     ) -> None:
-        self.wish, self.kinds = wish, tuple(kinds)
+        self.goals, self.kinds = goals, tuple(kinds)
         if not kinds:
             raise InputError("advice", [Fault("no schedulable node has CPU and a free slot", "nodes")])
         assumptions, profile = Assumptions.of(problem), Profile.of(problem)
         self.known = assumptions.costs, assumptions.corrections
         rates = profile.rate_tps
         measured = np.flatnonzero((rates > 0) & ~profile.assumed).tolist()
-        self.requested = wish.requested(problem, {index: float(rates[index]) for index in measured})
-        self.allowed = 1.0 - wish.headroom
+        self.requested = goals.requested(problem, {index: float(rates[index]) for index in measured})
+        self.allowed = 1.0 - goals.headroom
         every: dict[int, dict[int, int]] = {index: {} for index in range(len(problem.topologies))}
         factors = np.array([self.requested.get(t, rate) / rate if rate > 0 else 1.0 for t, rate in enumerate(rates)])
         bare = rebalanced(problem, profile, self.known[0], every)
@@ -302,8 +306,8 @@ class MixTrials:
                 return tried[0]
         # The search starts from there; it is not where the load was measured, which has no messages in it.
         problem = replace(problem, current=first.by_topology(problem), measured={})
-        goals = ("nodes",) if self.wish.p95_ms is None else ("nodes", "latency")
-        tried += [self.evaluated_at(problem, mix, self._placed(problem, goal), counts) for goal in goals]
+        objectives = ("nodes",) if self.goals.p95_ms is None else ("nodes", "latency")
+        tried += [self.evaluated_at(problem, mix, self._placed(problem, goal), counts) for goal in objectives]
         return min(tried, key=self._badness)
 
     def evaluated_at(
@@ -342,7 +346,7 @@ class MixTrials:
 
     def quick_enough(self, evaluated: EvaluatedPlacement) -> bool:
         """Return whether latency is as low as requested."""
-        return self.wish.p95_ms is None or self.late_ms(evaluated) <= self.wish.p95_ms
+        return self.goals.p95_ms is None or self.late_ms(evaluated) <= self.goals.p95_ms
 
     def roomy(self, evaluated: EvaluatedPlacement) -> bool:
         """Return whether everything is placed and nothing overloaded."""
@@ -353,10 +357,10 @@ class MixTrials:
         if not evaluated.complete:
             return True, np.inf
         full = evaluated.fullest(set(self.requested))
-        return not self.roomy(evaluated), full if self.wish.p95_ms is None else self.late_ms(evaluated)
+        return not self.roomy(evaluated), full if self.goals.p95_ms is None else self.late_ms(evaluated)
 
     def _placed(self, problem: Problem, goal: str) -> Assignment:
-        headroom = min(100 * self.wish.headroom + _NOT_OVER_PERCENT, 99.0)
+        headroom = min(100 * self.goals.headroom + _NOT_OVER_PERCENT, 99.0)
         settings: dict[str, Any] = {"headroom_percent": headroom} if goal == "nodes" else {}
         params = OptimizerParams(objective=goal, iterations=_ITERATIONS, **settings)
         return OptimizerScheduler(params).schedule(problem)
@@ -377,4 +381,4 @@ def _broken(problem: Problem, assignment: Assignment) -> bool:
     """Return whether a placement violates a constraint, except CPU, which follows from rates."""
     cpu = problem.resources[0].name
     broken = broken_limits(problem, assignment.slot_of_executor)
-    return any(not (isinstance(each, Overused) and each.resource == cpu) for each in broken)
+    return any(not (isinstance(each, ResourceOveruse) and each.resource == cpu) for each in broken)

@@ -225,9 +225,9 @@ def predicted_examples(problem: Problem, rng: np.random.Generator, kind: str = "
     placements = list(some_placements(problem, rng))
     if len(placements) < 2:
         return None
-    judge, describing = PlacementEvaluator(problem, "throughput"), FeatureExtractor(problem)
+    evaluator, describing = PlacementEvaluator(problem, "throughput"), FeatureExtractor(problem)
     # That of the topology that comes off worst, and a tenth of their mean.
-    badness = [judge.badness(slots) / 1.1 for slots in placements]
+    badness = [evaluator.badness(slots) / 1.1 for slots in placements]
     return Group.of(problem.name, kind or problem.name, [describing.features(slots) for slots in placements], badness)
 
 

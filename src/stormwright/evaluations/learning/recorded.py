@@ -145,6 +145,6 @@ def _decided(problem: Problem, cell: Mapping[str, Any]) -> IntArray | None:
 
 
 def _group_of(problem: Problem, name: str, placements: Sequence[IntArray]) -> Group:
-    judge, describing = PlacementEvaluator(problem, "throughput"), FeatureExtractor(problem)
-    badness = [judge.badness(slots) / 1.1 for slots in placements]
+    evaluator, describing = PlacementEvaluator(problem, "throughput"), FeatureExtractor(problem)
+    badness = [evaluator.badness(slots) / 1.1 for slots in placements]
     return Group.of(name, name, [describing.features(slots) for slots in placements], badness)

@@ -48,7 +48,7 @@ def closed_nodes(problem: Problem) -> list[ClosedNodes]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OnBlacklisted(Violation):
+class BlacklistedHostUse(Violation):
     """New executors (`amount`) of a topology on a node of a blacklisted host, where none are allowed.
 
     Parameters
@@ -73,7 +73,7 @@ class BlacklistedHosts:
     our schedulers avoid too, are no violation.
     """
 
-    def violations(self, placed: PlacedExecutors) -> Iterator[OnBlacklisted]:
+    def violations(self, placed: PlacedExecutors) -> Iterator[BlacklistedHostUse]:
         """Yield topologies that newly use such hosts, node by node."""
         problem = placed.problem
         if not problem.cluster.node_blacklisted.any():
@@ -85,7 +85,7 @@ class BlacklistedHosts:
             np.stack([problem.executor_topology[arriving[bad]], node[bad]]), axis=1, return_counts=True
         )
         for (topology, where), count in zip(pairs.T.tolist(), counts.tolist(), strict=True):
-            yield OnBlacklisted(
+            yield BlacklistedHostUse(
                 topology=problem.topologies[topology].id,
                 node=problem.cluster.node_names[where],
                 supervisor=problem.supervisors[where].id,

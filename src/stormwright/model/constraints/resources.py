@@ -200,7 +200,7 @@ def _full(problem: Problem, workers: IndexArray, heap: FloatArray, most: FloatAr
 
 
 @dataclass(frozen=True, kw_only=True)
-class Overused(Violation):
+class ResourceOveruse(Violation):
     """A node whose executors use more of a resource than it has.
 
     Parameters
@@ -228,14 +228,14 @@ class NodeResources:
         room: FloatArray = placed.problem.node_capacity[self._rows] * (1 + RELATIVE_TOLERANCE)
         return room
 
-    def violations(self, placed: PlacedExecutors) -> Iterator[Overused]:
+    def violations(self, placed: PlacedExecutors) -> Iterator[ResourceOveruse]:
         """Yield overused nodes, resource by resource."""
         problem = placed.problem
         rows = problem.resources[self._rows], problem.executor_demand[self._rows], problem.node_capacity[self._rows]
         for resource, demand, capacity, room in zip(*rows, self.allowed(placed), strict=True):
             used = placed.sum_by_node(demand)
             for node in np.flatnonzero(used > room).tolist():
-                yield Overused(
+                yield ResourceOveruse(
                     node=problem.cluster.node_names[node],
                     supervisor=problem.supervisors[node].id,
                     amount=float(used[node]),
@@ -259,7 +259,7 @@ class Memory(NodeResources):
         super().__init__(slice(1, 2))
 
 
-class Generic(NodeResources):
+class GenericResources(NodeResources):
     """Generic resources, such as GPUs, within a node's declared amounts; none if it declares none."""
 
     def __init__(self) -> None:

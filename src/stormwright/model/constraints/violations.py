@@ -14,7 +14,7 @@ from stormwright.model.component_limits import ComponentLimits, count_components
 from stormwright.model.constraints.blacklist import BlacklistedHosts
 from stormwright.model.constraints.constraint import Limit, PlacedExecutors, Violation
 from stormwright.model.constraints.isolation import Isolation
-from stormwright.model.constraints.resources import Cpu, Generic, Memory, Requests
+from stormwright.model.constraints.resources import Cpu, GenericResources, Memory, Requests
 from stormwright.model.constraints.slots import (
     AllExecutorsPlaced,
     ExecutorsPerWorker,
@@ -55,7 +55,7 @@ class CrowdedNode(Violation):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Incompatible(Violation):
+class IncompatibleExecutors(Violation):
     """A worker with executors of components that may not share one; `amount` of the first.
 
     Parameters
@@ -82,7 +82,7 @@ class Incompatible(Violation):
 class ComponentSeparation:
     """Executors of components are separated as `ComponentLimits` of their topology demand."""
 
-    def violations(self, placed: PlacedExecutors) -> Iterator[CrowdedNode | Incompatible]:
+    def violations(self, placed: PlacedExecutors) -> Iterator[CrowdedNode | IncompatibleExecutors]:
         """Yield overcrowded nodes, then workers with incompatible components, topology by topology."""
         for index, limits in placed.problem.component_limits.items():
             yield from self._crowded(placed, index, limits)
@@ -103,7 +103,9 @@ class ComponentSeparation:
                 component=topology.components[c].id,
             )
 
-    def _incompatible(self, placed: PlacedExecutors, index: int, limits: ComponentLimits) -> Iterator[Incompatible]:
+    def _incompatible(
+        self, placed: PlacedExecutors, index: int, limits: ComponentLimits
+    ) -> Iterator[IncompatibleExecutors]:
         problem, topology = placed.problem, placed.problem.topologies[index]
         slots, component = _of(placed, index)
         used, in_worker = np.unique(slots, return_inverse=True)
@@ -112,7 +114,7 @@ class ComponentSeparation:
             held, slot = there[worker].tolist(), problem.slots[used[worker]]
             for a, b in np.argwhere(np.triu(limits.incompatible)).tolist():
                 if held[a] and held[b] > (a == b):
-                    yield Incompatible(
+                    yield IncompatibleExecutors(
                         topology=topology.id,
                         node=problem.cluster.node_names[problem.slot_node[used[worker]]],
                         supervisor=slot.supervisor,
@@ -140,7 +142,7 @@ LIMITS: Final[tuple[Limit, ...]] = (
     ExistingPorts(),
     Cpu(),
     Memory(),
-    Generic(),
+    GenericResources(),
     Requests(),
     OneTopologyPerSlot(),
     NumberOfWorkers(),

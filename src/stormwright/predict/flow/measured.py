@@ -23,7 +23,7 @@ BYTES_PER_TUPLE = 100.0
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class MeasuredTraffic:
     """Pairs (P of them) and flows (F) of all topologies.
 
     Parameters
@@ -51,7 +51,7 @@ class Measured:
     flow_local: BoolArray
 
     @classmethod
-    def of(cls, problem: Problem, layout: FlowLayout) -> Measured:
+    def of(cls, problem: Problem, layout: FlowLayout) -> MeasuredTraffic:
         """Return the traffic of the problem's loads, measured or assumed."""
         loads, executor = problem.loads, problem.executor_offset[:-1].tolist()
         component = layout.component_offset[:-1].tolist()

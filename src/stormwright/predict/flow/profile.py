@@ -19,7 +19,7 @@ from stormwright.model.traffic_matrix import scopes_of
 from stormwright.predict.costs import NO_CORRECTIONS, Correction, Costs, InputWork
 from stormwright.predict.flow.graph import Graph
 from stormwright.predict.flow.layout import FlowLayout, StreamRates
-from stormwright.predict.flow.measured import Measured
+from stormwright.predict.flow.measured import MeasuredTraffic
 from stormwright.predict.flow.mix import Mix
 from stormwright.predict.flow.spread import Flows, spread
 from stormwright.predict.placement_cache import CacheKey, RecentResults
@@ -77,7 +77,7 @@ class Profile:
     def of(cls, problem: Problem) -> Profile:
         """Return the profile of a problem, measured under `Problem.measured_slot`."""
         layout = FlowLayout.of(problem)
-        traffic = Measured.of(problem, layout)
+        traffic = MeasuredTraffic.of(problem, layout)
         executors, component = problem.num_executors, layout.executor_component
         scopes = scopes_of(problem, problem.measured_slot)
         every = np.arange(len(layout.size))
@@ -319,7 +319,7 @@ def _measured(profile: Profile, edge: FloatArray) -> FloatArray:
     """
     problem, layout, graph = profile.problem, profile.layout, profile.graph
     component, count = layout.executor_component, problem.num_executors
-    traffic = Measured.of(problem, layout)
+    traffic = MeasuredTraffic.of(problem, layout)
     keys, width = graph.source * np.int64(len(layout.size)) + graph.target, np.int64(len(layout.size))
 
     def of(source: IndexArray, target: IndexArray) -> FloatArray:

@@ -145,9 +145,7 @@ class _Lots(NamedTuple):
         lot = np.repeat(np.arange(len(size)), size)
         at = np.arange(len(lot)) - np.repeat(np.cumsum(size) - size - self.first, size)
         part = 1.0 / (size[lot] if among is None else among[self.edge[lot]])
-        return _Parts(
-            self.flow, self.lot, lot, self.edge[lot], self.members[at], part * gets, part * comes, part * far
-        )
+        return _Parts(self.flow, self.lot, lot, self.edge[lot], self.members[at], part * gets, part * comes, part * far)
 
 
 class _Scope(NamedTuple):

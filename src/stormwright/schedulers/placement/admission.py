@@ -148,7 +148,7 @@ class _LiveWorkers:
 
 
 @dataclass(frozen=True)
-class WantedWorkers:
+class RequiredWorkers:
     """Executors of a topology (by index) that need `workers` workers."""
 
     topology: int
@@ -158,7 +158,7 @@ class WantedWorkers:
 
 def find_wanted_workers(
     placement: PartialPlacement, keep_running: bool, may_join: MayJoin = anybody
-) -> list[WantedWorkers]:
+) -> list[RequiredWorkers]:
     """Return the executors that need workers; running topologies first, then in the problem's order.
 
     With `keep_running`, live workers are fixed, and of a topology that lost executors only these are placed: in as many
@@ -168,8 +168,8 @@ def find_wanted_workers(
     problem = placement.problem
     running = running_workers(problem)
     runs = np.bincount(problem.executor_topology[problem.current_slot != UNPLACED], minlength=len(problem.topologies))
-    first: list[WantedWorkers] = []
-    then: list[WantedWorkers] = []
+    first: list[RequiredWorkers] = []
+    then: list[RequiredWorkers] = []
     for index, topology in enumerate(problem.topologies):
         own = problem.executors_of(index)
         executors = np.arange(own.start, own.stop)
@@ -181,11 +181,11 @@ def find_wanted_workers(
         waiting = executors[slots == UNPLACED] if keep_running else executors
         workers = min(max(num_workers(topology) - len(preserved), 0), len(waiting))
         if len(waiting):
-            (first if live else then).append(WantedWorkers(index, waiting, workers))
+            (first if live else then).append(RequiredWorkers(index, waiting, workers))
     return list(_joined(placement, first, may_join)) + then
 
 
-def densest_first(problem: Problem, pull_tps: FloatArray, wanted: Sequence[WantedWorkers]) -> IndexArray:
+def densest_first(problem: Problem, pull_tps: FloatArray, wanted: Sequence[RequiredWorkers]) -> IndexArray:
     """Return the topologies of `wanted` by traffic per CPU, highest first; ties keep their order.
 
     Parameters
@@ -203,7 +203,9 @@ def densest_first(problem: Problem, pull_tps: FloatArray, wanted: Sequence[Wante
     return topology[np.argsort(-tps[topology] / np.maximum(cpu_hz, 1.0), kind="stable")]
 
 
-def _joined(placement: PartialPlacement, wanted: Iterable[WantedWorkers], may_join: MayJoin) -> Iterator[WantedWorkers]:
+def _joined(
+    placement: PartialPlacement, wanted: Iterable[RequiredWorkers], may_join: MayJoin
+) -> Iterator[RequiredWorkers]:
     """Yield the workers still needed after live ones have taken the rest of new ones."""
     for group in wanted:
         waiting = join_running(placement, group.topology, group.executors, group.workers, may_join)
@@ -212,8 +214,8 @@ def _joined(placement: PartialPlacement, wanted: Iterable[WantedWorkers], may_jo
 
 
 def admit(
-    placement: PartialPlacement, wanted: Iterable[WantedWorkers], *, soft_cpu: bool = False
-) -> list[WantedWorkers]:
+    placement: PartialPlacement, wanted: Iterable[RequiredWorkers], *, soft_cpu: bool = False
+) -> list[RequiredWorkers]:
     """Return those of `wanted`, in order, that fit the cluster in total; reasons for the others are recorded.
 
     Only sums over the cluster and the largest node are checked: admitted ones may still find no node.
@@ -231,7 +233,7 @@ def admit(
     if soft_cpu:
         least[0] = -np.inf
     left = np.maximum(placement.capacity - placement.node_use(), least)[:, placement.usable].sum(axis=1)
-    admitted: list[WantedWorkers] = []
+    admitted: list[RequiredWorkers] = []
     groups = list(wanted)
     demands, largest_demand = _demands(placement.problem, groups)
     large = _may_be_too_large(placement, groups, demands)
@@ -247,7 +249,7 @@ def admit(
     return admitted
 
 
-def _demands(problem: Problem, groups: Sequence[WantedWorkers]) -> tuple[FloatArray, FloatArray]:
+def _demands(problem: Problem, groups: Sequence[RequiredWorkers]) -> tuple[FloatArray, FloatArray]:
     """Return every group's use of resources and slots, (G, K + 1), and the largest of one executor, (G, K).
 
     Vectorised over groups, as there may be thousands.
@@ -263,7 +265,11 @@ def _demands(problem: Problem, groups: Sequence[WantedWorkers]) -> tuple[FloatAr
 
 
 def _shortages(
-    placement: PartialPlacement, wanted: WantedWorkers, left: FloatArray, demand: FloatArray, largest_demand: FloatArray
+    placement: PartialPlacement,
+    wanted: RequiredWorkers,
+    left: FloatArray,
+    demand: FloatArray,
+    largest_demand: FloatArray,
 ) -> Iterator[str]:
     problem = placement.problem
     limit = max_executors_per_worker(problem.topologies[wanted.topology])
@@ -292,7 +298,7 @@ def _lacking(
             yield f"{wants}, the largest usable node has {amount(most, resource.unit)}"
 
 
-def _may_be_too_large(placement: PartialPlacement, groups: Sequence[WantedWorkers], demands: FloatArray) -> BoolArray:
+def _may_be_too_large(placement: PartialPlacement, groups: Sequence[RequiredWorkers], demands: FloatArray) -> BoolArray:
     """Return whether `_too_large` has to be checked, shape (G,).
 
     Not if as many average executors fit: those that ask for least ask for no more. Vectorised over groups, as there may
@@ -305,12 +311,12 @@ def _may_be_too_large(placement: PartialPlacement, groups: Sequence[WantedWorker
     return large
 
 
-def _fewest(wanted: WantedWorkers) -> int:
+def _fewest(wanted: RequiredWorkers) -> int:
     """Return the minimum number of executors of the worker with most of them."""
     return -(-len(wanted.executors) // max(wanted.workers, 1))
 
 
-def _too_large(placement: PartialPlacement, wanted: WantedWorkers, soft_cpu: bool) -> Iterator[str]:
+def _too_large(placement: PartialPlacement, wanted: RequiredWorkers, soft_cpu: bool) -> Iterator[str]:
     """Yield why no node fits the worker with most executors, even with the smallest ones."""
     problem = placement.problem
     fewest = _fewest(wanted)

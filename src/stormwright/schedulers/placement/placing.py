@@ -10,7 +10,7 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
-from stormwright.schedulers.placement.admission import WantedWorkers
+from stormwright.schedulers.placement.admission import RequiredWorkers
 from stormwright.schedulers.placement.favoured_hosts import favour, most_favoured
 from stormwright.schedulers.placement.partial_placement import PartialPlacement
 from stormwright.schedulers.placement.separation import ComponentCounts
@@ -81,7 +81,7 @@ class Placing:
     """
 
     def __init__(
-        self, placement: PartialPlacement, room: FreeResources, wanted: WantedWorkers, *, soft_cpu: bool = False
+        self, placement: PartialPlacement, room: FreeResources, wanted: RequiredWorkers, *, soft_cpu: bool = False
     ) -> None:
         self.placement, self.room, self.wanted = placement, room, wanted
         self.topology = placement.problem.topologies[wanted.topology]

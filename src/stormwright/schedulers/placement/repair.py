@@ -15,7 +15,7 @@ from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE, PlacedE
 from stormwright.model.constraints.resources import RequestLimits, Requests
 from stormwright.optimize import repair
 from stormwright.optimize.kernel.records import NOWHERE
-from stormwright.schedulers.placement.admission import WantedWorkers, leave_out, movable_workers
+from stormwright.schedulers.placement.admission import RequiredWorkers, leave_out, movable_workers
 from stormwright.schedulers.placement.partial_placement import PartialPlacement
 from stormwright.schedulers.placement.placing import FreeResources, Placing
 from stormwright.schedulers.placement.separate import separate_components
@@ -224,7 +224,7 @@ def _place_from_scratch(placement: PartialPlacement, topology: int, *, soft_cpu:
     )
     attempt.take_out(topology)
     room = FreeResources(attempt)
-    placing = Placing(attempt, room, WantedWorkers(topology, executors, len(workers)), soft_cpu=soft_cpu)
+    placing = Placing(attempt, room, RequiredWorkers(topology, executors, len(workers)), soft_cpu=soft_cpu)
     for executor in executors[np.lexsort((-demand[0], *-demand[:1:-1]))].tolist():
         new = np.array([placing.workers_on(node) == 0 for node in range(room.num_nodes)])
         order = np.lexsort((-room.cpu_hz, new))

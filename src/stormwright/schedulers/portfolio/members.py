@@ -221,7 +221,7 @@ class Portfolio:
     ----------
     problem
         Problem to place.
-    judge
+    evaluator
         Evaluates answers.
 
     Attributes
@@ -232,12 +232,12 @@ class Portfolio:
         Name → reason why its answer is invalid.
     """
 
-    def __init__(self, problem: Problem, judge: PlacementEvaluator) -> None:
-        self.problem, self.judge = problem, judge
+    def __init__(self, problem: Problem, evaluator: PlacementEvaluator) -> None:
+        self.problem, self.evaluator = problem, evaluator
         self.answers: list[MemberAnswer] = []
         self.left_out: dict[str, str] = {}
         self._runs = problem.current_slot != UNPLACED
-        self._allowed = len(judge.broken(problem.current_slot, chosen_workers=True))
+        self._allowed = len(evaluator.broken(problem.current_slot, chosen_workers=True))
         self._known: dict[bytes, tuple[int, float]] = {}
 
     def note(self, name: str, answer: Assignment) -> None:
@@ -278,7 +278,7 @@ class Portfolio:
     def _answer_of(self, name: str, scheduler: Scheduler) -> Assignment:
         """Return an answer; if CPU is no constraint, rerun a scheduler that leaves something out for it."""
         answer = checked(self.problem, scheduler.schedule(self.problem), name)
-        if not self.judge.soft_cpu or np.all(answer.slot_of_executor != UNPLACED):
+        if not self.evaluator.soft_cpu or np.all(answer.slot_of_executor != UNPLACED):
             return answer
         again = checked(self.problem, scheduler.schedule(with_room_for_cpu(self.problem)), name)
         lacking = (int(np.count_nonzero(each.slot_of_executor == UNPLACED)) for each in (again, answer))
@@ -305,7 +305,7 @@ class Portfolio:
         """Return violations and badness, cached as several schedulers may give the same answer."""
         key = slots.tobytes() + bytes([chosen_workers])
         if key not in self._known:
-            self._known[key] = len(self.judge.broken(slots, chosen_workers)), self.judge.badness(slots)
+            self._known[key] = len(self.evaluator.broken(slots, chosen_workers)), self.evaluator.badness(slots)
         return self._known[key]
 
 

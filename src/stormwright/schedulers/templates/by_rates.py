@@ -21,7 +21,7 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Problem, cost_of
 from stormwright.model.arrays import BoolArray, FloatArray, IntArray
-from stormwright.model.constraints.resources import Overused
+from stormwright.model.constraints.resources import ResourceOveruse
 from stormwright.model.constraints.violations import broken_limits
 from stormwright.optimize.throughput.improve import Effort, ImprovedPlacement, about_steps, improve
 from stormwright.optimize.throughput.parts import Parts
@@ -185,7 +185,7 @@ _LONGER = 4
 
 
 @dataclass(frozen=True)
-class RateWish:
+class RateGoal:
     """Objective and options of a search by rates.
 
     Parameters
@@ -251,7 +251,7 @@ class RateSearch:
         Objective and options.
     """
 
-    def __init__(self, problem: Problem, load: MeasuredLoad, wish: RateWish) -> None:
+    def __init__(self, problem: Problem, load: MeasuredLoad, wish: RateGoal) -> None:
         self.problem, self.load, self.wish = problem, load, wish
         self._profile: Profile = load.profile
         self._last: PlacedLoad | None = None
@@ -352,12 +352,12 @@ class RateSearch:
         """Return the number of violations; CPU is ignored, as it follows from rates."""
         cpu = self.problem.resources[0].name
         broken = broken_limits(self.problem, slots)
-        return sum(not (isinstance(each, Overused) and each.resource == cpu) for each in broken)
+        return sum(not (isinstance(each, ResourceOveruse) and each.resource == cpu) for each in broken)
 
     def badness(self, slots: IntArray) -> float:
         """Return the badness of a placement by the complete prediction, relative to the objective: 0.01 is one percent.
 
-        The predicted throughput of a placement other than the running one is reduced by `RateWish.caution`, and a
+        The predicted throughput of a placement other than the running one is reduced by `RateGoal.caution`, and a
         placement that leaves a node idle that is in use now is rejected.
 
         Throughput is that of the worst topology by weight, plus a tenth of the mean; latency counts if rates are

@@ -12,7 +12,7 @@ import numpy as np
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import FloatArray, IndexArray, IntArray
 from stormwright.model.constraints.constraint import Violation
-from stormwright.model.constraints.resources import Overused
+from stormwright.model.constraints.resources import ResourceOveruse
 from stormwright.model.constraints.violations import broken_limits
 from stormwright.model.topology_config import WORKERS, WORKERS_KEY
 from stormwright.predict.answer import Assumptions
@@ -20,7 +20,7 @@ from stormwright.predict.bounds.case import Case
 from stormwright.predict.bounds.prove import SAME, fewest_nodes, least_full
 from stormwright.predict.fairness import weights_of
 from stormwright.predict.flow.profile import Profile
-from stormwright.schedulers.templates.by_rates import RateSearch, RateWish
+from stormwright.schedulers.templates.by_rates import RateGoal, RateSearch
 from stormwright.schedulers.toolkit.limits import num_workers
 
 #: Objectives with a bound.
@@ -47,7 +47,7 @@ def proof_by_rates(search: RateSearch, slots: IntArray, seconds: float) -> dict[
         placements, None if nothing limits rates or no placement sustains them. ``gap`` is their relative difference,
         None if undefined. And ``optimal``.
     """
-    problem, load, wish = search.problem, search.load, search.wish
+    problem, load, wish = search.problem, search.load, search.goals
     bounding = RateBounds.of(problem, load.profile, Assumptions(load.costs, load.corrections), wish)
     state, broken = search.predicted(slots), broken_limits(problem, slots)
     if wish.objective == "throughput":
@@ -79,7 +79,7 @@ class RateBounds:
     wanted_tps: FloatArray
 
     @classmethod
-    def of(cls, problem: Problem, profile: Profile, assumptions: Assumptions, wish: RateWish) -> RateBounds:
+    def of(cls, problem: Problem, profile: Profile, assumptions: Assumptions, wish: RateGoal) -> RateBounds:
         """Create the input of a bound.
 
         Parameters
@@ -103,7 +103,7 @@ class RateBounds:
         problem, case = self.problem, self.case
         used = np.unique(np.stack([problem.executor_topology, slots]), axis=1)[0]
         workers, cpu = np.bincount(used, minlength=len(problem.topologies)), problem.resources[0].name
-        if any(not (isinstance(each, Overused) and each.resource == cpu) for each in broken):
+        if any(not (isinstance(each, ResourceOveruse) and each.resource == cpu) for each in broken):
             return False
         return bool(np.all((workers >= case.least_workers) & (workers <= case.most_workers)))
 
@@ -142,7 +142,7 @@ def throughput_proof(
     }
 
 
-def _workers(problem: Problem, wish: RateWish) -> tuple[IndexArray, IndexArray]:
+def _workers(problem: Problem, wish: RateGoal) -> tuple[IndexArray, IndexArray]:
     """Return the minimum and maximum number of workers of each topology, shape (T,) each."""
     configured = [topology.conf.get(WORKERS_KEY) for topology in problem.topologies]
     choice = np.array([each if each in WORKERS else wish.workers for each in configured], dtype="U16")

@@ -92,7 +92,7 @@ _TASKS_A_CORE = 4
 _GROWTH = 8
 
 
-class Wave(NamedTuple):
+class CellBatch(NamedTuple):
     """Cells sent to Spark together, and the time."""
 
     cells: Sequence[SweepCell]
@@ -138,7 +138,7 @@ def run_cells(spark: SparkSession, sweep: Sweep, cells: Sequence[SweepCell], tab
         parts = [part(sweep, part_cells[n::tasks]) for n in range(min(tasks, len(part_cells)) or 1)]
         return spread(spark, decide, parts, ROW)
 
-    def examined(wave: Wave, error: Exception) -> pa.Table | None:
+    def examined(wave: CellBatch, error: Exception) -> pa.Table | None:
         """Return the row of a cell that makes waves fail; None if it is not identified yet."""
         try:
             decided([])  # (2)
@@ -160,13 +160,13 @@ def run_cells(spark: SparkSession, sweep: Sweep, cells: Sequence[SweepCell], tab
         raise StormwrightError(f"the sweep cannot run on this Spark: {cause(str(error))}") from error
     size = tasks
     pool = ThreadPoolExecutor(WAVES_AT_ONCE, thread_name_prefix="stormwright-wave")
-    running: dict[Future[pa.Table], Wave] = {}
+    running: dict[Future[pa.Table], CellBatch] = {}
     begun_s = time.monotonic()
     try:
         while waiting or halves or running:
             while (waiting or halves) and len(running) < WAVES_AT_ONCE:
                 chosen = halves.popleft() if halves else [waiting.popleft() for _ in range(min(size, len(waiting)))]
-                running[pool.submit(decided, chosen)] = Wave(chosen, time.monotonic())
+                running[pool.submit(decided, chosen)] = CellBatch(chosen, time.monotonic())
             ended, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in ended:
                 wave = running.pop(future)

@@ -1,4 +1,4 @@
-"""Wish: the goals of advice."""
+"""Goals of advice."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NAMED = 5
 
 
 @dataclass(frozen=True)
-class Wish:
+class AdviceGoals:
     """Goals of advice.
 
     Parameters
