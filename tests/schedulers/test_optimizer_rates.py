@@ -164,7 +164,7 @@ def test_what_is_known_of_traffic_only_is_refused_with_other_objectives(settings
         ({"headroom_percent": 10.0}, "headroom_percent: has no effect: it needs objective=nodes"),
         ({"headroom_percent": 10.0, "objective": "latency"}, "it needs objective=nodes"),
         ({"workers": "exactly", "objective": "traffic"}, "workers: has no effect: it needs another objective"),
-        ({"iterations": 5, "time_budget_s": 2.0}, "iterations: has no effect beside time_budget_s"),
+        ({"iterations": 5, "time_budget_s": 2.0}, "iterations: has no effect with time_budget_s"),
         ({"bound_budget_s": 5.0, "objective": "nodes"}, "bound_budget_s: has no effect: it needs bound=true"),
     ],
 )

@@ -244,8 +244,8 @@ class OptimizerScheduler:
         )
         first = OptimizerScheduler(traffic).schedule(with_room_for_cpu(problem))
         load = MeasuredLoad(Profile.of(problem), *costs_of(problem))
-        wish = RateGoal(objective, given.workers, given.headroom_percent / 100, given.seed, given.caution)
-        search = RateSearch(problem, load, wish)
+        goal = RateGoal(objective, given.workers, given.headroom_percent / 100, given.seed, given.caution)
+        search = RateSearch(problem, load, goal)
         steps = 0 if given.time_budget_s else min(given.iterations, _STEPS_PER_EXECUTOR * problem.num_executors)
         left_s = max(given.time_budget_s - (time.perf_counter() - begun_s), _NO_TIME_S) if given.time_budget_s else 0.0
         slots = search.improved(first.slot_of_executor, Effort(steps, left_s))

@@ -247,12 +247,12 @@ class RateSearch:
         Problem with the running placement, if any.
     load
         Measured load.
-    wish
+    goal
         Objective and options.
     """
 
-    def __init__(self, problem: Problem, load: MeasuredLoad, wish: RateGoal) -> None:
-        self.problem, self.load, self.wish = problem, load, wish
+    def __init__(self, problem: Problem, load: MeasuredLoad, goal: RateGoal) -> None:
+        self.problem, self.load, self.goal = problem, load, goal
         self._profile: Profile = load.profile
         self._last: PlacedLoad | None = None
         self._wanted_tps = weights_of(problem) * load.profile.rate_tps
@@ -262,7 +262,7 @@ class RateSearch:
 
     @cached_property
     def _seating(self) -> Seating:
-        return Seating(self.problem, self._free, self.wish.workers)
+        return Seating(self.problem, self._free, self.goal.workers)
 
     @cached_property
     def _free(self) -> BoolArray:
@@ -293,7 +293,7 @@ class RateSearch:
             found.append(each)
             badness.append(self.badness(each))
         best = int(np.argmin(badness))
-        if self.wish.objective == "throughput":
+        if self.goal.objective == "throughput":
             best = quietest(self.problem, found, badness, _SAME)
         if not runs:
             return found[best]
@@ -305,7 +305,7 @@ class RateSearch:
     def _searched(self, known: list[IntArray], badness: list[float], searching: ScheduleSearch) -> Iterator[IntArray]:
         """Yield the results of searches, first from the `known` placements, to which the caller adds the results."""
         tried = self._tried(known, badness, searching.most(self.problem.num_executors))
-        parts, saves_nodes = Parts.of(self.load.profile), self.wish.objective == "nodes"
+        parts, saves_nodes = Parts.of(self.load.profile), self.goal.objective == "nodes"
         for number in range(len(tried) + saves_nodes):
             if searching.is_over:
                 return
@@ -324,7 +324,7 @@ class RateSearch:
 
         Placements are ordered by badness, then gathered ones by measured CPU.
         """
-        kinds = _KINDS[self.wish.objective]
+        kinds = _KINDS[self.goal.objective]
         ours, gathered = [self._seating.seats(each) for each in starts], list(self._seating.gathered(starts[0]))
         if len(kinds) * len(ours + gathered) <= most:
             return list(product(kinds, ours + gathered))
@@ -333,12 +333,12 @@ class RateSearch:
 
     def _fullness(self, seats: Seats) -> tuple[float, int]:
         fullest, nodes = self._seating.fullest(seats)
-        return (max(fullest - 1, 0.0), nodes) if self.wish.objective == "nodes" else (fullest, nodes)
+        return (max(fullest - 1, 0.0), nodes) if self.goal.objective == "nodes" else (fullest, nodes)
 
     def _improve(self, seats: Seats, kind: int, effort: Effort, parts: Parts) -> ImprovedPlacement:
-        limit = 1.0 - self.wish.headroom if self.wish.objective == "nodes" else 1.0
+        limit = 1.0 - self.goal.headroom if self.goal.objective == "nodes" else 1.0
         aim = Aim(kind, self._wanted_tps if kind == THROUGHPUT else self._profile.rate_tps, limit)
-        state = make_placement_state(self.problem, self.load, seats, aim, self.wish.seed, parts)
+        state = make_placement_state(self.problem, self.load, seats, aim, self.goal.seed, parts)
         state.nodes["filled"] = self._filled
         return improve(state, effort)
 
@@ -380,19 +380,19 @@ class RateSearch:
         if not len(rate):
             return 0.0
         too_full = float(np.maximum(state.given_use[there], 1.0).max() - 1.0)
-        if self.wish.objective == "throughput":
+        if self.goal.objective == "throughput":
             grown = self._grown(state) if state is self._now else self._at_least(state)
             idle = np.count_nonzero(
                 self._filled & (np.bincount(self._nodes_of(slots), minlength=len(self._filled)) == 0)
             )
             return _IDLE * idle - float(grown[there].min() + 0.1 * grown[there].mean())
         latency_s = float(rate @ state.given.ways.latency.mean[there] / rate.sum())
-        if self.wish.objective == "balanced":
+        if self.goal.objective == "balanced":
             cpu_s = cpu_s_of(state.full_demand)[there]
             return 1e3 * too_full + float(np.log(np.maximum(cpu_s, 1e-12)).mean())
-        if self.wish.objective == "latency":
+        if self.goal.objective == "latency":
             return 1e3 * too_full + float(np.log(max(latency_s, 1e-12)))
-        allowed = 1.0 - self.wish.headroom
+        allowed = 1.0 - self.goal.headroom
         over = float(np.maximum(state.given_use[there] - allowed, 0.0).max())
         nodes = len(np.unique(self._nodes_of(slots)))
         return nodes + 1e3 * over + 1e-3 * min(latency_s, 1.0)
@@ -406,7 +406,7 @@ class RateSearch:
 
     @property
     def _is_cautious(self) -> bool:
-        return self.wish.objective == "throughput" and self.wish.caution > 0
+        return self.goal.objective == "throughput" and self.goal.caution > 0
 
     def _nodes_of(self, slots: IntArray) -> IntArray:
         nodes: IntArray = self.problem.slot_node[slots[slots != UNPLACED]]
@@ -422,11 +422,11 @@ class RateSearch:
     def _at_least(self, state: SteadyState) -> FloatArray:
         """Return `_grown` reduced by the prediction errors relative to the running placement, shape (T,)."""
         grown, now = self._grown(state), self._running
-        if now is None or not self.wish.caution:
+        if now is None or not self.goal.caution:
             return grown
         before = self._grown(now)
         change = cost_change(cpu_s_of(now.full_demand), cpu_s_of(state.full_demand))
-        surely = at_least(grown - before, change, self.wish.caution)
+        surely = at_least(grown - before, change, self.goal.caution)
         return np.where((grown == before) & (change == 0), grown, before + surely)
 
     @cached_property
