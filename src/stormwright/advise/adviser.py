@@ -61,7 +61,7 @@ class Observation:
     topology
         Id of the topology.
     components
-        In the topology's order.
+        Its components, in the topology's order.
     wanted_tps, reached_tps
         Offered trees/s, and those that it began.
     workers

@@ -138,7 +138,7 @@ def expected_saturations(problem: Problem, series: Mapping[str, tuple[int, Float
     Parameters
     ----------
     problem
-        With a load, measured under its current placement.
+        Problem with a load, measured under its current placement.
     series
         Topology id → first hour since 1970, and trees/s hour by hour.
     """

@@ -43,7 +43,7 @@ class RuledOutNodes:
     Parameters
     ----------
     kind, text, unit
-        As of an `Obstacle`.
+        As in `Obstacle`.
     nodes
         Nodes that it rules out, shape (N,).
     short_by
@@ -114,7 +114,7 @@ def status_text(scheduler: str, reasons: Sequence[str], component: str, counts: 
     Parameters
     ----------
     scheduler
-        Its name; may be empty.
+        Name of the scheduler; may be empty.
     reasons
         Reasons given by the scheduler itself.
     component
@@ -191,7 +191,7 @@ class ComponentExplanation:
     slot
         Name of the worker slot where it runs; None if unplaced.
     nodes
-        In the problem's order; without the node that it is on.
+        Other nodes, in the problem's order.
     counts
         The nodes, each under its first obstacle.
     scheduler_reasons

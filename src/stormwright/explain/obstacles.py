@@ -46,9 +46,9 @@ class Obstacles:
     Attributes
     ----------
     slots
-        Of every executor of the problem, shape (E,).
+        Slot of every executor of the problem, shape (E,).
     left
-        Of each of the problem's resources on every node, with a tolerance, shape (K, N).
+        Free amount of each resource on every node, with a tolerance, shape (K, N).
     free_slots
         On every node, shape (N,).
     """

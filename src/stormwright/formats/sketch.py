@@ -56,7 +56,7 @@ def sketch(
         Number of identical nodes, or the supervisors themselves; then `cores`, `memory_mb`, `slots` and `racks` are
         ignored.
     cores, memory_mb, slots
-        Of each node: CPU cores, memory for workers in MB, worker slots.
+        CPU cores, memory for workers in MB, and worker slots of each node.
     racks
         Number of racks, to which the nodes are assigned in turn.
     workers

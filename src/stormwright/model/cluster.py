@@ -67,7 +67,7 @@ class Cluster:
     Parameters
     ----------
     supervisors
-        In the problem's order.
+        Supervisors in the problem's order.
     blacklisted_hosts, greylisted_supervisors
         Hosts and supervisor ids that accept no new executors.
     """

@@ -32,7 +32,7 @@ class Workload:
     Parameters
     ----------
     topologies
-        In the problem's order.
+        Topologies in the problem's order.
     conf
         The cluster's configuration, over which a topology's own takes precedence.
     """

@@ -53,11 +53,11 @@ class Costs:
     Parameters
     ----------
     serialise_us, serialise_us_per_kb
-        Of a message, in the thread of the executor that sends it; the second for each 1,000 bytes.
+        CPU of a message in the thread of the sending executor; the second for each 1,000 bytes.
     send_us, send_us_per_kb
-        In the threads of the sender's worker that hand it to the network.
+        CPU of a message in the sending threads of the sender's worker.
     receive_us, receive_us_per_kb
-        In the threads of the receiver's worker that take it and make a tuple of it.
+        CPU of a message in the receiving threads of the receiver's worker.
     worker_cores
         Base CPU of a worker (heartbeats, metrics, garbage collection), in cores.
     spin_share

@@ -118,11 +118,11 @@ class TreeDemand:
     Parameters
     ----------
     workers
-        Where executors and workers are.
+        Workers of the placement.
     thread_s, thread_visits
         Seconds and tuples of a tree, shape (E + 2 W,).
     link_bytes, link_messages
-        Of a tree, from the worker to other nodes and to it from others, shape (2, W).
+        Bytes and messages of a tree, from the worker to other nodes and to it from others, shape (2, W).
     base_cores
         CPU of nodes that depends on no rate, shape (N,).
     """

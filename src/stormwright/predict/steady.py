@@ -201,7 +201,8 @@ def limits(demand: TreeDemand) -> tuple[coo_array, FloatArray]:
     Returns
     -------
     shares, free
-        Of the shared resources, then of each topology's busiest thread; shapes (3 N + T, T) and (3 N + T,).
+        Use and free fraction of the shared resources, then of each topology's busiest thread; shapes (3 N + T, T) and
+        (3 N + T,).
     """
     return limits_of(demand.claims, demand.workers, demand.base_cores)
 

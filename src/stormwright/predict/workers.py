@@ -68,7 +68,7 @@ class SteadyWorkers:
     running
         Whether all executors of a topology have a slot, shape (T,); others have no workers.
     topology, slot, node
-        Of every worker, shape (W,).
+        Topology, slot and node of every worker, shape (W,).
     of_executor, executor_topology, executor_node
         Worker, topology and node of every executor, -1 for none, shape (E,).
     """

@@ -103,7 +103,7 @@ def follow(network: Network, source: int, free_at: NDArray[np.float64], until: f
     network
         Network with the next job of the source in its clock. Jobs inside at the end are followed to their exit.
     source
-        Its number among the actors.
+        Number of the source among the actors.
     free_at
         Time at which the server of each station is free.
     until, hops
@@ -279,7 +279,7 @@ class SimulatedNetwork:
     Parameters
     ----------
     stations, sources
-        By number.
+        Stations and sources by number.
     inside
         Number of a station → initial jobs.
     seed

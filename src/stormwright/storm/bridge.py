@@ -149,7 +149,7 @@ class Bridge:
     initial
         The scheduler for topologies without orders.
     initial_name
-        Its name, for the status text.
+        Name of the initial scheduler, for the status text.
     on_failures
         Called after every answer with all topologies left without slots. Nimbus waits meanwhile.
     explain_unplaced

@@ -64,7 +64,7 @@ def storm_command(storm_home: Path, main: str, *args: str, flags: Sequence[str] 
     Parameters
     ----------
     storm_home
-        Where Storm is laid out. The storm.yaml is that in ``conf/`` or, as for bin/storm, in ``STORM_CONF_DIR``.
+        Storm installation. Its storm.yaml is in ``conf/`` or, as for bin/storm, in ``STORM_CONF_DIR``.
     main
         Name of the class.
     *args
@@ -153,9 +153,9 @@ def java_command(
     class_path
         Jars and directories; a last part ``*`` stands for all jars of one.
     flags
-        For the JVM, such as `LIGHT` or `FULL`.
+        Options of the JVM, such as `LIGHT` or `FULL`.
     heap_mb
-        Most memory for objects, in MB.
+        Maximum heap, in MB.
     properties
         System properties (``-D``) by name.
     args

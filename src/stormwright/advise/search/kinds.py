@@ -140,7 +140,7 @@ class NodeKind:
     node
         Resources of one node.
     price
-        Of one, per hour, in whatever money; above 0.
+        Price of one node per hour, in any currency; above 0.
     there
         Nodes of this kind that the cluster has: they are taken first.
     most

@@ -98,7 +98,7 @@ def history_examples(store: Store, seed: int) -> Iterator[Group]:
     Raises
     ------
     InputError
-        It has looked at nothing yet.
+        The history has no scheduling round yet.
     """
     from stormwright.history.looks import known_at, look_moments
     from stormwright.pipeline.streaming.batch import TimeStretch

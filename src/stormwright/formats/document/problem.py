@@ -147,7 +147,7 @@ def parse_topology(
     raw
         Value from JSON; of any type.
     header
-        Its outermost level, checked already; None if that had faults.
+        Outermost level of the document, already checked; None if it had faults.
     path
         JSON path of `raw`.
     faults

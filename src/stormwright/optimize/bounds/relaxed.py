@@ -39,9 +39,9 @@ class Relaxation:
     links
         Traffic between executors, by executor.
     demand, capacity
-        Of executors and nodes, by resource, shape (K, E) and (K, N).
+        Demand of executors and capacity of nodes, by resource, shape (K, E) and (K, N).
     ports
-        Of every node, shape (N,).
+        Number of ports of every node, shape (N,).
     workers, most
         Workers of each topology, and executors that one of them may have, shape (T,).
     total_tps

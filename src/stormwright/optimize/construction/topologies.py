@@ -54,7 +54,7 @@ def next_node(
     layout
         Its `rack_room` is scratch, and random numbers are drawn if `blink` is above 0; nothing else is written.
     node
-        That of the previous worker, or -1.
+        Node of the previous worker, or -1.
     cpu_hz, memory_mb, workers
         The rest to be placed.
     part
@@ -170,7 +170,7 @@ def _open_worker(
     worker
         The worker, without a node.
     node
-        That of the previous worker, or -1.
+        Node of the previous worker, or -1.
     left, cpu_hz, memory_mb
         Unplaced executors of its topology, and their load.
     workers

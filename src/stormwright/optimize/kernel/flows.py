@@ -41,7 +41,7 @@ def add_flows(layout: Layout, executor: int, worker: int, sign: int) -> None:
     executor
         The executor with its flows and memberships.
     worker
-        Of the same topology; it need not be the one that the executor is in.
+        Worker of the same topology, not necessarily that of the executor.
     sign
         1 to add it, -1 to remove it.
     """

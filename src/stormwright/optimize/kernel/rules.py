@@ -95,7 +95,7 @@ def rise_of_step(rules: Rules, topology: int, executor: int, places: tuple[int, 
     topology, executor
         Topology and executor that change.
     places
-        Its worker and the node of that; the other worker and its node.
+        Current worker and its node; the other worker and its node.
     partner
         -1 for none.
     """

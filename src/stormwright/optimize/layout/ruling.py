@@ -29,7 +29,7 @@ def make_rules(problem: Problem, first_worker: IndexArray, worker_topology: Inde
     Parameters
     ----------
     problem
-        With generic resources, limits on components, and requests where they count.
+        Problem with its generic resources, limits on components, and requests.
     first_worker
         The first worker of every topology, shape (T,).
     worker_topology
@@ -151,9 +151,9 @@ def settle(rules: Rules, topology: IndexArray, worker: IndexArray, node: IndexAr
     rules
         Limits with nothing placed.
     topology, worker
-        Of every executor, worker -1 for none, shape (E,), int64.
+        Topology and worker of every executor, worker -1 for none, shape (E,), int64.
     node
-        Of every worker, shape (W,), int64.
+        Node of every worker, shape (W,), int64.
     """
     broken = 0.0
     for executor in range(len(worker)):

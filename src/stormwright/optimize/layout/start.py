@@ -111,7 +111,7 @@ def make_layout(
     weights
         Cost of a tuple by distance; that within a worker is subtracted from all, as it is paid in any case.
     seed
-        Of the random numbers, from 0 to 2⁶⁴ - 1.
+        Seed of the random numbers, from 0 to 2⁶⁴ - 1.
     prices
         Prices beside the cost of traffic; none by default. Fixed workers can neither move nor restart, so
         if nothing else runs only the prices of nodes count.

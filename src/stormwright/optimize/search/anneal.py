@@ -53,7 +53,7 @@ class SearchedPlacement:
     overload
         Excess over limits, see `rank`; of tabu search CPU and memory relative to the mean demand.
     cost
-        That of its traffic, and all prices.
+        Cost of its traffic, and all prices.
     """
 
     worker: IndexArray

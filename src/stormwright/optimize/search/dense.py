@@ -59,7 +59,7 @@ def broken_by_step(dense: DensePlacement, executor: int, to: int, partner: int) 
     dense
         Unchanged afterwards.
     executor, to
-        Of a topology that is limited; another worker of it.
+        Executor of a limited topology, and another worker of it.
     partner
         -1 for none.
     """

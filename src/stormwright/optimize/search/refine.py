@@ -396,7 +396,7 @@ def relieve(layout: Layout, nodes: IndexArray) -> None:
     Parameters
     ----------
     layout
-        With its cost added up, as steps add to it.
+        Layout whose cost is added up; steps add to it.
     nodes
         Numbers of nodes, int64; those that are not overloaded are skipped.
     """

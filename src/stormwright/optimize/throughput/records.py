@@ -77,7 +77,7 @@ class PlacementState(NamedTuple):
     members
         Executors by component, shape (E,).
     places, tried
-        Of the placement, and of a topology after the current step, shape (E,).
+        Places of the placement, and of a topology after the current step, shape (E,).
     filled
         Workers that have executors, from the number of their topology's first executor on, shape (E,).
     touched

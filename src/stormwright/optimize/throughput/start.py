@@ -51,15 +51,15 @@ class Seats:
     Parameters
     ----------
     worker
-        Of every executor, -1 for none, shape (E,).
+        Worker of every executor, -1 for none, shape (E,).
     topology, node
-        Of every worker, shape (W,); by topology. An empty one may have any node.
+        Topology and node of every worker, by topology, shape (W,). An empty one may have any node.
     most
         Executors that a worker of each topology may hold, shape (T,).
     movable, may_be_empty
         Whether its executors may move, and whether it may have fewer workers; shape (T,).
     ports
-        Of every usable node, 0 of others, shape (N,).
+        Number of ports of every usable node, 0 for others, shape (N,).
     """
 
     worker: IndexArray
@@ -96,7 +96,7 @@ def make_placement_state(
     aim
         Objective of the score.
     seed
-        Of the random numbers.
+        Seed of the random numbers.
     parts
         Parts of the load, if known.
     """

@@ -160,7 +160,7 @@ class LiveState:
         batch
             Number of the batch.
         facts
-            Of its new records, as `PANES`.
+            Facts of its new records, as `PANES`.
         audit
             A row for each of its lines, as `sorted_out` gives them.
         settings

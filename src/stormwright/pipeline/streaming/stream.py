@@ -290,7 +290,7 @@ class LoadStream:
         Raises
         ------
         StormwrightError
-            Its Spark has ended, which no restart of the query cures.
+            Its Spark has ended, so the query cannot be restarted.
         """
         if self._query is not None and not self._query.running:
             raise StormwrightError(f"{self._query.error}; restart the service; it resumes where it stopped")

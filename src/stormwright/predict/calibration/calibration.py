@@ -71,9 +71,9 @@ class Calibration:
     Parameters
     ----------
     costs, corrections
-        For predictions; corrections by topology id.
+        Costs, and corrections by topology id, for predictions.
     figures
-        By name of the cost, each with its interval.
+        Name of the cost → figure with its interval.
     reference_hz
         Speed of the core in whose time costs are given; None if no record reports a speed.
     speeds

@@ -135,9 +135,9 @@ class Evidence:
     topologies
         Evidence of each topology, by id.
     of_gone
-        Of messages, of the base CPU and of executors' common costs, by topologies that were removed.
+        Evidence of removed topologies on messages, the base CPU and the executors' common costs.
     wire
-        Of a message and of the base traffic.
+        Evidence on the bytes of a message and on the base traffic.
     utilisation
         Observed CPU of nodes, as a fraction of their capacity.
     core_hz, held

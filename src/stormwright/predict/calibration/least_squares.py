@@ -152,7 +152,7 @@ class Prior:
     Parameters
     ----------
     mean, deviation
-        Of every coefficient, shape (p,).
+        Mean and deviation of every coefficient, shape (p,).
     common
         Relative deviation of a factor that all have in common: cores may be slower, and all costs higher.
     """

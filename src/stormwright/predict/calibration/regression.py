@@ -61,19 +61,19 @@ class TopologyRows:
     placement
         Key of the placement: equal keys mean each executor in the same slot.
     components
-        In the order of the coefficients of `executors`.
+        Components in the order of the coefficients of `executors`.
     messaging
-        Of tuples sent, kB sent, tuples received, kB received, and the base CPU.
+        Coefficients of tuples sent, kB sent, tuples received, kB received, and the base CPU.
     others
-        Of the executors' CPU, and of the base CPU.
+        Coefficients of the executors' CPU, and of the base CPU.
     executors
-        Of a tuple of each component, then of a message, a kB of it, and of the time that threads could run.
+        Coefficients of a tuple of each component, then of a message, a kB of it, and the time that threads could run.
     rate_tps
         Trees/s, of all windows.
     message_bytes, messages
         Sampled bytes, and the tuples that have them.
     by_input
-        Of tuples by the input stream, by component.
+        Coefficients of tuples by input stream, by component.
     """
 
     placement: str
@@ -96,7 +96,7 @@ class StretchRows:
     topologies
         Rows of each topology, by id.
     wire
-        Of a message and of the base traffic.
+        Coefficients of a message and of the base traffic.
     utilisation
         CPU in use of nodes, as a fraction of their capacity; None without any report.
     core_hz, held

@@ -63,7 +63,7 @@ class InputObservations:
     moments
         Of a tuple of each, then of a message, a kB of it, and of the time that threads could run.
     tuples_tps
-        Of each, added up over rows, shape (I,).
+        Tuples/s of each stream, added up over rows, shape (I,).
     counted
         Number of rows that they count for among those of all components.
     """

@@ -49,7 +49,7 @@ class WorkerPart:
     Parameters
     ----------
     covered_s, cpu_s, waited_s
-        Of all its executors: seconds covered by records, of CPU, and of waiting for a core.
+        Seconds of all its executors: covered by records, of CPU, and of waiting for a core.
     handled
         Tuples that they executed, and trees that they began.
     received, local

@@ -16,7 +16,7 @@ class EdgeEnds(NamedTuple):
     Parameters
     ----------
     edge, executor
-        Of every end, shape (K,).
+        Edge and executor of every end, shape (K,).
     first
         First end of each edge, shape (D,).
     position

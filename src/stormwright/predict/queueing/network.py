@@ -162,9 +162,9 @@ class QueueNetwork:
     Parameters
     ----------
     demand, graph, layout
-        Of the topologies under a placement.
+        Demand, graph and layout of the topologies under a placement.
     population
-        Most tuples that can be at a thread at once, shape (E + 2 W,).
+        Maximum number of tuples at a thread at once, shape (E + 2 W,).
     alike, edge_tuples
         Tuples along an edge for each that is handled at its source, and for each tree, shape (D,).
     delay
@@ -203,7 +203,7 @@ class QueueNetwork:
         Parameters
         ----------
         demand, routes, graph, layout
-            Of one profile under one placement.
+            Demand, routes, graph and layout of one profile under one placement.
         costs
             Costs with the delays.
         """

@@ -225,7 +225,7 @@ def admit(
     placement
         Partial placement; its `reasons` are written.
     wanted
-        In the order of admission.
+        Required workers in the order of admission.
     soft_cpu
         Load beyond a node's CPU counts as used on the others.
     """

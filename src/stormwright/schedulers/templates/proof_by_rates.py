@@ -122,7 +122,7 @@ def throughput_proof(
     highest_tps
         Highest trees/s of each topology under it, shape (T,).
     broken
-        Its violations.
+        Violations of the placement.
     seconds
         Seconds for the bound.
     """

@@ -86,7 +86,7 @@ class Worker:
     topology
         Id of its topology.
     supervisor, port, slot
-        Its location; the last is the number of its slot.
+        Location of the worker; the last is the number of its slot.
     executors
         Its executors, numbered over the problem.
     pid

@@ -126,7 +126,7 @@ def quantile_s(latency: NDArray[np.int64], part: float) -> float:
     latency
         Trees of one topology by bucket, shape (258,).
     part
-        From 0 to 1.
+        Quantile, from 0 to 1.
     """
     whole = int(latency.sum())
     if not whole:

@@ -259,7 +259,7 @@ class RunningCluster:
         Parameters
         ----------
         class_name
-            For instance ``stormwright.topologies.WordCount``.
+            Main class, such as ``stormwright.topologies.WordCount``.
         args
             Arguments of ``main``.
         conf

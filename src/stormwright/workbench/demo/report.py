@@ -50,7 +50,7 @@ class Curve:
     seconds, acked_tps
         Time and acked tuples/s of each point.
     promised
-        From second, to second, and the rate that was predicted for between them.
+        Start and end in seconds, and the rate predicted for that period.
     """
 
     name: str

@@ -88,7 +88,7 @@ def run_demo(settings: DemoSettings, then: Then | None = None) -> DemoResult:
     Parameters
     ----------
     settings
-        Its size and length.
+        Size and duration of the demonstration.
     then
         Called before everything ends.
 
@@ -113,7 +113,7 @@ def run_demo_on(
     cluster
         The running cluster.
     settings
-        Its size and length.
+        Size and duration of the demonstration.
     virtual
         The cluster again if it is virtual.
     then

@@ -39,7 +39,7 @@ class MeasuredStretch:
     Parameters
     ----------
     start_ms, end_ms
-        From when to when, in ms since 1970.
+        Period of the measurement, in ms since 1970.
     ran_s
         Running time of the youngest worker at its begin, in seconds.
     nodes

@@ -113,7 +113,7 @@ def snapshot_of(service: Service) -> Problem:
     Raises
     ------
     ClusterError
-        It has not yet.
+        Nimbus has not requested a placement yet.
     """
     snapshot = service.bridge.snapshot()
     if snapshot is None:

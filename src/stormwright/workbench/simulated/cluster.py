@@ -178,7 +178,7 @@ class SimulatedCluster:
     submissions
         Topologies that will be submitted.
     probe_interval_ms
-        From one record of a worker to the next.
+        Time from one record of a worker to the next.
     engine
         Simulation engine.
     origin

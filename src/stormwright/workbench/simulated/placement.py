@@ -58,7 +58,7 @@ class Simulation:
     pending
         Pending trees of every topology at the end, shape (T,).
     queue_peak, queue_limit
-        Most tuples that were in the receive queue of every executor, and how many there may be, shape (E,).
+        Peak length and limit of the receive queue of every executor, shape (E,).
     hops
         Tuples that executors handled.
     took_s
@@ -205,7 +205,7 @@ def quantile_ms(latency: NDArray[np.int64], part: float) -> float:
     latency
         Trees by bucket, the first of which has all below `LEAST_MS`, shape (258,).
     part
-        From 0 to 1.
+        Quantile, from 0 to 1.
     """
     return float(np.maximum(1e3 * quantile_s(latency, part), LEAST_MS))
 

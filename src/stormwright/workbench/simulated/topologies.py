@@ -37,7 +37,7 @@ class _Part:
     tuple_us
         µs of a core of 3 GHz that it takes for a tuple.
     source, grouping, each
-        From whom it gets tuples and how, and how many for each that this one handles; empty for a spout.
+        Source of its tuples and their grouping, and tuples handled for each of the source's; empty for a spout.
     """
 
     id: str

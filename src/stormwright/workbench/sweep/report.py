@@ -31,7 +31,7 @@ class Summary:
     Parameters
     ----------
     valid_share
-        Of all its cells, failed ones among them: how many placed everything within all limits.
+        Fraction of all its cells, including failed ones, that placed everything within all limits.
     relative_cost
         Median over its valid cells of the cost in parts of the lowest that any valid cell of the same problem has; None
         without a valid cell.

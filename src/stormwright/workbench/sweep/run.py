@@ -190,9 +190,9 @@ def next_size(cells: int, seconds: float, tasks: int, passed_s: float) -> int:
     Parameters
     ----------
     cells, seconds
-        Of the wave that ended, and how long it took beside others.
+        Cells of the completed batch, and its duration beside others.
     tasks
-        Of a wave: it has no fewer cells.
+        Number of tasks of a batch, which has at least as many cells.
     passed_s
         Since the sweep began.
     """

@@ -61,7 +61,7 @@ class Pieces:
     sizes
         For each topology the size of each executor in its piece, shape (n,), n > 0.
     groups
-        Most nodes of each topology.
+        Maximum number of nodes of each topology.
     room
         The nodes, and the sizes of pieces.
     all_tps

@@ -42,7 +42,7 @@ class NodeSizes:
     Parameters
     ----------
     size, count
-        Of every kind of node, shape (K,).
+        Size and number of nodes of every kind, shape (K,).
     grid
         Sizes of pieces, increasing, the last that of the largest node, shape (Q,). A piece of number k is larger than
         the previous size and no larger than its own.

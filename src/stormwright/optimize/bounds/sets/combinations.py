@@ -121,7 +121,7 @@ def partitions(
     Parameters
     ----------
     sets
-        By their first executors.
+        Possible sets by their first executors.
     terms
         Requirements of a combination, and the nodes.
     workers
@@ -132,7 +132,7 @@ def partitions(
     best_only
         Find only the best one.
     most_steps
-        Most sets to try.
+        Maximum number of sets to try.
     """
     chosen = np.zeros(int(terms.nodes.sum()) + 1, np.int64)
     way = PartialCombination(

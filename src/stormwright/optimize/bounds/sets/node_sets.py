@@ -238,7 +238,7 @@ def find_sets(
     scratch
         Written; of these executors (`Scratch.of`).
     most_steps
-        Most sets to examine.
+        Maximum number of sets to examine.
 
     Returns
     -------

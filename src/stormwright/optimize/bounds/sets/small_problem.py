@@ -91,7 +91,7 @@ class SetPrices(NamedTuple):
         executor, worker, node
             As in the class.
         executors
-            Whose topologies and limits count.
+            Executors with their topologies and limits.
         """
         return cls(executor, worker, node, executor + (worker / executors.most)[executors.topology])
 

@@ -86,7 +86,7 @@ def split_into_workers(
     limit
         Executors that a worker may have.
     least, most
-        Least and most workers.
+        Minimum and maximum number of workers.
     price
         Price of a worker; may be below 0, so that more workers than needed pay.
     below
